@@ -1,0 +1,53 @@
+# Which compilers are taken, and the flags that all of Muster is built with.
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  message(FATAL_ERROR
+    "GCC ${CMAKE_CXX_COMPILER_VERSION} is too old: GCC 12 compiles co_await to code that uses freed memory. "
+    "Use GCC 14 or newer, or Clang 19 or newer (Debian 12: apt-get install clang-19, then -DCMAKE_CXX_COMPILER=clang++-19).")
+elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 19)
+  message(FATAL_ERROR
+    "Clang ${CMAKE_CXX_COMPILER_VERSION} is too old: it lacks std::expected with libstdc++ 12. "
+    "Use Clang 19 or newer (Debian 12: apt-get install clang-19, then -DCMAKE_CXX_COMPILER=clang++-19), or GCC 14 or newer.")
+elseif(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  message(FATAL_ERROR "${CMAKE_CXX_COMPILER_ID} is not supported: use Clang 19 or newer, or GCC 14 or newer.")
+endif()
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(MUSTER_WERROR "Treat warnings as errors" OFF)
+set(MUSTER_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (for example address,undefined)")
+
+# Warnings go on our own targets only (muster_target), so that a consumer's or a library's headers do not fail the build.
+set(MUSTER_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  -Wextra-semi -Wcast-qual $<$<BOOL:${MUSTER_WERROR}>:-Werror>)
+
+if(MUSTER_SANITIZE)
+  add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${MUSTER_SANITIZE})
+endif()
+
+find_program(MUSTER_CCACHE ccache)
+if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header carries a time stamp and its own path; both would defeat the cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+    ${MUSTER_CCACHE})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endif()
+find_program(MUSTER_LLD NAMES ld.lld-19 ld.lld)
+if(MUSTER_LLD AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_link_options(--ld-path=${MUSTER_LLD})
+endif()
+
+# muster_target(NAME LIBS...): our warnings, includes from the root of the repository, and the libraries.
+function(muster_target name)
+  target_compile_options(${name} PRIVATE ${MUSTER_WARNINGS})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(${name} PUBLIC ${ARGN})
+endfunction()

@@ -1,0 +1,110 @@
+#include "common/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+namespace muster {
+
+namespace {
+
+std::string directory_of(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+std::string temporary_beside(const std::string& path) {
+  static std::uint64_t count = 0;
+  return fmt::format("{}.tmp-{}-{}", path, getpid(), __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED));
+}
+
+// A new file with these bytes, on the disk; nothing is left of it on failure.
+Status write_new_file(const std::string& path, std::string_view bytes) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) return system_failure("cannot create " + path, errno);
+  Status written = write_all(fd.get(), bytes, path);
+  if (written && fsync(fd.get()) != 0) written = system_failure("cannot sync " + path, errno);
+  if (!written) unlink(path.c_str());
+  return written;
+}
+
+}  // namespace
+
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0 && fd_ != fd) close(fd_);
+  fd_ = fd;
+}
+
+Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_failure("cannot open " + path, errno);
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) return system_failure("cannot read " + path, errno);
+  if (S_ISDIR(status.st_mode)) return system_failure("cannot read " + path, EISDIR);
+  std::string bytes;
+  // /proc and pipes have no size, so the size is only a first guess.
+  bytes.resize(static_cast<std::uint64_t>(status.st_size) <= limit_bytes ? static_cast<std::size_t>(status.st_size) + 1 : 1);
+  std::size_t used = 0;
+  for (;;) {
+    const ssize_t got = read(fd.get(), bytes.data() + used, bytes.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("cannot read " + path, errno);
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+    if (used > limit_bytes) return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, limit_bytes);
+    if (used == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+Status write_all(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return system_failure("cannot write " + path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+Status sync_directory(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return system_failure("cannot open " + path, errno);
+  if (fsync(fd.get()) != 0) return system_failure("cannot sync " + path, errno);
+  return {};
+}
+
+Status write_file_durably(const std::string& path, std::string_view bytes) {
+  const std::string temporary = temporary_beside(path);
+  if (Status written = write_new_file(temporary, bytes); !written) return written;
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error_number = errno;
+    unlink(temporary.c_str());
+    return system_failure("cannot rename to " + path, error_number);
+  }
+  return sync_directory(directory_of(path));
+}
+
+Status create_file_exclusively(const std::string& path, std::string_view bytes) {
+  const std::string temporary = temporary_beside(path);
+  if (Status written = write_new_file(temporary, bytes); !written) return written;
+  const int error_number = link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+  unlink(temporary.c_str());
+  if (error_number == EEXIST) return failure(ErrorCode::kFenced, "{} exists already", path);
+  if (error_number != 0) return system_failure("cannot create " + path, error_number);
+  return sync_directory(directory_of(path));
+}
+
+Status make_directories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return system_failure("cannot create directory " + path, error.value());
+  return {};
+}
+
+}  // namespace muster

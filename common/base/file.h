@@ -1,0 +1,53 @@
+// Files as Muster needs them: an owned descriptor, whole-file reads, and writes that survive a crash.
+//
+// Functions block; call them where blocking is allowed. Errors name the path. Nothing here deletes a tree.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+// Owns one file descriptor and closes it.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+// The whole file, or kCorrupt when it is larger than limit_bytes.
+Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
+
+// Writes all bytes to fd, over partial writes and interruptions. `path` is for the message.
+Status write_all(int fd, std::string_view bytes, const std::string& path);
+
+Status sync_directory(const std::string& path);
+
+// Old content or new, never a mix, after a crash at any point: temporary file beside it, sync, rename, sync of the directory.
+Status write_file_durably(const std::string& path, std::string_view bytes);
+
+// Creates the file, which must not exist (else kFenced), with all of `bytes`, and syncs it and its directory.
+// A reader never sees it half written: it is written under another name and linked.
+Status create_file_exclusively(const std::string& path, std::string_view bytes);
+
+// Creates the directory and its parents where missing.
+Status make_directories(const std::string& path);
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+// Strong types for the numbers that name things, so that a rank cannot be passed where a node is meant.
+//
+// They hold a number and compare; they do not calculate. Plain values, safe to copy between threads.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <fmt/core.h>
+
+namespace muster {
+
+template <class Tag, class Number>
+class Id {
+ public:
+  constexpr Id() = default;
+  constexpr explicit Id(Number value) : value_(value) {}
+  constexpr Number value() const { return value_; }
+  constexpr Id next() const { return Id(value_ + 1); }
+  constexpr auto operator<=>(const Id&) const = default;
+
+ private:
+  Number value_{};
+};
+
+using NodeId = Id<struct NodeTag, std::int32_t>;            // position of a node in the job, from 0
+using Rank = Id<struct RankTag, std::int32_t>;              // of a worker in the whole job, from 0
+using LocalRank = Id<struct LocalRankTag, std::int32_t>;    // of a worker on its node, from 0
+using Term = Id<struct TermTag, std::uint64_t>;             // counts launchers of one job, from 1
+using Attempt = Id<struct AttemptTag, std::uint64_t>;       // counts starts of the workers; never reused in one checkpoint directory
+using Sequence = Id<struct SequenceTag, std::uint64_t>;     // counts frames of one sender in one term, from 1
+
+}  // namespace muster
+
+template <class Tag, class Number>
+struct std::hash<muster::Id<Tag, Number>> {
+  std::size_t operator()(muster::Id<Tag, Number> id) const { return std::hash<Number>{}(id.value()); }
+};
+
+template <class Tag, class Number>
+struct fmt::formatter<muster::Id<Tag, Number>> : fmt::formatter<Number> {
+  template <class Context>
+  auto format(muster::Id<Tag, Number> id, Context& context) const {
+    return fmt::formatter<Number>::format(id.value(), context);
+  }
+};

@@ -1,0 +1,57 @@
+#include "common/base/file.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+int entries(const ScratchDirectory& directory) {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.path())) ++count;
+  return count;
+}
+
+TEST(File, DurableWriteReplacesTheContentAndLeavesNothingElse) {
+  ScratchDirectory directory;
+  const std::string path = directory / "x";
+  ASSERT_TRUE(write_file_durably(path, "old"));
+  ASSERT_TRUE(write_file_durably(path, "new content"));
+  EXPECT_EQ(read_file(path, 100).value(), "new content");
+  EXPECT_EQ(entries(directory), 1);
+}
+
+TEST(File, ExclusiveCreationRefusesAnExistingFileAndKeepsIt) {
+  ScratchDirectory directory;
+  const std::string path = directory / "x";
+  ASSERT_TRUE(create_file_exclusively(path, "first"));
+  const Status second = create_file_exclusively(path, "second");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), ErrorCode::kFenced);
+  EXPECT_EQ(read_file(path, 100).value(), "first");
+  EXPECT_EQ(entries(directory), 1);
+}
+
+TEST(File, ReadingStopsAtTheLimit) {
+  ScratchDirectory directory;
+  const std::string path = directory / "x";
+  std::ofstream(path) << std::string(1000, 'a');
+  EXPECT_EQ(read_file(path, 1000).value().size(), 1000u);
+  const auto refused = read_file(path, 999);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(File, ReadsFilesWithoutASize) { EXPECT_FALSE(read_file("/proc/self/status", 1 << 20).value().empty()); }
+
+TEST(File, FailuresNameThePath) {
+  EXPECT_EQ(read_file("/nowhere/x", 1).error().message(), "cannot open /nowhere/x: No such file or directory");
+  EXPECT_EQ(write_file_durably("/proc/x", "").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(make_directories("/dev/null/x").error().code(), ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace muster
