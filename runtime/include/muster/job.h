@@ -1,0 +1,83 @@
+// A worker's view of its job: who it is, who the others are, and how to reach them.
+//
+// init() comes first in main: it reads what the launcher (or torchrun) put into the environment, connects to
+// the store, makes the process group and starts the heartbeat. Without a launcher it gives a world of one, so
+// the same program runs alone. A Job is a handle: copies share one state, which leaves the world when the
+// last copy goes. Calls are safe from any thread; collectives must be entered by all ranks in the same order.
+// Wrong or missing settings throw std::invalid_argument, which names the setting; unreachable peers throw
+// std::runtime_error.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace muster {
+
+struct InitOptions {
+  // "env://" (torchrun's variables), "tcp://host:port" (rank 0 serves the store) or "file:///path" (a file
+  // all ranks see, which must not exist before the first rank starts). The last two need rank and world_size.
+  std::string init_method = "env://";
+  int rank = -1;
+  int world_size = -1;
+  // How long a collective or a wait on the store may take: 30 minutes, for NCCL 10, as in torch.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+};
+
+// What a worker tells its agent besides its heartbeat.
+enum class Event {
+  kResumed,    // continues from this step
+  kCommitted,  // a checkpoint of this step is complete
+  kFenced,     // a newer attempt has taken over
+};
+
+class Job {
+ public:
+  struct State;
+  explicit Job(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  int rank() const;
+  int world_size() const;
+  int local_rank() const;  // among the workers of this node
+  int local_world_size() const;
+  int node_rank() const;  // torchrun's GROUP_RANK
+  int node_count() const;
+
+  // "cuda:<local_rank>" when a GPU is visible, else "cpu".
+  c10::Device device() const;
+  // Gloo for CPU tensors, NCCL for CUDA tensors.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
+  // Keys of this attempt only: whatever an earlier attempt wrote is not seen.
+  const c10::intrusive_ptr<c10d::Store>& store() const;
+
+  const std::string& job_id() const;                // empty without a launcher
+  std::uint64_t attempt() const;                    // the launcher's number of this start; 0 without one
+  int restart_count() const;                        // restarts before this start
+  const std::string& checkpoint_dir() const;        // empty if the launcher names none
+  std::optional<std::int64_t> resume_step() const;  // the step that the launcher saw committed last
+
+  // Returns when all ranks have entered it.
+  void barrier() const;
+
+  // Tell the agent, if there is one; never blocks, never fails. Steps also travel with the heartbeat, so call
+  // it in every step.
+  void report_step(std::int64_t step) const;
+  void report(Event event, std::int64_t step, std::string_view text = {}) const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// Joins the world that the environment or the options describe. An exception that main does not catch
+// afterwards is printed as "rank R: Type: text", left in torchrun's error file, and ends the process with
+// exit code 1.
+Job init(const InitOptions& options = {});
+
+}  // namespace muster

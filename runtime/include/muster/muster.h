@@ -1,0 +1,5 @@
+// All of Muster's runtime: #include <muster/muster.h>.
+#pragma once
+
+#include <muster/job.h>
+#include <muster/seed.h>
