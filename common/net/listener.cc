@@ -1,0 +1,94 @@
+#include "common/net/listener.h"
+
+#include <boost/asio/ip/address.hpp>
+
+#include "common/base/log.h"
+
+namespace muster::net {
+
+using asio::ip::tcp;
+
+Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& executor, const std::string& address,
+                                                   std::uint16_t port) {
+  boost::system::error_code error;
+  const auto parsed = asio::ip::make_address(address, error);
+  tcp::acceptor acceptor(executor);
+  const tcp::endpoint endpoint(parsed, port);
+  if (!error) acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(1024, error);
+  if (error) return system_failure(fmt::format("cannot listen on {} port {}", address, port), error.value());
+  return std::unique_ptr<Listener>(new Listener(std::move(acceptor)));
+}
+
+std::uint16_t Listener::port() const { return acceptor_.local_endpoint().port(); }
+
+void Listener::start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection, Limits limits) {
+  tasks_ = &tasks;
+  find_key_ = std::move(find_key);
+  on_connection_ = std::move(on_connection);
+  limits_ = limits;
+  tasks.spawn(accept_all());
+}
+
+void Listener::stop() {
+  boost::system::error_code ignored;
+  acceptor_.close(ignored);
+  for (const auto& connection : unproven_) connection->close();
+}
+
+awaitable<void> Listener::accept_all() {
+  asio::steady_timer pause(acceptor_.get_executor());
+  while (acceptor_.is_open()) {
+    boost::system::error_code error;
+    tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
+    if (error == asio::error::operation_aborted) break;
+    if (error) {
+      // Out of descriptors, most likely: accept would fail again at once, so wait instead of spinning.
+      log::warning("cannot accept a connection: {}", error.message());
+      pause.expires_after(std::chrono::milliseconds(100));
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
+    socket.set_option(tcp::no_delay(true), error);
+    if (unproven_.size() >= limits_.unproven_count) unproven_.front()->close();
+    tasks_->spawn(prove(Connection::make(std::move(socket), TlsSession::server(find_key_))));
+  }
+}
+
+awaitable<void> Listener::prove(std::shared_ptr<Connection> connection) {
+  const auto place = unproven_.insert(unproven_.end(), connection);
+  const Status proven = co_await connection->handshake(limits_.handshake);
+  unproven_.erase(place);
+  if (proven && acceptor_.is_open()) {
+    on_connection_(std::move(connection));
+  } else {
+    log::debug("dropped a connection: {}", proven ? "the listener is stopped" : proven.error().message());
+    connection->close();
+  }
+}
+
+awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port, std::string identity,
+                                                         Key key, Duration limit) {
+  const auto executor = co_await asio::this_coro::executor;
+  const std::string place = fmt::format("cannot connect to {} port {}", address, port);
+  boost::system::error_code error;
+  const auto parsed = asio::ip::make_address(address, error);
+  if (error) co_return failure(ErrorCode::kInvalidArgument, "{}: not an IP address", place);
+  auto socket = std::make_shared<tcp::socket>(executor);
+  asio::steady_timer timer(executor, limit);
+  timer.async_wait([socket](const boost::system::error_code& cancelled) {
+    if (!cancelled) socket->close();
+  });
+  co_await socket->async_connect(tcp::endpoint(parsed, port), asio::redirect_error(asio::use_awaitable, error));
+  timer.cancel();
+  if (error) co_return system_failure(place, error.value());
+  socket->set_option(tcp::no_delay(true), error);
+  auto connection = Connection::make(std::move(*socket), TlsSession::client(std::move(identity), key));
+  Status proven = co_await connection->handshake(limit);
+  if (!proven) co_return failure_within(place, Expected<std::shared_ptr<Connection>>(std::unexpected(proven.error())));
+  co_return connection;
+}
+
+}  // namespace muster::net

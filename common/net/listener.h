@@ -1,0 +1,50 @@
+// Accepts TLS connections and hands over those whose peer proved to have a key.
+//
+// Strangers cost little and harm nobody: a handshake has a deadline, and when too many are under way the oldest is dropped.
+// One thread. stop() and then an empty TaskGroup of the owner's end it.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "common/net/connection.h"
+#include "common/net/task_group.h"
+
+namespace muster::net {
+
+class Listener {
+ public:
+  struct Limits {
+    Duration handshake = std::chrono::seconds(5);
+    std::size_t unproven_count = 256;  // connections that have not proven themselves yet
+  };
+  using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
+
+  // Binds at once. Port 0: any free one. Errors name address and port.
+  static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor, const std::string& address,
+                                                  std::uint16_t port);
+  std::uint16_t port() const;
+  // Starts accepting, in tasks of `tasks`, which must outlive this listener's last task.
+  void start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection, Limits limits);
+  void stop();
+
+ private:
+  explicit Listener(asio::ip::tcp::acceptor acceptor) : acceptor_(std::move(acceptor)) {}
+  awaitable<void> accept_all();
+  awaitable<void> prove(std::shared_ptr<Connection> connection);
+
+  asio::ip::tcp::acceptor acceptor_;
+  TaskGroup* tasks_ = nullptr;
+  TlsSession::FindKey find_key_;
+  OnConnection on_connection_;
+  Limits limits_;
+  std::list<std::shared_ptr<Connection>> unproven_;  // oldest first
+};
+
+// Connects to a listener and completes the handshake.
+awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port, std::string identity,
+                                                         Key key, Duration limit);
+
+}  // namespace muster::net

@@ -1,0 +1,85 @@
+#include "common/net/time.h"
+
+#include <algorithm>
+
+namespace muster::net {
+
+namespace {
+
+class SystemAlarm final : public Alarm {
+ public:
+  SystemAlarm(const asio::any_io_executor& executor, std::function<void()> ring)
+      : state_(std::make_shared<State>(State{asio::steady_timer(executor), std::move(ring)})) {}
+  SystemAlarm(const SystemAlarm&) = delete;
+  SystemAlarm& operator=(const SystemAlarm&) = delete;
+  ~SystemAlarm() override { set(std::nullopt); }
+
+  void set(std::optional<TimePoint> when) override {
+    if (when == state_->when) return;
+    state_->when = when;
+    state_->timer.cancel();
+    if (!when) return;
+    state_->timer.expires_at(*when);
+    // A wait that has expired but not yet run cannot be cancelled any more: it looks whether it is still meant.
+    state_->timer.async_wait([state = state_, meant = *when](const boost::system::error_code& error) {
+      if (error || state->when != meant) return;
+      state->when.reset();
+      state->ring();
+    });
+  }
+
+ private:
+  struct State {
+    asio::steady_timer timer;
+    std::function<void()> ring;
+    std::optional<TimePoint> when{};
+  };
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Alarm> SystemTime::make_alarm(std::function<void()> ring) {
+  return std::make_unique<SystemAlarm>(executor_, std::move(ring));
+}
+
+class ManualTime::ManualAlarm final : public Alarm {
+ public:
+  ManualAlarm(ManualTime& time, std::function<void()> ring) : time_(time), ring_(std::move(ring)) {
+    time_.alarms_.push_back(this);
+  }
+  ManualAlarm(const ManualAlarm&) = delete;
+  ManualAlarm& operator=(const ManualAlarm&) = delete;
+  ~ManualAlarm() override { std::erase(time_.alarms_, this); }
+  void set(std::optional<TimePoint> when) override { when_ = when; }
+  std::optional<TimePoint> when() const { return when_; }
+  void ring() {
+    when_.reset();
+    ring_();
+  }
+
+ private:
+  ManualTime& time_;
+  std::function<void()> ring_;
+  std::optional<TimePoint> when_;
+};
+
+std::unique_ptr<Alarm> ManualTime::make_alarm(std::function<void()> ring) {
+  return std::make_unique<ManualAlarm>(*this, std::move(ring));
+}
+
+void ManualTime::advance(Duration step) {
+  const TimePoint end = now_ + step;
+  for (;;) {
+    ManualAlarm* next = nullptr;
+    for (ManualAlarm* alarm : alarms_) {
+      if (alarm->when() && *alarm->when() <= end && (next == nullptr || *alarm->when() < *next->when())) next = alarm;
+    }
+    if (next == nullptr) break;
+    now_ = std::max(now_, *next->when());
+    next->ring();
+  }
+  now_ = end;
+}
+
+}  // namespace muster::net

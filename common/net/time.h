@@ -1,0 +1,55 @@
+// The seam between Muster and time: what o'clock it is, and being woken.
+//
+// A program makes one SystemTime; tests make a ManualTime and move it by hand. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/net/asio.h"
+
+namespace muster::net {
+
+// Rings once when its time has come. Destroying or setting it again forgets the earlier time.
+class Alarm {
+ public:
+  virtual ~Alarm() = default;
+  // nullopt: never. A time that has passed rings soon, never inside set().
+  virtual void set(std::optional<TimePoint> when) = 0;
+};
+
+class Time {
+ public:
+  virtual ~Time() = default;
+  virtual TimePoint now() const = 0;
+  virtual std::unique_ptr<Alarm> make_alarm(std::function<void()> ring) = 0;
+};
+
+class SystemTime final : public Time {
+ public:
+  explicit SystemTime(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  TimePoint now() const override { return Clock::now(); }
+  std::unique_ptr<Alarm> make_alarm(std::function<void()> ring) override;
+
+ private:
+  asio::any_io_executor executor_;
+};
+
+// Stands still until moved. Alarms made from it must not outlive it.
+class ManualTime final : public Time {
+ public:
+  TimePoint now() const override { return now_; }
+  std::unique_ptr<Alarm> make_alarm(std::function<void()> ring) override;
+  // Moves on by `step`, ringing on the way every alarm that is due, in the order of their times.
+  void advance(Duration step);
+
+ private:
+  class ManualAlarm;
+  TimePoint now_{};
+  std::vector<ManualAlarm*> alarms_;
+};
+
+}  // namespace muster::net

@@ -1,0 +1,38 @@
+// Messages to frames and back, and the one place where stale frames are dropped.
+//
+// Plain values; one thread at a time. What a frame's type means is decided here alone.
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
+
+namespace muster::wire {
+
+// The frame's bytes, ready to be sent. `header.type` is set by the message.
+std::string encode(FrameHeader header, const ToAgent& message);
+std::string encode(FrameHeader header, const ToLauncher& message);
+
+// kCorrupt if the type is unknown, a field is missing or has another type.
+Expected<ToAgent> decode_for_agent(const Frame& frame);
+Expected<ToLauncher> decode_for_launcher(const Frame& frame);
+
+// Decides which frames of one connection are heard. A frame is dropped when it repeats a sequence number, when its term is
+// lower than the highest seen, or when it belongs to an attempt that is over (output and liveness belong to none).
+class Dispatcher {
+ public:
+  enum class Verdict { kDeliver, kRepeated, kStaleTerm, kStaleAttempt };
+  Verdict judge(const FrameHeader& header);
+  // Frames of earlier attempts are dropped from now on.
+  void advance_to(Attempt attempt) { attempt_ = attempt; }
+  Term term() const { return term_; }
+
+ private:
+  Term term_;
+  Attempt attempt_;
+  Sequence sequence_;
+};
+
+}  // namespace muster::wire

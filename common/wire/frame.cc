@@ -1,0 +1,129 @@
+#include "common/wire/frame.h"
+
+#include <array>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace muster::wire {
+
+namespace {
+
+template <class Number>
+void put(std::string& out, Number number) {
+  for (std::size_t i = 0; i < sizeof(Number); ++i) {
+    out.push_back(static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i)));
+  }
+}
+
+template <class Number>
+Number get(std::string_view bytes, std::size_t at) {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < sizeof(Number); ++i) {
+    number |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+  }
+  return static_cast<Number>(number);
+}
+
+// One CBOR item's head: its major type and its argument (a value, a length, or a count).
+struct Head {
+  int major;
+  int information;
+  std::uint64_t argument;
+};
+
+Expected<Head> read_head(std::string_view& bytes) {
+  if (bytes.empty()) return failure(ErrorCode::kCorrupt, "CBOR ends in the middle of an item");
+  const auto first = static_cast<unsigned char>(bytes[0]);
+  bytes.remove_prefix(1);
+  Head head{first >> 5, first & 31, static_cast<std::uint64_t>(first & 31)};
+  if (head.information < 24) return head;
+  if (head.information > 27) return failure(ErrorCode::kCorrupt, "CBOR item of indefinite or reserved length");
+  const std::size_t size = std::size_t{1} << (head.information - 24);
+  if (bytes.size() < size) return failure(ErrorCode::kCorrupt, "CBOR ends in the middle of a number");
+  head.argument = 0;
+  for (std::size_t i = 0; i < size; ++i) head.argument = head.argument << 8 | static_cast<unsigned char>(bytes[i]);
+  bytes.remove_prefix(size);
+  return head;
+}
+
+}  // namespace
+
+void append_frame(std::string& out, const FrameHeader& header, std::string_view body) {
+  CHECK(body.size() <= kMaxBodyBytes, "type {}, {} bytes", header.type, body.size());
+  put(out, static_cast<std::uint32_t>(kHeaderBytes - 4 + body.size()));
+  put(out, kVersion);
+  put(out, header.type);
+  put(out, std::uint16_t{0});
+  put(out, static_cast<std::uint32_t>(header.destination.value()));
+  put(out, header.term.value());
+  put(out, header.attempt.value());
+  put(out, header.sequence.value());
+  out.append(body);
+}
+
+Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
+  rest_.append(bytes);
+  std::string_view view = rest_;
+  while (view.size() >= 4) {
+    const std::size_t length = get<std::uint32_t>(view, 0);
+    if (length < kHeaderBytes - 4 || length > kHeaderBytes - 4 + kMaxBodyBytes) {
+      return failure(ErrorCode::kCorrupt, "frame of {} bytes (allowed: {} to {})", length, kHeaderBytes - 4,
+                     kHeaderBytes - 4 + kMaxBodyBytes);
+    }
+    // The version is the first thing after the length, so that a stranger is refused before its frame is waited for.
+    if (view.size() >= 5 && get<std::uint8_t>(view, 4) != kVersion) {
+      return failure(ErrorCode::kCorrupt, "frame of version {} (this is version {})", get<std::uint8_t>(view, 4), kVersion);
+    }
+    if (view.size() < length + 4) break;
+    Frame frame;
+    frame.header = {get<std::uint8_t>(view, 5), NodeId(static_cast<std::int32_t>(get<std::uint32_t>(view, 8))),
+                    Term(get<std::uint64_t>(view, 12)), Attempt(get<std::uint64_t>(view, 20)),
+                    Sequence(get<std::uint64_t>(view, 28))};
+    frame.body.assign(view.substr(kHeaderBytes, length + 4 - kHeaderBytes));
+    if (Status valid = check_cbor(frame.body); !valid) return valid;
+    frames.push_back(std::move(frame));
+    view.remove_prefix(length + 4);
+  }
+  rest_.erase(0, rest_.size() - view.size());
+  return {};
+}
+
+Status check_cbor(std::string_view bytes) {
+  // How many items are still to come at each depth. An explicit stack: hostile nesting must not use ours.
+  std::array<std::uint64_t, kMaxDepth + 1> left{1};
+  int depth = 0;
+  for (;;) {
+    while (depth > 0 && left[static_cast<std::size_t>(depth)] == 0) --depth;
+    if (left[static_cast<std::size_t>(depth)] == 0) break;
+    --left[static_cast<std::size_t>(depth)];
+    auto head = read_head(bytes);
+    if (!head) return std::unexpected(head.error());
+    switch (head->major) {
+      case 0:
+      case 1: break;
+      case 2:
+      case 3:
+        if (head->argument > bytes.size()) return failure(ErrorCode::kCorrupt, "CBOR string longer than its frame");
+        bytes.remove_prefix(head->argument);
+        break;
+      case 4:
+      case 5:
+        // Each element takes at least a byte, so a larger count is a lie that would only make a parser reserve memory.
+        if (head->argument > bytes.size()) return failure(ErrorCode::kCorrupt, "CBOR array or map longer than its frame");
+        if (++depth > kMaxDepth) return failure(ErrorCode::kCorrupt, "CBOR nested deeper than {}", kMaxDepth);
+        left[static_cast<std::size_t>(depth)] = head->major == 5 ? 2 * head->argument : head->argument;
+        break;
+      case 6: return failure(ErrorCode::kCorrupt, "CBOR tags are not used here");
+      default:
+        // false, true, null, and floats of 2, 4 and 8 bytes.
+        if (head->information < 20 || head->information == 23 || head->information == 24) {
+          return failure(ErrorCode::kCorrupt, "CBOR simple value {} is not used here", head->argument);
+        }
+    }
+  }
+  if (!bytes.empty()) return failure(ErrorCode::kCorrupt, "{} bytes after the CBOR item", bytes.size());
+  return {};
+}
+
+}  // namespace muster::wire

@@ -1,0 +1,119 @@
+// The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
+//
+// A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's monotonic
+// clock. Adding a field with a default is compatible; anything else needs a new kVersion.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace muster::wire {
+
+// What all attempts of a job have in common.
+struct JobSpec {
+  std::string job_id;
+  std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
+  std::map<std::string, std::string> environment;  // on top of what the agent inherited
+  std::string working_directory;
+  std::string log_directory;         // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
+  std::string checkpoint_directory;  // empty: none
+  std::string role = "default";
+  std::int32_t max_restarts = 0;
+  std::int32_t agents_on_host = 1;  // agents that share this machine's cores and GPUs; this one is agent_on_host of them
+  std::int32_t agent_on_host = 0;
+  bool use_gpus = false;            // give each worker its own CUDA_VISIBLE_DEVICES
+  bool store_on_agent = true;       // false: rank 0 hosts the store (torch's own server)
+  std::vector<std::int32_t> redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
+  std::int64_t grace_ns = 0;            // from TERM to KILL
+  std::int64_t controller_grace_ns = 0;  // workers live this long without a launcher
+  std::int64_t silence_limit_ns = 0;     // a peer that says nothing for so long is taken for dead
+};
+
+// Launcher to agent.
+struct Welcome {
+  NodeId node;
+  JobSpec job;
+};
+struct PrepareAttempt {  // check that the program can be started, open logs, open the store; nothing is started yet
+  std::int32_t restart_count = 0;
+  std::int32_t node_count = 0;
+  std::int32_t world_size = 0;
+  Rank first_rank;
+  std::int32_t local_world_size = 0;
+  bool host_store = false;  // this agent serves the attempt's store
+  std::string store_address;
+};
+struct StartWorkers {
+  std::string master_address;
+  std::int32_t master_port = 0;
+  std::optional<std::uint64_t> resume_step;
+};
+struct StopWorkers {
+  std::int32_t signal = 15;   // sent first
+  std::int64_t grace_ns = 0;  // then KILL; 0: KILL at once
+};
+struct Leave {};  // the job is over: stop what still runs, and exit
+struct Ping {
+  std::int64_t sent_ns = 0;
+};
+
+// Agent to launcher.
+struct Hello {
+  NodeId node;
+  std::int32_t pid = 0;
+  std::string hostname;
+  std::string version;
+  std::int32_t core_count = 0;
+};
+struct AttemptPrepared {
+  std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
+};
+struct AttemptRefused {  // the attempt cannot be started on this node, nor would the next one be
+  std::int32_t exit_code = 125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
+  std::string message;
+};
+struct WorkersStarted {
+  std::vector<std::int32_t> pids;  // by local rank
+};
+struct WorkerExited {
+  Rank rank;
+  LocalRank local_rank;
+  std::int32_t pid = 0;
+  std::int32_t exit_code = 0;  // if signal is 0
+  std::int32_t signal = 0;
+  std::int64_t at_ns = 0;       // when the agent saw it
+  bool after_stop = false;      // the agent had already been told to stop the workers
+  std::string error_file;       // what the worker left in TORCHELASTIC_ERROR_FILE, at most 64 KiB
+  std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
+};
+struct WorkersGone {};  // every process of the attempt on this node has ended
+struct Output {         // whole lines for the terminal
+  Rank rank;
+  LocalRank local_rank;
+  std::int32_t stream = 1;  // 1 stdout, 2 stderr
+  std::vector<std::uint8_t> text;
+  std::uint64_t dropped_line_count = 0;  // lines left out before this text because the launcher did not keep up
+};
+struct WorkerReported {  // what a worker said over MUSTER_SOCKET
+  Rank rank;
+  std::string kind;  // heartbeat, step, resumed, committed, fenced, finished
+  std::int64_t step = 0;
+  std::string text;
+};
+struct Pong {
+  std::int64_t sent_ns = 0;  // of the Ping
+  std::int64_t at_ns = 0;    // when the agent answered
+};
+
+// The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
+using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping>;
+using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
+                                WorkerReported, Pong>;
+
+}  // namespace muster::wire
