@@ -1,0 +1,333 @@
+#include "common/wire/checkpoint_directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "common/base/file.h"
+
+namespace muster {
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
+constexpr std::uint64_t kManifestLimit = 64 << 20;
+constexpr int kBeginTries = 1000;  // each lost try is another process's success
+
+template <class Number>
+bool take_number(std::string_view& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end == text.data()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take_word(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+std::string directory_name(CheckpointId id) {
+  return fmt::format("step-{}.attempt-{}", id.step, id.attempt);
+}
+
+std::optional<CheckpointId> parse_directory_name(std::string_view name) {
+  std::uint64_t step = 0;
+  std::uint64_t attempt = 0;
+  std::string_view rest = name;
+  if (!take_word(rest, "step-") || !take_number(rest, step) || !take_word(rest, ".attempt-") ||
+      !take_number(rest, attempt) || !rest.empty()) {
+    return std::nullopt;
+  }
+  const CheckpointId id{.step = step, .attempt = Attempt(attempt)};
+  return directory_name(id) == name ? std::optional(id)
+                                    : std::nullopt;  // no second spelling such as step-007
+}
+
+// The names in a directory; none if it does not exist.
+Expected<std::vector<std::string>> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(path, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return system_failure("cannot list " + path, error.value());
+  return names;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+std::string encode_attempt(const AttemptRecord& record) {
+  nlohmann::ordered_json resume;
+  if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};
+  return nlohmann::ordered_json{{"format", kFormat},
+                                {"attempt", record.attempt.value()},
+                                {"job", record.job},
+                                {"host", record.host},
+                                {"resume", std::move(resume)}}
+             .dump() +
+         "\n";
+}
+
+Expected<AttemptRecord> parse_attempt(std::string_view text, Attempt expected) {
+  try {
+    const auto document = nlohmann::json::parse(text);
+    if (document.at("format") != kFormat) {
+      return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
+                     document.at("format").dump());
+    }
+    AttemptRecord record{.attempt = Attempt(document.at("attempt")),
+                         .job = document.at("job"),
+                         .host = document.at("host"),
+                         .resume = {}};
+    if (const auto& resume = document.at("resume"); !resume.is_null()) {
+      record.resume = CheckpointId{.step = resume.at("step"), .attempt = Attempt(resume.at("attempt"))};
+    }
+    if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
+    // The chain must go back in time, or following it would not end.
+    if (record.resume && record.resume->attempt >= record.attempt) {
+      return failure(ErrorCode::kCorrupt, "it resumes from the later attempt {}", record.resume->attempt);
+    }
+    return record;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "not an attempt file: {}", error.what());
+  }
+}
+
+}  // namespace
+
+std::string CheckpointDirectory::path_of(CheckpointId id) const {
+  return path_ + "/" + directory_name(id);
+}
+std::string CheckpointDirectory::manifest_path(CheckpointId id) const {
+  return path_of(id) + "/manifest.json";
+}
+std::string CheckpointDirectory::attempt_path(Attempt attempt) const {
+  return fmt::format("{}/{:06}.json", attempts_path(), attempt.value());
+}
+
+Status CheckpointDirectory::check_writable() const {
+  const std::string what = fmt::format("cannot use checkpoint directory {}", path_);
+  if (Status made = make_directories(attempts_path()); !made) return failure_within(what, std::move(made));
+  std::string probe = path_ + "/.probe-XXXXXX";
+  UniqueFd fd(mkostemp(probe.data(), O_CLOEXEC));
+  if (!fd) return system_failure(what, errno);
+  unlink(probe.c_str());
+  return {};
+}
+
+Expected<std::vector<Attempt>> CheckpointDirectory::attempt_numbers() const {
+  auto names = names_in(attempts_path());
+  if (!names) return std::unexpected(names.error());
+  std::vector<Attempt> numbers;
+  for (const std::string& name : *names) {
+    std::string_view rest = name;
+    std::uint64_t number = 0;
+    const bool numbered = rest.size() >= 6 && take_number(rest, number) && take_word(rest, ".json");
+    // What a crash leaves of create_file_exclusively, and what NFS leaves of a removed file, is nobody's
+    // attempt.
+    if ((numbered && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
+    if (!numbered || !rest.empty()) {
+      return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
+                     name);
+    }
+    numbers.push_back(Attempt(number));
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+Expected<AttemptRecord> CheckpointDirectory::read_attempt(Attempt attempt) const {
+  const std::string path = attempt_path(attempt);
+  auto text = read_file(path, kAttemptFileLimit);
+  if (!text) return std::unexpected(text.error());
+  auto record = parse_attempt(*text, attempt);
+  if (!record) return failure_within("cannot use " + path, std::move(record));
+  return record;
+}
+
+Expected<std::vector<AttemptRecord>> CheckpointDirectory::attempts() const {
+  auto numbers = attempt_numbers();
+  if (!numbers) return std::unexpected(numbers.error());
+  std::vector<AttemptRecord> records;
+  for (const Attempt number : *numbers) {
+    auto record = read_attempt(number);
+    if (!record) return std::unexpected(record.error());
+    records.push_back(*std::move(record));
+  }
+  return records;
+}
+
+Expected<std::vector<CheckpointId>> CheckpointDirectory::step_directories() const {
+  auto names = names_in(path_);
+  if (!names) return std::unexpected(names.error());
+  std::vector<CheckpointId> ids;
+  for (const std::string& name : *names) {
+    if (const auto id = parse_directory_name(name)) ids.push_back(*id);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+CheckpointEntry CheckpointDirectory::read_entry(CheckpointId id) const {
+  CheckpointEntry entry{.id = id, .damage = {}};
+  auto text = read_file(manifest_path(id), kManifestLimit);
+  if (!text) {
+    entry.damage = std::move(text).error();
+    return entry;
+  }
+  auto manifest = parse_manifest(*text);
+  if (!manifest) {
+    entry.damage = std::move(manifest).error().within("cannot use " + manifest_path(id));
+  } else if (manifest->id != id) {
+    entry.damage = Error(ErrorCode::kCorrupt, fmt::format("cannot use {}: it is the manifest of {}",
+                                                          manifest_path(id), directory_name(manifest->id)));
+  }
+  return entry;
+}
+
+Expected<std::vector<CheckpointId>> CheckpointDirectory::committed() const {
+  auto ids = step_directories();
+  if (!ids) return std::unexpected(ids.error());
+  std::erase_if(*ids, [this](CheckpointId id) { return read_entry(id).damage.has_value(); });
+  return ids;
+}
+
+Expected<std::vector<CheckpointEntry>> CheckpointDirectory::chain_from(
+    const std::vector<AttemptRecord>& records, Attempt from) const {
+  auto ids = step_directories();
+  if (!ids) return std::unexpected(ids.error());
+  std::vector<CheckpointEntry> chain;
+  std::uint64_t last_step = UINT64_MAX;
+  for (std::optional<Attempt> attempt = from; attempt;) {
+    const auto record = std::ranges::find(records, *attempt, &AttemptRecord::attempt);
+    if (record == records.end()) break;
+    for (auto id = ids->rbegin(); id != ids->rend(); ++id) {
+      if (id->attempt != *attempt || id->step > last_step) continue;
+      CheckpointEntry entry = read_entry(*id);
+      const bool uncommitted = entry.damage && entry.damage->code() == ErrorCode::kNotFound;
+      if (!uncommitted) chain.push_back(std::move(entry));
+    }
+    attempt.reset();
+    if (record->resume) {
+      attempt = record->resume->attempt;
+      last_step = record->resume->step;
+    }
+  }
+  return chain;
+}
+
+Expected<std::vector<CheckpointEntry>> CheckpointDirectory::candidates(std::optional<Attempt> from) const {
+  auto records = attempts();
+  if (!records) return std::unexpected(records.error());
+  if (records->empty()) return std::vector<CheckpointEntry>();
+  return chain_from(*records, from.value_or(records->back().attempt));
+}
+
+Expected<std::vector<CheckpointId>> CheckpointDirectory::resumable() const {
+  auto entries = candidates();
+  if (!entries) return std::unexpected(entries.error());
+  std::vector<CheckpointId> ids;
+  for (const CheckpointEntry& entry : *entries) {
+    if (!entry.damage) ids.push_back(entry.id);
+  }
+  return ids;
+}
+
+Expected<std::vector<CheckpointId>> CheckpointDirectory::orphans() const {
+  auto numbers = attempt_numbers();
+  if (!numbers) return std::unexpected(numbers.error());
+  auto ids = committed();
+  if (!ids) return std::unexpected(ids.error());
+  std::erase_if(*ids, [&](CheckpointId id) { return std::ranges::binary_search(*numbers, id.attempt); });
+  return ids;
+}
+
+Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
+    const std::vector<AttemptRecord>& records) const {
+  if (records.empty()) return std::nullopt;
+  auto entries = chain_from(records, records.back().attempt);
+  if (!entries) return std::unexpected(entries.error());
+  const auto newest =
+      std::ranges::find_if(*entries, [](const CheckpointEntry& entry) { return !entry.damage; });
+  return newest == entries->end() ? std::nullopt : std::optional(newest->id);
+}
+
+// After all attempt files and all step directories: a directory whose attempt file is lost must not get a
+// second owner.
+Expected<Attempt> CheckpointDirectory::unused_number() const {
+  auto numbers = attempt_numbers();
+  if (!numbers) return std::unexpected(numbers.error());
+  auto ids = step_directories();
+  if (!ids) return std::unexpected(ids.error());
+  Attempt last = numbers->empty() ? Attempt(0) : numbers->back();
+  for (const CheckpointId& id : *ids) last = std::max(last, id.attempt);
+  return std::max(last.next(), kFirstAttempt);
+}
+
+Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job) const {
+  if (Status made = make_directories(attempts_path()); !made) return std::unexpected(made.error());
+  std::vector<AttemptRecord> before;  // the attempts that this one follows
+  bool mine_is_last = false;
+  for (int tries = 0; tries < kBeginTries; ++tries) {
+    if (!mine_is_last) {
+      auto records = attempts();
+      if (!records) return std::unexpected(records.error());
+      before = *std::move(records);
+    }
+    auto resume = newest_from(before);
+    if (!resume) return std::unexpected(resume.error());
+    auto number = unused_number();
+    if (!number) return std::unexpected(number.error());
+    AttemptRecord record{.attempt = *number, .job = job, .host = host_name(), .resume = *resume};
+    Status created = create_file_exclusively(attempt_path(*number), encode_attempt(record));
+    if (!created && created.error().code() != ErrorCode::kFenced) {
+      return failure_within("cannot begin an attempt", std::move(created));
+    }
+    mine_is_last = created.has_value();
+    if (!mine_is_last) continue;
+    // A writer commits, then looks for a newer attempt; we create ours, then look for a newer commit. So a
+    // commit that raced with us is either taken up here, by one more attempt, or its writer learns that it
+    // came too late.
+    auto now_newest = newest_from(before);
+    if (!now_newest) return std::unexpected(now_newest.error());
+    if (*now_newest == *resume) return record;
+  }
+  return failure(ErrorCode::kUnavailable, "cannot begin an attempt in {}: other launches keep taking it over",
+                 path_);
+}
+
+Expected<std::optional<AttemptRecord>> CheckpointDirectory::newer_attempt(Attempt mine) const {
+  auto numbers = attempt_numbers();
+  if (!numbers) return std::unexpected(numbers.error());
+  if (numbers->empty() || numbers->back() <= mine) return std::nullopt;
+  auto record = read_attempt(numbers->back());
+  if (!record) return std::unexpected(record.error());
+  return *std::move(record);
+}
+
+Status CheckpointDirectory::remove(CheckpointId id) const {
+  const std::string directory = path_of(id);
+  if (unlink(manifest_path(id).c_str()) == 0) {
+    if (Status synced = sync_directory(directory); !synced) return synced;
+  } else if (errno != ENOENT) {
+    return system_failure("cannot remove " + manifest_path(id), errno);
+  }
+  std::error_code error;
+  std::filesystem::remove_all(directory, error);
+  if (error) return system_failure("cannot remove " + directory, error.value());
+  return {};
+}
+
+}  // namespace muster

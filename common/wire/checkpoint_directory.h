@@ -1,0 +1,88 @@
+// The directory that holds all checkpoints of a training, over attempts and launches: which attempt came from
+// which checkpoint (the lineage), which checkpoints count, and who may write. The layout is described in
+// docs/checkpoint_layout.md.
+//
+// Used by the launcher (begins attempts) and the runtime (writes, chooses and removes checkpoints); several
+// processes use one directory at once. Holds nothing but the path: each call reads the disk anew. Blocking.
+// It does not read or write tensors.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/checkpoint_manifest.h"
+
+namespace muster {
+
+inline constexpr Attempt kFirstAttempt{1};
+
+struct AttemptRecord {
+  Attempt attempt;
+  std::string job;
+  std::string host;                    // of the process that began it
+  std::optional<CheckpointId> resume;  // the newest checkpoint that counted then; empty: a start from nothing
+  bool operator==(const AttemptRecord&) const = default;
+};
+
+// A directory step-S.attempt-A that has a manifest.
+struct CheckpointEntry {
+  CheckpointId id;
+  std::optional<Error> damage;  // why its manifest cannot be used
+};
+
+class CheckpointDirectory {
+ public:
+  explicit CheckpointDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string path_of(CheckpointId id) const;  // PATH/step-S.attempt-A
+  std::string manifest_path(CheckpointId id) const;
+
+  // Creates the directory where missing and a file in it; kPermission or what the system says, in one line
+  // that names it.
+  Status check_writable() const;
+
+  // All attempts, oldest first. kCorrupt names a file in PATH/attempts that is none of ours or cannot be
+  // read.
+  Expected<std::vector<AttemptRecord>> attempts() const;
+  // Every checkpoint with a usable manifest, by step and attempt. Not all of them count: see resumable().
+  Expected<std::vector<CheckpointId>> committed() const;
+  // Every step directory, committed or not, by step and attempt.
+  Expected<std::vector<CheckpointId>> step_directories() const;
+
+  // The checkpoints to which the chain of attempt files leads, newest first, starting from `from` (the newest
+  // attempt by default): those that `from` wrote, then those of the attempt that it resumed from up to that
+  // step, and so on. Entries with a damaged manifest are included, so that a caller can say what it passes
+  // over.
+  Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
+  // candidates() without the damaged ones.
+  Expected<std::vector<CheckpointId>> resumable() const;
+  // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
+  Expected<std::vector<CheckpointId>> orphans() const;
+
+  // Takes the directory over: creates the next attempt's file, which says that it resumes from the newest of
+  // resumable(). From here on all older attempts are fenced. Several callers at once get different numbers.
+  Expected<AttemptRecord> begin_attempt(const std::string& job) const;
+  // The fence: the newest attempt after `mine`, if somebody has begun one.
+  Expected<std::optional<AttemptRecord>> newer_attempt(Attempt mine) const;
+
+  // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
+  // damaged checkpoint.
+  Status remove(CheckpointId id) const;
+
+ private:
+  std::string attempts_path() const { return path_ + "/attempts"; }
+  std::string attempt_path(Attempt attempt) const;
+  Expected<AttemptRecord> read_attempt(Attempt attempt) const;
+  Expected<std::vector<Attempt>> attempt_numbers() const;
+  CheckpointEntry read_entry(CheckpointId id) const;
+  Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
+                                                    Attempt from) const;
+  Expected<std::optional<CheckpointId>> newest_from(const std::vector<AttemptRecord>& records) const;
+  Expected<Attempt> unused_number() const;
+
+  std::string path_;
+};
+
+}  // namespace muster

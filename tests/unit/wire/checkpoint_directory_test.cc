@@ -1,0 +1,214 @@
+#include "common/wire/checkpoint_directory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CheckpointDirectoryTest : public testing::Test {
+ protected:
+  // What a writer of this attempt leaves behind when it commits this step.
+  void commit(std::uint64_t step, Attempt attempt) {
+    const CheckpointId id{.step = step, .attempt = attempt};
+    ASSERT_TRUE(make_directories(directory_.path_of(id)));
+    const CheckpointManifest manifest{
+        .id = id,
+        .job = "job",
+        .world_size = 1,
+        .files = {{.name = "rank-00000.safetensors", .size_bytes = 3, .xxh3 = "x"}}};
+    ASSERT_TRUE(write_file_durably(directory_.manifest_path(id), encode_manifest(manifest)));
+  }
+  Attempt begin() { return directory_.begin_attempt("job").value().attempt; }
+  std::vector<std::string> resumable() {
+    std::vector<std::string> names;
+    for (const CheckpointId& id : directory_.resumable().value())
+      names.push_back(fmt::format("{}@{}", id.step, id.attempt));
+    return names;
+  }
+  void write(const std::string& name, const std::string& text) { std::ofstream(scratch_ / name) << text; }
+
+  ScratchDirectory scratch_;
+  CheckpointDirectory directory_{scratch_.path().string()};
+};
+
+TEST_F(CheckpointDirectoryTest, FirstAttemptResumesFromNothingAndNumbersGoOn) {
+  const AttemptRecord first = directory_.begin_attempt("job").value();
+  EXPECT_EQ(first.attempt, kFirstAttempt);
+  EXPECT_FALSE(first.resume);
+  EXPECT_EQ(begin(), kFirstAttempt.next());
+  EXPECT_EQ(directory_.attempts().value().front(), first);
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "attempts/000001.json"));
+}
+
+TEST_F(CheckpointDirectoryTest, ChainLeadsOverAttemptsThatCommittedNothing) {
+  const Attempt first = begin();
+  commit(100, first);
+  commit(200, first);
+  begin();  // dies before its first commit
+  const AttemptRecord third = directory_.begin_attempt("job").value();
+  EXPECT_EQ(third.resume, (CheckpointId{.step = 200, .attempt = first}));
+  commit(300, third.attempt);
+  EXPECT_THAT(resumable(), ElementsAre("300@3", "200@1", "100@1"));
+}
+
+TEST_F(CheckpointDirectoryTest, CommitOfAZombieAfterTheTakeoverDoesNotCount) {
+  const Attempt first = begin();
+  commit(100, first);
+  const Attempt second = begin();
+  commit(200, first);  // the zombie
+  commit(150, second);
+  EXPECT_THAT(resumable(), ElementsAre("150@2", "100@1"));
+  EXPECT_EQ(directory_.committed().value().size(), 3u);
+}
+
+TEST_F(CheckpointDirectoryTest, AnAttemptThatStartedFromNothingEndsTheChain) {
+  const Attempt first = begin();
+  begin();
+  commit(100, first);
+  EXPECT_THAT(resumable(), ElementsAre());
+  EXPECT_TRUE(directory_.orphans().value().empty());
+}
+
+TEST_F(CheckpointDirectoryTest, CandidatesOfAnOlderAttemptLeaveOutNewerOnes) {
+  const Attempt first = begin();
+  commit(100, first);
+  commit(200, begin());
+  const auto entries = directory_.candidates(first).value();
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].id.step, 100u);
+}
+
+TEST_F(CheckpointDirectoryTest, UncommittedAndDamagedDirectoriesAreNotResumed) {
+  const Attempt first = begin();
+  commit(100, first);
+  commit(200, first);
+  commit(300, first);
+  write("step-200.attempt-1/manifest.json", "{\"body\":");
+  std::filesystem::copy_file(scratch_ / "step-100.attempt-1/manifest.json",
+                             scratch_ / "step-300.attempt-1/manifest.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::create_directory(scratch_ / "step-400.attempt-1");
+  EXPECT_THAT(resumable(), ElementsAre("100@1"));
+  const auto entries = directory_.candidates().value();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_THAT(entries[0].damage.value().message(), HasSubstr("it is the manifest of step-100.attempt-1"));
+  EXPECT_THAT(entries[1].damage.value().message(), HasSubstr("not a manifest"));
+}
+
+TEST_F(CheckpointDirectoryTest, EveryOneBitErrorInAManifestIsSeen) {
+  const CheckpointManifest manifest{.id = {.step = 7, .attempt = Attempt(3)},
+                                    .job = "job",
+                                    .world_size = 1,
+                                    .files = {{.name = "a", .size_bytes = 10, .xxh3 = xxh3_digest("a")}}};
+  const std::string text = encode_manifest(manifest);
+  EXPECT_EQ(parse_manifest(text).value(), manifest);
+  for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(parse_manifest(flipped)) << flipped;
+  }
+  for (std::size_t length = 0; length < text.size(); ++length)
+    EXPECT_FALSE(parse_manifest(text.substr(0, length)));
+}
+
+TEST_F(CheckpointDirectoryTest, ForeignAndUnreadableAttemptFilesAreNamed) {
+  begin();
+  write("attempts/000002.json", "garbage");
+  EXPECT_THAT(directory_.attempts().error().message(),
+              HasSubstr("attempts/000002.json: not an attempt file"));
+  EXPECT_FALSE(directory_.begin_attempt("job"));
+  std::filesystem::remove(scratch_ / "attempts/000002.json");
+  write("attempts/notes.txt", "");
+  EXPECT_THAT(directory_.attempts().error().message(),
+              HasSubstr("attempts/notes.txt is not a file of Muster"));
+}
+
+TEST_F(CheckpointDirectoryTest, AttemptFileUnderAnotherNumberIsRefused) {
+  begin();
+  std::filesystem::copy_file(scratch_ / "attempts/000001.json", scratch_ / "attempts/000002.json");
+  EXPECT_THAT(directory_.attempts().error().message(), HasSubstr("it says attempt 1"));
+}
+
+TEST_F(CheckpointDirectoryTest, LeftoversOfACrashAreIgnored) {
+  begin();
+  write("attempts/000002.json.tmp-17-1", "half");
+  write("something else.txt", "");
+  EXPECT_EQ(begin(), Attempt(2));
+}
+
+TEST_F(CheckpointDirectoryTest, NumberOfALostAttemptFileIsNotGivenAgainAndItsCheckpointsAreOrphans) {
+  begin();
+  commit(100, Attempt(5));
+  EXPECT_EQ(begin(), Attempt(6));
+  EXPECT_THAT(resumable(), ElementsAre());
+  EXPECT_EQ(directory_.orphans().value().size(), 1u);
+}
+
+TEST_F(CheckpointDirectoryTest, FenceNamesTheNewestOwner) {
+  const Attempt mine = begin();
+  EXPECT_FALSE(directory_.newer_attempt(mine).value());
+  directory_.begin_attempt("other").value();
+  const auto newer = directory_.newer_attempt(mine).value();
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(newer->job, "other");
+  EXPECT_FALSE(newer->host.empty());
+}
+
+TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {
+  std::vector<Attempt> numbers(16);
+  std::vector<std::thread> threads;
+  for (Attempt& number : numbers) threads.emplace_back([&] { number = begin(); });
+  for (std::thread& thread : threads) thread.join();
+  std::ranges::sort(numbers);
+  EXPECT_EQ(std::ranges::adjacent_find(numbers), numbers.end());
+  EXPECT_EQ(directory_.attempts().value().size(), 16u);
+}
+
+// Whatever the interleaving: a commit whose writer saw no newer attempt afterwards is in the chain of the
+// attempt that raced.
+TEST_F(CheckpointDirectoryTest, ACommitThatRacesWithATakeoverIsTakenUpOrFenced) {
+  Attempt mine = begin();
+  for (std::uint64_t step = 1; step <= 50; ++step) {
+    bool fenced = false;
+    std::thread writer([&] {
+      commit(step, mine);
+      fenced = directory_.newer_attempt(mine).value().has_value();
+    });
+    const AttemptRecord taker = directory_.begin_attempt("taker").value();
+    writer.join();
+    const bool taken_up = taker.resume == CheckpointId{.step = step, .attempt = mine};
+    EXPECT_TRUE(taken_up || fenced) << "step " << step;
+    mine = taker.attempt;
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, RemovalLeavesNothing) {
+  const Attempt first = begin();
+  commit(100, first);
+  ASSERT_TRUE(directory_.remove({.step = 100, .attempt = first}));
+  EXPECT_TRUE(directory_.step_directories().value().empty());
+}
+
+TEST_F(CheckpointDirectoryTest, AnUnusableDirectoryIsNamedInOneLine) {
+  EXPECT_TRUE(directory_.check_writable());
+  write("file", "");
+  const Status refused = CheckpointDirectory(scratch_ / "file").check_writable();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("cannot use checkpoint directory " + (scratch_ / "file") + ":"));
+  EXPECT_FALSE(CheckpointDirectory("/proc").check_writable());
+}
+
+}  // namespace
+}  // namespace muster
