@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""The rules of this repository that a program can check; CONTRIBUTING.md says why they are there.
+
+    tools/tidy.py [ROOT]
+
+Checks who may include whom, sizes, header comments, file names, relative links in documents, and words and calls that may
+not stay. Prints `file:line: error: ...` or `... warning: ...`; exits with 1 if there was an error.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cpp_source import code_of, functions_of, includes_of
+
+# Who may include whom: the first folder that matches a file decides. Folders that are not named may include anything.
+COMMON = ["common/base", "common/wire", "common/net"]
+MAY_INCLUDE = {
+    "common/base": ["common/base"],
+    "common/wire": ["common/base", "common/wire"],
+    "common/net": COMMON,
+    "launcher/core": ["common/base", "common/wire", "launcher/core"],
+    "launcher": [*COMMON, "launcher"],
+    "agent/core": ["common/base", "common/wire", "agent/core"],
+    "agent": [*COMMON, "agent"],
+    "runtime/include": ["runtime/include"],
+    "runtime": [*COMMON, "runtime"],
+    "examples": ["runtime/include", "examples"],
+}
+ASIO = re.compile(r"boost/asio|boost/beast|asio\.hpp|common/net/")
+TORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
+SHELL_ONLY = re.compile(
+    r"(thread|mutex|shared_mutex|condition_variable|future|stop_token|unistd\.h|pthread\.h|ctime|time\.h|sys/time\.h)$"
+)
+# Libraries that a folder may not name, with what to say about it.
+FORBIDDEN_LIBRARIES = {
+    "common/base": [(ASIO, "only common/net and io folders use Asio"), (TORCH, "common does not know torch")],
+    "common/wire": [(ASIO, "only common/net and io folders use Asio"), (TORCH, "common does not know torch")],
+    "common": [(TORCH, "common does not know torch")],
+    "launcher/core": [(ASIO, "decisions do no input or output"), (SHELL_ONLY, "decisions have no threads, system calls or clock")],
+    "agent/core": [(ASIO, "decisions do no input or output"), (SHELL_ONLY, "decisions have no threads, system calls or clock")],
+    "launcher": [(TORCH, "the launcher starts in milliseconds: no torch")],
+    "agent": [(TORCH, "the agent starts in milliseconds: no torch")],
+    "runtime/include": [(ASIO, "public headers do not show Asio")],
+}
+CLOCK_READING = re.compile(r"\b(?:(?:Clock|\w+_clock)::now|clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|nullptr|0|&)")
+SLEEP = re.compile(r"\b(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+# Sizes: (warn above, fail above). A ratchet: what is over the second number is listed with its reason, or made smaller.
+HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, PARAMETERS = (150, 300), (300, 600), (40, 70), (4, 6)
+# "path" or "path:function" -> why it may be over the limit.
+ALLOWED_SIZES: dict[str, str] = {}
+
+SOURCES = (".h", ".cc")
+TEXTS = (*SOURCES, ".py", ".md", ".cmake", ".txt", ".sh", ".yaml", ".yml", ".json", ".in", "")
+
+
+class Report:
+    def __init__(self):
+        self.errors, self.warnings = [], []
+        self.allowed_used = set()
+
+    def error(self, path, line, text):
+        self.errors.append(f"{path}:{line}: error: {text}")
+
+    def warning(self, path, line, text):
+        self.warnings.append(f"{path}:{line}: warning: {text}")
+
+
+def files_of(root):
+    """Paths of the repository's files, relative to `root`: what git tracks or would; without git, all but hidden ones and build/."""
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, check=False
+    ) if (root / ".git").exists() else None
+    if listed and listed.returncode == 0:
+        names = [name for name in listed.stdout.decode().split("\0") if name]
+    else:
+        names = []
+        for folder, folders, found in os.walk(root):
+            folders[:] = [name for name in folders if not name.startswith(".") and name not in ("build", "__pycache__")]
+            names += [str((Path(folder) / name).relative_to(root)) for name in found]
+    return sorted(name for name in set(names) if (root / name).is_file())
+
+
+def folder_rule(table, path):
+    """The entry of the longest folder in `table` that holds `path`, or None."""
+    holding = [folder for folder in table if path.startswith(folder + "/")]
+    return table[max(holding, key=len)] if holding else None
+
+
+def project_file(include, files):
+    """The file of this repository that an include names, or None if it is not one of ours."""
+    return next((name for name in (include, "runtime/include/" + include) if name in files), None)
+
+
+def check_includes(path, text, files, report):
+    allowed = folder_rule(MAY_INCLUDE, path)
+    forbidden = folder_rule(FORBIDDEN_LIBRARIES, path) or []
+    for line, included in includes_of(text):
+        target = project_file(included, files)
+        if not target and str(Path(path).parent / included) in files:
+            report.error(path, line, f"names {included} from its own folder: name it from the root")
+        if target and allowed is not None and not any(target.startswith(folder + "/") for folder in allowed):
+            report.error(path, line, f"may not include {included}: only {', '.join(allowed)}")
+        for pattern, reason in forbidden:
+            if pattern.match(included):
+                report.error(path, line, f"may not include {included}: {reason}")
+    if "/core/" in path and path.split("/")[0] in ("launcher", "agent"):
+        for line in lines_with(CLOCK_READING, code_of(text)):
+            report.error(path, line, "reads a clock: decisions are given the time")
+
+
+def lines_with(pattern, text):
+    return [text.count("\n", 0, match.start()) + 1 for match in pattern.finditer(text)]
+
+
+def check_size(where, what, count, limits, report):
+    path, line, name = where
+    key = f"{path}:{name}" if name else path
+    label = f"{name}: " if name else ""
+    if count > limits[1] and key in ALLOWED_SIZES:
+        report.allowed_used.add(key)
+    elif count > limits[1]:
+        report.error(path, line, f"{label}{count} {what}, at most {limits[1]}")
+    elif count > limits[0]:
+        report.warning(path, line, f"{label}{count} {what}, better at most {limits[0]}")
+
+
+def check_sizes(path, text, report):
+    lines = text.count("\n")
+    check_size((path, 1, ""), "lines", lines, HEADER_LINES if path.endswith(".h") else SOURCE_LINES, report)
+    for function in functions_of(text):
+        where = (path, function.line, function.name)
+        check_size(where, "lines", function.line_count, FUNCTION_LINES, report)
+        check_size(where, "parameters", function.parameter_count, PARAMETERS, report)
+
+
+def check_header(path, text, report):
+    if "#pragma once" not in text:
+        report.error(path, 1, "no #pragma once")
+    comment = re.match(r"(?://[^\n]*\n)*", text).group(0)
+    if not comment:
+        report.error(path, 1, "a header begins with a comment: what it is, and what it does not do")
+    elif not path.startswith("tests/") and not 3 <= comment.count("\n") <= 10:
+        report.warning(path, 1, f"the comment at the top has {comment.count(chr(10))} lines, better 3 to 10")
+
+
+def heading_anchors(markdown):
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.+?) *#*$", re.sub(r"^```.*?^```", "", markdown, flags=re.M | re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(root, path, text, report):
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.M | re.S)
+    for match in re.finditer(r"\[[^\]]*\]\(<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)", prose, flags=re.M):
+        target = match.group(1) or match.group(2)
+        if re.match(r"[a-z]+:", target):
+            continue
+        line = prose.count("\n", 0, match.start()) + 1
+        name, _, anchor = target.partition("#")
+        linked = (root / path).parent / name if name else root / path
+        if not linked.exists():
+            report.error(path, line, f"dead link: {target}")
+        elif anchor and linked.suffix == ".md" and anchor not in heading_anchors(linked.read_text()):
+            report.error(path, line, f"dead link: no heading for {target}")
+
+
+def check_words(path, text, report):
+    if not path.startswith("tools/"):
+        for line in lines_with(UNFINISHED, text):
+            report.error(path, line, "unfinished: finish it, or write an issue")
+    if path.startswith("tests/unit/") and path.endswith(SOURCES):
+        for line in lines_with(SLEEP, code_of(text)):
+            report.error(path, line, "a unit test does not sleep: wait for the condition, or pass the time")
+
+
+def check_name(path, report):
+    if path.endswith((".h", ".cc", ".py")) and not re.fullmatch(r"[a-z0-9_]+\.[a-z]+", path.rsplit("/", 1)[-1]):
+        report.error(path, 1, "files are named in snake_case")
+
+
+def check(root):
+    report = Report()
+    files = files_of(root)
+    for path in files:
+        check_name(path, report)
+        if Path(path).suffix not in TEXTS:
+            continue
+        text = (root / path).read_text(errors="replace")
+        check_words(path, text, report)
+        if path.endswith(SOURCES):
+            check_includes(path, text, set(files), report)
+            check_sizes(path, text, report)
+        if path.endswith(".h"):
+            check_header(path, text, report)
+        if path.endswith(".md"):
+            check_links(root, path, text, report)
+    for key in sorted(ALLOWED_SIZES.keys() - report.allowed_used):
+        report.error(key, 1, "is listed in ALLOWED_SIZES and no longer over a limit: take it out")
+    return files, report
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    files, report = check(root)
+    print("".join(line + "\n" for line in report.warnings + report.errors), end="")
+    print(f"tidy: {len(files)} files, {len(report.errors)} errors, {len(report.warnings)} warnings")
+    return 1 if report.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
