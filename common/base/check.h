@@ -1,11 +1,11 @@
 // CHECK: a bug stops the program where it is seen, in release builds too.
 //
-// For what the program itself guarantees. What a user, a peer or a disk can cause is an Error (error.h), not a CHECK.
+// For what the program itself guarantees. What a user, a peer or a disk can cause is an Error (error.h), not
+// a CHECK.
 #pragma once
 
-#include <string>
-
 #include <fmt/core.h>
+#include <string>
 
 namespace muster {
 
@@ -15,8 +15,8 @@ namespace muster {
 }  // namespace muster
 
 // CHECK(left == right, "left {}, right {}", left, right)
-#define CHECK(condition, ...)                                                                        \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                   \
-      ::muster::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));         \
+#define CHECK(condition, ...)                                                                \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::muster::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

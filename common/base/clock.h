@@ -1,6 +1,7 @@
 // Time as Muster uses it: monotonic and local to one machine.
 //
-// Decisions never read a clock: the time is passed to them. Wall-clock time appears in reports only and is never compared.
+// Decisions never read a clock: the time is passed to them. Wall-clock time appears in reports only and is
+// never compared.
 #pragma once
 
 #include <chrono>

@@ -1,15 +1,14 @@
 // Expected failures: a code that tells the caller what to do, and a message for a person.
 //
-// The message grows on its way up: `cannot load step 400: cannot open manifest.json: No such file or directory`.
-// Plain values, no ownership.
+// The message grows on its way up: `cannot load step 400: cannot open manifest.json: No such file or
+// directory`. Plain values, no ownership.
 #pragma once
 
 #include <expected>
+#include <fmt/core.h>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <fmt/core.h>
 
 namespace muster {
 
@@ -19,9 +18,9 @@ enum class ErrorCode {
   kPermission,       // it exists and may not be used so
   kUnavailable,      // a peer is gone or cannot be reached: another attempt may work
   kTimedOut,
-  kCorrupt,          // bytes that are not what they should be: do not use them, look for others
-  kFenced,           // a newer attempt or launcher has taken over: stop, do not retry
-  kInternal,         // none of these
+  kCorrupt,   // bytes that are not what they should be: do not use them, look for others
+  kFenced,    // a newer attempt or launcher has taken over: stop, do not retry
+  kInternal,  // none of these
 };
 
 class Error {
@@ -42,7 +41,8 @@ using Expected = std::expected<T, Error>;
 using Status = std::expected<void, Error>;
 
 template <class... Arguments>
-[[nodiscard]] std::unexpected<Error> failure(ErrorCode code, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+[[nodiscard]] std::unexpected<Error> failure(ErrorCode code, fmt::format_string<Arguments...> format,
+                                             Arguments&&... arguments) {
   return std::unexpected(Error(code, fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 

@@ -1,12 +1,11 @@
 #include "common/base/file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace muster {
 
@@ -47,7 +46,9 @@ Expected<std::string> read_file(const std::string& path, std::uint64_t limit_byt
   if (S_ISDIR(status.st_mode)) return system_failure("cannot read " + path, EISDIR);
   std::string bytes;
   // /proc and pipes have no size, so the size is only a first guess.
-  bytes.resize(static_cast<std::uint64_t>(status.st_size) <= limit_bytes ? static_cast<std::size_t>(status.st_size) + 1 : 1);
+  bytes.resize(static_cast<std::uint64_t>(status.st_size) <= limit_bytes
+                   ? static_cast<std::size_t>(status.st_size) + 1
+                   : 1);
   std::size_t used = 0;
   for (;;) {
     const ssize_t got = read(fd.get(), bytes.data() + used, bytes.size() - used);
@@ -55,7 +56,8 @@ Expected<std::string> read_file(const std::string& path, std::uint64_t limit_byt
     if (got < 0) return system_failure("cannot read " + path, errno);
     if (got == 0) break;
     used += static_cast<std::size_t>(got);
-    if (used > limit_bytes) return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, limit_bytes);
+    if (used > limit_bytes)
+      return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, limit_bytes);
     if (used == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
   }
   bytes.resize(used);

@@ -40,7 +40,8 @@ Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
 
-// Old content or new, never a mix, after a crash at any point: temporary file beside it, sync, rename, sync of the directory.
+// Old content or new, never a mix, after a crash at any point: temporary file beside it, sync, rename, sync
+// of the directory.
 Status write_file_durably(const std::string& path, std::string_view bytes);
 
 // Creates the file, which must not exist (else kFenced), with all of `bytes`, and syncs it and its directory.

@@ -1,13 +1,11 @@
 #include "common/base/log.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <memory>
-
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 namespace muster::log {
 
@@ -41,9 +39,13 @@ std::shared_ptr<spdlog::logger>& logger() {
 
 }  // namespace
 
-void set_up(std::string name, Level level) { logger() = make(std::move(name), level); }
+void set_up(std::string name, Level level) {
+  logger() = make(std::move(name), level);
+}
 
-bool enabled(Level level) { return logger()->should_log(to_spdlog(level)); }
+bool enabled(Level level) {
+  return logger()->should_log(to_spdlog(level));
+}
 
 void write(Level level, std::string_view message) {
   constexpr std::string_view kMarks[] = {"debug: ", "", "warning: ", "error: "};

@@ -1,27 +1,29 @@
-// What a program of Muster says about itself, on stderr: "muster: <message>", warnings and errors marked and coloured on a terminal.
+// What a program of Muster says about itself, on stderr: "muster: <message>", warnings and errors marked and
+// coloured on a terminal.
 //
-// One process-wide logger, set up once by main; before that, and in libraries used alone, warnings and errors are shown.
-// Safe to call from any thread, not between fork and exec.
+// One process-wide logger, set up once by main; before that, and in libraries used alone, warnings and errors
+// are shown. Safe to call from any thread, not between fork and exec.
 #pragma once
 
+#include <fmt/core.h>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <fmt/core.h>
 
 namespace muster::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-// `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. NO_COLOR and pipes are respected.
+// `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. NO_COLOR and
+// pipes are respected.
 void set_up(std::string name, Level level);
 bool enabled(Level level);
 void write(Level level, std::string_view message);
 
 template <class... Arguments>
 void debug(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  if (enabled(Level::kDebug)) write(Level::kDebug, fmt::format(format, std::forward<Arguments>(arguments)...));
+  if (enabled(Level::kDebug))
+    write(Level::kDebug, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 template <class... Arguments>
 void info(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
@@ -29,11 +31,13 @@ void info(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 }
 template <class... Arguments>
 void warning(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  if (enabled(Level::kWarning)) write(Level::kWarning, fmt::format(format, std::forward<Arguments>(arguments)...));
+  if (enabled(Level::kWarning))
+    write(Level::kWarning, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 template <class... Arguments>
 void error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  if (enabled(Level::kError)) write(Level::kError, fmt::format(format, std::forward<Arguments>(arguments)...));
+  if (enabled(Level::kError))
+    write(Level::kError, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
 }  // namespace muster::log

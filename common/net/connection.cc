@@ -1,9 +1,8 @@
 #include "common/net/connection.h"
 
-#include <sys/socket.h>
-
 #include <boost/asio/write.hpp>
 #include <cerrno>
+#include <sys/socket.h>
 
 #include "common/base/check.h"
 
@@ -109,7 +108,8 @@ void Connection::flush() {
 
 // Without waiting, and at once: a frame should not wait for the event loop's next turn.
 void Connection::write_what_fits() {
-  const ssize_t put = ::send(socket_.native_handle(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t put =
+      ::send(socket_.native_handle(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (put > 0) pending_.erase(0, static_cast<std::size_t>(put));
 }
 

@@ -1,8 +1,10 @@
-// One stream between launcher and agent that carries frames: a socketpair between processes of one machine, or TCP under TLS.
+// One stream between launcher and agent that carries frames: a socketpair between processes of one machine,
+// or TCP under TLS.
 //
-// Sending never waits: bytes are queued, and what is queued can be asked for, so that a sender with much to say (workers' output)
-// holds back. Receiving is one coroutine's. Closed and silent are different: receive() reports the first; the owner times the
-// second with last_heard(). One thread. Not a protocol: it knows frames, not messages.
+// Sending never waits: bytes are queued, and what is queued can be asked for, so that a sender with much to
+// say (workers' output) holds back. Receiving is one coroutine's. Closed and silent are different: receive()
+// reports the first; the owner times the second with last_heard(). One thread. Not a protocol: it knows
+// frames, not messages.
 #pragma once
 
 #include <deque>
@@ -31,7 +33,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Completes the TLS handshake, both sides proven to have the key; nothing to do without TLS.
   // kTimedOut after `limit`, kPermission when the peer lacks the key.
   awaitable<Status> handshake(Duration limit);
-  // The next frame. kUnavailable: the peer closed; kCorrupt: it sent what is no frame. Close the connection after either.
+  // The next frame. kUnavailable: the peer closed; kCorrupt: it sent what is no frame. Close the connection
+  // after either.
   awaitable<Expected<wire::Frame>> receive();
   // Queues encoded frames. Ignored once closed.
   void send(std::string_view frames);

@@ -8,8 +8,8 @@ namespace muster::net {
 
 using asio::ip::tcp;
 
-Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& executor, const std::string& address,
-                                                   std::uint16_t port) {
+Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& executor,
+                                                   const std::string& address, std::uint16_t port) {
   boost::system::error_code error;
   const auto parsed = asio::ip::make_address(address, error);
   tcp::acceptor acceptor(executor);
@@ -22,9 +22,12 @@ Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& 
   return std::unique_ptr<Listener>(new Listener(std::move(acceptor)));
 }
 
-std::uint16_t Listener::port() const { return acceptor_.local_endpoint().port(); }
+std::uint16_t Listener::port() const {
+  return acceptor_.local_endpoint().port();
+}
 
-void Listener::start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection, Limits limits) {
+void Listener::start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection,
+                     Limits limits) {
   tasks_ = &tasks;
   find_key_ = std::move(find_key);
   on_connection_ = std::move(on_connection);
@@ -69,8 +72,8 @@ awaitable<void> Listener::prove(std::shared_ptr<Connection> connection) {
   }
 }
 
-awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port, std::string identity,
-                                                         Key key, Duration limit) {
+awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
+                                                         std::string identity, Key key, Duration limit) {
   const auto executor = co_await asio::this_coro::executor;
   const std::string place = fmt::format("cannot connect to {} port {}", address, port);
   boost::system::error_code error;
@@ -81,13 +84,15 @@ awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, st
   timer.async_wait([socket](const boost::system::error_code& cancelled) {
     if (!cancelled) socket->close();
   });
-  co_await socket->async_connect(tcp::endpoint(parsed, port), asio::redirect_error(asio::use_awaitable, error));
+  co_await socket->async_connect(tcp::endpoint(parsed, port),
+                                 asio::redirect_error(asio::use_awaitable, error));
   timer.cancel();
   if (error) co_return system_failure(place, error.value());
   socket->set_option(tcp::no_delay(true), error);
   auto connection = Connection::make(std::move(*socket), TlsSession::client(std::move(identity), key));
   Status proven = co_await connection->handshake(limit);
-  if (!proven) co_return failure_within(place, Expected<std::shared_ptr<Connection>>(std::unexpected(proven.error())));
+  if (!proven)
+    co_return failure_within(place, Expected<std::shared_ptr<Connection>>(std::unexpected(proven.error())));
   co_return connection;
 }
 

@@ -1,7 +1,7 @@
 // Accepts TLS connections and hands over those whose peer proved to have a key.
 //
-// Strangers cost little and harm nobody: a handshake has a deadline, and when too many are under way the oldest is dropped.
-// One thread. stop() and then an empty TaskGroup of the owner's end it.
+// Strangers cost little and harm nobody: a handshake has a deadline, and when too many are under way the
+// oldest is dropped. One thread. stop() and then an empty TaskGroup of the owner's end it.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ class Listener {
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
   // Binds at once. Port 0: any free one. Errors name address and port.
-  static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor, const std::string& address,
-                                                  std::uint16_t port);
+  static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
+                                                  const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
   // Starts accepting, in tasks of `tasks`, which must outlive this listener's last task.
   void start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection, Limits limits);
@@ -44,7 +44,7 @@ class Listener {
 };
 
 // Connects to a listener and completes the handshake.
-awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port, std::string identity,
-                                                         Key key, Duration limit);
+awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
+                                                         std::string identity, Key key, Duration limit);
 
 }  // namespace muster::net

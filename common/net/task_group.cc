@@ -6,15 +6,19 @@
 
 namespace muster::net {
 
-TaskGroup::~TaskGroup() { CHECK(cancellations_.empty(), "{} tasks still run", cancellations_.size()); }
+TaskGroup::~TaskGroup() {
+  CHECK(cancellations_.empty(), "{} tasks still run", cancellations_.size());
+}
 
 void TaskGroup::spawn(awaitable<void> task) {
   const auto place = cancellations_.emplace(cancellations_.end());
-  asio::co_spawn(executor_, std::move(task),
-                 asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
-                   if (thrown) std::rethrow_exception(thrown);  // out of io_context::run: ends the program, with its text
-                   cancellations_.erase(place);
-                 }));
+  asio::co_spawn(
+      executor_, std::move(task),
+      asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
+        if (thrown)
+          std::rethrow_exception(thrown);  // out of io_context::run: ends the program, with its text
+        cancellations_.erase(place);
+      }));
 }
 
 void TaskGroup::cancel() {

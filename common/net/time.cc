@@ -20,7 +20,8 @@ class SystemAlarm final : public Alarm {
     state_->timer.cancel();
     if (!when) return;
     state_->timer.expires_at(*when);
-    // A wait that has expired but not yet run cannot be cancelled any more: it looks whether it is still meant.
+    // A wait that has expired but not yet run cannot be cancelled any more: it looks whether it is still
+    // meant.
     state_->timer.async_wait([state = state_, meant = *when](const boost::system::error_code& error) {
       if (error || state->when != meant) return;
       state->when.reset();
@@ -73,7 +74,8 @@ void ManualTime::advance(Duration step) {
   for (;;) {
     ManualAlarm* next = nullptr;
     for (ManualAlarm* alarm : alarms_) {
-      if (alarm->when() && *alarm->when() <= end && (next == nullptr || *alarm->when() < *next->when())) next = alarm;
+      if (alarm->when() && *alarm->when() <= end && (next == nullptr || *alarm->when() < *next->when()))
+        next = alarm;
     }
     if (next == nullptr) break;
     now_ = std::max(now_, *next->when());

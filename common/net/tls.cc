@@ -1,12 +1,11 @@
 #include "common/net/tls.h"
 
+#include <cerrno>
+#include <cstring>
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "common/base/check.h"
 
@@ -14,7 +13,8 @@ namespace muster::net {
 
 namespace {
 
-constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, the one with the hash of external keys
+constexpr unsigned char kCipher[] = {0x13,
+                                     0x01};  // TLS_AES_128_GCM_SHA256, the one with the hash of external keys
 
 std::string openssl_text() {
   const unsigned long code = ERR_get_error();
@@ -66,7 +66,8 @@ struct TlsSession::State {
     return 1;  // without a session the handshake fails for want of a certificate: what a stranger gets
   }
 
-  static int use_session(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* size, SSL_SESSION** session) {
+  static int use_session(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* size,
+                         SSL_SESSION** session) {
     State& state = of(ssl);
     *identity = reinterpret_cast<const unsigned char*>(state.identity.data());
     *size = state.identity.size();
@@ -101,8 +102,8 @@ Key derive_key(const Key& secret, std::string_view identity) {
   Key key;
   const std::string message = "muster agent key:" + std::string(identity);
   unsigned int size = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), reinterpret_cast<const unsigned char*>(message.data()),
-       message.size(), key.data(), &size);
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(message.data()), message.size(), key.data(), &size);
   CHECK(size == key.size(), "HMAC-SHA256 gave {} bytes", size);
   return key;
 }
@@ -165,7 +166,8 @@ Status TlsSession::receive(std::string_view encrypted, std::string& plain) {
     }
     const int why = SSL_get_error(state_->ssl, got);
     if (why == SSL_ERROR_WANT_READ) return {};
-    if (why == SSL_ERROR_ZERO_RETURN) return failure(ErrorCode::kUnavailable, "the peer closed the connection");
+    if (why == SSL_ERROR_ZERO_RETURN)
+      return failure(ErrorCode::kUnavailable, "the peer closed the connection");
     return failure(established() ? ErrorCode::kCorrupt : ErrorCode::kPermission, "TLS: {}", openssl_text());
   }
 }
@@ -184,8 +186,12 @@ std::string TlsSession::take_output() {
   return out;
 }
 
-bool TlsSession::established() const { return SSL_is_init_finished(state_->ssl) == 1; }
+bool TlsSession::established() const {
+  return SSL_is_init_finished(state_->ssl) == 1;
+}
 
-const std::string& TlsSession::identity() const { return state_->identity; }
+const std::string& TlsSession::identity() const {
+  return state_->identity;
+}
 
 }  // namespace muster::net

@@ -1,7 +1,8 @@
 // TLS 1.3 between launcher and agent, authenticated on both sides by a pre-shared key and nothing else.
 //
-// A job has one secret; each agent's key is derived from it for that agent's own name, so that a stolen key opens one door.
-// TlsSession turns bytes into bytes and does no I/O: Connection moves them. No certificates, no earlier TLS, no resumption.
+// A job has one secret; each agent's key is derived from it for that agent's own name, so that a stolen key
+// opens one door. TlsSession turns bytes into bytes and does no I/O: Connection moves them. No certificates,
+// no earlier TLS, no resumption.
 #pragma once
 
 #include <array>
@@ -32,7 +33,8 @@ class TlsSession {
   static std::unique_ptr<TlsSession> client(std::string identity, const Key& key);
   ~TlsSession();
 
-  // Takes bytes from the peer; what they decrypt to is appended to `plain`. kPermission: the handshake failed.
+  // Takes bytes from the peer; what they decrypt to is appended to `plain`. kPermission: the handshake
+  // failed.
   Status receive(std::string_view encrypted, std::string& plain);
   // Encrypts for the peer. Only when established().
   Status send(std::string_view plain);

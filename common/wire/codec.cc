@@ -1,7 +1,6 @@
 #include "common/wire/codec.h"
 
 #include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 namespace nlohmann {
@@ -9,7 +8,9 @@ namespace nlohmann {
 template <class Tag, class Number>
 struct adl_serializer<muster::Id<Tag, Number>> {
   static void to_json(json& out, muster::Id<Tag, Number> id) { out = id.value(); }
-  static void from_json(const json& in, muster::Id<Tag, Number>& id) { id = muster::Id<Tag, Number>(in.get<Number>()); }
+  static void from_json(const json& in, muster::Id<Tag, Number>& id) {
+    id = muster::Id<Tag, Number>(in.get<Number>());
+  }
 };
 
 template <class T>
@@ -29,11 +30,12 @@ struct adl_serializer<std::optional<T>> {
 namespace muster::wire {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobSpec, job_id, command, environment, working_directory, log_directory,
-                                   checkpoint_directory, role, max_restarts, agents_on_host, agent_on_host, use_gpus,
-                                   store_on_agent, redirects, grace_ns, controller_grace_ns, silence_limit_ns)
+                                   checkpoint_directory, role, max_restarts, agents_on_host, agent_on_host,
+                                   use_gpus, store_on_agent, redirects, grace_ns, controller_grace_ns,
+                                   silence_limit_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Welcome, node, job)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareAttempt, restart_count, node_count, world_size, first_rank, local_world_size,
-                                   host_store, store_address)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareAttempt, restart_count, node_count, world_size, first_rank,
+                                   local_world_size, host_store, store_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartWorkers, master_address, master_port, resume_step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopWorkers, signal, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ping, sent_ns)
@@ -41,17 +43,22 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node, pid, hostname, version, core_cou
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptPrepared, store_port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptRefused, exit_code, message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersStarted, pids)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns, after_stop, error_file,
-                                   last_lines)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns, after_stop,
+                                   error_file, last_lines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReported, rank, kind, step, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pong, sent_ns, at_ns)
 
 using nlohmann::json;
 
-// (to_json and from_json are found by the namespace of their argument.) Messages without fields are an empty map, so that fields can be added to them later.
-static void to_json(json& out, const Leave&) { out = json::object(); }
+// (to_json and from_json are found by the namespace of their argument.) Messages without fields are an empty
+// map, so that fields can be added to them later.
+static void to_json(json& out, const Leave&) {
+  out = json::object();
+}
 static void from_json(const json&, Leave&) {}
-static void to_json(json& out, const WorkersGone&) { out = json::object(); }
+static void to_json(json& out, const WorkersGone&) {
+  out = json::object();
+}
 static void from_json(const json&, WorkersGone&) {}
 
 // Output is the bulk of the traffic: its text is a CBOR byte string, not an array of numbers.
@@ -98,7 +105,8 @@ Messages parse_alternative(std::size_t wanted, const json& body) {
 
 template <class Messages>
 Expected<Messages> decode_as(const Frame& frame, std::uint8_t first) {
-  if (frame.header.type < first || frame.header.type - first >= static_cast<int>(std::variant_size_v<Messages>)) {
+  if (frame.header.type < first ||
+      frame.header.type - first >= static_cast<int>(std::variant_size_v<Messages>)) {
     return failure(ErrorCode::kCorrupt, "frame of unknown type {}", frame.header.type);
   }
   try {
@@ -116,20 +124,28 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
 // Output of a dead attempt is still somebody's last words; hellos, pings and leaves belong to the connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {
-      type_of<ToAgent, Welcome>(kFirstToAgent),       type_of<ToAgent, Leave>(kFirstToAgent),
-      type_of<ToAgent, Ping>(kFirstToAgent),          type_of<ToLauncher, Hello>(kFirstToLauncher),
-      type_of<ToLauncher, Output>(kFirstToLauncher),  type_of<ToLauncher, Pong>(kFirstToLauncher),
+      type_of<ToAgent, Welcome>(kFirstToAgent),      type_of<ToAgent, Leave>(kFirstToAgent),
+      type_of<ToAgent, Ping>(kFirstToAgent),         type_of<ToLauncher, Hello>(kFirstToLauncher),
+      type_of<ToLauncher, Output>(kFirstToLauncher), type_of<ToLauncher, Pong>(kFirstToLauncher),
   };
   return std::ranges::find(free_types, type) == std::end(free_types);
 }
 
 }  // namespace
 
-std::string encode(FrameHeader header, const ToAgent& message) { return encode_as(header, message, kFirstToAgent); }
-std::string encode(FrameHeader header, const ToLauncher& message) { return encode_as(header, message, kFirstToLauncher); }
+std::string encode(FrameHeader header, const ToAgent& message) {
+  return encode_as(header, message, kFirstToAgent);
+}
+std::string encode(FrameHeader header, const ToLauncher& message) {
+  return encode_as(header, message, kFirstToLauncher);
+}
 
-Expected<ToAgent> decode_for_agent(const Frame& frame) { return decode_as<ToAgent>(frame, kFirstToAgent); }
-Expected<ToLauncher> decode_for_launcher(const Frame& frame) { return decode_as<ToLauncher>(frame, kFirstToLauncher); }
+Expected<ToAgent> decode_for_agent(const Frame& frame) {
+  return decode_as<ToAgent>(frame, kFirstToAgent);
+}
+Expected<ToLauncher> decode_for_launcher(const Frame& frame) {
+  return decode_as<ToLauncher>(frame, kFirstToLauncher);
+}
 
 Dispatcher::Verdict Dispatcher::judge(const FrameHeader& header) {
   if (header.term < term_) return Verdict::kStaleTerm;

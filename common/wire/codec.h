@@ -19,8 +19,9 @@ std::string encode(FrameHeader header, const ToLauncher& message);
 Expected<ToAgent> decode_for_agent(const Frame& frame);
 Expected<ToLauncher> decode_for_launcher(const Frame& frame);
 
-// Decides which frames of one connection are heard. A frame is dropped when it repeats a sequence number, when its term is
-// lower than the highest seen, or when it belongs to an attempt that is over (output and liveness belong to none).
+// Decides which frames of one connection are heard. A frame is dropped when it repeats a sequence number,
+// when its term is lower than the highest seen, or when it belongs to an attempt that is over (output and
+// liveness belong to none).
 class Dispatcher {
  public:
   enum class Verdict { kDeliver, kRepeated, kStaleTerm, kStaleAttempt };

@@ -38,11 +38,13 @@ Expected<Head> read_head(std::string_view& bytes) {
   bytes.remove_prefix(1);
   Head head{first >> 5, first & 31, static_cast<std::uint64_t>(first & 31)};
   if (head.information < 24) return head;
-  if (head.information > 27) return failure(ErrorCode::kCorrupt, "CBOR item of indefinite or reserved length");
+  if (head.information > 27)
+    return failure(ErrorCode::kCorrupt, "CBOR item of indefinite or reserved length");
   const std::size_t size = std::size_t{1} << (head.information - 24);
   if (bytes.size() < size) return failure(ErrorCode::kCorrupt, "CBOR ends in the middle of a number");
   head.argument = 0;
-  for (std::size_t i = 0; i < size; ++i) head.argument = head.argument << 8 | static_cast<unsigned char>(bytes[i]);
+  for (std::size_t i = 0; i < size; ++i)
+    head.argument = head.argument << 8 | static_cast<unsigned char>(bytes[i]);
   bytes.remove_prefix(size);
   return head;
 }
@@ -71,13 +73,16 @@ Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
       return failure(ErrorCode::kCorrupt, "frame of {} bytes (allowed: {} to {})", length, kHeaderBytes - 4,
                      kHeaderBytes - 4 + kMaxBodyBytes);
     }
-    // The version is the first thing after the length, so that a stranger is refused before its frame is waited for.
+    // The version is the first thing after the length, so that a stranger is refused before its frame is
+    // waited for.
     if (view.size() >= 5 && get<std::uint8_t>(view, 4) != kVersion) {
-      return failure(ErrorCode::kCorrupt, "frame of version {} (this is version {})", get<std::uint8_t>(view, 4), kVersion);
+      return failure(ErrorCode::kCorrupt, "frame of version {} (this is version {})",
+                     get<std::uint8_t>(view, 4), kVersion);
     }
     if (view.size() < length + 4) break;
     Frame frame;
-    frame.header = {get<std::uint8_t>(view, 5), NodeId(static_cast<std::int32_t>(get<std::uint32_t>(view, 8))),
+    frame.header = {get<std::uint8_t>(view, 5),
+                    NodeId(static_cast<std::int32_t>(get<std::uint32_t>(view, 8))),
                     Term(get<std::uint64_t>(view, 12)), Attempt(get<std::uint64_t>(view, 20)),
                     Sequence(get<std::uint64_t>(view, 28))};
     frame.body.assign(view.substr(kHeaderBytes, length + 4 - kHeaderBytes));
@@ -104,13 +109,16 @@ Status check_cbor(std::string_view bytes) {
       case 1: break;
       case 2:
       case 3:
-        if (head->argument > bytes.size()) return failure(ErrorCode::kCorrupt, "CBOR string longer than its frame");
+        if (head->argument > bytes.size())
+          return failure(ErrorCode::kCorrupt, "CBOR string longer than its frame");
         bytes.remove_prefix(head->argument);
         break;
       case 4:
       case 5:
-        // Each element takes at least a byte, so a larger count is a lie that would only make a parser reserve memory.
-        if (head->argument > bytes.size()) return failure(ErrorCode::kCorrupt, "CBOR array or map longer than its frame");
+        // Each element takes at least a byte, so a larger count is a lie that would only make a parser
+        // reserve memory.
+        if (head->argument > bytes.size())
+          return failure(ErrorCode::kCorrupt, "CBOR array or map longer than its frame");
         if (++depth > kMaxDepth) return failure(ErrorCode::kCorrupt, "CBOR nested deeper than {}", kMaxDepth);
         left[static_cast<std::size_t>(depth)] = head->major == 5 ? 2 * head->argument : head->argument;
         break;

@@ -1,8 +1,9 @@
 // Frames: what launcher and agent exchange over a stream, before any meaning is given to the body.
 //
-// Layout, integers little-endian: u32 length of all that follows; u8 version; u8 type; u16 zero; u32 destination node; u64 term;
-// u64 attempt; u64 sequence; then the body, CBOR. Everything that a peer can get wrong is checked here, before a parser sees
-// the body: length, version, nesting, well-formedness. No sockets; plain values; one thread at a time.
+// Layout, integers little-endian: u32 length of all that follows; u8 version; u8 type; u16 zero; u32
+// destination node; u64 term; u64 attempt; u64 sequence; then the body, CBOR. Everything that a peer can get
+// wrong is checked here, before a parser sees the body: length, version, nesting, well-formedness. No
+// sockets; plain values; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace muster::wire {
 
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 36;
-constexpr std::size_t kMaxBodyBytes = std::size_t{4} << 20;  // a command line and its environment are at most 2 MiB
+constexpr std::size_t kMaxBodyBytes = std::size_t{4}
+                                      << 20;  // a command line and its environment are at most 2 MiB
 constexpr int kMaxDepth = 16;  // of arrays and maps within each other; nlohmann's parser recurses
 constexpr NodeId kLauncher{-1};
 
@@ -40,14 +42,16 @@ void append_frame(std::string& out, const FrameHeader& header, std::string_view 
 // Cuts a stream of bytes into frames.
 class FrameReader {
  public:
-  // Adds what was read. Complete frames are appended to `frames`. After an error (kCorrupt) the stream is beyond repair.
+  // Adds what was read. Complete frames are appended to `frames`. After an error (kCorrupt) the stream is
+  // beyond repair.
   Status feed(std::string_view bytes, std::vector<Frame>& frames);
 
  private:
   std::string rest_;
 };
 
-// kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most kMaxDepth deep.
+// kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most
+// kMaxDepth deep.
 Status check_cbor(std::string_view bytes);
 
 }  // namespace muster::wire

@@ -1,7 +1,7 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
 //
-// A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's monotonic
-// clock. Adding a field with a default is compatible; anything else needs a new kVersion.
+// A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's
+// monotonic clock. Adding a field with a default is compatible; anything else needs a new kVersion.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,19 @@ struct JobSpec {
   std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
   std::map<std::string, std::string> environment;  // on top of what the agent inherited
   std::string working_directory;
-  std::string log_directory;         // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
+  std::string
+      log_directory;  // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
   std::string checkpoint_directory;  // empty: none
   std::string role = "default";
   std::int32_t max_restarts = 0;
-  std::int32_t agents_on_host = 1;  // agents that share this machine's cores and GPUs; this one is agent_on_host of them
+  std::int32_t agents_on_host =
+      1;  // agents that share this machine's cores and GPUs; this one is agent_on_host of them
   std::int32_t agent_on_host = 0;
-  bool use_gpus = false;            // give each worker its own CUDA_VISIBLE_DEVICES
-  bool store_on_agent = true;       // false: rank 0 hosts the store (torch's own server)
-  std::vector<std::int32_t> redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
-  std::int64_t grace_ns = 0;            // from TERM to KILL
+  bool use_gpus = false;       // give each worker its own CUDA_VISIBLE_DEVICES
+  bool store_on_agent = true;  // false: rank 0 hosts the store (torch's own server)
+  std::vector<std::int32_t>
+      redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
+  std::int64_t grace_ns = 0;             // from TERM to KILL
   std::int64_t controller_grace_ns = 0;  // workers live this long without a launcher
   std::int64_t silence_limit_ns = 0;     // a peer that says nothing for so long is taken for dead
 };
@@ -40,7 +43,8 @@ struct Welcome {
   NodeId node;
   JobSpec job;
 };
-struct PrepareAttempt {  // check that the program can be started, open logs, open the store; nothing is started yet
+struct PrepareAttempt {  // check that the program can be started, open logs, open the store; nothing is
+                         // started yet
   std::int32_t restart_count = 0;
   std::int32_t node_count = 0;
   std::int32_t world_size = 0;
@@ -75,7 +79,8 @@ struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
 };
 struct AttemptRefused {  // the attempt cannot be started on this node, nor would the next one be
-  std::int32_t exit_code = 125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
+  std::int32_t exit_code =
+      125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
   std::string message;
 };
 struct WorkersStarted {
@@ -87,9 +92,9 @@ struct WorkerExited {
   std::int32_t pid = 0;
   std::int32_t exit_code = 0;  // if signal is 0
   std::int32_t signal = 0;
-  std::int64_t at_ns = 0;       // when the agent saw it
-  bool after_stop = false;      // the agent had already been told to stop the workers
-  std::string error_file;       // what the worker left in TORCHELASTIC_ERROR_FILE, at most 64 KiB
+  std::int64_t at_ns = 0;               // when the agent saw it
+  bool after_stop = false;              // the agent had already been told to stop the workers
+  std::string error_file;               // what the worker left in TORCHELASTIC_ERROR_FILE, at most 64 KiB
   std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
 };
 struct WorkersGone {};  // every process of the attempt on this node has ended
@@ -98,7 +103,8 @@ struct Output {         // whole lines for the terminal
   LocalRank local_rank;
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   std::vector<std::uint8_t> text;
-  std::uint64_t dropped_line_count = 0;  // lines left out before this text because the launcher did not keep up
+  std::uint64_t dropped_line_count =
+      0;  // lines left out before this text because the launcher did not keep up
 };
 struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   Rank rank;
@@ -113,7 +119,7 @@ struct Pong {
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping>;
-using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
-                                WorkerReported, Pong>;
+using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
+                                WorkersGone, Output, WorkerReported, Pong>;
 
 }  // namespace muster::wire

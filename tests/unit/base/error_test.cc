@@ -1,7 +1,6 @@
 #include "common/base/error.h"
 
 #include <cerrno>
-
 #include <gtest/gtest.h>
 
 namespace muster {

@@ -1,7 +1,6 @@
 #include "common/base/file.h"
 
 #include <fstream>
-
 #include <gtest/gtest.h>
 
 #include "tests/scratch_directory.h"
@@ -45,10 +44,13 @@ TEST(File, ReadingStopsAtTheLimit) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
 }
 
-TEST(File, ReadsFilesWithoutASize) { EXPECT_FALSE(read_file("/proc/self/status", 1 << 20).value().empty()); }
+TEST(File, ReadsFilesWithoutASize) {
+  EXPECT_FALSE(read_file("/proc/self/status", 1 << 20).value().empty());
+}
 
 TEST(File, FailuresNameThePath) {
-  EXPECT_EQ(read_file("/nowhere/x", 1).error().message(), "cannot open /nowhere/x: No such file or directory");
+  EXPECT_EQ(read_file("/nowhere/x", 1).error().message(),
+            "cannot open /nowhere/x: No such file or directory");
   EXPECT_EQ(write_file_durably("/proc/x", "").error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(make_directories("/dev/null/x").error().code(), ErrorCode::kNotFound);
 }

@@ -1,0 +1,207 @@
+#include "common/net/connection.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+
+#include "common/net/listener.h"
+#include "common/net/task_group.h"
+
+namespace muster::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string frame_bytes(std::uint64_t sequence, std::size_t payload_bytes = 1) {
+  std::string body, bytes;
+  nlohmann::json::to_cbor(std::string(payload_bytes, 'x'), body);
+  wire::append_frame(bytes, {1, NodeId(0), Term(1), Attempt(0), Sequence(sequence)}, body);
+  return bytes;
+}
+
+// What one side received until its connection ended.
+struct Received {
+  std::vector<std::uint64_t> sequences;
+  std::optional<Error> end;
+};
+
+awaitable<void> receive_all(std::shared_ptr<Connection> connection, Received& received) {
+  for (;;) {
+    Expected<wire::Frame> frame = co_await connection->receive();
+    if (!frame) {
+      received.end = frame.error();
+      connection->close();
+      co_return;
+    }
+    received.sequences.push_back(frame->header.sequence.value());
+  }
+}
+
+std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> socket_pair(asio::io_context& context) {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  return {Connection::make(adopt_socket(context.get_executor(), fds[0]), nullptr),
+          Connection::make(adopt_socket(context.get_executor(), fds[1]), nullptr)};
+}
+
+TEST(Connection, FramesArriveInOrderAndAClosedPeerIsNoticed) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  auto [left, right] = socket_pair(context);
+  Received received;
+  tasks.spawn(receive_all(right, received));
+  for (std::uint64_t i = 1; i <= 100; ++i) left->send(frame_bytes(i));
+  context.poll();
+  EXPECT_EQ(received.sequences.size(), 100u);
+  EXPECT_EQ(received.sequences.back(), 100u);
+  left->close();
+  context.restart();
+  context.run();
+  EXPECT_EQ(received.end->code(), ErrorCode::kUnavailable);
+}
+
+TEST(Connection, SendingNeverWaitsAndTellsItsBacklog) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  auto [left, right] = socket_pair(context);
+  constexpr std::size_t kFrames = 64;
+  for (std::uint64_t i = 1; i <= kFrames; ++i)
+    left->send(frame_bytes(i, 100000));  // more than a socket holds; nobody reads
+  EXPECT_GT(left->backlog_bytes(), std::size_t{1} << 20);
+  Received received;
+  tasks.spawn(receive_all(right, received));
+  while (received.sequences.size() < kFrames) context.run_one();
+  EXPECT_EQ(left->backlog_bytes(), 0u);
+  left->close();
+  context.run();
+}
+
+TEST(Connection, WhatIsNoFrameEndsIt) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  auto [left, right] = socket_pair(context);
+  Received received;
+  tasks.spawn(receive_all(right, received));
+  left->send("GET / HTTP/1.1\r\n\r\n");
+  context.run();
+  EXPECT_EQ(received.end->code(), ErrorCode::kCorrupt);
+}
+
+// A listener with its keys, and what came of the connections made to it.
+class Server {
+ public:
+  explicit Server(asio::io_context& context, Listener::Limits limits = {}) : tasks_(context.get_executor()) {
+    listener_ = Listener::open(context.get_executor(), "127.0.0.1", 0).value();
+    auto find = [this](std::string_view name) -> std::optional<Key> { return derive_key(secret_, name); };
+    listener_->start(
+        tasks_, find, [this](std::shared_ptr<Connection> c) { connections_.push_back(std::move(c)); },
+        limits);
+  }
+  std::uint16_t port() const { return listener_->port(); }
+  Key key_of(const std::string& identity) const { return derive_key(secret_, identity); }
+  const std::vector<std::shared_ptr<Connection>>& connections() const { return connections_; }
+  TaskGroup& tasks() { return tasks_; }
+  void stop() {
+    listener_->stop();
+    for (const auto& connection : connections_) connection->close();
+  }
+
+ private:
+  Key secret_ = make_key();
+  TaskGroup tasks_;
+  std::unique_ptr<Listener> listener_;
+  std::vector<std::shared_ptr<Connection>> connections_;
+};
+
+awaitable<void> connect_to(std::uint16_t port, std::string identity, Key key,
+                           Expected<std::shared_ptr<Connection>>& result, bool& done) {
+  result = co_await connect("127.0.0.1", port, std::move(identity), key, 5s);
+  done = true;
+}
+
+using Result = Expected<std::shared_ptr<Connection>>;
+
+Result connect_now(asio::io_context& context, Server& server, const std::string& identity, const Key& key) {
+  Result result;
+  bool done = false;
+  server.tasks().spawn(connect_to(server.port(), identity, key, result, done));
+  while (!done) context.run_one();
+  return result;
+}
+
+TEST(Listener, AnAgentWithItsKeyIsHandedOverUnderItsName) {
+  asio::io_context context;
+  Server server(context);
+  Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1"));
+  ASSERT_TRUE(client);
+  while (server.connections().empty()) context.run_one();
+  EXPECT_EQ(server.connections()[0]->identity(), "job/worker/node1");
+  Received received;
+  server.tasks().spawn(receive_all(server.connections()[0], received));
+  (*client)->send(frame_bytes(1));
+  (*client)->send(frame_bytes(2));
+  while (received.sequences.size() < 2) context.run_one();
+  (*client)->close();
+  server.stop();
+  context.run();
+  EXPECT_EQ(received.end->code(), ErrorCode::kUnavailable);
+}
+
+TEST(Listener, AClientWithoutTheKeyIsRefused) {
+  asio::io_context context;
+  Server server(context);
+  const Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node2"));
+  ASSERT_FALSE(client);
+  EXPECT_TRUE(server.connections().empty());
+  server.stop();
+  context.run();
+}
+
+TEST(Listener, IdleStrangersAreDroppedAndKeepNobodyOut) {
+  asio::io_context context;
+  Server server(context, {.handshake = 10s, .unproven_count = 16});
+  std::vector<asio::ip::tcp::socket> idle;
+  const asio::ip::tcp::endpoint endpoint(asio::ip::address_v4::loopback(), server.port());
+  for (int i = 0; i < 1000; ++i) {
+    idle.emplace_back(context).connect(endpoint);
+    context.poll();
+  }
+  const Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1"));
+  EXPECT_TRUE(client);
+  // The first stranger was dropped long before its handshake's time was up.
+  char byte = 0;
+  boost::system::error_code error;
+  idle.front().read_some(asio::buffer(&byte, 1), error);
+  EXPECT_TRUE(error);
+  if (client) (*client)->close();
+  server.stop();
+  context.run();
+}
+
+TEST(Listener, ASlowHandshakeIsCutOff) {
+  asio::io_context context;
+  Server server(context, {.handshake = 20ms, .unproven_count = 16});
+  asio::ip::tcp::socket slow(context);
+  slow.connect({asio::ip::address_v4::loopback(), server.port()});
+  boost::system::error_code result;
+  bool ended = false;
+  char byte = 0;
+  slow.async_receive(asio::buffer(&byte, 1), [&](const boost::system::error_code& error, std::size_t) {
+    result = error;
+    ended = true;
+  });
+  while (!ended) context.run_one();
+  EXPECT_TRUE(result);
+  server.stop();
+  context.run();
+}
+
+TEST(Listener, AnAddressThatCannotBeUsedIsNamed) {
+  asio::io_context context;
+  const auto refused = Listener::open(context.get_executor(), "192.0.2.1", 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "cannot listen on 192.0.2.1 port 0: Cannot assign requested address");
+}
+
+}  // namespace
+}  // namespace muster::net

@@ -1,0 +1,125 @@
+#include "common/wire/codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace muster::wire {
+namespace {
+
+Frame frame_of(const std::string& bytes) {
+  FrameReader reader;
+  std::vector<Frame> frames;
+  EXPECT_TRUE(reader.feed(bytes, frames));
+  EXPECT_EQ(frames.size(), 1u);
+  return frames.at(0);
+}
+
+FrameHeader header(std::uint64_t term, std::uint64_t attempt, std::uint64_t sequence, std::uint8_t type = 0) {
+  return {type, kLauncher, Term(term), Attempt(attempt), Sequence(sequence)};
+}
+
+std::uint8_t type_of(const ToLauncher& message) {
+  return frame_of(encode(FrameHeader{}, message)).header.type;
+}
+std::uint8_t type_of(const ToAgent& message) {
+  return frame_of(encode(FrameHeader{}, message)).header.type;
+}
+
+TEST(Codec, EveryMessageToAnAgentComesBack) {
+  JobSpec job;
+  job.job_id = "j";
+  job.command = {"train", "--lr", "0.1"};
+  job.environment = {{"A", "1"}};
+  job.redirects = {0, 3};
+  job.grace_ns = 5;
+  const auto welcome = decode_for_agent(frame_of(encode(header(1, 2, 3), ToAgent(Welcome{NodeId(4), job}))));
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(std::get<Welcome>(*welcome).node, NodeId(4));
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.command, job.command);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.environment, job.environment);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.redirects, job.redirects);
+
+  const auto start =
+      decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40}))));
+  EXPECT_EQ(std::get<StartWorkers>(start.value()).resume_step, 40u);
+  const auto clean =
+      decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, {}}))));
+  EXPECT_FALSE(std::get<StartWorkers>(clean.value()).resume_step.has_value());
+
+  for (const ToAgent& message :
+       {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9})}) {
+    const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->index(), message.index());
+  }
+}
+
+TEST(Codec, EveryMessageToTheLauncherComesBack) {
+  WorkerExited exited;
+  exited.rank = Rank(2);
+  exited.signal = 9;
+  exited.last_lines = {"a", "b"};
+  const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(exited))));
+  EXPECT_EQ(std::get<WorkerExited>(back.value()).rank, Rank(2));
+  EXPECT_EQ(std::get<WorkerExited>(back.value()).last_lines, exited.last_lines);
+  for (const ToLauncher& message :
+       {ToLauncher(Hello{}), ToLauncher(AttemptPrepared{1}), ToLauncher(AttemptRefused{}),
+        ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
+        ToLauncher(Pong{})}) {
+    const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
+    ASSERT_TRUE(copy);
+    EXPECT_EQ(copy->index(), message.index());
+  }
+}
+
+TEST(Codec, OutputCarriesAnyBytes) {
+  Output output;
+  for (int byte = 0; byte < 256; ++byte) output.text.push_back(static_cast<std::uint8_t>(byte));
+  const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(output))));
+  EXPECT_EQ(std::get<Output>(back.value()).text, output.text);
+}
+
+TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
+  Frame frame = frame_of(encode(FrameHeader{}, ToAgent(Ping{1})));
+  nlohmann::json::to_cbor({{"sent", 1}}, frame.body = "");
+  const auto missing = decode_for_agent(frame);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message(), testing::HasSubstr("sent_ns"));
+  frame.header.type = 200;
+  EXPECT_EQ(decode_for_agent(frame).error().message(), "frame of unknown type 200");
+  EXPECT_FALSE(decode_for_launcher(frame_of(encode(FrameHeader{}, ToAgent(Ping{1})))));
+}
+
+TEST(Dispatcher, DropsRepeatedFrames) {
+  Dispatcher dispatcher;
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kRepeated);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 3)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 2)), Dispatcher::Verdict::kRepeated);
+}
+
+TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
+  Dispatcher dispatcher;
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Verdict::kDeliver)
+      << "a new term counts its frames anew";
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 51)), Dispatcher::Verdict::kStaleTerm);
+  EXPECT_EQ(dispatcher.term(), Term(2));
+}
+
+TEST(Dispatcher, DropsWhatBelongsToAnEarlierAttemptButNotItsLastWords) {
+  Dispatcher dispatcher;
+  dispatcher.advance_to(Attempt(5));
+  EXPECT_EQ(dispatcher.judge(header(1, 4, 1, type_of(ToLauncher(WorkerExited{})))),
+            Dispatcher::Verdict::kStaleAttempt);
+  EXPECT_EQ(dispatcher.judge(header(1, 4, 2, type_of(ToAgent(StartWorkers{})))),
+            Dispatcher::Verdict::kStaleAttempt);
+  EXPECT_EQ(dispatcher.judge(header(1, 4, 3, type_of(ToLauncher(Output{})))), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 4, type_of(ToLauncher(Pong{})))), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 5, 5, type_of(ToLauncher(WorkerExited{})))),
+            Dispatcher::Verdict::kDeliver);
+}
+
+}  // namespace
+}  // namespace muster::wire

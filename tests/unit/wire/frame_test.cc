@@ -1,0 +1,141 @@
+#include "common/wire/frame.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace muster::wire {
+namespace {
+
+using nlohmann::json;
+
+std::string cbor(const json& value) {
+  std::string bytes;
+  json::to_cbor(value, bytes);
+  return bytes;
+}
+
+std::string some_frame(const std::string& body) {
+  std::string bytes;
+  append_frame(bytes, {64, NodeId(7), Term(2), Attempt(3), Sequence(4)}, body);
+  return bytes;
+}
+
+TEST(Frame, HeaderAndBodyComeBackAsTheyWere) {
+  const std::string body = cbor({{"a", 1}});
+  FrameReader reader;
+  std::vector<Frame> frames;
+  ASSERT_TRUE(reader.feed(some_frame(body), frames));
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].header.type, 64);
+  EXPECT_EQ(frames[0].header.destination, NodeId(7));
+  EXPECT_EQ(frames[0].header.term, Term(2));
+  EXPECT_EQ(frames[0].header.attempt, Attempt(3));
+  EXPECT_EQ(frames[0].header.sequence, Sequence(4));
+  EXPECT_EQ(frames[0].body, body);
+}
+
+TEST(Frame, SplitAtEveryByteGivesTheSameFrames) {
+  const std::string bytes = some_frame(cbor({1, 2, 3})) + some_frame(cbor("text"));
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    FrameReader reader;
+    std::vector<Frame> frames;
+    ASSERT_TRUE(reader.feed(std::string_view(bytes).substr(0, cut), frames));
+    ASSERT_TRUE(reader.feed(std::string_view(bytes).substr(cut), frames));
+    ASSERT_EQ(frames.size(), 2u) << "cut at " << cut;
+    EXPECT_EQ(frames[1].body, cbor("text"));
+  }
+}
+
+TEST(Frame, LengthBeyondTheLimitIsRefusedBeforeTheBodyArrives) {
+  FrameReader reader;
+  std::vector<Frame> frames;
+  const Status status = reader.feed("\xff\xff\xff\x7f", frames);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(Frame, OtherVersionIsRefusedByItsFifthByte) {
+  std::string bytes = some_frame(cbor(1)).substr(0, 5);
+  bytes[4] = 2;
+  FrameReader reader;
+  std::vector<Frame> frames;
+  const Status status = reader.feed(bytes, frames);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message(), "frame of version 2 (this is version 1)");
+}
+
+TEST(Frame, NestingBombIsRefusedBeforeAParserSeesIt) {
+  FrameReader reader;
+  std::vector<Frame> frames;
+  EXPECT_FALSE(reader.feed(some_frame(std::string(kMaxBodyBytes, '\x81')), frames));
+  EXPECT_TRUE(frames.empty());
+}
+
+TEST(CheckCbor, NestingIsAllowedToTheLimitAndNotBeyond) {
+  for (const bool map : {false, true}) {
+    json nested = 1;
+    for (int depth = 0; depth < kMaxDepth; ++depth)
+      nested = map ? json{{"k", nested}} : json::array({nested});
+    EXPECT_TRUE(check_cbor(cbor(nested)));
+    EXPECT_FALSE(check_cbor(cbor(json::array({nested}))));
+  }
+}
+
+TEST(CheckCbor, TakesWhatTheEncoderMakes) {
+  const json value = {{"null", nullptr},
+                      {"yes", true},
+                      {"pi", 3.14159},
+                      {"half", 0.5f},
+                      {"big", UINT64_MAX},
+                      {"minus", INT64_MIN},
+                      {"binary", json::binary({0, 255})},
+                      {"empty", json::array()},
+                      {"list", {1, "two", {{"three", 3}}}}};
+  EXPECT_TRUE(check_cbor(cbor(value)));
+}
+
+TEST(CheckCbor, RefusesWhatAParserShouldNotSee) {
+  using namespace std::string_literals;
+  for (const std::string& bytes : {
+           ""s,                                      // nothing
+           "\x01\x01"s,                              // two items
+           "\x9f\xff"s,                              // indefinite length
+           "\x9b\x00\x00\x00\x01\x00\x00\x00\x00"s,  // four thousand million elements in nine bytes
+           "\x7b\xff\xff\xff\xff\xff\xff\xff\xff"s,  // a string longer than memory
+           "\xbb\x80\x00\x00\x00\x00\x00\x00\x01"s,  // twice this count overflows
+           "\x19\x01"s,                              // a number cut short
+           "\xc0\x01"s,                              // a tag
+           "\xf7"s,                                  // undefined
+           "\xfc"s,                                  // reserved
+           "\x82\x01"s,                              // an array that ends early
+       }) {
+    const Status status = check_cbor(bytes);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), ErrorCode::kCorrupt);
+  }
+}
+
+// Whatever passes the check parses without an exception other than for its meaning, and whatever the bytes,
+// nothing crashes.
+TEST(CheckCbor, RandomDamageIsEitherRefusedOrParsesCleanly) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const std::string valid = cbor({{"a", {1, 2, 3}}, {"b", "text"}, {"c", {{"d", json::binary({1, 2})}}}});
+  int passed = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::string bytes = valid;
+    for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    if (!check_cbor(bytes)) continue;
+    ++passed;
+    // Only a map's key that is no string is left for the parser to refuse.
+    EXPECT_NO_THROW((void)json::from_cbor(bytes, true, false));
+  }
+  EXPECT_GT(passed, 100);
+}
+
+}  // namespace
+}  // namespace muster::wire
