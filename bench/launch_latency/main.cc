@@ -1,0 +1,160 @@
+// How long from starting a launcher until the last of its ranks is in main(): Muster beside bare posix_spawn,
+// MPICH's mpiexec.hydra and torchrun, in turn, in one run.
+//
+//   launch_latency [--ranks 4,16] [--runs 21] [--torchrun PATH] [--json]
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/measure.h"
+#include "common/base/file.h"
+
+extern char** environ;
+
+namespace muster::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Command = std::vector<std::string>;
+
+pid_t spawn(const Command& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error == 0 ? pid : -1;
+}
+
+// One launch: milliseconds from before the spawn to the last rank's stamp, or nothing if not all ranks ran.
+std::optional<double> measure(const std::vector<Command>& commands, int ranks, const std::string& stamps) {
+  fs::remove(stamps);
+  const std::int64_t begin = now_ns();
+  std::vector<pid_t> pids;
+  for (const Command& command : commands) pids.push_back(spawn(command));
+  bool ended_well = true;
+  for (const pid_t pid : pids) {
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) ended_well = false;
+  }
+  const auto text = read_file(stamps, 1 << 20);
+  if (!ended_well || !text) return std::nullopt;
+  std::int64_t last = 0;
+  int count = 0;
+  for (std::size_t at = 0; at < text->size(); at = text->find('\n', at) + 1, ++count) {
+    last = std::max<std::int64_t>(last, std::strtoll(text->c_str() + at, nullptr, 10));
+  }
+  if (count != ranks) return std::nullopt;
+  return static_cast<double>(last - begin) / 1e6;
+}
+
+struct Contender {
+  std::string name;
+  std::function<std::vector<Command>(int ranks)> commands;
+  int one_run_of;  // slow contenders run in every so many rounds only
+};
+
+std::vector<Contender> contenders(const fs::path& bin, const std::string& probe, const std::string& stamps,
+                                  const std::string& log_dir, const std::string& torchrun) {
+  const std::string launch = (bin / "launch").string();
+  std::vector<Contender> all;
+  all.push_back({"posix_spawn",
+                 [=](int n) { return std::vector<Command>(static_cast<std::size_t>(n), {probe, stamps}); },
+                 1});
+  all.push_back({"launch",
+                 [=](int n) {
+                   return std::vector<Command>{{launch, "--gpus-per-node", std::to_string(n), "--log-dir",
+                                                log_dir, "--quiet", probe, stamps}};
+                 },
+                 1});
+  all.push_back({"launch, 2 nodes",
+                 [=](int n) {
+                   return std::vector<Command>{{launch, "--nodes", "2", "--gpus-per-node",
+                                                std::to_string(n / 2), "--log-dir", log_dir, "--quiet", probe,
+                                                stamps}};
+                 },
+                 1});
+  all.push_back(
+      {"mpiexec.hydra",
+       [=](int n) { return std::vector<Command>{{"mpiexec.hydra", "-n", std::to_string(n), probe, stamps}}; },
+       1});
+  if (!torchrun.empty()) {
+    all.push_back({"torchrun",
+                   [=](int n) {
+                     return std::vector<Command>{
+                         {torchrun, "--nproc-per-node", std::to_string(n), "--no-python", probe, stamps}};
+                   },
+                   7});
+  }
+  return all;
+}
+
+std::vector<Series> compare(const std::vector<Contender>& all, int ranks, int runs,
+                            const std::string& stamps) {
+  std::vector<Series> rows;
+  for (const Contender& contender : all) rows.push_back({contender.name, {}, {}});
+  for (int run = -1; run < runs; ++run) {  // the first round warms the page cache and is not counted
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (run >= 0 && run % all[i].one_run_of != 0) continue;
+      const auto milliseconds = measure(all[i].commands(ranks), ranks, stamps);
+      if (!milliseconds) rows[i].note = "not all ranks ran";
+      if (run >= 0 && milliseconds) rows[i].values.push_back(*milliseconds);
+    }
+  }
+  return rows;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Launcher start to the last rank's main(), beside posix_spawn, mpiexec.hydra and torchrun");
+  std::vector<int> ranks = {4, 16};
+  int runs = 21;
+  bool json = false;
+  const char* home = std::getenv("HOME");
+  std::string torchrun =
+      fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  app.add_option("--ranks", ranks, "Numbers of ranks")->delimiter(',');
+  app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
+  app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");
+  app.add_flag("--json", json, "Print JSON");
+  CLI11_PARSE(app, argc, argv);
+  if (!fs::exists(torchrun)) torchrun.clear();
+
+  std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
+  CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);
+  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
+  const std::string stamps = directory + "/stamps";
+  const auto all =
+      contenders(bin, (bin / "launch_latency_probe").string(), stamps, directory + "/logs", torchrun);
+  nlohmann::json report = nlohmann::json::array();
+  for (const int count : ranks) {
+    const auto rows = compare(all, count, runs, stamps);
+    const std::string title = fmt::format("{} ranks", count);
+    const std::string unit = "milliseconds from the start of the launcher to the last rank's main()";
+    if (json) {
+      report.push_back(to_json(title, unit, rows));
+    } else {
+      print_table(title, unit, rows);
+    }
+  }
+  if (json) fmt::print("{}\n", report.dump(2));
+  fs::remove_all(directory);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  return muster::bench::run(argc, argv);
+}

@@ -1,0 +1,68 @@
+// What the benchmarks share: monotonic time, medians, and a table of contenders measured in turn (A B A B
+// ...) with ratios to the first of them. Prints a table, or JSON for machines.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace muster::bench {
+
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+inline double percentile(std::vector<double> values, double fraction) {
+  CHECK(!values.empty());
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+inline double median(const std::vector<double>& values) {
+  return percentile(values, 0.5);
+}
+
+// One contender's measured values in one case ("4 ranks").
+struct Series {
+  std::string contender;
+  std::vector<double> values;
+  std::string note;  // why there are no values
+};
+
+// Rows in the order given; ratios are medians to the first row's median.
+inline void print_table(const std::string& title, const std::string& unit, const std::vector<Series>& rows) {
+  fmt::print("{}\n  {:<28}{:>10}{:>10}{:>10}{:>6}{:>9}\n", title, "", "median", "min", "max", "n", "ratio");
+  const double base = rows.empty() || rows[0].values.empty() ? 0 : median(rows[0].values);
+  for (const Series& row : rows) {
+    if (row.values.empty()) {
+      fmt::print("  {:<28}  {}\n", row.contender, row.note.empty() ? "not measured" : row.note);
+      continue;
+    }
+    const double middle = median(row.values);
+    fmt::print("  {:<28}{:>10.2f}{:>10.2f}{:>10.2f}{:>6}{:>9}\n", row.contender, middle,
+               percentile(row.values, 0), percentile(row.values, 1), row.values.size(),
+               base > 0 ? fmt::format("{:.2f}", middle / base) : "");
+  }
+  fmt::print("  ({})\n", unit);
+}
+
+inline nlohmann::json to_json(const std::string& title, const std::string& unit,
+                              const std::vector<Series>& rows) {
+  nlohmann::json out = {{"title", title}, {"unit", unit}, {"rows", nlohmann::json::array()}};
+  for (const Series& row : rows) {
+    nlohmann::json item = {{"contender", row.contender}, {"values", row.values}, {"note", row.note}};
+    if (!row.values.empty()) item["median"] = median(row.values);
+    out["rows"].push_back(std::move(item));
+  }
+  return out;
+}
+
+}  // namespace muster::bench
