@@ -1,1 +1,42 @@
-# Filled later.
+# cmake --install: the programs, the runtime with its public headers, and the package that find_package(Muster) reads.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+foreach(program IN ITEMS launch agent)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+# Our static libraries that `target` is linked from, in link order.
+function(muster_static_libraries target result)
+  set(found ${${result}})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    list(REMOVE_ITEM found ${target})
+    list(APPEND found ${target})
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    foreach(library IN LISTS libraries)
+      if(library MATCHES "^muster_" AND TARGET ${library})
+        muster_static_libraries(${library} found)
+      endif()
+    endforeach()
+  endif()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+if(TARGET muster)
+  set(MUSTER_LIBRARIES "")
+  muster_static_libraries(muster MUSTER_LIBRARIES)
+  install(TARGETS ${MUSTER_LIBRARIES} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+  set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Muster)
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/MusterConfig.cmake.in ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake
+    INSTALL_DESTINATION ${package_directory} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR
+    NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake ${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake
+    ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake DESTINATION ${package_directory})
+endif()

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What `./dev demo` shows: a training job that loses a worker ends with the same parameters, bit for bit, as one that does not.
+
+Runs launch with the Fashion-MNIST example twice on this machine, 2 nodes with 2 workers each, and compares what the runs
+themselves report. Exits with 0 only if everything that it prints as shown was seen.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAMS = Path("build/release/bin")
+INTERVAL = 100
+LOST_RANK, LOST_AT = 2, 350
+LEAST_ACCURACY = 0.88
+
+
+def say(text):
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    print(f"\033[1mdemo: {text}\033[0m" if color else f"demo: {text}", flush=True)
+
+
+def launch(directory, extra):
+    """Runs the job and returns its report; its output goes where ours goes."""
+    command = [str(PROGRAMS / "launch"), "--nodes", "2", "--gpus-per-node", "2", "--device", "cpu", "--max-restarts", "3",
+               "--checkpoint-dir", str(directory / "checkpoints"), "--log-dir", str(directory / "logs"),
+               str(PROGRAMS / "train_fashion_mnist"), "--epochs", "3", "--checkpoint-every", str(INTERVAL), *extra]
+    print(shlex.join(command), flush=True)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        process.wait()
+    except BaseException:  # Ctrl-C or TERM: the launcher stops its workers before we go
+        process.terminate()
+        process.wait()
+        raise
+    reports = sorted(directory.glob("logs/**/report.json"))
+    if not reports:
+        sys.exit(f"demo: launch ended with {process.returncode} and left no report.json")
+    report = json.loads(reports[-1].read_text())
+    if process.returncode != 0:
+        sys.exit(f"demo: launch ended with {process.returncode}")
+    output = "".join(path.read_text(errors="replace") for path in sorted(reports[-1].parent.rglob("*")) if path.suffix == ".log")
+    report["parameters"] = last(r"parameters xxh3 ([0-9a-f]+)", output)
+    report["accuracy"] = float(last(r"test accuracy ([0-9.]+)", output) or "nan")
+    return report
+
+
+def last(pattern, text):
+    found = re.findall(pattern, text)
+    return found[-1] if found else None
+
+
+def compare(undisturbed, recovered):
+    """Prints what the two runs report; returns what does not hold."""
+    attempts = recovered["attempts"]
+    again = attempts[-1]
+    culprit = attempts[0].get("culprit") or {}
+    say("what the two runs report:")
+    print(f"  lost            rank {culprit.get('rank')} on node {culprit.get('node')}: {culprit.get('cause')}")
+    print(f"  resumed at      step {again['resumed_step']}")
+    print(f"  repeated        {again['repeated_steps']} steps (a checkpoint every {INTERVAL})")
+    print(f"  parameters      {undisturbed['parameters']} undisturbed")
+    print(f"                  {recovered['parameters']} recovered")
+    print(f"  test accuracy   {undisturbed['accuracy']:.2%} undisturbed, {recovered['accuracy']:.2%} recovered", flush=True)
+    checks = {
+        "the undisturbed run was not disturbed": undisturbed["restarts"] == 0,
+        f"the other run lost rank {LOST_RANK} and started again once": recovered["restarts"] == 1 and culprit.get("rank") == LOST_RANK,
+        "it resumed from a checkpoint": again["resumed_step"] > 0,
+        "it repeated fewer steps than lie between two checkpoints": 0 < again["repeated_steps"] < INTERVAL,
+        "both runs end with the same parameters": recovered["parameters"] is not None
+        and recovered["parameters"] == undisturbed["parameters"],
+        f"both reach {LEAST_ACCURACY:.0%}": min(undisturbed["accuracy"], recovered["accuracy"]) >= LEAST_ACCURACY,
+    }
+    return [what for what, holds in checks.items() if not holds]
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    directory = Path(tempfile.mkdtemp(prefix="muster-demo-"))
+    try:
+        say("an undisturbed run")
+        undisturbed = launch(directory / "undisturbed", [])
+        say(f"a run that loses rank {LOST_RANK} by SIGKILL at step {LOST_AT}, between two checkpoints")
+        recovered = launch(directory / "recovered", ["--fail-at", f"{LOST_RANK}:{LOST_AT}"])
+        failed = compare(undisturbed, recovered)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    for what in failed:
+        print(f"demo: this does not hold: {what}", file=sys.stderr)
+    if not failed:
+        say("a worker was killed, and the result is the same, bit for bit")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
