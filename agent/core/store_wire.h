@@ -1,0 +1,94 @@
+// The wire protocol of torch's TCPStore (2.11), as the server sees it: the commands, their fields, and where
+// one ends.
+//
+// One byte of command, then its fields; integers are little-endian, a key or value is a u64 length and the
+// bytes. The scanner checks every length before anything is done with it and never looks at a byte twice,
+// however the input is cut. It keeps no bytes; it does not know what the commands mean (store.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace muster::agent {
+
+enum class StoreCommand : std::uint8_t {
+  kValidate,
+  kSet,
+  kCompareSet,
+  kGet,
+  kAdd,
+  kCheck,
+  kWait,
+  kGetNumKeys,
+  kDeleteKey,
+  kAppend,
+  kMultiGet,
+  kMultiSet,
+  kCancelWait,
+  kPing,
+  kQueuePush,
+  kQueuePop,
+  kQueueLen,
+  kListKeys,
+};
+
+inline constexpr std::uint32_t kStoreMagic =
+    0x3C85F7CE;                          // the argument of kValidate, the first command of a connection
+inline constexpr char kStopWaiting = 0;  // answers to kWait
+inline constexpr char kWaitCanceled = 1;
+
+struct StoreLimits {
+  std::size_t key_bytes = 8 << 10;    // this and the next two are those of torch's server
+  std::size_t value_bytes = 8 << 20;  // of one SET; APPEND may build a value as large as reply_bytes
+  std::size_t keys_per_command = 128 << 10;
+  std::size_t command_bytes = 64 << 20;
+  std::size_t reply_bytes = 64 << 20;  // for one client and not yet handed over
+  std::size_t key_count = 1 << 20;     // set, queued or waited for
+  std::size_t total_bytes = 1 << 30;   // of all that the store holds, unfinished commands included
+};
+
+// Finds the end of one command in bytes that arrive in pieces.
+class StoreCommandScanner {
+ public:
+  // `bytes` begin with the command: those of the call before and more. Returns its size, or 0 while it is not
+  // complete; an error (kCorrupt) when it is no command or exceeds a limit.
+  Expected<std::size_t> scan(std::string_view bytes, const StoreLimits& limits);
+  void reset() { offset_ = 0; }  // the next call begins another command
+
+ private:
+  Status begin(unsigned char command);
+
+  std::string_view fields_;  // what is left to scan, one letter a field: store_wire.cc
+  std::string_view repeated_;
+  std::uint64_t repeats_ = 0;
+  std::size_t offset_ = 0;
+};
+
+// Reads the fields of a command that the scanner found complete.
+class StoreFields {
+ public:
+  explicit StoreFields(std::string_view bytes) : rest_(bytes) {}
+
+  template <class Number>
+  Number number() {
+    Number value;
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view blob() {
+    const auto size = number<std::uint64_t>();
+    const std::string_view bytes = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return bytes;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace muster::agent
