@@ -1,6 +1,5 @@
-#include <muster/muster.h>
-
 #include <cstdio>
+#include <muster/muster.h>
 
 int main() {
   const muster::Job job = muster::init();
