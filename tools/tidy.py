@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "agent/core": ["common/base", "common/wire", "agent/core"],
     "agent": [*COMMON, "agent"],
     "runtime/include": ["runtime/include"],
-    "runtime": [*COMMON, "runtime"],
+    "runtime": ["common/base", "common/wire", "runtime"],
     "examples": ["runtime/include", "examples"],
 }
 ASIO = re.compile(r"boost/asio|boost/beast|asio\.hpp|common/net/")

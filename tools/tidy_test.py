@@ -42,7 +42,7 @@ class Includes(Tidy):
         "launcher__main_dot_cc": '#include "launcher/io/a.h"\n',
         "agent__core__a_dot_h": HEADER + '#include "common/base/a.h"\n',
         "runtime__include__muster__a_dot_h": HEADER + "#include <torch/torch.h>\n",
-        "runtime__data__a_dot_cc": '#include "common/net/a.h"\n#include <muster/a.h>\n',
+        "runtime__data__a_dot_cc": '#include "common/wire/a.h"\n#include <muster/a.h>\n',
         "examples__a_dot_cc": "#include <muster/a.h>\n",
     }
 
@@ -63,6 +63,7 @@ class Includes(Tidy):
             ("launcher__b_dot_h", "<muster/a.h>"),
             ("agent__io__b_dot_h", '"launcher/core/a.h"'),
             ("runtime__comm__b_dot_h", '"agent/core/a.h"'),
+            ("runtime__comm__b_dot_h", '"common/net/a.h"'),
             ("runtime__include__muster__b_dot_h", '"common/base/a.h"'),
             ("examples__b_dot_h", '"common/base/a.h"'),
         ]:
