@@ -1,0 +1,26 @@
+// The addresses and sockets that a world meets on.
+//
+// Blocking calls on the caller's thread; nothing is sent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace muster {
+
+// The address of this machine from which `host` is reached ("127.0.0.1" when that is this machine itself).
+Expected<std::string> address_towards(const std::string& host, std::uint16_t port);
+
+bool is_loopback(const std::string& address);
+
+struct Listener {
+  UniqueFd fd;
+  std::uint16_t port = 0;
+};
+// Listens on 127.0.0.1; port 0 lets the kernel choose.
+Expected<Listener> listen_on_loopback(std::uint16_t port);
+
+}  // namespace muster

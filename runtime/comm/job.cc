@@ -1,0 +1,112 @@
+#include <cstdlib>
+#include <exception>
+#include <muster/job.h>
+#include <stdexcept>
+
+#include "runtime/comm/job_state.h"
+#include "runtime/comm/process_group.h"
+#include "runtime/control/reports.h"
+#include "runtime/control/uncaught.h"
+
+namespace muster {
+
+struct Job::State {
+  State(const World& description, std::optional<std::chrono::milliseconds> timeout,
+        std::optional<int> listen_fd)
+      : world(description),
+        reports(world.report_socket, world.rank, world.attempt),
+        device(choose_device(world)),
+        store(open_store(world, timeout.value_or(kBackendDefaultTimeout), listen_fd)),
+        group(make_process_group(world, store, device, timeout)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (std::uncaught_exceptions() == 0) reports.send("finished", reports.newest_step());
+  }
+
+  World world;
+  Reports
+      reports;  // before the store: connecting may take minutes, and the agent shall see that this rank lives
+  c10::Device device;
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
+
+int Job::rank() const {
+  return state_->world.rank;
+}
+int Job::world_size() const {
+  return state_->world.world_size;
+}
+int Job::local_rank() const {
+  return state_->world.local_rank;
+}
+int Job::local_world_size() const {
+  return state_->world.local_world_size;
+}
+int Job::node_rank() const {
+  return state_->world.node_rank;
+}
+int Job::node_count() const {
+  return state_->world.node_count;
+}
+c10::Device Job::device() const {
+  return state_->device;
+}
+const c10::intrusive_ptr<c10d::ProcessGroup>& Job::process_group() const {
+  return state_->group;
+}
+const c10::intrusive_ptr<c10d::Store>& Job::store() const {
+  return state_->store;
+}
+const std::string& Job::job_id() const {
+  return state_->world.job_id;
+}
+std::uint64_t Job::attempt() const {
+  return state_->world.attempt;
+}
+int Job::restart_count() const {
+  return state_->world.restart_count;
+}
+const std::string& Job::checkpoint_dir() const {
+  return state_->world.checkpoint_dir;
+}
+std::optional<std::int64_t> Job::resume_step() const {
+  return state_->world.resume_step;
+}
+
+void Job::barrier() const {
+  c10d::BarrierOptions options;
+  options.device = c10::kCPU;
+  state_->group->barrier(options)->wait();
+}
+
+void Job::report_step(std::int64_t step) const {
+  state_->reports.step(step);
+}
+
+void Job::report(Event event, std::int64_t step, std::string_view text) const {
+  switch (event) {
+    case Event::kResumed: return state_->reports.send("resumed", step, text);
+    case Event::kCommitted: return state_->reports.send("committed", step, text);
+    case Event::kFenced: return state_->reports.send("fenced", step, text);
+  }
+}
+
+Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
+  Job job(std::make_shared<Job::State>(world, timeout, listen_fd));
+  // Rank 0 may serve the store: it must not leave before the others have read the last address from it.
+  job.barrier();
+  return job;
+}
+
+Job init(const InitOptions& options) {
+  const char* rank = std::getenv("RANK");
+  handle_uncaught_exceptions(rank != nullptr ? rank : std::to_string(std::max(options.rank, 0)));
+  auto world = read_world(options.init_method, options.rank, options.world_size,
+                          [](const char* name) { return std::getenv(name); });
+  if (!world) throw std::invalid_argument("muster::init: " + world.error().message());
+  return join(*world, options.timeout, std::nullopt);
+}
+
+}  // namespace muster

@@ -1,0 +1,139 @@
+#include "runtime/comm/world.h"
+
+#include <charconv>
+#include <limits>
+#include <string_view>
+
+namespace muster {
+namespace {
+
+// Reads variables and keeps the first error, so that the callers read top to bottom.
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  // An empty variable counts as unset, as in torch.
+  std::string text(const char* name) const {
+    const char* value = environment_(name);
+    return value == nullptr ? "" : value;
+  }
+
+  template <class Number>
+  Number number(const char* name, Number fallback, Number lowest, Number highest) {
+    const std::string value = text(name);
+    if (value.empty()) return fallback;
+    Number result{};
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (code != std::errc() || end != value.data() + value.size() || result < lowest || result > highest) {
+      fail(fmt::format("{}={} is not a number from {} to {}", name, value, lowest, highest));
+      return fallback;
+    }
+    return result;
+  }
+
+  int integer(const char* name, int fallback, int lowest, int highest = std::numeric_limits<int>::max()) {
+    return number<int>(name, fallback, lowest, highest);
+  }
+
+  void fail(std::string message) {
+    if (error_.empty()) error_ = std::move(message);
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  const Environment& environment_;
+  std::string error_;
+};
+
+void read_job(Reader& reader, World& world) {
+  world.job_id = reader.text("MUSTER_JOB_ID");
+  if (world.job_id.empty()) world.job_id = reader.text("TORCHELASTIC_RUN_ID");
+  world.attempt =
+      reader.number<std::uint64_t>("MUSTER_ATTEMPT", 0, 0, std::numeric_limits<std::uint64_t>::max());
+  world.restart_count = reader.integer("TORCHELASTIC_RESTART_COUNT", 0, 0);
+  world.checkpoint_dir = reader.text("MUSTER_CHECKPOINT_DIR");
+  world.report_socket = reader.text("MUSTER_SOCKET");
+  const auto step =
+      reader.number<std::int64_t>("MUSTER_RESUME_STEP", -1, 0, std::numeric_limits<std::int64_t>::max());
+  if (step >= 0) world.resume_step = step;
+}
+
+// Whoever sets RANK without LOCAL_RANK has one node in mind.
+void read_place(Reader& reader, World& world) {
+  const bool one_node = reader.text("LOCAL_RANK").empty() && reader.text("LOCAL_WORLD_SIZE").empty();
+  world.local_world_size =
+      reader.integer("LOCAL_WORLD_SIZE", one_node ? world.world_size : 1, 1, world.world_size);
+  world.local_rank = reader.integer("LOCAL_RANK", one_node ? world.rank : 0, 0, world.world_size - 1);
+  if (world.local_rank >= world.local_world_size && !reader.text("LOCAL_WORLD_SIZE").empty())
+    reader.fail(fmt::format("LOCAL_RANK={} is not below LOCAL_WORLD_SIZE={}", world.local_rank,
+                            world.local_world_size));
+  world.node_count = reader.integer("GROUP_WORLD_SIZE", 1, 1);
+  world.node_rank = reader.integer("GROUP_RANK", 0, 0, world.node_count - 1);
+}
+
+void read_ranks(Reader& reader, World& world) {
+  constexpr const char* advice =
+      "start the program with launch or torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT";
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    if (reader.text(name).empty()) reader.fail(fmt::format("{} is not set: {}", name, advice));
+  world.world_size = reader.integer("WORLD_SIZE", 1, 1);
+  world.rank = reader.integer("RANK", 0, 0);
+  if (world.rank >= world.world_size)
+    reader.fail(fmt::format("RANK={} is not below WORLD_SIZE={}", world.rank, world.world_size));
+  world.host = reader.text("MASTER_ADDR");
+  world.port = static_cast<std::uint16_t>(reader.integer("MASTER_PORT", 0, 1, 65535));
+  const bool agent_serves = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  world.store = agent_serves || world.rank != 0 ? StoreKind::kConnect : StoreKind::kServe;
+}
+
+void read_tcp(std::string_view address, Reader& reader, World& world) {
+  const std::size_t colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  unsigned port = 0;
+  if (colon != std::string_view::npos)
+    std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+  if (host.empty() || port == 0 || port > 65535)
+    reader.fail(fmt::format("init_method tcp://{} is not tcp://host:port", address));
+  world.host = host;
+  world.port = static_cast<std::uint16_t>(port);
+  world.store = world.rank == 0 ? StoreKind::kServe : StoreKind::kConnect;
+}
+
+void read_options(const std::string& init_method, int rank, int world_size, Reader& reader, World& world) {
+  if (world_size < 1 || rank < 0 || rank >= world_size)
+    reader.fail(fmt::format(
+        "init_method {} needs rank and world_size with 0 <= rank < world_size; they are {} and {}",
+        init_method, rank, world_size));
+  world.rank = rank;
+  world.world_size = world_size;
+  if (init_method.starts_with("tcp://")) {
+    read_tcp(std::string_view(init_method).substr(6), reader, world);
+  } else if (init_method.starts_with("file:///")) {
+    world.path = init_method.substr(7);
+    world.store = StoreKind::kFile;
+  } else {
+    reader.fail(
+        fmt::format("init_method '{}' is not one of env://, tcp://host:port, file:///path", init_method));
+  }
+}
+
+}  // namespace
+
+Expected<World> read_world(const std::string& init_method, int rank, int world_size,
+                           const Environment& environment) {
+  Reader reader(environment);
+  World world;
+  read_job(reader, world);
+  if (init_method != "env://") {
+    read_options(init_method, rank, world_size, reader, world);
+    if (reader.error().empty()) read_place(reader, world);
+  } else if (!reader.text("RANK").empty() || !reader.text("WORLD_SIZE").empty()) {
+    read_ranks(reader, world);
+    if (reader.error().empty()) read_place(reader, world);
+  }
+  if (!reader.error().empty()) return failure(ErrorCode::kInvalidArgument, "{}", reader.error());
+  return world;
+}
+
+}  // namespace muster

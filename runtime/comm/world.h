@@ -1,0 +1,52 @@
+// What a worker's environment, or init()'s options, say about its world: a plain value, read and checked in
+// one place.
+//
+// read_world is a pure function of its arguments; nothing is opened or connected here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+enum class StoreKind {
+  kNone,     // a world of one needs none
+  kServe,    // this rank serves the TCPStore on host:port
+  kConnect,  // somebody else does: the agent, or rank 0
+  kFile,
+};
+
+struct World {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int node_rank = 0;
+  int node_count = 1;
+
+  StoreKind store = StoreKind::kNone;
+  std::string host;
+  std::uint16_t port = 0;
+  std::string path;  // of a kFile store
+
+  std::string job_id;
+  std::uint64_t attempt = 0;
+  int restart_count = 0;
+  std::string checkpoint_dir;
+  std::optional<std::int64_t> resume_step;
+  std::string report_socket;
+};
+
+// The value of an environment variable, or nullptr.
+using Environment = std::function<const char*(const char* name)>;
+
+// `init_method`, `rank` and `world_size` as in InitOptions. An error names the variable or option, its value
+// and what would be right.
+Expected<World> read_world(const std::string& init_method, int rank, int world_size,
+                           const Environment& environment);
+
+}  // namespace muster

@@ -1,0 +1,79 @@
+#include "runtime/control/uncaught.h"
+
+#include <c10/util/Exception.h>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <cxxabi.h>
+#include <exception>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "common/base/file.h"
+
+namespace muster {
+namespace {
+
+// Process-wide, as the handler that the C++ runtime calls without arguments.
+std::string& who() {
+  static std::string text;
+  return text;
+}
+
+void write_error_file(const std::string& message) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr)));
+  if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
+}
+
+[[noreturn]] void on_terminate() {
+  static std::atomic_flag entered;
+  if (entered.test_and_set()) pause();  // another thread is at it
+  if (std::current_exception() == nullptr) {
+    const std::string message = "std::terminate was called without an exception";
+    std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+    write_error_file(message);
+    std::abort();
+  }
+  const std::string message = describe_current_exception();
+  std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+  write_error_file(message);
+  std::fflush(nullptr);
+  _exit(1);
+}
+
+}  // namespace
+
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds) {
+  const nlohmann::json content{
+      {"message",
+       {{"message", message},
+        {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(unix_seconds)}}}}}};
+  return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string describe_current_exception() {
+  int status = 0;
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  const std::unique_ptr<char, void (*)(void*)> name(
+      type == nullptr ? nullptr : abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
+  const std::string prefix = name ? std::string(name.get()) + ": " : "";
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return prefix + error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return prefix + error.what();
+  } catch (...) {
+    return prefix + "not a std::exception";
+  }
+}
+
+void handle_uncaught_exceptions(const std::string& rank) {
+  who() = "rank " + rank + ": ";
+  std::set_terminate(on_terminate);
+}
+
+}  // namespace muster

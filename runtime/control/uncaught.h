@@ -1,0 +1,22 @@
+// What happens to an exception that main does not catch: printed, left in torchrun's error file, exit code 1,
+// as in Python.
+//
+// One handler per process, installed by init(). It runs on the thread that threw.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace muster {
+
+// The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds);
+
+// "<Type>: <text>" of the exception being handled now; a torch error without its C++ stack.
+std::string describe_current_exception();
+
+// From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr, is written to the file
+// that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1.
+void handle_uncaught_exceptions(const std::string& rank);
+
+}  // namespace muster

@@ -1,0 +1,185 @@
+// Everything that starts threads runs in a spawned process, so that each test can fork again.
+#include <cstdlib>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <muster/muster.h>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "runtime/comm/address.h"
+#include "runtime/comm/nccl.h"
+#include "runtime/control/uncaught.h"
+#include "tests/require.h"
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+void alone(const std::function<void()>& body) {
+  spawn([&](Job&) { body(); }, 1);
+}
+
+void clear_world() {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                           "MASTER_PORT", "MUSTER_SOCKET"})
+    unsetenv(name);
+}
+
+// The sum of all ranks' ranks, through the group of the job.
+float sum_of_ranks(const Job& job) {
+  std::vector<torch::Tensor> tensors{torch::full({1}, static_cast<float>(job.rank()))};
+  job.process_group()->allreduce(tensors)->wait();
+  return tensors.front().item<float>();
+}
+
+TEST(Job, IsAWorldOfOneWithoutALauncher) {
+  alone([] {
+    clear_world();
+    const Job job = init();
+    require_equal(job.world_size(), 1, "world size");
+    require_equal(job.rank(), 0, "rank");
+    require(job.device() == torch::kCPU || job.device().is_cuda(), "a device");
+    require_equal(sum_of_ranks(job), 0.0F, "sum");
+    job.barrier();
+    job.store()->set("key", "value");
+    require(job.store()->get_to_str("key") == "value", "the store keeps a value");
+  });
+}
+
+TEST(Job, RefusesABrokenEnvironment) {
+  alone([] {
+    clear_world();
+    setenv("RANK", "abc", 1);
+    try {
+      init();
+    } catch (const std::invalid_argument& error) {
+      require_equal(std::string(error.what()).starts_with("muster::init: WORLD_SIZE is not set"), true,
+                    error.what());
+      return;
+    }
+    throw std::runtime_error("init() did not throw");
+  });
+}
+
+TEST(Job, MeetsOverEnvironmentTcpAndFile) {
+  ScratchDirectory scratch;
+  for (const std::string method : {"env", "tcp", "file"}) {
+    auto free_port = listen_on_loopback(0);
+    ASSERT_TRUE(free_port);
+    const std::string port = std::to_string(free_port->port);
+    free_port->fd.reset();
+    spawn(
+        [&](Job& outer) {
+          clear_world();
+          InitOptions options{.rank = outer.rank(), .world_size = 3, .timeout = std::chrono::seconds(60)};
+          if (method == "tcp") options.init_method = "tcp://127.0.0.1:" + port;
+          if (method == "file") options.init_method = "file://" + (scratch / "store");
+          if (method == "env") {
+            setenv("RANK", std::to_string(outer.rank()).c_str(), 1);
+            setenv("WORLD_SIZE", "3", 1);
+            setenv("MASTER_ADDR", "127.0.0.1", 1);
+            setenv("MASTER_PORT", port.c_str(), 1);
+          }
+          const Job job = init(options);
+          require_equal(job.rank(), outer.rank(), "rank");
+          require_equal(job.local_rank(), outer.rank(), "local rank");
+          require_equal(sum_of_ranks(job), 3.0F, "sum over " + method);
+        },
+        3);
+  }
+}
+
+TEST(Job, SaysWhichStoreItCannotReach) {
+  auto free_port = listen_on_loopback(0);
+  ASSERT_TRUE(free_port);
+  const std::string address = "127.0.0.1:" + std::to_string(free_port->port);
+  free_port->fd.reset();
+  alone([&] {
+    try {
+      init({.init_method = "tcp://" + address,
+            .rank = 1,
+            .world_size = 2,
+            .timeout = std::chrono::milliseconds(300)});
+    } catch (const std::runtime_error& error) {
+      require(std::string(error.what()).starts_with("cannot reach the store at " + address), error.what());
+      return;
+    }
+    throw std::runtime_error("init() did not throw");
+  });
+}
+
+TEST(Job, SeesNoKeysOfAnEarlierAttempt) {
+  ScratchDirectory scratch;
+  alone([&] {
+    const InitOptions options{.init_method = "file://" + (scratch / "store"), .rank = 0, .world_size = 1};
+    setenv("MUSTER_ATTEMPT", "7", 1);
+    const Job first = init(options);
+    require_equal(first.attempt(), 7U, "attempt");
+    first.store()->set("key", "old");
+    setenv("MUSTER_ATTEMPT", "8", 1);
+    const Job second = init(options);
+    require(!second.store()->check({"key"}), "a new attempt starts without keys");
+  });
+}
+
+TEST(Job, SeedsAllGenerators) {
+  alone([] {
+    seed_everything(5);
+    const float first = torch::rand(1).item<float>();
+    const int second = std::rand();
+    seed_everything(5);
+    require_equal(torch::rand(1).item<float>(), first, "torch's number");
+    require_equal(std::rand(), second, "the C library's number");
+  });
+}
+
+TEST(UncaughtException, IsPrintedAndLeftInTheErrorFile) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "error.json";
+  try {
+    alone([&] {
+      clear_world();
+      setenv("RANK", "0", 1);
+      setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+      handle_uncaught_exceptions("0");
+      std::thread([] { throw std::out_of_range("no such sample"); }).join();
+    });
+    FAIL() << "the process ended well";
+  } catch (const SpawnError& error) {
+    EXPECT_EQ(error.exit_code(), 1);
+  }
+  std::ifstream file(path);
+  const auto content = nlohmann::json::parse(file);
+  EXPECT_EQ(content["message"]["message"], "std::out_of_range: no such sample");
+  EXPECT_EQ(content["message"]["extraInfo"]["py_callstack"], "");
+  EXPECT_GT(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()), 1'700'000'000);
+}
+
+TEST(UncaughtException, OfTorchIsDescribedWithoutItsStack) {
+  std::string text;
+  try {
+    TORCH_CHECK(false, "shapes differ");
+  } catch (...) {
+    text = describe_current_exception();
+  }
+  EXPECT_EQ(text, "c10::Error: shapes differ");
+}
+
+TEST(UncaughtException, FileIsValidWhateverTheText) {
+  const auto content = nlohmann::json::parse(error_file_content("quote \" line \n byte \xff", 12));
+  EXPECT_EQ(content["message"]["extraInfo"]["timestamp"], "12");
+  EXPECT_THAT(content["message"]["message"].get<std::string>(), HasSubstr("quote \" line \n byte"));
+}
+
+TEST(Gpu, IsVisibleOnlyWithADriverAndADevice) {
+  EXPECT_TRUE(gpu_visible(true, nullptr));
+  EXPECT_TRUE(gpu_visible(true, "0,1"));
+  EXPECT_FALSE(gpu_visible(true, ""));
+  EXPECT_FALSE(gpu_visible(true, "-1"));
+  EXPECT_FALSE(gpu_visible(false, nullptr));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,99 @@
+#include <fstream>
+#include <gmock/gmock.h>
+#include <muster/spawn.h>
+#include <signal.h>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/require.h"
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+SpawnError error_of(const std::function<void(Job&)>& function, int nprocs) {
+  try {
+    spawn(function, nprocs);
+  } catch (const SpawnError& error) {
+    return error;
+  }
+  return {"spawn did not throw", -1, 0, 0};
+}
+
+TEST(Spawn, RunsEveryRankOfTheWorldInItsOwnProcess) {
+  ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        require_equal(job.world_size(), 4, "world size");
+        require_equal(job.local_rank(), job.rank(), "local rank");
+        std::ofstream(scratch / std::to_string(job.rank())) << getpid();
+        job.barrier();
+      },
+      4);
+  std::set<std::string> pids;
+  for (int rank = 0; rank < 4; ++rank) {
+    std::string pid;
+    std::ifstream(scratch / std::to_string(rank)) >> pid;
+    pids.insert(pid);
+  }
+  EXPECT_EQ(pids.size(), 4U);
+  EXPECT_EQ(pids.count(std::to_string(getpid())), 0U);
+}
+
+TEST(Spawn, NamesTheRankThatThrewAndWhat) {
+  const SpawnError error = error_of(
+      [](Job& job) {
+        if (job.rank() == 2) throw std::out_of_range("no such sample");
+        while (true) pause();  // the others are stopped
+      },
+      4);
+  EXPECT_STREQ(error.what(), "rank 2 threw std::out_of_range: no such sample");
+  EXPECT_EQ(error.rank(), 2);
+  EXPECT_EQ(error.exit_code(), 1);
+}
+
+TEST(Spawn, NamesTheRankThatWasKilledNotThoseThatMissIt) {
+  const SpawnError error = error_of(
+      [](Job& job) {
+        if (job.rank() == 1) raise(SIGKILL);
+        job.barrier();
+      },
+      3);
+  EXPECT_THAT(error.what(), HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_EQ(error.rank(), 1);
+  EXPECT_EQ(error.signal(), SIGKILL);
+  EXPECT_EQ(error.exit_code(), -1);
+}
+
+TEST(Spawn, ReportsAnExitCode) {
+  const SpawnError error = error_of([](Job&) { _exit(7); }, 1);
+  EXPECT_STREQ(error.what(), "rank 0 exited with code 7");
+  EXPECT_EQ(error.exit_code(), 7);
+}
+
+TEST(Spawn, LeavesNoChildBehind) {
+  error_of(
+      [](Job& job) {
+        if (job.rank() == 0) throw std::runtime_error("stop");
+        while (true) pause();
+      },
+      3);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(Spawn, RefusesAProcessWithThreads) {
+  std::jthread other([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) std::this_thread::yield();
+  });
+  EXPECT_THROW(spawn([](Job&) {}, 1), std::logic_error);
+}
+
+TEST(Spawn, RefusesAWorldOfNone) {
+  EXPECT_THROW(spawn([](Job&) {}, 0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace muster
