@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -20,19 +21,23 @@ namespace muster {
 namespace {
 
 constexpr std::chrono::seconds kGrace{5};
+constexpr std::chrono::milliseconds kSettle{50};
 constexpr std::size_t kTextLimitBytes =
     4096;  // a write of this size to a pipe is atomic, and fits into an empty one
 
 struct Child {
   pid_t pid = -1;
   UniqueFd handle;  // pidfd
-  UniqueFd text;    // read end: what it threw
+  UniqueFd thrown;  // read end: when it threw, and what
   bool running = true;
 };
 
 struct Failure {
   int rank = -1;
-  siginfo_t info{};
+  int exit_code = -1;
+  int signal = 0;
+  std::int64_t thrown_at = 0;  // nanoseconds of the monotonic clock; 0: it ended without throwing
+  std::string text;
 };
 
 std::size_t thread_count() {
@@ -53,21 +58,29 @@ World world_of(int rank, int nprocs, std::uint16_t port) {
   return *world;
 }
 
+void tell_parent(int fd, const std::string& text) {
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::string record(sizeof now, '\0');
+  std::memcpy(record.data(), &now, sizeof now);
+  record += text.substr(0, kTextLimitBytes - sizeof now);
+  [[maybe_unused]] const auto written = write(fd, record.data(), record.size());
+}
+
 [[noreturn]] void run_child(const std::function<void(Job&)>& function, const World& world, int listen_fd,
-                            int text_fd, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
+                            int thrown_fd) {
   // Only the server may hold the socket: a connection to a dead server is then refused, not left waiting.
   if (world.rank != 0) close(listen_fd);
   int code = 0;
+  // Outside of the try block: others see this rank's connections close only after the parent can read why.
+  std::optional<Job> job;
   try {
-    Job job = join(world, std::nullopt, world.rank == 0 ? std::optional<int>(listen_fd) : std::nullopt);
-    function(job);
+    job = join(world, std::nullopt, world.rank == 0 ? std::optional<int>(listen_fd) : std::nullopt);
+    function(*job);
   } catch (...) {
-    const std::string text = describe_current_exception().substr(0, kTextLimitBytes);
-    [[maybe_unused]] const auto written = write(text_fd, text.data(), text.size());
+    tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
+  job.reset();
   std::fflush(nullptr);
   // Not exit(): what the parent registered with atexit is the parent's to run.
   _exit(code);
@@ -88,60 +101,67 @@ class Children {
     for (int rank = 0; rank < nprocs; ++rank) {
       const World world = world_of(rank, nprocs, listener.port);
       int ends[2];
-      if (pipe2(ends, O_CLOEXEC) != 0)
+      if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         throw std::runtime_error(fmt::format("spawn: cannot make a pipe: {}", std::strerror(errno)));
       Child child;
-      child.text.reset(ends[0]);
+      child.thrown.reset(ends[0]);
       const UniqueFd write_end(ends[1]);
       child.pid = fork();
       if (child.pid < 0)
         throw std::runtime_error(fmt::format("spawn: cannot fork rank {}: {}", rank, std::strerror(errno)));
-      if (child.pid == 0) run_child(function, world, listener.fd.get(), write_end.get(), parent);
+      if (child.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        run_child(function, world, listener.fd.get(), write_end.get());
+      }
       child.handle.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
       CHECK(child.handle, "pidfd_open({}): {}", child.pid, std::strerror(errno));
       children_.push_back(std::move(child));
     }
   }
 
-  // Waits until a child ends or the deadline; the failed ones among those that ended, in no order.
-  std::vector<Failure> wait(int timeout_ms) {
+  // Waits until a child ends or the time is over; true if one of those that ended has failed.
+  bool wait(int timeout_ms) {
     std::vector<pollfd> handles;
     for (const Child& child : children_)
       handles.push_back({child.running ? child.handle.get() : -1, POLLIN, 0});
-    std::vector<Failure> failures;
-    if (poll(handles.data(), handles.size(), timeout_ms) <= 0) return failures;
-    for (std::size_t rank = 0; rank < children_.size(); ++rank) {
-      if (handles[rank].revents == 0) continue;
-      const siginfo_t info = reap(children_[rank]);
-      if (info.si_code != CLD_EXITED || info.si_status != 0)
-        failures.push_back({static_cast<int>(rank), info});
-    }
-    return failures;
+    if (poll(handles.data(), handles.size(), timeout_ms) <= 0) return false;
+    const std::size_t before = failures_.size();
+    for (std::size_t rank = 0; rank < children_.size(); ++rank)
+      if (handles[rank].revents != 0) note(static_cast<int>(rank), reap(children_[rank]));
+    return failures_.size() > before;
   }
 
-  void stop() {
-    signal_all(SIGTERM);
-    const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  // For as long as children run, and this long at most.
+  void wait_for_all(std::chrono::milliseconds longest) {
+    const auto deadline = std::chrono::steady_clock::now() + longest;
     while (any_running()) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      if (left.count() <= 0) return;  // the destructor kills
+      if (left.count() <= 0) return;
       wait(static_cast<int>(left.count()));
     }
   }
 
-  bool any_running() const {
-    for (const Child& child : children_)
-      if (child.running) return true;
-    return false;
+  // The one that the others failed for: it ended without throwing, or threw before them. One that has thrown
+  // and still runs counts.
+  Failure first_failure() {
+    for (std::size_t rank = 0; rank < children_.size(); ++rank) {
+      Failure failed{.rank = static_cast<int>(rank), .exit_code = 1, .text = {}};
+      if (children_[rank].running && read_thrown(failed)) failures_.push_back(failed);
+    }
+    CHECK(!failures_.empty());
+    return *std::ranges::min_element(failures_, {}, &Failure::thrown_at);
   }
 
-  std::string text_of(int rank) const {
-    std::string text(kTextLimitBytes, '\0');
-    const auto size = read(children_[static_cast<std::size_t>(rank)].text.get(), text.data(), text.size());
-    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-    return text;
+  void stop() {
+    signal_all(SIGTERM);
+    wait_for_all(kGrace);
+    signal_all(SIGKILL);
+    while (any_running()) wait(-1);
   }
+
+  bool any_running() const { return std::ranges::any_of(children_, &Child::running); }
 
  private:
   siginfo_t reap(Child& child) {
@@ -152,34 +172,46 @@ class Children {
     return info;
   }
 
+  void note(int rank, const siginfo_t& info) {
+    const bool exited = info.si_code == CLD_EXITED;
+    if (exited && info.si_status == 0) return;
+    Failure failed{.rank = rank,
+                   .exit_code = exited ? info.si_status : -1,
+                   .signal = exited ? 0 : info.si_status,
+                   .text = {}};
+    read_thrown(failed);
+    failures_.push_back(std::move(failed));
+  }
+
+  bool read_thrown(Failure& failed) {
+    char record[kTextLimitBytes];
+    const auto size =
+        read(children_[static_cast<std::size_t>(failed.rank)].thrown.get(), record, sizeof record);
+    if (size < static_cast<ssize_t>(sizeof failed.thrown_at)) return false;
+    std::memcpy(&failed.thrown_at, record, sizeof failed.thrown_at);
+    failed.text.assign(record + sizeof failed.thrown_at, record + size);
+    return true;
+  }
+
   void signal_all(int signal) {
     for (const Child& child : children_)
       if (child.running) kill(child.pid, signal);
   }
 
   std::vector<Child> children_;
+  std::vector<Failure> failures_;
 };
 
-// Of several that were seen dead at once, one that was killed: the others' exceptions follow from its
-// absence.
-const Failure& first_of(const std::vector<Failure>& failures) {
-  for (const Failure& failed : failures)
-    if (failed.info.si_code != CLD_EXITED) return failed;
-  return failures.front();
-}
-
-SpawnError error_of(const Failure& failed, const std::string& text) {
-  const bool exited = failed.info.si_code == CLD_EXITED;
-  std::string message = fmt::format("rank {} ", failed.rank);
-  if (!text.empty())
-    message += "threw " + text;
-  else if (exited)
-    message += fmt::format("exited with code {}", failed.info.si_status);
+SpawnError error_of(const Failure& failed) {
+  std::string what;
+  if (failed.thrown_at != 0)
+    what = "threw " + failed.text;
+  else if (failed.signal == 0)
+    what = fmt::format("exited with code {}", failed.exit_code);
   else
-    message +=
-        fmt::format("was killed by signal {} ({})", failed.info.si_status, strsignal(failed.info.si_status));
-  return SpawnError(message, failed.rank, exited ? failed.info.si_status : -1,
-                    exited ? 0 : failed.info.si_status);
+    what = fmt::format("was killed by signal {} ({})", failed.signal, strsignal(failed.signal));
+  return SpawnError(fmt::format("rank {} {}", failed.rank, what), failed.rank, failed.exit_code,
+                    failed.signal);
 }
 
 }  // namespace
@@ -198,11 +230,12 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
   children.start(function, nprocs, *listener);
   listener->fd.reset();
   while (children.any_running()) {
-    const std::vector<Failure> failures = children.wait(-1);
-    if (failures.empty()) continue;
-    const Failure first = first_of(failures);
+    if (!children.wait(-1)) continue;
+    // A victim may be seen dead before its killer is.
+    children.wait_for_all(kSettle);
+    const Failure first = children.first_failure();
     children.stop();
-    throw error_of(first, children.text_of(first.rank));
+    throw error_of(first);
   }
 }
 

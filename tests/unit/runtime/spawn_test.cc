@@ -67,6 +67,18 @@ TEST(Spawn, NamesTheRankThatWasKilledNotThoseThatMissIt) {
   EXPECT_EQ(error.exit_code(), -1);
 }
 
+TEST(Spawn, NamesTheRankThatThrewFirstNotThoseThatMissIt) {
+  for (int round = 0; round < 5; ++round) {
+    const SpawnError error = error_of(
+        [](Job& job) {
+          if (job.rank() == 1) throw std::runtime_error("the cause");
+          job.barrier();
+        },
+        3);
+    EXPECT_STREQ(error.what(), "rank 1 threw std::runtime_error: the cause");
+  }
+}
+
 TEST(Spawn, ReportsAnExitCode) {
   const SpawnError error = error_of([](Job&) { _exit(7); }, 1);
   EXPECT_STREQ(error.what(), "rank 0 exited with code 7");

@@ -1,0 +1,290 @@
+// Every test trains in spawned processes; what they find is compared there.
+#include <gmock/gmock.h>
+#include <muster/muster.h>
+
+#include "tests/require.h"
+
+namespace muster {
+namespace {
+
+using torch::Tensor;
+
+struct Net : torch::nn::Module {
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+  Net() {
+    torch::manual_seed(11);
+    first = register_module("first", torch::nn::Linear(6, 32));
+    second = register_module("second", torch::nn::Linear(32, 16));
+    third = register_module("third", torch::nn::Linear(16, 3));
+  }
+  Tensor forward(const Tensor& x) { return third(torch::relu(second(torch::relu(first(x))))); }
+};
+
+Tensor inputs(int seed) {
+  torch::manual_seed(seed);
+  return torch::randn({8, 6});
+}
+
+std::vector<Tensor> gradients(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> all;
+  for (const auto& parameter : parameters) all.push_back(parameter.grad().clone());
+  return all;
+}
+
+// The gradients of the mean loss over these batches, by one process.
+std::vector<Tensor> expected_gradients(const std::vector<Tensor>& batches) {
+  Net net;
+  for (const auto& batch : batches)
+    (net.forward(batch).pow(2).mean() / static_cast<double>(batches.size())).backward();
+  return gradients(net.parameters());
+}
+
+void require_close(const std::vector<Tensor>& left, const std::vector<Tensor>& right,
+                   const std::string& what) {
+  require_equal(left.size(), right.size(), what);
+  for (std::size_t i = 0; i < left.size(); ++i)
+    require(torch::allclose(left[i], right[i], 1e-5, 1e-7), what + ", parameter " + std::to_string(i));
+}
+
+void require_throws_invalid(const std::function<void()>& body, const std::string& text) {
+  try {
+    body();
+  } catch (const std::invalid_argument& error) {
+    require(std::string(error.what()).find(text) != std::string::npos, error.what());
+    return;
+  }
+  throw std::runtime_error("no exception about " + text);
+}
+
+TEST(DistributedDataParallel, AveragesTheGradientsOfAllRanks) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        model(inputs(job.rank())).pow(2).mean().backward();
+        require_close(gradients(model.parameters()), expected_gradients({inputs(0), inputs(1), inputs(2)}),
+                      "mean");
+      },
+      3);
+}
+
+TEST(DistributedDataParallel, WorksInAWorldOfOne) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(std::make_shared<Net>(), job);
+        model(inputs(0)).pow(2).mean().backward();
+        require_close(gradients(model.parameters()), expected_gradients({inputs(0)}), "its own");
+      },
+      1);
+}
+
+TEST(DistributedDataParallel, StartsFromTheParametersOfRankZero) {
+  spawn(
+      [](Job& job) {
+        auto net = std::make_shared<Net>();
+        const torch::NoGradGuard no_grad;
+        for (auto& parameter : net->parameters()) parameter.add_(job.rank());
+        DistributedDataParallel model(net, job);
+        const Net reference;
+        for (std::size_t i = 0; i < reference.parameters().size(); ++i)
+          require(torch::equal(net->parameters()[i], reference.parameters()[i]), "parameter of rank 0");
+      },
+      2);
+}
+
+TEST(DistributedDataParallel, RefusesModelsThatDifferBetweenRanks) {
+  try {
+    spawn([](Job& job) { DistributedDataParallel model(torch::nn::Linear(4, job.rank() == 0 ? 2 : 3), job); },
+          2);
+    FAIL() << "a model of another shape was taken";
+  } catch (const SpawnError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("appears not to match"));
+  }
+}
+
+TEST(DistributedDataParallel, RefusesAModelWithoutParameters) {
+  spawn(
+      [](Job& job) {
+        require_throws_invalid([&] { DistributedDataParallel model(torch::nn::ReLU(), job); },
+                               "no parameter");
+      },
+      1);
+}
+
+struct WithBuffer : torch::nn::Module {
+  torch::nn::Linear linear{nullptr};
+  Tensor buffer;
+  explicit WithBuffer(int rank) {
+    linear = register_module("linear", torch::nn::Linear(6, 1));
+    buffer = register_buffer("buffer", torch::full({2}, static_cast<float>(rank)));
+  }
+  Tensor forward(const Tensor& x) { return linear(x) + buffer.sum(); }
+};
+
+TEST(DistributedDataParallel, GivesAllRanksTheBuffersOfRankZeroBeforeEachForward) {
+  spawn(
+      [](Job& job) {
+        auto module = std::make_shared<WithBuffer>(job.rank() + 5);
+        DistributedDataParallel model(module, job);
+        require_equal(module->buffer[0].item<float>(), 5.0F, "buffer after construction");
+        model(inputs(0)).sum().backward();
+        module->buffer.fill_(job.rank() + 7);
+        model(inputs(0)).sum().backward();
+        require_equal(module->buffer[0].item<float>(), 7.0F, "buffer after forward");
+        DistributedDataParallel own(module, job, {.broadcast_buffers = false});
+        module->buffer.fill_(job.rank());
+        own(inputs(0)).sum().backward();
+        require_equal(module->buffer[0].item<float>(), static_cast<float>(job.rank()),
+                      "buffer that is not broadcast");
+      },
+      2);
+}
+
+TEST(DistributedDataParallel, AccumulatesWithoutReducingInsideNoSync) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        {
+          const auto guard = model.no_sync();
+          (model(inputs(job.rank())).pow(2).mean() / 2).backward();
+          Net alone;
+          (alone.forward(inputs(job.rank())).pow(2).mean() / 2).backward();
+          require_close(gradients(model.parameters()), gradients(alone.parameters()), "inside, a rank's own");
+        }
+        (model(inputs(2 + job.rank())).pow(2).mean() / 2).backward();
+        require_close(gradients(model.parameters()),
+                      expected_gradients({inputs(0), inputs(1), inputs(2), inputs(3)}),
+                      "after, as of the big batch");
+      },
+      2);
+}
+
+TEST(DistributedDataParallel, ZeroesGradientsThatAreViewsOfBuckets) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job, {.gradient_as_bucket_view = true});
+        for (int step = 0; step < 4; ++step) {
+          model.zero_grad(/*set_to_none=*/step % 2 == 0);
+          model(inputs(job.rank())).pow(2).mean().backward();
+          require_close(gradients(model.parameters()), expected_gradients({inputs(0), inputs(1)}),
+                        "step " + std::to_string(step));
+        }
+        const auto* before = model.parameters().front().grad().const_data_ptr();
+        require(model.parameters().front().grad().is_view(), "a gradient is a view of a bucket");
+        model.zero_grad(false);
+        require(model.parameters().front().grad().const_data_ptr() == before,
+                "a zeroed gradient stays in its bucket");
+        require_equal(model.parameters().front().grad().abs().sum().item<float>(), 0.0F, "zeroed gradient");
+      },
+      2);
+}
+
+// Uses one of its two branches.
+struct Branches : torch::nn::Module {
+  torch::nn::Linear left{nullptr}, right{nullptr};
+  Branches() {
+    torch::manual_seed(3);
+    left = register_module("left", torch::nn::Linear(6, 2));
+    right = register_module("right", torch::nn::Linear(6, 2));
+  }
+  std::pair<Tensor, Tensor> forward(const Tensor& x, bool use_right) {
+    return {use_right ? right(x) : left(x), x};
+  }
+};
+
+TEST(DistributedDataParallel, FindsParametersThatARankDidNotUse) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Branches(), job, {.find_unused_parameters = true});
+        for (int step = 0; step < 3; ++step) {
+          model.zero_grad();
+          model(inputs(0), job.rank() == 1).first.sum().backward();
+        }
+        Branches alone;
+        alone.forward(inputs(0), false).first.sum().backward();
+        // Half, because only one of two ranks used the branch.
+        require(torch::allclose(model.module()->left->weight.grad(), alone.left->weight.grad() / 2),
+                "mean over all ranks");
+        require(torch::allclose(model.module()->right->weight.grad(), alone.left->weight.grad() / 2),
+                "mean over all ranks");
+      },
+      2);
+}
+
+struct Twice : torch::nn::Module {
+  torch::nn::Linear linear{nullptr};
+  Twice() {
+    torch::manual_seed(4);
+    linear = register_module("linear", torch::nn::Linear(6, 6));
+  }
+  Tensor forward(const Tensor& x) { return linear(torch::tanh(linear(x))); }
+};
+
+TEST(DistributedDataParallel, GivesTheSameGradientsForAStaticGraph) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel plain(Twice(), job);
+        DistributedDataParallel fixed(Twice(), job, {.static_graph = true});
+        for (int step = 0; step < 3; ++step) {
+          plain.zero_grad();
+          fixed.zero_grad();
+          plain(inputs(job.rank())).sum().backward();
+          fixed(inputs(job.rank())).sum().backward();
+          require_close(gradients(fixed.parameters()), gradients(plain.parameters()),
+                        "step " + std::to_string(step));
+        }
+      },
+      2);
+}
+
+TEST(BucketOrder, IsSettledByTheFirstBackwardAndTheSameOnAllRanks) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job, {.bucket_cap_mb = 0.001});
+        require(model.bucket_order().empty(), "nothing is settled before a backward");
+        model(inputs(job.rank())).sum().backward();
+        const BucketOrder settled = model.bucket_order();
+        require(settled.size() > 1, "several buckets");
+        require_equal(settled.front().front(), std::string("third.bias"), "the gradient that arrives first");
+        model(inputs(job.rank())).sum().backward();
+        require(model.bucket_order() == settled, "it stays");
+      },
+      3);
+}
+
+TEST(BucketOrder, OfAnEarlierRunIsKept) {
+  spawn(
+      [](Job& job) {
+        const BucketOrder given{
+            {"first.weight"}, {"third.weight", "second.bias"}, {"first.bias", "third.bias", "second.weight"}};
+        DistributedDataParallel model(Net(), job, {.gradient_as_bucket_view = true});
+        model.set_bucket_order(given);
+        for (int step = 0; step < 3; ++step) {
+          model.zero_grad(false);
+          require(model.bucket_order() == given, "order at step " + std::to_string(step));
+          model(inputs(job.rank())).pow(2).mean().backward();
+          require_close(gradients(model.parameters()), expected_gradients({inputs(0), inputs(1)}),
+                        "gradients in that order");
+        }
+      },
+      2);
+}
+
+TEST(BucketOrder, MustBeOfThisModel) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(torch::nn::Linear(2, 2), job);
+        require_throws_invalid([&] { model.set_bucket_order({{"weight"}}); },
+                               "'bias' of this model is missing");
+        require_throws_invalid([&] { model.set_bucket_order({{"weight", "bias", "scale"}}); },
+                               "'scale' is named twice, or is not");
+        require_throws_invalid([&] { model.set_bucket_order({{"weight", "bias"}, {"bias"}}); },
+                               "'bias' is named twice");
+        require_throws_invalid([&] { model.set_bucket_order({{"weight", "bias"}, {}}); },
+                               "a bucket is empty");
+        model.set_bucket_order({});
+      },
+      1);
+}
+
+}  // namespace
+}  // namespace muster
