@@ -77,8 +77,10 @@ endif()
 
 # The interpreter of the virtual environment, or of the system, that the package lies in: PREFIX/lib/python3.x/site-packages/torch.
 set(MUSTER_TORCH_PYTHON "")
-if(MUSTER_TORCH_ROOT MATCHES "^(.*)/lib/python3[^/]*/(site|dist)-packages/torch$" AND EXISTS "${CMAKE_MATCH_1}/bin/python3")
-  set(MUSTER_TORCH_PYTHON "${CMAKE_MATCH_1}/bin/python3")
+if(MUSTER_TORCH_ROOT MATCHES "^(.*)/lib/python3[^/]*/(site|dist)-packages/torch$")
+  if(EXISTS "${CMAKE_MATCH_1}/bin/python3")
+    set(MUSTER_TORCH_PYTHON "${CMAKE_MATCH_1}/bin/python3")
+  endif()
 endif()
 
 # A wheel's CUDA libraries lie in nvidia/*/lib beside it. The linker must not take a toolkit's instead, and neither must the

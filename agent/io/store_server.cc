@@ -9,10 +9,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "agent/core/store.h"
 #include "common/base/file.h"
@@ -25,73 +25,76 @@ using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr int kAcceptsAtOnce = 64;  // then the others have their turn
+constexpr int kEventsAtOnce = 64;
+constexpr int kRoundsAtOnce = 16;  // then the rest of the agent has its turn
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kWarningCount = 5;
 constexpr std::size_t kReadBytes = 64 << 10;
+constexpr StoreClientId kListener{0};
 
 struct Connection {
-  Connection(boost::asio::io_context& io, int fd, StoreClientId number) : socket(io, fd), id(number) {}
-  stream_descriptor socket;
-  StoreClientId id;
-  TimePoint handshake_deadline;
-  bool reading = false;  // a wait for input is under way
-  bool writing = false;
+  UniqueFd socket;
   std::string
       unsent;  // while not empty, nothing is read: a client that does not read its answers may not ask more
 };
-using ConnectionPtr = std::shared_ptr<Connection>;
 
 bool would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
+bool out_of_descriptors(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
+         error_number == ENOMEM;
+}
+
 }  // namespace
 
-// Handlers hold the server, so that those that are queued when it is stopped find it, closed.
+// The sockets are in an epoll set of their own, of which the io_context watches one descriptor: a message
+// costs one recv and one send, where a wait through Asio costs a third system call. Handlers hold the server,
+// so that those that are queued when it is stopped find it.
 class StoreServer::Server : public std::enable_shared_from_this<Server> {
  public:
   Server(boost::asio::io_context& io, StoreServerOptions options)
-      : io_(io),
-        options_(std::move(options)),
+      : options_(std::move(options)),
         store_(options_.store),
-        listener_(io),
+        epoll_(io),
         handshake_timer_(io),
         accept_timer_(io) {}
 
   Status listen();
-  void start() { watch_listener(); }
+  void watch_epoll();
   void stop();
   std::uint16_t port() const { return port_; }
-  std::size_t client_count() const { return clients_.size(); }
+  std::size_t client_count() const { return connections_.size() - strangers_.size(); }
   std::size_t stranger_count() const { return strangers_.size(); }
 
  private:
-  void watch_listener();
+  bool watch(int operation, int fd, StoreClientId id, std::uint32_t events);
+  void serve_ready();
   void accept_waiting();
-  void accepted(int fd);
   void accept_later();
+  void accepted(UniqueFd socket);
   void arm_handshake_timer();
   void drop_late_strangers();
-  void read(const ConnectionPtr& connection);
-  void take(const ConnectionPtr& connection, std::string_view bytes);
-  void send(const ConnectionPtr& connection, std::string_view bytes);
-  void send_unsent(const ConnectionPtr& connection);
-  void watch(const ConnectionPtr& connection);
-  void drop(ConnectionPtr connection, std::string_view reason);
-  void warn(const Connection& connection, std::string_view reason);
+  void read(StoreClientId id, int fd);
+  void take(StoreClientId id, std::string_view bytes);
+  void send(StoreClientId id, std::string_view bytes);
+  void send_unsent(StoreClientId id, Connection& connection);
+  void drop(StoreClientId id, std::string_view reason);
+  void warn(StoreClientId id, std::string_view reason);
 
-  boost::asio::io_context& io_;
   const StoreServerOptions options_;
   Store store_;
   StoreOutput output_;
-  stream_descriptor listener_;
+  UniqueFd listener_;
+  stream_descriptor epoll_;
   boost::asio::steady_timer handshake_timer_;  // armed while there are strangers
   bool handshake_timer_armed_ = false;
   boost::asio::steady_timer accept_timer_;
   std::uint16_t port_ = 0;
-  StoreClientId next_id_{1};
-  std::map<StoreClientId, ConnectionPtr> strangers_;  // oldest first
-  std::unordered_map<StoreClientId, ConnectionPtr> clients_;
+  StoreClientId next_id_ = kListener.next();
+  std::unordered_map<StoreClientId, Connection> connections_;
+  std::map<StoreClientId, TimePoint> strangers_;  // those without a handshake, oldest first, until when
   std::size_t unsent_bytes_ = 0;
   int warning_count_ = 0;
   std::array<char, kReadBytes> buffer_;
@@ -101,192 +104,198 @@ Status StoreServer::Server::listen() {
   const boost::asio::ip::tcp::endpoint endpoint(options_.address, options_.port);
   const std::string what =
       fmt::format("cannot serve the c10d store on {} port {}", options_.address.to_string(), options_.port);
-  UniqueFd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return system_failure(what, errno);
+  listener_.reset(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener_) return system_failure(what, errno);
   // Accepted connections inherit TCP_NODELAY.
   const int on = 1;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
+  ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::bind(listener_.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return system_failure(what, errno);
-  if (::listen(fd.get(), SOMAXCONN) != 0) return system_failure(what, errno);
+  if (::listen(listener_.get(), SOMAXCONN) != 0) return system_failure(what, errno);
   boost::asio::ip::tcp::endpoint bound;
   auto size = static_cast<socklen_t>(bound.capacity());
-  if (::getsockname(fd.get(), bound.data(), &size) != 0) return system_failure(what, errno);
+  if (::getsockname(listener_.get(), bound.data(), &size) != 0) return system_failure(what, errno);
   bound.resize(size);
   port_ = bound.port();
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return system_failure(what, errno);
   error_code error;
-  listener_.assign(fd.get(), error);
+  epoll_.assign(epoll.get(), error);
   if (error) return failure(ErrorCode::kInternal, "{}: {}", what, error.message());
-  fd.release();
+  epoll.release();
+  if (!watch(EPOLL_CTL_ADD, listener_.get(), kListener, EPOLLIN)) return system_failure(what, errno);
   return {};
 }
 
 void StoreServer::Server::stop() {
   error_code ignored;
-  listener_.close(ignored);
+  epoll_.close(ignored);
   handshake_timer_.cancel();
   accept_timer_.cancel();
-  for (const auto& [id, connection] : strangers_) connection->socket.close(ignored);
-  for (const auto& [id, connection] : clients_) connection->socket.close(ignored);
+  listener_.reset();
+  connections_.clear();
   strangers_.clear();
-  clients_.clear();
 }
 
-void StoreServer::Server::watch_listener() {
-  listener_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code error) {
-    if (!error && self->listener_.is_open()) self->accept_waiting();
+bool StoreServer::Server::watch(int operation, int fd, StoreClientId id, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id.value();
+  return ::epoll_ctl(epoll_.native_handle(), operation, fd, &event) == 0;
+}
+
+void StoreServer::Server::watch_epoll() {
+  epoll_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code error) {
+    if (error || !self->epoll_.is_open()) return;
+    self->serve_ready();
+    self->watch_epoll();
   });
+}
+
+void StoreServer::Server::serve_ready() {
+  std::array<epoll_event, kEventsAtOnce> events;
+  for (int round = 0; round < kRoundsAtOnce; ++round) {
+    const int count = ::epoll_wait(epoll_.native_handle(), events.data(), kEventsAtOnce, 0);
+    for (int index = 0; index < count; ++index) {
+      const StoreClientId id(events[static_cast<std::size_t>(index)].data.u64);
+      if (id == kListener) {
+        accept_waiting();
+        continue;
+      }
+      const auto found = connections_.find(id);
+      if (found == connections_.end()) continue;  // dropped in this round
+      if (found->second.unsent.empty()) {
+        read(id, found->second.socket.get());
+      } else {
+        send_unsent(id, found->second);
+      }
+    }
+    if (count < 2) return;  // one by one they come as fast through the io_context
+  }
 }
 
 void StoreServer::Server::accept_waiting() {
   for (int count = 0; count < kAcceptsAtOnce; ++count) {
-    const int fd = ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-      accepted(fd);
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      accepted(std::move(socket));
     } else if (would_block(errno)) {
-      break;
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      return;
+    } else if (out_of_descriptors(errno)) {
       if (strangers_.empty()) return accept_later();
-      drop(strangers_.begin()->second, "no descriptors are left");
+      drop(strangers_.begin()->first, "no descriptors are left");
     }
     // Anything else is a connection that ended before it was taken.
   }
-  watch_listener();
 }
 
-void StoreServer::Server::accepted(int fd) {
-  const auto connection = std::make_shared<Connection>(io_, fd, next_id_);
-  next_id_ = next_id_.next();
-  connection->handshake_deadline = Clock::now() + options_.handshake;
-  store_.connected(connection->id);
-  strangers_.emplace(connection->id, connection);
-  if (clients_.size() >= options_.client_count)
-    return drop(connection, "the store has all the clients it takes");
-  if (strangers_.size() > options_.stranger_count)
-    drop(strangers_.begin()->second, "too many connections without a handshake");
-  if (!handshake_timer_armed_) arm_handshake_timer();
-  read(connection);
-}
-
-// The listening socket stays readable: waiting for that again would spin until a descriptor is free.
+// The listening socket stays readable: watching it would spin until a descriptor is free.
 void StoreServer::Server::accept_later() {
+  watch(EPOLL_CTL_MOD, listener_.get(), kListener, 0);
   accept_timer_.expires_after(kAcceptPause);
   accept_timer_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error && self->listener_.is_open()) self->accept_waiting();
+    if (!error && self->listener_) self->watch(EPOLL_CTL_MOD, self->listener_.get(), kListener, EPOLLIN);
   });
+}
+
+void StoreServer::Server::accepted(UniqueFd socket) {
+  if (client_count() >= options_.client_count)
+    return warn(next_id_, "the store has all the clients it takes");
+  const int fd = socket.get();
+  const StoreClientId id = std::exchange(next_id_, next_id_.next());
+  if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
+  store_.connected(id);
+  connections_.emplace(id, Connection{std::move(socket), {}});
+  strangers_.emplace(id, Clock::now() + options_.handshake);
+  if (strangers_.size() > options_.stranger_count)
+    drop(strangers_.begin()->first, "too many connections without a handshake");
+  if (!handshake_timer_armed_) arm_handshake_timer();
 }
 
 void StoreServer::Server::arm_handshake_timer() {
   handshake_timer_armed_ = !strangers_.empty();
   if (!handshake_timer_armed_) return;
-  handshake_timer_.expires_at(strangers_.begin()->second->handshake_deadline);
+  handshake_timer_.expires_at(strangers_.begin()->second);
   handshake_timer_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error && self->listener_.is_open()) self->drop_late_strangers();
+    if (!error && self->listener_) self->drop_late_strangers();
   });
 }
 
 void StoreServer::Server::drop_late_strangers() {
   const TimePoint now = Clock::now();
-  while (!strangers_.empty() && strangers_.begin()->second->handshake_deadline <= now) {
-    drop(strangers_.begin()->second, "no handshake in time");
-  }
+  while (!strangers_.empty() && strangers_.begin()->second <= now)
+    drop(strangers_.begin()->first, "no handshake in time");
   arm_handshake_timer();
 }
 
-void StoreServer::Server::watch(const ConnectionPtr& connection) {
-  if (!connection->unsent.empty()) {
-    if (std::exchange(connection->writing, true)) return;
-    connection->socket.async_wait(stream_descriptor::wait_write,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    connection->writing = false;
-                                    if (!error && connection->socket.is_open()) self->send_unsent(connection);
-                                  });
-  } else if (!std::exchange(connection->reading, true)) {
-    connection->socket.async_wait(stream_descriptor::wait_read,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    connection->reading = false;
-                                    if (!error && connection->socket.is_open() && connection->unsent.empty())
-                                      self->read(connection);
-                                  });
-  }
-}
-
-void StoreServer::Server::read(const ConnectionPtr& connection) {
-  const ssize_t size = ::recv(connection->socket.native_handle(), buffer_.data(), buffer_.size(), 0);
+void StoreServer::Server::read(StoreClientId id, int fd) {
+  const ssize_t size = ::recv(fd, buffer_.data(), buffer_.size(), 0);
   if (size > 0) {
-    take(connection, {buffer_.data(), static_cast<std::size_t>(size)});
+    take(id, {buffer_.data(), static_cast<std::size_t>(size)});
   } else if (size == 0 || !would_block(errno)) {
-    return drop(connection, {});
+    drop(id, {});
   }
-  if (connection->socket.is_open()) watch(connection);
 }
 
-void StoreServer::Server::take(const ConnectionPtr& connection, std::string_view bytes) {
-  const Status fed = store_.feed(connection->id, bytes, output_);
-  if (!output_.reply.empty()) send(connection, output_.reply);
-  for (const StoreClientId id : output_.released) {
-    const auto found = clients_.find(id);
-    if (found == clients_.end()) continue;
-    const ConnectionPtr released = found->second;
-    send(released, {&kStopWaiting, 1});
-  }
-  if (!connection->socket.is_open()) return;
-  if (!fed) return drop(connection, fed.error().message());
-  const auto stranger = strangers_.find(connection->id);
-  if (stranger == strangers_.end() || !store_.validated(connection->id)) return;
-  strangers_.erase(stranger);
-  clients_.emplace(connection->id, connection);
+void StoreServer::Server::take(StoreClientId id, std::string_view bytes) {
+  const Status fed = store_.feed(id, bytes, output_);
+  if (!strangers_.empty() && store_.validated(id)) strangers_.erase(id);
+  if (!output_.reply.empty()) send(id, output_.reply);
+  for (const StoreClientId released : output_.released) send(released, {&kStopWaiting, 1});
+  if (!fed) drop(id, fed.error().message());
 }
 
-void StoreServer::Server::send(const ConnectionPtr& connection, std::string_view bytes) {
-  if (connection->unsent.empty()) {
-    const ssize_t size = ::send(connection->socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (size < 0 && !would_block(errno)) return drop(connection, {});
+void StoreServer::Server::send(StoreClientId id, std::string_view bytes) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;  // dropped just now
+  Connection& connection = found->second;
+  if (connection.unsent.empty()) {
+    const ssize_t size = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (size < 0 && !would_block(errno)) return drop(id, {});
     if (size > 0) bytes.remove_prefix(static_cast<std::size_t>(size));
     if (bytes.empty()) return;
+    watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLOUT);
   }
-  if (unsent_bytes_ + bytes.size() > options_.unsent_bytes)
-    return drop(connection, "too many replies are not read");
-  connection->unsent.append(bytes);
+  if (unsent_bytes_ + bytes.size() > options_.unsent_bytes) return drop(id, "too many replies are not read");
+  connection.unsent.append(bytes);
   unsent_bytes_ += bytes.size();
-  watch(connection);
 }
 
-void StoreServer::Server::send_unsent(const ConnectionPtr& connection) {
-  std::string& unsent = connection->unsent;
-  const ssize_t size = ::send(connection->socket.native_handle(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
-  if (size < 0 && !would_block(errno)) return drop(connection, {});
-  if (size > 0) {
-    unsent_bytes_ -= static_cast<std::size_t>(size);
-    unsent.erase(0, static_cast<std::size_t>(size));
-    if (unsent.empty()) unsent.shrink_to_fit();
-  }
-  watch(connection);
+void StoreServer::Server::send_unsent(StoreClientId id, Connection& connection) {
+  std::string& unsent = connection.unsent;
+  const ssize_t size = ::send(connection.socket.get(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
+  if (size < 0 && !would_block(errno)) return drop(id, {});
+  if (size <= 0) return;
+  unsent_bytes_ -= static_cast<std::size_t>(size);
+  unsent.erase(0, static_cast<std::size_t>(size));
+  if (!unsent.empty()) return;
+  unsent.shrink_to_fit();
+  watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLIN);
 }
 
 // An empty reason: the client has closed the connection.
-void StoreServer::Server::drop(ConnectionPtr connection, std::string_view reason) {
-  if (!reason.empty()) warn(*connection, reason);
-  store_.disconnected(connection->id);
-  unsent_bytes_ -= connection->unsent.size();
-  strangers_.erase(connection->id);
-  clients_.erase(connection->id);
-  error_code ignored;
-  connection->socket.close(ignored);
+void StoreServer::Server::drop(StoreClientId id, std::string_view reason) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  if (!reason.empty()) warn(id, reason);
+  store_.disconnected(id);
+  unsent_bytes_ -= found->second.unsent.size();
+  strangers_.erase(id);
+  connections_.erase(found);
 }
 
-void StoreServer::Server::warn(const Connection& connection, std::string_view reason) {
+void StoreServer::Server::warn(StoreClientId id, std::string_view reason) {
   if (warning_count_ == kWarningCount) return;
   ++warning_count_;
-  log::warning("c10d store on port {}: connection {} is dropped: {}{}", port_, connection.id, reason,
+  log::warning("c10d store on port {}: connection {} is dropped: {}{}", port_, id, reason,
                warning_count_ == kWarningCount ? "; no more of these are reported" : "");
 }
 
 Expected<StoreServer> StoreServer::open(boost::asio::io_context& io, const StoreServerOptions& options) {
   const auto server = std::make_shared<Server>(io, options);
   if (Status listening = server->listen(); !listening) return std::unexpected(listening.error());
-  server->start();
+  server->watch_epoll();
   return StoreServer(server);
 }
 
