@@ -1,0 +1,26 @@
+// The agent's command line. It is written by a bootstrap, not by people, so there are no defaults and no
+// help.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+
+namespace muster::agent {
+
+struct Arguments {
+  NodeId node;
+  std::optional<int> control_fd;  // or, without it, the three below
+  std::string address;
+  std::uint16_t port = 0;
+  std::string identity;
+};
+
+// Errors name the argument.
+Expected<Arguments> parse_arguments(const std::vector<std::string>& words);
+
+}  // namespace muster::agent

@@ -1,0 +1,106 @@
+#include "agent/core/environment.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace muster::agent {
+
+namespace {
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    parts.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return parts;
+}
+
+// The slice of this agent among those that share the machine; LOCAL_RANK indexes it, as torchrun's users
+// expect.
+void set_gpus(Environment& environment, const wire::JobSpec& job, std::int32_t local_world_size) {
+  const auto inherited = environment.find("CUDA_VISIBLE_DEVICES");
+  if (job.agents_on_host <= 1) return;  // all of them, under their own numbers
+  std::vector<std::string> devices;
+  if (inherited != environment.end()) {
+    devices = split(inherited->second);
+  } else {
+    for (int i = 0; i < job.agents_on_host * local_world_size; ++i) devices.push_back(std::to_string(i));
+  }
+  const std::size_t share = devices.size() / static_cast<std::size_t>(job.agents_on_host);
+  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * job.agent_on_host;
+  environment["CUDA_VISIBLE_DEVICES"] =
+      fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
+}
+
+void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
+                  const wire::StartWorkers& start, const NodeContext& node, LocalRank local_rank) {
+  const Rank rank(plan.first_rank.value() + local_rank.value());
+  // With spare nodes the n-th node that takes part need not be node n of the job.
+  const bool even = plan.local_world_size * plan.node_count == plan.world_size;
+  const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
+  const auto set = [&environment](const char* name, auto value) {
+    environment[name] = fmt::format("{}", value);
+  };
+  set("LOCAL_RANK", local_rank.value());
+  set("RANK", rank.value());
+  set("GROUP_RANK", group_rank);
+  set("ROLE_RANK", rank.value());
+  set("ROLE_NAME", job.role);
+  set("LOCAL_WORLD_SIZE", plan.local_world_size);
+  set("WORLD_SIZE", plan.world_size);
+  set("GROUP_WORLD_SIZE", plan.node_count);
+  set("ROLE_WORLD_SIZE", plan.world_size);
+  set("MASTER_ADDR", start.master_address);
+  set("MASTER_PORT", start.master_port);
+  set("TORCHELASTIC_RESTART_COUNT", plan.restart_count);
+  set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
+  set("TORCHELASTIC_RUN_ID", job.job_id);
+  set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
+  set("TORCHELASTIC_ERROR_FILE", rank_directory(job, node.attempt, rank) + "/error.json");
+  environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+}
+
+}  // namespace
+
+std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
+  return fmt::format("{}/attempt_{}/rank_{}", job.log_directory, attempt, rank);
+}
+
+Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
+                           const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
+                           LocalRank local_rank) {
+  Environment environment = node.inherited;
+  for (const auto& [name, value] : job.environment) environment[name] = value;
+  set_torchrun(environment, job, plan, start, node, local_rank);
+  const int workers_on_host = std::max(1, plan.local_world_size * job.agents_on_host);
+  environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
+  if (job.use_gpus) set_gpus(environment, job, plan.local_world_size);
+  environment["MUSTER_JOB_ID"] = job.job_id;
+  environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
+  environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
+  environment["MUSTER_SOCKET"] = node.socket_path;
+  // What an outer job left in the environment must not be taken for this one's.
+  environment.erase("MUSTER_CHECKPOINT_DIR");
+  environment.erase("MUSTER_RESUME_STEP");
+  if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
+  if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
+  return environment;
+}
+
+std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  const std::string number = std::to_string(local_rank.value());
+  std::vector<std::string> arguments = command;
+  for (std::string& argument : arguments) {
+    for (std::size_t at = argument.find(kMacro); at != std::string::npos;
+         at = argument.find(kMacro, at + number.size())) {
+      argument.replace(at, kMacro.size(), number);
+    }
+  }
+  return arguments;
+}
+
+}  // namespace muster::agent

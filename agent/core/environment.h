@@ -1,0 +1,38 @@
+// What a worker finds in its environment and on its command line: torchrun's whole contract and Muster's own
+// names.
+//
+// Pure: the agent's own environment and machine are passed in. The source of the contract is the
+// documentation of torchrun and torch.distributed's env:// initialisation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+using Environment = std::map<std::string, std::string>;
+
+// What the whole node has in common in one attempt.
+struct NodeContext {
+  Environment inherited;  // the agent's own
+  std::int32_t core_count = 1;
+  NodeId node;
+  Attempt attempt;
+  std::string socket_path;  // MUSTER_SOCKET
+};
+
+// LOG_DIRECTORY/attempt_A/rank_R
+std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
+
+Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
+                           const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
+                           LocalRank local_rank);
+
+// `${local_rank}` in the arguments is replaced, as torchrun does.
+std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank);
+
+}  // namespace muster::agent

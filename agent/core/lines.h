@@ -1,0 +1,48 @@
+// Cuts a worker's output into lines: whole ones for the terminal, the last few for the report of its end.
+//
+// A program may write a line in pieces (Python's -u writes text and newline separately); the pieces are
+// joined here. A line longer than kMaxLineBytes is cut into several. Plain values; the log file does not come
+// through here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::agent {
+
+class Lines {
+ public:
+  static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
+
+  // Adds what was read; returns all lines that are complete now, each with its newline.
+  std::string feed(std::string_view bytes);
+  // What is left when the stream has ended, as a line; empty if nothing is.
+  std::string flush();
+
+ private:
+  std::string rest_;  // begins a line, holds no newline
+};
+
+// Splits whole lines into pieces of at most kMaxLineBytes, each of whole lines.
+std::vector<std::string_view> in_pieces(std::string_view lines);
+std::uint64_t count_lines(std::string_view lines);
+
+// The last lines of a stream, without their newlines.
+class LastLines {
+ public:
+  static constexpr std::size_t kMaxLines = 20;
+  static constexpr std::size_t kMaxBytes = 4096;  // of each; the rest of a longer one is left out
+
+  void add(std::string_view lines);
+  std::vector<std::string> lines() const { return {lines_.begin(), lines_.end()}; }
+  bool empty() const { return lines_.empty(); }
+
+ private:
+  std::deque<std::string> lines_;
+};
+
+}  // namespace muster::agent

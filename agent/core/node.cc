@@ -1,0 +1,236 @@
+#include "agent/core/node.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/core.h>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr int kExitLauncherGone = 1;
+constexpr std::int32_t kMaxLocalWorldSize = 4096;
+
+Duration from_ns(std::int64_t count) {
+  return std::chrono::nanoseconds(count);
+}
+
+std::size_t index_of(LocalRank local_rank) {
+  return static_cast<std::size_t>(local_rank.value());
+}
+
+}  // namespace
+
+Actions Node::on(const Event& event, TimePoint now) {
+  if (phase_ == Phase::kLeft) return {};
+  std::visit([this, now](const auto& what) { handle(what, now); }, event);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Node::next_deadline() const {
+  if (phase_ == Phase::kLeft) return std::nullopt;
+  std::optional<TimePoint> next = kill_at_;
+  if (const auto orphan = orphan_deadline(); orphan && (!next || *orphan < *next)) next = orphan;
+  return next;
+}
+
+// When the agent gives up on its launcher. Silence counts from the last thing heard, a closed connection from
+// its end.
+std::optional<TimePoint> Node::orphan_deadline() const {
+  if (leaving_) return std::nullopt;
+  if (!job_) return heard_ + kWelcomeLimit;
+  const Duration silence = closed_ ? Duration::zero() : from_ns(job_->silence_limit_ns);
+  return heard_ + silence + from_ns(job_->controller_grace_ns);
+}
+
+void Node::handle(const Welcomed& event, TimePoint) {
+  job_ = event.job;
+}
+
+void Node::handle(const AttemptRequested& event, TimePoint) {
+  if (!job_ || leaving_ || event.attempt <= attempt_) return;
+  switch (phase_) {
+    case Phase::kIdle: open(event); break;
+    case Phase::kPrepared:
+      attempt_is_over();
+      open(event);
+      break;
+    case Phase::kOpening:
+    case Phase::kStarting:
+    case Phase::kRunning:
+    case Phase::kClearing:
+      // Two attempts never run side by side: the older one is not worth a grace any more.
+      waiting_ = event;
+      kill_workers();
+      break;
+    case Phase::kLeft: break;
+  }
+}
+
+void Node::open(const AttemptRequested& request) {
+  attempt_ = request.attempt;
+  plan_ = request.plan;
+  if (plan_.local_world_size < 1 || plan_.local_world_size > kMaxLocalWorldSize) {
+    actions_.emplace_back(
+        Send{wire::AttemptRefused{2, fmt::format("{} workers on one node (allowed: 1 to {})",
+                                                 plan_.local_world_size, kMaxLocalWorldSize)}});
+    return;
+  }
+  phase_ = Phase::kOpening;
+  actions_.emplace_back(OpenAttempt{attempt_, plan_});
+}
+
+void Node::handle(const AttemptOpened& event, TimePoint) {
+  CHECK(phase_ == Phase::kOpening, "phase {}", static_cast<int>(phase_));
+  phase_ = Phase::kPrepared;
+  workers_.assign(static_cast<std::size_t>(plan_.local_world_size), Worker{});
+  actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
+}
+
+void Node::handle(const AttemptNotOpened& event, TimePoint) {
+  CHECK(phase_ == Phase::kOpening, "phase {}", static_cast<int>(phase_));
+  phase_ = Phase::kIdle;
+  workers_.clear();
+  actions_.emplace_back(CloseAttempt{});
+  actions_.emplace_back(Send{event.refusal});
+}
+
+void Node::handle(const StartRequested& event, TimePoint) {
+  if (phase_ != Phase::kPrepared || event.attempt != attempt_) return;
+  phase_ = Phase::kStarting;
+  start_ = event.start;
+  actions_.emplace_back(StartWorker{LocalRank(0), start_});
+}
+
+// One after the other, so that a program that cannot be executed fails once and not on every rank.
+void Node::handle(const WorkerStarted& event, TimePoint) {
+  CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
+  workers_.at(index_of(event.local_rank)).started(event.pid);
+  if (index_of(event.local_rank) + 1 < workers_.size()) {
+    actions_.emplace_back(StartWorker{event.local_rank.next(), start_});
+    return;
+  }
+  phase_ = Phase::kRunning;
+  wire::WorkersStarted started;
+  for (const Worker& worker : workers_) started.pids.push_back(worker.pid());
+  actions_.emplace_back(Send{std::move(started)});
+}
+
+void Node::handle(const WorkerNotStarted& event, TimePoint) {
+  CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
+  workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
+  phase_ = Phase::kRunning;
+  actions_.emplace_back(Send{event.refusal});
+  kill_workers();
+  clear_if_all_ended();
+}
+
+void Node::handle(const WorkerEnded& event, TimePoint) {
+  Worker& worker = workers_.at(index_of(event.local_rank));
+  worker.on(WorkerEvent::kExited);
+  wire::WorkerExited report = event.report;
+  report.rank = Rank(plan_.first_rank.value() + event.local_rank.value());
+  report.local_rank = event.local_rank;
+  report.pid = worker.pid();
+  report.after_stop = worker.stop_requested();
+  actions_.emplace_back(Send{std::move(report)});
+  clear_if_all_ended();
+}
+
+void Node::handle(const StopRequested& event, TimePoint now) {
+  if (event.attempt != attempt_) return;
+  switch (phase_) {
+    case Phase::kIdle: actions_.emplace_back(Send{wire::WorkersGone{}}); break;
+    case Phase::kPrepared:
+      attempt_is_over();
+      actions_.emplace_back(Send{wire::WorkersGone{}});
+      break;
+    case Phase::kStarting:
+    case Phase::kRunning: stop_workers(event.stop.signal, from_ns(event.stop.grace_ns), now); break;
+    case Phase::kOpening:
+    case Phase::kClearing:
+    case Phase::kLeft: break;
+  }
+}
+
+void Node::handle(const LeaveRequested& event, TimePoint now) {
+  leave(event.reason, 0, now);
+}
+
+void Node::handle(const LauncherHeard&, TimePoint now) {
+  heard_ = now;
+}
+
+void Node::handle(const LauncherClosed&, TimePoint now) {
+  closed_ = true;
+  heard_ = now;
+  // Workers are worth waiting for; without any there is nothing to wait with.
+  if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
+}
+
+void Node::handle(const LeftoversGone&, TimePoint now) {
+  if (phase_ != Phase::kClearing) return;
+  attempt_is_over();
+  actions_.emplace_back(Send{wire::WorkersGone{}});
+  if (closed_) leave("the launcher is gone", kExitLauncherGone, now);
+  quit_if_left();
+  if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
+}
+
+void Node::handle(const TimePassed&, TimePoint now) {
+  if (kill_at_ && *kill_at_ <= now) kill_workers();
+  const auto orphan = orphan_deadline();
+  if (orphan && *orphan <= now)
+    leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
+}
+
+// Stops what runs, and quits when it has ended.
+void Node::leave(std::string reason, int exit_code, TimePoint now) {
+  waiting_.reset();
+  if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
+  if (workers_live()) stop_workers(SIGTERM, job_ ? from_ns(job_->grace_ns) : Duration::zero(), now);
+  if (phase_ == Phase::kPrepared) attempt_is_over();
+  quit_if_left();
+}
+
+void Node::quit_if_left() {
+  if (!leaving_ || phase_ != Phase::kIdle) return;
+  phase_ = Phase::kLeft;
+  actions_.emplace_back(*leaving_);
+}
+
+void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
+  if (grace <= Duration::zero()) return kill_workers();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
+    actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
+  }
+  // A second stop may shorten the grace, never lengthen it.
+  kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
+}
+
+void Node::kill_workers() {
+  kill_at_.reset();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].on(WorkerEvent::kKillRequested) == WorkerEffect::kNone) continue;
+    actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), SIGKILL});
+  }
+}
+
+void Node::clear_if_all_ended() {
+  if (!std::ranges::all_of(workers_, &Worker::ended)) return;
+  kill_at_.reset();
+  phase_ = Phase::kClearing;
+  actions_.emplace_back(KillLeftovers{});
+}
+
+void Node::attempt_is_over() {
+  phase_ = Phase::kIdle;
+  workers_.clear();
+  actions_.emplace_back(CloseAttempt{});
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,148 @@
+// All ranks of one node through the attempts of a job: what the agent does about each thing that happens.
+//
+// It answers every order of the launcher, stops workers (signal, grace, KILL), declares the node empty only
+// when the last process of the attempt has ended, and stops by itself when the launcher stays away. Decisions
+// only: events come with the time, actions go to a shell that performs them in order. Owned by one thread.
+//
+// A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
+// ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
+// worker's exit.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/core/worker.h"
+#include "common/base/clock.h"
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+// What the launcher said.
+struct Welcomed {
+  wire::JobSpec job;
+};
+struct AttemptRequested {
+  Attempt attempt;
+  wire::PrepareAttempt plan;
+};
+struct StartRequested {
+  Attempt attempt;
+  wire::StartWorkers start;
+};
+struct StopRequested {
+  Attempt attempt;
+  wire::StopWorkers stop;
+};
+struct LeaveRequested {
+  std::string reason;
+};
+struct LauncherHeard {};   // any frame at all
+struct LauncherClosed {};  // the connection ended
+// What became of an action.
+struct AttemptOpened {
+  std::int32_t store_port = 0;
+};
+struct AttemptNotOpened {
+  wire::AttemptRefused refusal;
+};
+struct WorkerStarted {
+  LocalRank local_rank;
+  std::int32_t pid = 0;
+};
+struct WorkerNotStarted {
+  LocalRank local_rank;
+  wire::AttemptRefused refusal;
+};
+struct WorkerEnded {  // reaped, its output read
+  LocalRank local_rank;
+  wire::WorkerExited report;  // ranks and after_stop are filled in here
+};
+struct LeftoversGone {};
+struct TimePassed {};  // next_deadline() has come
+using Event = std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, LeaveRequested,
+                           LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened, WorkerStarted,
+                           WorkerNotStarted, WorkerEnded, LeftoversGone, TimePassed>;
+
+struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
+                      // or AttemptNotOpened
+  Attempt attempt;
+  wire::PrepareAttempt plan;
+};
+struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
+  LocalRank local_rank;
+  wire::StartWorkers start;
+};
+struct SignalWorker {  // its whole process group
+  LocalRank local_rank;
+  std::int32_t pid = 0;
+  std::int32_t signal = 0;
+};
+struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone
+struct CloseAttempt {};   // logs and store
+struct Send {
+  wire::ToLauncher message;
+};
+struct Quit {
+  int exit_code = 0;
+  std::string reason;
+};
+using Action = std::variant<OpenAttempt, StartWorker, SignalWorker, KillLeftovers, CloseAttempt, Send, Quit>;
+using Actions = std::vector<Action>;
+
+class Node {
+ public:
+  // `now`: when the agent started. A launcher that does not say Welcome within kWelcomeLimit is gone.
+  explicit Node(TimePoint now) : heard_(now) {}
+  Actions on(const Event& event, TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+  Attempt attempt() const { return attempt_; }
+
+  static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
+
+ private:
+  // kOpening and kStarting last only until the shell has answered an action.
+  enum class Phase { kIdle, kOpening, kPrepared, kStarting, kRunning, kClearing, kLeft };
+
+  void handle(const Welcomed& event, TimePoint now);
+  void handle(const AttemptRequested& event, TimePoint now);
+  void handle(const StartRequested& event, TimePoint now);
+  void handle(const StopRequested& event, TimePoint now);
+  void handle(const LeaveRequested& event, TimePoint now);
+  void handle(const LauncherHeard& event, TimePoint now);
+  void handle(const LauncherClosed& event, TimePoint now);
+  void handle(const AttemptOpened& event, TimePoint now);
+  void handle(const AttemptNotOpened& event, TimePoint now);
+  void handle(const WorkerStarted& event, TimePoint now);
+  void handle(const WorkerNotStarted& event, TimePoint now);
+  void handle(const WorkerEnded& event, TimePoint now);
+  void handle(const LeftoversGone& event, TimePoint now);
+  void handle(const TimePassed& event, TimePoint now);
+
+  bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
+  std::optional<TimePoint> orphan_deadline() const;
+  void open(const AttemptRequested& request);
+  void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
+  void kill_workers();
+  void clear_if_all_ended();
+  void attempt_is_over();
+  void leave(std::string reason, int exit_code, TimePoint now);
+  void quit_if_left();
+
+  std::optional<wire::JobSpec> job_;
+  Phase phase_ = Phase::kIdle;
+  Attempt attempt_;
+  wire::PrepareAttempt plan_;
+  wire::StartWorkers start_;
+  std::vector<Worker> workers_;              // by local rank
+  std::optional<TimePoint> kill_at_;         // the grace's end
+  std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
+  std::optional<Quit> leaving_;
+  TimePoint heard_;
+  bool closed_ = false;
+  Actions actions_;  // of the event at hand
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,82 @@
+#include "agent/core/report.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace muster::agent {
+
+namespace {
+
+bool is_progress(std::string_view kind) {
+  return kind == "heartbeat" || kind == "step";
+}
+
+bool is_event(std::string_view kind) {
+  constexpr std::array<std::string_view, 4> kEvents = {"resumed", "committed", "fenced", "finished"};
+  return std::ranges::find(kEvents, kind) != kEvents.end();
+}
+
+}  // namespace
+
+Expected<Report> parse_report(std::string_view datagram) {
+  using nlohmann::json;
+  if (datagram.size() > kMaxReportBytes)
+    return failure(ErrorCode::kCorrupt, "a report of {} bytes", datagram.size());
+  const json parsed = json::parse(datagram, nullptr, false);
+  if (!parsed.is_object()) return failure(ErrorCode::kCorrupt, "a report that is no JSON object");
+  try {
+    Report report;
+    report.attempt = Attempt(parsed.at("attempt").get<std::uint64_t>());
+    report.message.rank = Rank(parsed.at("rank").get<std::int32_t>());
+    report.message.kind = parsed.at("type").get<std::string>();
+    report.message.step = parsed.value("step", std::int64_t{0});
+    report.message.text = parsed.value("text", std::string());
+    const bool known = is_progress(report.message.kind) || is_event(report.message.kind);
+    if (parsed.at("v") != 1 || !known) return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    return report;
+  } catch (const json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "a report with a wrong field: {}", error.what());
+  }
+}
+
+std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report, TimePoint now) {
+  if (!is_progress(report.kind)) {
+    auto passed_on = take(report.rank);
+    passed_on.push_back(report);
+    return passed_on;
+  }
+  Progress& progress = progress_[report.rank];
+  // A heartbeat says less than the step that it would replace.
+  if (!progress.held || report.kind == "step" || progress.held->kind == "heartbeat") progress.held = report;
+  return due(now);
+}
+
+std::vector<wire::WorkerReported> Reports::due(TimePoint now) {
+  std::vector<wire::WorkerReported> passed_on;
+  for (auto& [rank, progress] : progress_) {
+    if (!progress.held || (progress.sent && now < *progress.sent + kInterval)) continue;
+    progress.sent = now;
+    passed_on.push_back(*std::exchange(progress.held, std::nullopt));
+  }
+  return passed_on;
+}
+
+std::vector<wire::WorkerReported> Reports::take(Rank rank) {
+  const auto found = progress_.find(rank);
+  if (found == progress_.end() || !found->second.held) return {};
+  return {*std::exchange(found->second.held, std::nullopt)};
+}
+
+std::optional<TimePoint> Reports::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [rank, progress] : progress_) {
+    if (!progress.held) continue;
+    const TimePoint when = *progress.sent + kInterval;
+    if (!next || when < *next) next = when;
+  }
+  return next;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,51 @@
+// What workers say over MUSTER_SOCKET: parsing one datagram, and how often it is passed on to the launcher.
+//
+// A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}. What happened once
+// (resumed, committed, fenced, finished) is passed on at once; progress (step, heartbeat) at most every
+// kInterval per rank, the newest of it. No sockets, no clock.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+constexpr std::size_t kMaxReportBytes = 8 << 10;
+
+struct Report {
+  Attempt attempt;
+  wire::WorkerReported message;
+};
+
+// kCorrupt if it is no report of version 1.
+Expected<Report> parse_report(std::string_view datagram);
+
+class Reports {
+ public:
+  static constexpr Duration kInterval = std::chrono::milliseconds(100);
+
+  // What is to be passed on now: progress that was held back first, so that order is kept.
+  std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
+  // Progress whose time has come.
+  std::vector<wire::WorkerReported> due(TimePoint now);
+  // All that is held back of this rank: it has ended.
+  std::vector<wire::WorkerReported> take(Rank rank);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  struct Progress {
+    std::optional<TimePoint> sent;
+    std::optional<wire::WorkerReported> held;
+  };
+  std::map<Rank, Progress> progress_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,64 @@
+// One worker of an attempt: the states it goes through and what each event means in each of them.
+//
+// The table decides everything; Worker adds the pid and remembers whether a stop came first. Plain values, no
+// clock, no processes: the shell reports what happened and performs the effect that comes back.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/ids.h"
+
+namespace muster::agent {
+
+enum class WorkerState { kReady, kRunning, kStopping, kKilled, kEnded };
+enum class WorkerEvent { kStarted, kNotStarted, kStopRequested, kKillRequested, kExited };
+enum class WorkerEffect { kNone, kSignal, kKill };
+
+constexpr std::size_t kWorkerStateCount = 5;
+constexpr std::size_t kWorkerEventCount = 5;
+
+struct WorkerTransition {
+  WorkerState next{};
+  WorkerEffect effect{};
+  bool possible = false;  // false: only a bug of the agent's own can bring this event in this state
+};
+
+// Rows are states, columns events, both in the order of their enums.
+constexpr std::array<std::array<WorkerTransition, kWorkerEventCount>, kWorkerStateCount> kWorkerTable = [] {
+  using enum WorkerState;
+  using enum WorkerEffect;
+  constexpr WorkerTransition bug{};
+  constexpr auto to = [](WorkerState next, WorkerEffect effect) {
+    return WorkerTransition{next, effect, true};
+  };
+  constexpr WorkerTransition end = to(kEnded, kNone);
+  return std::array<std::array<WorkerTransition, kWorkerEventCount>, kWorkerStateCount>{{
+      //             started              not started  stop requested          kill requested       exited
+      /* ready    */ {to(kRunning, kNone), end, to(kEnded, kNone), to(kEnded, kNone), bug},
+      /* running  */ {bug, bug, to(kStopping, kSignal), to(kKilled, kKill), end},
+      /* stopping */ {bug, bug, to(kStopping, kNone), to(kKilled, kKill), end},
+      /* killed   */ {bug, bug, to(kKilled, kNone), to(kKilled, kNone), end},
+      /* ended    */ {bug, bug, to(kEnded, kNone), to(kEnded, kNone), bug},
+  }};
+}();
+
+class Worker {
+ public:
+  // Moves on and says what is to be done. An impossible event is a bug and stops the program.
+  WorkerEffect on(WorkerEvent event);
+  void started(std::int32_t pid);
+  WorkerState state() const { return state_; }
+  std::int32_t pid() const { return pid_; }  // 0 until it was started
+  bool ended() const { return state_ == WorkerState::kEnded; }
+  // Whether it was told to stop while it ran; asked when it exits.
+  bool stop_requested() const { return stop_requested_; }
+
+ private:
+  WorkerState state_ = WorkerState::kReady;
+  std::int32_t pid_ = 0;
+  bool stop_requested_ = false;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,256 @@
+#include "agent/io/agent.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <sched.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/io/children.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr int kSignals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
+
+sigset_t heard_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kSignals) sigaddset(&set, signal);
+  return set;
+}
+
+// Those that this process may use, which in a container are fewer than the machine has.
+int count_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+Environment own_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals != nullptr) environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
+  }
+  return environment;
+}
+
+std::int64_t to_ns(TimePoint time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, Guardian& guardian,
+             NodeId node)
+    : io_(io),
+      guardian_(guardian),
+      id_(node),
+      time_(io.get_executor()),
+      link_(std::move(connection)),
+      tasks_(io.get_executor()),
+      node_(time_.now()),
+      alarm_(time_.make_alarm([this] { ring(); })) {
+  const sigset_t signals = heard_signals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
+void Agent::start() {
+  std::array<char, HOST_NAME_MAX + 1> hostname{};
+  gethostname(hostname.data(), hostname.size() - 1);
+  link_.send(Attempt(), wire::Hello{id_, getpid(), hostname.data(), MUSTER_VERSION, count_cores()});
+  tasks_.spawn(converse());
+  tasks_.spawn(hear_signals());
+  set_alarm();
+}
+
+awaitable<void> Agent::converse() {
+  for (;;) {
+    const auto incoming = co_await link_.receive();
+    if (!incoming) {
+      log::debug("{}", incoming.error().message());
+      on(LauncherClosed{});
+      co_return;
+    }
+    on(LauncherHeard{});
+    hear(*incoming);
+  }
+}
+
+void Agent::hear(const Link::Incoming& incoming) {
+  const Attempt attempt = incoming.attempt;
+  if (const auto* ping = std::get_if<wire::Ping>(&incoming.message)) {
+    link_.send(node_.attempt(), wire::Pong{ping->sent_ns, to_ns(time_.now())});
+  } else if (const auto* said = std::get_if<wire::Welcome>(&incoming.message)) {
+    welcome(*said);
+  } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&incoming.message)) {
+    link_.advance_to(attempt);
+    on(AttemptRequested{attempt, *plan});
+  } else if (const auto* orders = std::get_if<wire::StartWorkers>(&incoming.message)) {
+    on(StartRequested{attempt, *orders});
+  } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
+    on(StopRequested{attempt, *stop});
+  } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
+    on(LeaveRequested{"the launcher said so"});
+  }
+}
+
+void Agent::welcome(const wire::Welcome& welcome) {
+  job_ = welcome.job;
+  guardian_.guard_job(job_.job_id, id_);
+  if (socket_ == nullptr) {
+    auto socket = WorkerSocket::open(io_.get_executor(), [this](const Report& report) { pass_on(report); });
+    if (socket) {
+      socket_ = *std::move(socket);
+      guardian_.guard_run_directory(socket_->directory());
+      tasks_.spawn(socket_->receive_all());
+    } else {
+      // Training does not need it: heartbeats and progress are missed.
+      log::error("{}", socket.error().message());
+    }
+  }
+  on(Welcomed{job_});
+}
+
+void Agent::pass_on(const Report& report) {
+  if (run_ == nullptr || report.attempt != node_.attempt() || !run_->has_rank(report.message.rank)) return;
+  send_reports(reports_.on(report.message, time_.now()));
+  set_alarm();
+}
+
+void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
+  for (const wire::WorkerReported& report : reports) link_.send(node_.attempt(), report);
+}
+
+awaitable<void> Agent::hear_signals() {
+  const sigset_t signals = heard_signals();
+  asio::posix::stream_descriptor source(io_, signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  for (;;) {
+    boost::system::error_code error;
+    co_await source.async_wait(asio::posix::stream_descriptor::wait_read,
+                               asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return;
+    signalfd_siginfo heard{};
+    while (read(source.native_handle(), &heard, sizeof heard) == sizeof heard) {
+      if (heard.ssi_signo != SIGCHLD)
+        on(LeaveRequested{fmt::format("the agent got signal {}", heard.ssi_signo)});
+    }
+    reap_all();
+    if (clearing_) clear_leftovers();
+  }
+}
+
+// The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
+awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
+  asio::posix::stream_descriptor pidfd(io_, process.pidfd.release());
+  boost::system::error_code error;
+  co_await pidfd.async_wait(asio::posix::stream_descriptor::wait_read,
+                            asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return;
+  const TimePoint now = time_.now();
+  const Ending ending = reap(pidfd.native_handle());
+  workers_.erase(process.pid);
+  wire::WorkerExited report = run_->last_words(local_rank);
+  report.exit_code = ending.exit_code;
+  report.signal = ending.signal;
+  report.at_ns = to_ns(now);
+  if (socket_ != nullptr) socket_->receive_waiting();
+  send_reports(reports_.take(run_->rank_of(local_rank)));
+  on(WorkerEnded{local_rank, std::move(report)});
+  reap_all();
+}
+
+void Agent::on(Event event) {
+  events_.push_back(std::move(event));
+  if (handling_) return;
+  handling_ = true;
+  while (!events_.empty()) {
+    const Event next = std::move(events_.front());
+    events_.pop_front();
+    for (const Action& action : node_.on(next, time_.now())) {
+      std::visit([this](const auto& what) { perform(what); }, action);
+    }
+  }
+  handling_ = false;
+  set_alarm();
+}
+
+void Agent::set_alarm() {
+  auto next = node_.next_deadline();
+  if (const auto report = reports_.next_deadline(); report && (!next || *report < *next)) next = report;
+  alarm_->set(next);
+}
+
+void Agent::ring() {
+  send_reports(reports_.due(time_.now()));
+  on(TimePassed{});
+}
+
+// Orphans that have ended; of workers, watch() learns.
+void Agent::reap_all() {
+  reap_orphans([this](pid_t pid) { return workers_.contains(pid); });
+}
+
+void Agent::clear_leftovers() {
+  reap_all();
+  std::vector<pid_t> leftovers = list_children();
+  std::erase(leftovers, guardian_.pid());
+  clearing_ = !leftovers.empty();
+  // Each one's own children come to us when it dies, and its end brings us here again.
+  for (const pid_t pid : leftovers) kill(pid, SIGKILL);
+  if (!clearing_) on(LeftoversGone{});
+}
+
+void Agent::perform(const OpenAttempt& action) {
+  reports_ = {};
+  const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
+  auto run = AttemptRun::open(
+      {io_, tasks_, link_, job_,
+       NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path}, action.plan});
+  if (!run) return on(AttemptNotOpened{run.error()});
+  run_ = *std::move(run);
+  on(AttemptOpened{run_->store_port()});
+}
+
+void Agent::perform(const StartWorker& action) {
+  auto process = run_->start(action.local_rank, action.start);
+  if (!process) return on(WorkerNotStarted{action.local_rank, process.error()});
+  workers_.insert(process->pid);
+  on(WorkerStarted{action.local_rank, process->pid});
+  tasks_.spawn(watch(action.local_rank, *std::move(process)));
+}
+
+void Agent::perform(const SignalWorker& action) {
+  log::info("signal {} to worker {}", action.signal, action.pid);
+  kill(-action.pid, action.signal);
+}
+
+void Agent::perform(const KillLeftovers&) {
+  clear_leftovers();
+}
+
+void Agent::perform(const CloseAttempt&) {
+  run_.reset();
+}
+
+void Agent::perform(const Send& action) {
+  link_.send(node_.attempt(), action.message);
+}
+
+void Agent::perform(const Quit& action) {
+  log::info("leaving: {}", action.reason);
+  exit_code_ = action.exit_code;
+  link_.close();
+  // Not now: the task that brought this about would be cancelled while it runs.
+  asio::post(io_, [this] { tasks_.cancel(); });
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,72 @@
+// The agent: performs what Node decides, and tells it what happens.
+//
+// Events are handled one after the other, also those that an action brings about at once. One thread, one
+// io_context, one alarm; run the io_context until it has nothing left to do, then ask for the exit code.
+// Decides nothing.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <set>
+
+#include "agent/core/node.h"
+#include "agent/core/report.h"
+#include "agent/io/attempt_run.h"
+#include "agent/io/guardian.h"
+#include "agent/io/link.h"
+#include "agent/io/worker_socket.h"
+#include "common/net/task_group.h"
+#include "common/net/time.h"
+
+namespace muster::agent {
+
+class Agent {
+ public:
+  // The guardian must outlive the agent. Blocks the signals that it wants to hear of.
+  Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, Guardian& guardian, NodeId node);
+  // Says Hello and begins to obey.
+  void start();
+  int exit_code() const { return exit_code_; }
+
+ private:
+  awaitable<void> converse();
+  awaitable<void> hear_signals();
+  awaitable<void> watch(LocalRank local_rank, Process process);
+  void hear(const Link::Incoming& incoming);
+  void welcome(const wire::Welcome& welcome);
+  void pass_on(const Report& report);
+  void send_reports(const std::vector<wire::WorkerReported>& reports);
+  void on(Event event);
+  void set_alarm();
+  void ring();
+  void reap_all();
+  void clear_leftovers();
+
+  void perform(const OpenAttempt& action);
+  void perform(const StartWorker& action);
+  void perform(const SignalWorker& action);
+  void perform(const KillLeftovers& action);
+  void perform(const CloseAttempt& action);
+  void perform(const Send& action);
+  void perform(const Quit& action);
+
+  asio::io_context& io_;
+  Guardian& guardian_;
+  NodeId id_;
+  net::SystemTime time_;
+  Link link_;
+  net::TaskGroup tasks_;
+  Node node_;
+  Reports reports_;
+  wire::JobSpec job_;
+  std::unique_ptr<WorkerSocket> socket_;  // from Welcome on
+  std::unique_ptr<AttemptRun> run_;       // of the attempt at hand
+  std::set<pid_t> workers_;               // that have not been reaped
+  bool clearing_ = false;                 // leftovers are being killed
+  std::deque<Event> events_;
+  bool handling_ = false;
+  int exit_code_ = 0;
+  std::unique_ptr<net::Alarm> alarm_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,162 @@
+#include "agent/io/attempt_run.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/io/program.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr std::size_t kMaxErrorFileBytes = 64 << 10;
+
+std::unexpected<wire::AttemptRefused> refused(int exit_code, const Error& error) {
+  return std::unexpected(wire::AttemptRefused{exit_code, error.message()});
+}
+
+// The shell's: 127 there is no such program, 126 it cannot be executed.
+int exit_code_of(ErrorCode code) {
+  if (code == ErrorCode::kNotFound) return 127;
+  return code == ErrorCode::kPermission ? 126 : 125;
+}
+
+std::string search_path(const Environment& inherited, const wire::JobSpec& job) {
+  if (const auto own = job.environment.find("PATH"); own != job.environment.end()) return own->second;
+  const auto found = inherited.find("PATH");
+  return found != inherited.end() ? found->second : kDefaultPath;
+}
+
+// A worker's own file: neither a device nor a pipe may make the agent wait.
+std::string read_error_file(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  struct stat status{};
+  if (!fd || fstat(fd.get(), &status) < 0 || !S_ISREG(status.st_mode)) return {};
+  std::string text(kMaxErrorFileBytes, '\0');
+  const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+}  // namespace
+
+AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting setting) {
+  std::unique_ptr<AttemptRun> run(new AttemptRun(std::move(setting)));
+  const wire::JobSpec& job = run->setting_.job;
+  if (Status usable = run->check_directory(); !usable) return refused(2, usable.error());
+  auto program = find_program(job.command.empty() ? "" : job.command.front(),
+                              search_path(run->setting_.context.inherited, job), job.working_directory);
+  if (!program) return refused(exit_code_of(program.error().code()), program.error());
+  run->program_ = *std::move(program);
+  run->null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (LocalRank local_rank; local_rank.value() < run->setting_.plan.local_world_size;
+       local_rank = local_rank.next()) {
+    if (Status opened = run->open_logs(local_rank); !opened) return refused(2, opened.error());
+  }
+  if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
+  return run;
+}
+
+AttemptRun::~AttemptRun() {
+  for (RankFiles& files : ranks_) {
+    for (Stream& stream : files.streams) {
+      stream.output->close();
+      stream.copy->end();
+    }
+  }
+}
+
+Status AttemptRun::check_directory() const {
+  const std::string& directory = setting_.job.working_directory;
+  const int fd = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const UniqueFd owned(fd);
+  if (fd < 0 || access(directory.c_str(), X_OK) < 0)
+    return system_failure("cannot use the working directory " + directory, errno);
+  return {};
+}
+
+Status AttemptRun::open_store() {
+  if (!setting_.plan.host_store) return {};
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(setting_.plan.store_address, error);
+  if (error)
+    return failure(ErrorCode::kInvalidArgument, "store address '{}': not an IP address",
+                   setting_.plan.store_address);
+  auto store = StoreServer::open(setting_.io, {.address = address});
+  if (!store) return std::unexpected(store.error());
+  store_ = *std::move(store);
+  return {};
+}
+
+Status AttemptRun::open_logs(LocalRank local_rank) {
+  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
+  if (Status made = make_directories(directory); !made)
+    return failure_within("cannot keep logs", std::move(made));
+  auto standard = open_stream(directory, local_rank, 1);
+  if (!standard) return std::unexpected(standard.error());
+  auto error = open_stream(directory, local_rank, 2);
+  if (!error) return std::unexpected(error.error());
+  ranks_.push_back({directory + "/error.json", {*std::move(standard), *std::move(error)}});
+  unlink(ranks_.back().error_file.c_str());
+  return {};
+}
+
+Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& directory, LocalRank local_rank,
+                                                     int stream) {
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  const std::vector<std::int32_t>& redirects = setting_.job.redirects;
+  const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
+  auto copy = std::make_shared<TerminalCopy>(
+      setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
+      shown);
+  auto output = Output::open(
+      setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
+      [copy](std::string_view lines) { copy->lines(lines); },
+      [copy](const std::string& line) { copy->notice(line); });
+  if (!output) return std::unexpected(output.error());
+  return Stream{std::move(copy), *std::move(output)};
+}
+
+AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wire::StartWorkers& start) {
+  const auto& streams = ranks_.at(static_cast<std::size_t>(local_rank.value())).streams;
+  Command command;
+  command.program = program_;
+  command.arguments = arguments_of(setting_.job.command, local_rank);
+  for (auto& [name, value] :
+       environment_of(setting_.context, setting_.job, setting_.plan, start, local_rank)) {
+    command.environment.push_back(name + "=" + value);
+  }
+  command.working_directory = setting_.job.working_directory;
+  command.streams = {null_.get(), streams[0].output->worker_end(), streams[1].output->worker_end()};
+  auto process = spawn(command);
+  if (!process) return refused(exit_code_of(process.error().code()), process.error());
+  for (const Stream& stream : streams) {
+    stream.output->worker_has_its_end();
+    setting_.tasks.spawn(stream.output->read_all());
+  }
+  return *std::move(process);
+}
+
+wire::WorkerExited AttemptRun::last_words(LocalRank local_rank) {
+  RankFiles& files = ranks_.at(static_cast<std::size_t>(local_rank.value()));
+  for (Stream& stream : files.streams) {
+    stream.output->finish();
+    stream.copy->end();
+  }
+  wire::WorkerExited words;
+  words.error_file = read_error_file(files.error_file);
+  const LastLines& errors = files.streams[1].output->last_lines();
+  words.last_lines = errors.empty() ? files.streams[0].output->last_lines().lines() : errors.lines();
+  return words;
+}
+
+bool AttemptRun::has_rank(Rank rank) const {
+  const int first = setting_.plan.first_rank.value();
+  return rank.value() >= first && rank.value() < first + setting_.plan.local_world_size;
+}
+
+}  // namespace muster::agent

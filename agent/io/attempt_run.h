@@ -1,0 +1,76 @@
+// What one attempt has open on this node: the program found, each rank's logs and pipes, the store; and
+// starting its workers.
+//
+// open() does everything that can fail before a worker starts. Closing is destruction. Does not decide and
+// does not wait. One thread.
+#pragma once
+
+#include <array>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/environment.h"
+#include "agent/io/link.h"
+#include "agent/io/output.h"
+#include "agent/io/process.h"
+#include "agent/io/store_server.h"
+#include "agent/io/terminal_copy.h"
+#include "common/net/task_group.h"
+
+namespace muster::agent {
+
+class AttemptRun {
+ public:
+  struct Setting {
+    asio::io_context& io;
+    net::TaskGroup& tasks;  // that read the outputs
+    Link& link;             // where terminal copies go
+    wire::JobSpec job;
+    NodeContext context;
+    wire::PrepareAttempt plan;
+  };
+  template <class T>
+  using OrRefused = std::expected<T, wire::AttemptRefused>;
+
+  static OrRefused<std::unique_ptr<AttemptRun>> open(Setting setting);
+  AttemptRun(const AttemptRun&) = delete;
+  AttemptRun& operator=(const AttemptRun&) = delete;
+  ~AttemptRun();
+
+  std::int32_t store_port() const { return store_ ? store_->port() : 0; }
+  OrRefused<Process> start(LocalRank local_rank, const wire::StartWorkers& start);
+  // Once the worker has ended: what it printed last, what it left in its error file. Its output has been
+  // passed on when this returns.
+  wire::WorkerExited last_words(LocalRank local_rank);
+  bool has_rank(Rank rank) const;
+  Rank rank_of(LocalRank local_rank) const {
+    return Rank(setting_.plan.first_rank.value() + local_rank.value());
+  }
+
+ private:
+  struct Stream {
+    std::shared_ptr<TerminalCopy> copy;
+    std::shared_ptr<Output> output;
+  };
+  struct RankFiles {
+    std::string error_file;
+    std::array<Stream, 2> streams;  // stdout, stderr
+  };
+
+  explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
+  Status check_directory() const;
+  Status open_store();
+  Status open_logs(LocalRank local_rank);
+  Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
+
+  Setting setting_;
+  std::string program_;
+  UniqueFd null_;
+  std::optional<StoreServer> store_;  // when this agent hosts it
+  std::vector<RankFiles> ranks_;      // by local rank
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,132 @@
+#include "agent/io/guardian.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <map>
+#include <poll.h>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/io/worker_socket.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr Duration kGiveUp = std::chrono::seconds(10);
+constexpr int kPauseMs = 10;  // between scans: a killed process needs a moment to disappear
+
+// Each NUL-terminated entry of the form NAME=value, as in /proc/PID/environ.
+bool has_entry(std::string_view entries, std::string_view wanted) {
+  while (!entries.empty()) {
+    const std::size_t end = std::min(entries.find('\0'), entries.size());
+    if (entries.substr(0, end) == wanted) return true;
+    entries.remove_prefix(std::min(end + 1, entries.size()));
+  }
+  return false;
+}
+
+// Kills the process if it belongs to the job. The pidfd comes first, so that the process killed is the one
+// looked at.
+bool kill_if_of_job(pid_t pid, const std::string& job, const std::string& node) {
+  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return false;
+  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 16 << 20);
+  if (!environment || !has_entry(*environment, job) || !has_entry(*environment, node)) return false;
+  syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+  return true;
+}
+
+bool kill_all_once(const std::string& job, const std::string& node) {
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr) return false;
+  bool found = false;
+  const pid_t self = getpid();
+  while (const dirent* entry = readdir(processes)) {
+    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (pid > 0 && pid != self) found |= kill_if_of_job(pid, job, node);
+  }
+  closedir(processes);
+  return found;
+}
+
+// A scan can miss a process that is forked while it runs, so two in a row must find none.
+void kill_job(const std::string& job, const std::string& node) {
+  const TimePoint give_up = Clock::now() + kGiveUp;
+  for (int clean_scans = 0; clean_scans < 2 && Clock::now() < give_up;) {
+    clean_scans = kill_all_once(job, node) ? 0 : clean_scans + 1;
+    poll(nullptr, 0, kPauseMs);
+  }
+}
+
+[[noreturn]] void guard(int pipe) {
+  setsid();
+  prctl(PR_SET_NAME, "muster-guardian");
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);
+  dup2(pipe, STDIN_FILENO);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  close_range(3, ~0U, 0);
+  if (chdir("/") < 0) _exit(1);  // do not keep a directory in use
+
+  std::map<std::string, std::string> told;
+  std::string rest;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = read(STDIN_FILENO, buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR)) {
+    if (got < 0) continue;
+    rest.append(buffer, static_cast<std::size_t>(got));
+    for (std::size_t end = 0; (end = rest.find('\0')) != std::string::npos; rest.erase(0, end + 1)) {
+      const std::string entry = rest.substr(0, end);
+      if (entry == "goodbye") _exit(0);
+      told[entry.substr(0, entry.find('='))] = entry;
+    }
+  }
+  if (told.contains("MUSTER_JOB_ID")) kill_job(told["MUSTER_JOB_ID"], told["MUSTER_NODE_ID"]);
+  if (told.contains("run_directory"))
+    remove_run_directory(told["run_directory"].substr(sizeof "run_directory"));
+  _exit(0);
+}
+
+}  // namespace
+
+Guardian Guardian::start() {
+  int ends[2];
+  CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
+  const pid_t pid = fork();
+  CHECK(pid >= 0, "fork: {}", std::strerror(errno));
+  if (pid == 0) guard(ends[0]);
+  close(ends[0]);
+  return {pid, UniqueFd(ends[1])};
+}
+
+void Guardian::guard_job(const std::string& job_id, NodeId node) {
+  tell("MUSTER_JOB_ID", job_id);
+  tell("MUSTER_NODE_ID", std::to_string(node.value()));
+}
+
+void Guardian::guard_run_directory(const std::string& directory) {
+  tell("run_directory", directory);
+}
+
+void Guardian::tell(const std::string& name, const std::string& value) {
+  const std::string entry = name + "=" + value;
+  const Status told = write_all(pipe_.get(), {entry.c_str(), entry.size() + 1}, "the guardian's pipe");
+  if (!told) log::error("the guardian is gone: {}", told.error().message());
+}
+
+void Guardian::goodbye() {
+  // If it is gone already, there is nobody to tell.
+  (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
+}
+
+}  // namespace muster::agent

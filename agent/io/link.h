@@ -1,0 +1,39 @@
+// The agent's side of the conversation with its launcher: messages over a connection.
+//
+// Numbers what is sent, answers with the highest term that was heard, and hands on only what is current. One
+// thread; one receiver.
+#pragma once
+
+#include <memory>
+
+#include "common/net/connection.h"
+#include "common/wire/codec.h"
+
+namespace muster::agent {
+
+class Link {
+ public:
+  struct Incoming {
+    Attempt attempt;
+    wire::ToAgent message;
+  };
+
+  explicit Link(std::shared_ptr<net::Connection> connection) : connection_(std::move(connection)) {}
+  // Queued; ignored once the connection is closed.
+  void send(Attempt attempt, const wire::ToLauncher& message);
+  // The next message that is neither repeated nor stale. kUnavailable: the launcher is gone, or sent what
+  // cannot be understood; the link is closed.
+  awaitable<Expected<Incoming>> receive();
+  // Orders for earlier attempts are dropped from now on.
+  void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
+  std::size_t backlog_bytes() const { return connection_->backlog_bytes(); }
+  void close() { connection_->close(); }
+
+ private:
+  std::shared_ptr<net::Connection> connection_;
+  wire::Dispatcher dispatcher_;
+  Term sent_term_;
+  Sequence sent_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,110 @@
+#include "agent/io/output.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kReadBytes = 64 << 10;
+constexpr int kPipeBytes = 1 << 20;  // a worker that prints much waits less often
+
+}  // namespace
+
+Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& executor,
+                                               const std::string& log_path, OnLines on_lines,
+                                               OnNotice on_notice) {
+  std::shared_ptr<Output> output(new Output(executor, log_path, std::move(on_lines), std::move(on_notice)));
+  output->log_.reset(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!output->log_) return system_failure("cannot write " + log_path, errno);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
+  output->pipe_.assign(ends[0]);
+  output->worker_end_.reset(ends[1]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);  // refused beyond a user's share: the usual 64 KiB do as well
+  return output;
+}
+
+Output::Output(const asio::any_io_executor& executor, std::string log_path, OnLines on_lines,
+               OnNotice on_notice)
+    : pipe_(executor),
+      log_path_(std::move(log_path)),
+      on_lines_(std::move(on_lines)),
+      on_notice_(std::move(on_notice)) {}
+
+awaitable<void> Output::read_all() {
+  auto self = shared_from_this();
+  while (pipe_.is_open()) {
+    boost::system::error_code error;
+    co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read,
+                              asio::redirect_error(asio::use_awaitable, error));
+    if (error || !pipe_.is_open() || !read_some(kReadBytes)) break;
+  }
+}
+
+// False at the end of the stream.
+bool Output::read_some(std::size_t limit_bytes) {
+  static std::array<char, kReadBytes> buffer;  // one thread
+  const ssize_t size = ::read(pipe_.native_handle(), buffer.data(), std::min(limit_bytes, buffer.size()));
+  if (size <= 0) return size < 0 && (errno == EAGAIN || errno == EINTR);
+  take({buffer.data(), static_cast<std::size_t>(size)});
+  return true;
+}
+
+void Output::finish() {
+  // As much as is there now: a process that the worker left behind may go on writing for ever.
+  int waiting = 0;
+  if (!pipe_.is_open() || ioctl(pipe_.native_handle(), FIONREAD, &waiting) < 0) waiting = 0;
+  while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);
+  const std::string last = lines_.flush();
+  last_lines_.add(last);
+  if (!last.empty()) on_lines_(last);
+}
+
+void Output::close() {
+  finish();
+  if (lost_bytes_ > 0) log::warning("{} bytes of {} were lost", lost_bytes_, log_path_);
+  lost_bytes_ = 0;
+  boost::system::error_code ignored;
+  pipe_.close(ignored);
+  log_.reset();
+}
+
+void Output::take(std::string_view bytes) {
+  write_log(bytes);
+  const std::string whole = lines_.feed(bytes);
+  if (whole.empty()) return;
+  last_lines_.add(whole);
+  on_lines_(whole);
+}
+
+void Output::write_log(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(log_.get(), bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      if (lost_bytes_ == 0) {
+        const std::string notice =
+            fmt::format("cannot write {}: {}; what is written there from here on may be lost", log_path_,
+                        std::strerror(errno));
+        log::error("{}", notice);
+        on_notice_(notice);
+      }
+      lost_bytes_ += bytes.size();
+      return;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,61 @@
+// One output stream of one worker: from its pipe to its log file, complete, and to the terminal, line by
+// line.
+//
+// The log file comes first. If it cannot be written (a full disk) the bytes lost are counted and said once,
+// and training goes on. The terminal's copy may lose lines. A pipe's end says nothing about the worker:
+// whoever holds it open may be somebody else. Shared with its reading task; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "agent/core/lines.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/net/asio.h"
+
+namespace muster::agent {
+
+class Output : public std::enable_shared_from_this<Output> {
+ public:
+  // Whole lines of the worker; called in the order of the stream.
+  using OnLines = std::function<void(std::string_view lines)>;
+  // What the agent itself has to say to the user about this stream.
+  using OnNotice = std::function<void(const std::string& line)>;
+
+  // Opens the log file (appending) and the pipe. Errors name the file.
+  static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
+                                                const std::string& log_path, OnLines on_lines,
+                                                OnNotice on_notice);
+  // The end that the worker writes to. The agent gives its own copy up once the worker has it.
+  int worker_end() const { return worker_end_.get(); }
+  void worker_has_its_end() { worker_end_.reset(); }
+
+  // Until the pipe ends or close(). Keeps itself alive.
+  awaitable<void> read_all();
+  // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
+  void finish();
+  void close();
+  const LastLines& last_lines() const { return last_lines_; }
+
+ private:
+  Output(const asio::any_io_executor& executor, std::string log_path, OnLines on_lines, OnNotice on_notice);
+  bool read_some(std::size_t limit_bytes);
+  void take(std::string_view bytes);
+  void write_log(std::string_view bytes);
+
+  asio::posix::stream_descriptor pipe_;
+  UniqueFd worker_end_;
+  std::string log_path_;
+  UniqueFd log_;
+  OnLines on_lines_;
+  OnNotice on_notice_;
+  Lines lines_;
+  LastLines last_lines_;
+  std::uint64_t lost_bytes_ = 0;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,110 @@
+#include "agent/io/process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+
+namespace muster::agent {
+
+namespace {
+
+struct Child {
+  Place place;
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  const char* failed = nullptr;
+  int error = 0;
+};
+
+// Runs in the agent's memory while the agent waits: touches nothing but `child`.
+int become(void* argument) {
+  auto& child = *static_cast<Child*>(argument);
+  child.failed = settle(child.place);
+  if (child.failed == nullptr) {
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    execve(child.program, child.arguments, child.environment);
+    child.failed = "execute";
+  }
+  child.error = errno;
+  _exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+ErrorCode code_of(const Child& child) {
+  if (std::strcmp(child.failed, "execute") != 0) return ErrorCode::kInternal;
+  return child.error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission;
+}
+
+}  // namespace
+
+const char* settle(const Place& place) noexcept {
+  if (setsid() < 0) return "make a session";
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) return "set the parent-death signal";
+  // The agent may have died before the line above; nobody would kill this process then.
+  if (getppid() != place.agent) return "find the agent alive";
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (chdir(place.working_directory) < 0) return "change to the working directory";
+  for (int fd = 0; fd < 3; ++fd) {
+    if (dup2(place.streams[static_cast<std::size_t>(fd)], fd) < 0) return "set the standard streams";
+  }
+  return nullptr;
+}
+
+Expected<Process> spawn(const Command& command) {
+  const std::vector<char*> arguments = pointers(command.arguments);
+  const std::vector<char*> environment = pointers(command.environment);
+  Child child{{getpid(), command.streams, command.working_directory.c_str()},
+              command.program.c_str(),
+              arguments.data(),
+              environment.data()};
+  // The child shares the agent's memory, so it must not run a handler there: until settle() it has every
+  // signal blocked.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  alignas(16) static std::byte stack[64 << 10];
+  int pidfd = -1;
+  const int pid =
+      clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &child, &pidfd);
+  const int error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return failure(ErrorCode::kInternal, "cannot start a process: {}", std::strerror(error));
+  Process process{pid, UniqueFd(pidfd)};
+  if (child.failed == nullptr) return process;
+  reap(process.pidfd.get());
+  return failure(code_of(child), "cannot {} {}: {}", child.failed, command.program,
+                 std::strerror(child.error));
+}
+
+Ending reap(int pidfd) {
+  siginfo_t info{};
+  int result = 0;
+  do result = waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED);
+  while (result < 0 && errno == EINTR);
+  CHECK(result == 0, "waitid: {}", std::strerror(errno));
+  if (info.si_code == CLD_EXITED) return {info.si_status, 0};
+  return {0, info.si_status};
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,52 @@
+// Starting one worker process and learning how it ended.
+//
+// A worker is executed from a vfork-like clone, so that a failure to execute is known at once and costs no
+// copy of the agent. settle() is what a process does first to become a worker, however it came to be. The
+// agent's one thread calls everything here: a worker dies with the thread that started it.
+#pragma once
+
+#include <array>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace muster::agent {
+
+struct Place {
+  pid_t agent = 0;                  // whose child it must be
+  std::array<int, 3> streams = {};  // become stdin, stdout, stderr; none of them below 3
+  const char* working_directory = nullptr;
+};
+
+// Makes the calling process a worker: own session and group, killed with its agent, no signal blocked,
+// ignored or caught, its streams and directory. Async-signal-safe. Null, or the name of what failed, with
+// errno.
+const char* settle(const Place& place) noexcept;
+
+struct Command {
+  std::string program;  // a path
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;  // NAME=value
+  std::string working_directory;
+  std::array<int, 3> streams = {};
+};
+
+struct Process {
+  pid_t pid = 0;
+  UniqueFd pidfd;
+};
+
+// kNotFound or kPermission when it cannot be executed, kInternal when no process could be made.
+Expected<Process> spawn(const Command& command);
+
+struct Ending {
+  int exit_code = 0;  // if signal is 0
+  int signal = 0;
+};
+// Of a process whose pidfd is readable; its pid may be used again after this.
+Ending reap(int pidfd);
+
+}  // namespace muster::agent

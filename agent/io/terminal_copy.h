@@ -1,0 +1,40 @@
+// Sends one worker's lines to the launcher, which shows them.
+//
+// When the launcher does not keep up, lines are dropped and counted; the count goes with the next lines or
+// with end(). The log file has them all. One thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "agent/io/link.h"
+
+namespace muster::agent {
+
+class TerminalCopy {
+ public:
+  static constexpr std::size_t kMaxBacklogBytes = std::size_t{4} << 20;
+
+  struct Source {
+    Attempt attempt;
+    Rank rank;
+    LocalRank local_rank;
+    std::int32_t stream = 1;  // 1 stdout, 2 stderr
+  };
+  // `shown` false: the worker's lines stay in its log file.
+  TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
+  void lines(std::string_view lines);
+  // The agent's own words about this stream; never dropped.
+  void notice(const std::string& line);
+  void end();
+
+ private:
+  void send(std::string_view lines);
+
+  Link& link_;
+  Source source_;
+  bool shown_;
+  std::uint64_t dropped_line_count_ = 0;
+};
+
+}  // namespace muster::agent

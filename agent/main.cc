@@ -1,0 +1,100 @@
+// agent: started on a node by a bootstrap of the launcher's, never by a person.
+//
+//   agent --control-fd FD --node K                               a local agent: FD is its end of a socketpair
+//   agent --connect ADDRESS:PORT --identity JOB/ROLE/NODE --node K   any other; its key comes on stdin, 64
+//   hexadecimal digits
+//
+// The wiring: guardian, then connection, then agent.
+#include <csignal>
+#include <fcntl.h>
+#include <iostream>
+#include <linux/close_range.h>
+#include <string>
+#include <unistd.h>
+
+#include "agent/core/arguments.h"
+#include "agent/io/agent.h"
+#include "agent/io/children.h"
+#include "common/base/log.h"
+#include "common/net/listener.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr Duration kConnectLimit = std::chrono::seconds(10);
+constexpr int kExitUsage = 2;
+constexpr int kExitNoLauncher = 69;
+
+using Connecting = Expected<std::shared_ptr<net::Connection>>;
+
+awaitable<void> connect_to(Arguments arguments, net::Key key, Connecting* result) {
+  *result = co_await net::connect(arguments.address, arguments.port, arguments.identity, key, kConnectLimit);
+}
+
+Connecting connect(asio::io_context& io, const Arguments& arguments) {
+  if (arguments.control_fd)
+    return net::Connection::make(net::adopt_socket(io.get_executor(), *arguments.control_fd), nullptr);
+  std::string line;
+  std::getline(std::cin, line);
+  const auto key = net::key_from_hex(line);
+  if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
+  Connecting result = failure(ErrorCode::kUnavailable, "not connected");
+  asio::co_spawn(io, connect_to(arguments, *key, &result), asio::detached);
+  io.run();
+  io.restart();
+  return result;
+}
+
+int run(const Arguments& arguments, Guardian& guardian) {
+  log::set_up(fmt::format("agent {}", arguments.node), log::Level::kInfo);
+  become_subreaper();
+  asio::io_context io(1);
+  auto connection = connect(io, arguments);
+  if (!connection) {
+    log::error("{}", connection.error().message());
+    guardian.goodbye();
+    return kExitNoLauncher;
+  }
+  int exit_code = 0;
+  {
+    Agent agent(io, *std::move(connection), guardian, arguments.node);
+    agent.start();
+    io.run();
+    exit_code = agent.exit_code();
+  }
+  guardian.goodbye();
+  return exit_code;
+}
+
+// Descriptors 0 to 2 must be taken, or a pipe would be given one of them; none of the others is a worker's
+// business.
+void settle_descriptors() {
+  while (true) {
+    const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd < 0) break;
+    if (fd > STDERR_FILENO) {
+      close(fd);
+      break;
+    }
+  }
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
+}  // namespace
+
+}  // namespace muster::agent
+
+int main(int argc, char** argv) {
+  using namespace muster;
+  const auto arguments = agent::parse_arguments({argv + 1, argv + argc});
+  if (!arguments) {
+    log::error("{}", arguments.error().message());
+    return agent::kExitUsage;
+  }
+  agent::settle_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a log file at its size limit is a failed write, not the agent's end
+  agent::Guardian guardian = agent::Guardian::start();
+  return agent::run(*arguments, guardian);
+}

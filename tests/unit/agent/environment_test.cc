@@ -1,0 +1,117 @@
+#include "agent/core/environment.h"
+
+#include <gmock/gmock.h>
+
+namespace muster::agent {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+using testing::Pair;
+
+struct Given {
+  NodeContext node{
+      {{"PATH", "/bin"}, {"HOME", "/home/a"}}, 16, NodeId(1), Attempt(5), "/tmp/muster-x/agent.sock"};
+  wire::JobSpec job{};
+  wire::PrepareAttempt plan{2, 2, 4, Rank(2), 2, false, ""};
+  wire::StartWorkers start{"10.0.0.1", 29400, std::nullopt};
+
+  Given() {
+    job.job_id = "j1";
+    job.log_directory = "/logs";
+    job.max_restarts = 3;
+  }
+  Environment of(std::int32_t local_rank) const {
+    return environment_of(node, job, plan, start, LocalRank(local_rank));
+  }
+};
+
+TEST(EnvironmentOf, IsTorchrunsAndMustersAndNothingElse) {
+  const Environment expected = {{"PATH", "/bin"},
+                                {"HOME", "/home/a"},
+                                {"LOCAL_RANK", "1"},
+                                {"RANK", "3"},
+                                {"GROUP_RANK", "1"},
+                                {"ROLE_RANK", "3"},
+                                {"ROLE_NAME", "default"},
+                                {"LOCAL_WORLD_SIZE", "2"},
+                                {"WORLD_SIZE", "4"},
+                                {"GROUP_WORLD_SIZE", "2"},
+                                {"ROLE_WORLD_SIZE", "4"},
+                                {"MASTER_ADDR", "10.0.0.1"},
+                                {"MASTER_PORT", "29400"},
+                                {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                {"TORCHELASTIC_RUN_ID", "j1"},
+                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                {"TORCHELASTIC_ERROR_FILE", "/logs/attempt_5/rank_3/error.json"},
+                                {"OMP_NUM_THREADS", "8"},
+                                {"MUSTER_JOB_ID", "j1"},
+                                {"MUSTER_ATTEMPT", "5"},
+                                {"MUSTER_NODE_ID", "1"},
+                                {"MUSTER_SOCKET", "/tmp/muster-x/agent.sock"}};
+  EXPECT_EQ(Given().of(1), expected);
+}
+
+TEST(EnvironmentOf, KeepsWhatTheUserHasSet) {
+  Given given;
+  given.node.inherited["OMP_NUM_THREADS"] = "5";
+  given.node.inherited["HOME"] = "/elsewhere";
+  given.job.environment = {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}, {"HOME", "/home/b"}, {"RANK", "77"}};
+  const Environment environment = given.of(0);
+  EXPECT_THAT(environment, Contains(Pair("OMP_NUM_THREADS", "5")));
+  EXPECT_THAT(environment, Contains(Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")));
+  EXPECT_THAT(environment, Contains(Pair("HOME", "/home/b")));
+  EXPECT_THAT(environment, Contains(Pair("RANK", "2")));
+}
+
+TEST(EnvironmentOf, SharesTheCoresOfTheMachine) {
+  Given given;
+  given.job.agents_on_host = 2;
+  EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "4")));
+  given.node.core_count = 2;
+  EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "1")));
+}
+
+TEST(EnvironmentOf, LetsTheWorkerHostTheStoreWhenTheAgentDoesNot) {
+  Given given;
+  given.job.store_on_agent = false;
+  EXPECT_THAT(given.of(0), Contains(Pair("TORCHELASTIC_USE_AGENT_STORE", "False")));
+}
+
+TEST(EnvironmentOf, DoesNotPassOnWhatAnOuterJobHasSet) {
+  Given given;
+  given.node.inherited["MUSTER_CHECKPOINT_DIR"] = "/outer";
+  given.node.inherited["MUSTER_RESUME_STEP"] = "9";
+  EXPECT_THAT(given.of(0), Not(Contains(Pair("MUSTER_CHECKPOINT_DIR", "/outer"))));
+  EXPECT_THAT(given.of(0), Not(Contains(Pair("MUSTER_RESUME_STEP", "9"))));
+  given.job.checkpoint_directory = "/inner";
+  given.start.resume_step = 400;
+  EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_CHECKPOINT_DIR", "/inner")));
+  EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_RESUME_STEP", "400")));
+}
+
+TEST(EnvironmentOf, GivesAgentsOfOneMachineDisjointGpus) {
+  Given given;
+  given.job.use_gpus = true;
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("CUDA_VISIBLE_DEVICES"))));
+  given.job.agents_on_host = 2;
+  EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "0,1")));
+  given.job.agent_on_host = 1;
+  EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "2,3")));
+  given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4,GPU-a,6,7";
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "6,7")));
+  given.job.agent_on_host = 0;
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
+}
+
+TEST(ArgumentsOf, ReplacesLocalRank) {
+  EXPECT_THAT(
+      arguments_of({"p", "--r=${local_rank}", "${local_rank}${local_rank}", "$local_rank"}, LocalRank(3)),
+      ElementsAre("p", "--r=3", "33", "$local_rank"));
+}
+
+}  // namespace
+}  // namespace muster::agent

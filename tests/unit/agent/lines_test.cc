@@ -1,0 +1,88 @@
+#include "agent/core/lines.h"
+
+#include <gmock/gmock.h>
+
+namespace muster::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(Lines, JoinsTextAndNewlineThatWereWrittenSeparately) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("step 1"), "");
+  EXPECT_EQ(lines.feed("\n"), "step 1\n");
+  EXPECT_EQ(lines.feed("a\nb\nc"), "a\nb\n");
+  EXPECT_EQ(lines.feed("d\n\n"), "cd\n\n");
+  EXPECT_EQ(lines.flush(), "");
+}
+
+TEST(Lines, TheUnfinishedLastLineIsALineAtTheEnd) {
+  Lines lines;
+  lines.feed("no newline");
+  EXPECT_EQ(lines.flush(), "no newline\n");
+  EXPECT_EQ(lines.flush(), "");
+}
+
+TEST(Lines, CutsALineThatIsTooLongWithoutLosingAByte) {
+  const std::string text(3 * Lines::kMaxLineBytes + 17, 'x');
+  for (const std::size_t chunk : {std::size_t{1000}, text.size()}) {
+    Lines lines;
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); at += chunk)
+      out += lines.feed(std::string_view(text).substr(at, chunk));
+    out += lines.feed("\nend\n");
+    EXPECT_EQ(std::ranges::count(out, 'x'), static_cast<std::ptrdiff_t>(text.size()));
+    EXPECT_TRUE(out.ends_with("x\nend\n"));
+    for (std::size_t at = 0, end = 0; at < out.size(); at = end + 1) {
+      end = out.find('\n', at);
+      EXPECT_LE(end + 1 - at, Lines::kMaxLineBytes);
+    }
+  }
+}
+
+TEST(Lines, KeepsALineOfExactlyTheLimit) {
+  const std::string line = std::string(Lines::kMaxLineBytes - 1, 'x') + "\n";
+  Lines whole;
+  EXPECT_EQ(whole.feed(line), line);
+  Lines parts;
+  EXPECT_EQ(parts.feed(line.substr(0, line.size() - 1)), "");
+  EXPECT_EQ(parts.feed("\n"), line);
+}
+
+TEST(InPieces, CutsBetweenLines) {
+  std::string text;
+  while (text.size() < 3 * Lines::kMaxLineBytes) text += std::string(1000, 'y') + "\n";
+  std::string joined;
+  for (const std::string_view piece : in_pieces(text)) {
+    EXPECT_LE(piece.size(), Lines::kMaxLineBytes);
+    EXPECT_TRUE(piece.ends_with('\n'));
+    joined += piece;
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_THAT(in_pieces(""), IsEmpty());
+}
+
+TEST(CountLines, CountsNewlines) {
+  EXPECT_EQ(count_lines("a\nb\n\n"), 3U);
+}
+
+TEST(LastLines, KeepsTheLastTwentyOverManyPieces) {
+  LastLines last;
+  EXPECT_TRUE(last.empty());
+  for (int i = 0; i < 15; ++i) last.add(std::to_string(i) + "\n");
+  last.add("15\n16\n17\n18\n19\n20\n21\n");
+  const auto lines = last.lines();
+  ASSERT_EQ(lines.size(), LastLines::kMaxLines);
+  EXPECT_EQ(lines.front(), "2");
+  EXPECT_EQ(lines.back(), "21");
+}
+
+TEST(LastLines, LeavesOutTheRestOfALongLine) {
+  LastLines last;
+  last.add(std::string(10000, 'z') + "\n");
+  EXPECT_THAT(last.lines(), ElementsAre(std::string(LastLines::kMaxBytes, 'z')));
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,296 @@
+#include "agent/core/node.h"
+
+#include <csignal>
+#include <gmock/gmock.h>
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A node, a clock that is moved by hand, and what was decided.
+class NodeTest : public testing::Test {
+ protected:
+  static wire::JobSpec job() {
+    wire::JobSpec job;
+    job.grace_ns = Duration(3s).count();
+    job.controller_grace_ns = Duration(30s).count();
+    job.silence_limit_ns = Duration(10s).count();
+    return job;
+  }
+  static wire::PrepareAttempt plan(std::int32_t count) {
+    wire::PrepareAttempt plan;
+    plan.first_rank = Rank(4);
+    plan.local_world_size = count;
+    return plan;
+  }
+  static StopRequested stop(std::uint64_t attempt, Duration grace) {
+    return {Attempt(attempt), {SIGTERM, grace.count()}};
+  }
+
+  void on(const Event& event) { decided_ = node_.on(event, now_); }
+  // Moves the clock; the alarm rings if its time has come.
+  void advance(Duration step) {
+    now_ += step;
+    decided_.clear();
+    const auto deadline = node_.next_deadline();
+    if (deadline && *deadline <= now_) on(TimePassed{});
+  }
+  // Attempt `attempt` with `count` running workers of pids 100, 101, ...
+  void run_attempt(std::uint64_t attempt, std::int32_t count) {
+    on(Welcomed{job()});
+    on(AttemptRequested{Attempt(attempt), plan(count)});
+    on(AttemptOpened{});
+    on(StartRequested{Attempt(attempt), {}});
+    for (int i = 0; i < count; ++i) on(WorkerStarted{LocalRank(i), 100 + i});
+  }
+  template <class Wanted>
+  std::vector<Wanted> decided() const {
+    std::vector<Wanted> found;
+    for (const Action& action : decided_) {
+      if (const auto* wanted = std::get_if<Wanted>(&action)) found.push_back(*wanted);
+    }
+    return found;
+  }
+  template <class Message>
+  std::vector<Message> sent() const {
+    std::vector<Message> found;
+    for (const Send& send : decided<Send>()) {
+      if (const auto* wanted = std::get_if<Message>(&send.message)) found.push_back(*wanted);
+    }
+    return found;
+  }
+  // "pid:signal", in order.
+  std::vector<std::string> signals() const {
+    std::vector<std::string> found;
+    for (const SignalWorker& signal : decided<SignalWorker>()) {
+      found.push_back(std::to_string(signal.pid) + ":" + std::to_string(signal.signal));
+    }
+    return found;
+  }
+
+  TimePoint now_{1000s};
+  Node node_{now_};
+  Actions decided_;
+};
+
+TEST_F(NodeTest, StartsWorkersOneAfterTheOtherAndSaysSoOnce) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(2)});
+  EXPECT_EQ(decided<OpenAttempt>().size(), 1U);
+  on(AttemptOpened{1234});
+  ASSERT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
+  EXPECT_EQ(sent<wire::AttemptPrepared>()[0].store_port, 1234);
+  on(StartRequested{Attempt(1), {}});
+  ASSERT_EQ(decided<StartWorker>().size(), 1U);
+  on(WorkerStarted{LocalRank(0), 100});
+  EXPECT_THAT(sent<wire::WorkersStarted>(), IsEmpty());
+  ASSERT_EQ(decided<StartWorker>().size(), 1U);
+  EXPECT_EQ(decided<StartWorker>()[0].local_rank, LocalRank(1));
+  on(WorkerStarted{LocalRank(1), 101});
+  ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);
+  EXPECT_THAT(sent<wire::WorkersStarted>()[0].pids, ElementsAre(100, 101));
+}
+
+TEST_F(NodeTest, SaysGoneOnlyWhenTheLastLeftoverIsGone) {
+  run_attempt(1, 2);
+  on(WorkerEnded{LocalRank(1), {}});
+  ASSERT_EQ(sent<wire::WorkerExited>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkerExited>()[0].rank, Rank(5));
+  EXPECT_EQ(sent<wire::WorkerExited>()[0].pid, 101);
+  EXPECT_THAT(decided<KillLeftovers>(), IsEmpty());
+  on(WorkerEnded{LocalRank(0), {}});
+  EXPECT_EQ(decided<KillLeftovers>().size(), 1U);
+  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
+  on(LeftoversGone{});
+  EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(NodeTest, StopsWithASignalThenKillsWhenTheGraceIsOver) {
+  run_attempt(1, 2);
+  on(stop(1, 5s));
+  EXPECT_THAT(signals(), ElementsAre("100:15", "101:15"));
+  on(WorkerEnded{LocalRank(0), {}});
+  EXPECT_TRUE(sent<wire::WorkerExited>()[0].after_stop);
+  advance(4999ms);
+  EXPECT_THAT(signals(), IsEmpty());
+  advance(1ms);
+  EXPECT_THAT(signals(), ElementsAre("101:9"));
+  on(WorkerEnded{LocalRank(1), {}});
+  EXPECT_TRUE(sent<wire::WorkerExited>()[0].after_stop);
+}
+
+TEST_F(NodeTest, AnExitBeforeTheStopIsNotAfterIt) {
+  run_attempt(1, 2);
+  on(WorkerEnded{LocalRank(0), {}});
+  EXPECT_FALSE(sent<wire::WorkerExited>()[0].after_stop);
+}
+
+TEST_F(NodeTest, ASecondStopShortensTheGraceButNeverLengthensIt) {
+  run_attempt(1, 1);
+  on(stop(1, 60s));
+  on(stop(1, 2s));
+  EXPECT_THAT(signals(), IsEmpty());
+  on(stop(1, 90s));
+  advance(2s);
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+}
+
+TEST_F(NodeTest, AStopWithoutGraceKillsAtOnce) {
+  run_attempt(1, 2);
+  on(stop(1, 60s));
+  on(stop(1, 0s));
+  EXPECT_THAT(signals(), ElementsAre("100:9", "101:9"));
+}
+
+TEST_F(NodeTest, AnswersAStopThatFindsNothingToStop) {
+  on(Welcomed{job()});
+  on(stop(0, 1s));
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptOpened{});
+  on(stop(1, 1s));
+  EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(NodeTest, IgnoresOrdersForAnotherAttempt) {
+  run_attempt(2, 1);
+  on(stop(1, 0s));
+  EXPECT_THAT(decided_, IsEmpty());
+  on(AttemptRequested{Attempt(2), plan(1)});
+  EXPECT_THAT(decided_, IsEmpty());
+}
+
+TEST_F(NodeTest, ARefusedAttemptIsClosedAndTheNextOneCanStart) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptNotOpened{{127, "nothing there"}});
+  EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
+  ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 127);
+  on(AttemptRequested{Attempt(2), plan(1)});
+  EXPECT_EQ(decided<OpenAttempt>().size(), 1U);
+}
+
+TEST_F(NodeTest, RefusesANumberOfWorkersThatCannotBe) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(0)});
+  EXPECT_THAT(decided<OpenAttempt>(), IsEmpty());
+  EXPECT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+}
+
+TEST_F(NodeTest, AWorkerThatCannotBeExecutedRefusesTheAttemptAndKillsThoseBeforeIt) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(3)});
+  on(AttemptOpened{});
+  on(StartRequested{Attempt(1), {}});
+  on(WorkerStarted{LocalRank(0), 100});
+  on(WorkerNotStarted{LocalRank(1), {126, "wrong format"}});
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 126);
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+  on(WorkerEnded{LocalRank(0), {}});
+  EXPECT_EQ(decided<KillLeftovers>().size(), 1U);
+  on(LeftoversGone{});
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(NodeTest, ANewerAttemptWaitsUntilTheOlderOneIsGone) {
+  run_attempt(1, 1);
+  on(AttemptRequested{Attempt(2), plan(1)});
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+  EXPECT_THAT(decided<OpenAttempt>(), IsEmpty());
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LeftoversGone{});
+  ASSERT_EQ(decided<OpenAttempt>().size(), 1U);
+  EXPECT_EQ(decided<OpenAttempt>()[0].attempt, Attempt(2));
+}
+
+TEST_F(NodeTest, LeavesAfterItsWorkers) {
+  run_attempt(1, 1);
+  on(LeaveRequested{"the job is over"});
+  EXPECT_THAT(signals(), ElementsAre("100:15"));
+  EXPECT_THAT(decided<Quit>(), IsEmpty());
+  advance(3s);
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LeftoversGone{});
+  ASSERT_EQ(decided<Quit>().size(), 1U);
+  EXPECT_EQ(decided<Quit>()[0].exit_code, 0);
+  EXPECT_EQ(node_.next_deadline(), std::nullopt);
+}
+
+TEST_F(NodeTest, LeavesAtOnceWhenNothingRuns) {
+  on(Welcomed{job()});
+  on(LeaveRequested{"the job is over"});
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeTest, WhenTheLauncherIsGoneWorkersGoOnForTheControllerGraceAndAreThenStopped) {
+  run_attempt(1, 1);
+  on(LauncherClosed{});
+  EXPECT_THAT(decided_, IsEmpty());
+  advance(29s);
+  EXPECT_THAT(decided_, IsEmpty());
+  advance(1s);
+  EXPECT_THAT(signals(), ElementsAre("100:15"));
+  advance(3s);
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LeftoversGone{});
+  ASSERT_EQ(decided<Quit>().size(), 1U);
+  EXPECT_NE(decided<Quit>()[0].exit_code, 0);
+}
+
+TEST_F(NodeTest, QuitsWhenTheLauncherIsGoneAndTheWorkersEndByThemselves) {
+  run_attempt(1, 1);
+  on(LauncherClosed{});
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LeftoversGone{});
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeTest, QuitsAtOnceWhenTheLauncherIsGoneAndNothingRuns) {
+  on(LauncherClosed{});
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeTest, ASilentLauncherIsGoneAfterTheLimitAndTheGrace) {
+  run_attempt(1, 1);
+  advance(39s);
+  EXPECT_THAT(decided_, IsEmpty());
+  advance(1s);
+  EXPECT_THAT(signals(), ElementsAre("100:15"));
+}
+
+TEST_F(NodeTest, SilenceThatEndsIsForgotten) {
+  run_attempt(1, 1);
+  advance(39s);
+  on(LauncherHeard{});
+  advance(39s);
+  EXPECT_THAT(decided_, IsEmpty());
+  advance(1s);
+  EXPECT_THAT(signals(), ElementsAre("100:15"));
+}
+
+TEST_F(NodeTest, ALauncherThatNeverSaysWelcomeIsGone) {
+  advance(29s);
+  EXPECT_THAT(decided_, IsEmpty());
+  advance(1s);
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeTest, AStopWhileLeftoversAreKilledIsAnsweredOnce) {
+  run_attempt(1, 1);
+  on(WorkerEnded{LocalRank(0), {}});
+  on(stop(1, 1s));
+  EXPECT_THAT(decided_, IsEmpty());
+  on(LeftoversGone{});
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+}  // namespace
+}  // namespace muster::agent

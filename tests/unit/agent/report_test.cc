@@ -1,0 +1,92 @@
+#include "agent/core/report.h"
+
+#include <gmock/gmock.h>
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+wire::WorkerReported step(std::int32_t rank, std::int64_t number) {
+  return {Rank(rank), "step", number, ""};
+}
+
+std::vector<std::string> words(const std::vector<wire::WorkerReported>& reports) {
+  std::vector<std::string> found;
+  for (const auto& report : reports) {
+    found.push_back(std::to_string(report.rank.value()) + " " + report.kind + " " +
+                    std::to_string(report.step));
+  }
+  return found;
+}
+
+TEST(ParseReport, ReadsADatagram) {
+  const auto report =
+      parse_report(R"({"v":1,"type":"committed","rank":3,"attempt":7,"step":400,"pid":99,"text":"x"})");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->attempt, Attempt(7));
+  EXPECT_EQ(report->message.rank, Rank(3));
+  EXPECT_EQ(report->message.kind, "committed");
+  EXPECT_EQ(report->message.step, 400);
+  EXPECT_EQ(report->message.text, "x");
+}
+
+TEST(ParseReport, RefusesGarbage) {
+  const std::string deep(kMaxReportBytes, '[');
+  const std::string long_text =
+      R"({"v":1,"type":"step","rank":0,"attempt":1,"text":")" + std::string(kMaxReportBytes, 'a') + "\"}";
+  for (const std::string& datagram :
+       {std::string(), std::string("\xff\xfe"), std::string("[]"), std::string("null"), std::string("{}"),
+        deep, long_text, std::string(R"({"v":2,"type":"step","rank":0,"attempt":1})"),
+        std::string(R"({"v":1,"type":"shout","rank":0,"attempt":1})"),
+        std::string(R"({"v":1,"type":"step","rank":"zero","attempt":1})"),
+        std::string(R"({"v":1,"type":"step","rank":0})"),
+        std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"text":5})")}) {
+    EXPECT_FALSE(parse_report(datagram)) << datagram.substr(0, 80);
+  }
+}
+
+TEST(Reports, PassesTheFirstStepOnAndThenTheNewestOfEachInterval) {
+  Reports reports;
+  const TimePoint now{1000s};
+  EXPECT_THAT(words(reports.on(step(0, 1), now)), ElementsAre("0 step 1"));
+  EXPECT_EQ(reports.next_deadline(), std::nullopt);
+  EXPECT_THAT(reports.on(step(0, 2), now + 10ms), IsEmpty());
+  EXPECT_THAT(reports.on(step(0, 3), now + 20ms), IsEmpty());
+  EXPECT_THAT(reports.on({Rank(0), "heartbeat", 3, ""}, now + 30ms), IsEmpty());
+  EXPECT_EQ(reports.next_deadline(), now + 100ms);
+  EXPECT_THAT(reports.due(now + 99ms), IsEmpty());
+  EXPECT_THAT(words(reports.due(now + 100ms)), ElementsAre("0 step 3"));
+  EXPECT_EQ(reports.next_deadline(), std::nullopt);
+}
+
+TEST(Reports, DoesNotLetOneRankWaitForAnother) {
+  Reports reports;
+  const TimePoint now{1000s};
+  EXPECT_THAT(words(reports.on(step(0, 1), now)), ElementsAre("0 step 1"));
+  EXPECT_THAT(words(reports.on(step(1, 1), now + 1ms)), ElementsAre("1 step 1"));
+}
+
+TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
+  Reports reports;
+  const TimePoint now{1000s};
+  reports.on(step(0, 1), now);
+  reports.on(step(0, 2), now);
+  EXPECT_THAT(words(reports.on({Rank(0), "committed", 2, ""}, now)),
+              ElementsAre("0 step 2", "0 committed 2"));
+}
+
+TEST(Reports, GivesUpWhatIsHeldBackWhenTheWorkerEnds) {
+  Reports reports;
+  const TimePoint now{1000s};
+  reports.on(step(0, 1), now);
+  reports.on(step(0, 2), now);
+  EXPECT_THAT(words(reports.take(Rank(0))), ElementsAre("0 step 2"));
+  EXPECT_THAT(reports.take(Rank(0)), IsEmpty());
+  EXPECT_THAT(reports.take(Rank(9)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::agent
