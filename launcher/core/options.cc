@@ -1,0 +1,322 @@
+#include "launcher/core/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "launcher/core/several_launchers.h"
+
+namespace muster::launcher {
+
+namespace {
+
+std::string variable_name(std::string_view prefix, std::string_view flag) {
+  std::string name(prefix);
+  for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+  return name;
+}
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    if (end == text.size()) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// Reads settings one after the other and keeps the first thing that is wrong.
+class Reader {
+ public:
+  explicit Reader(const Settings& settings) : settings_(settings) {}
+
+  const Setting* find(std::string_view name) const {
+    const auto found = settings_.find(name);
+    return found == settings_.end() || found->second.values.empty() ? nullptr : &found->second;
+  }
+  void refuse(const Setting& setting, std::string_view what) {
+    if (!error_)
+      error_ = Error(ErrorCode::kInvalidArgument,
+                     fmt::format("{}: {} {}", setting.source, setting.values.back(), what));
+  }
+  void text(std::string_view name, std::string& value) {
+    if (const Setting* setting = find(name)) value = setting->values.back();
+  }
+  void flag(std::string_view name, bool& value) {
+    if (const Setting* setting = find(name)) value = setting->values.back() == "1";
+  }
+  void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    const auto number = parse<std::int32_t>(setting->values.back());
+    if (!number || *number < low)
+      return refuse(*setting, fmt::format("is not a number of {}: give {} or more", what, low));
+    value = *number;
+  }
+  void seconds(std::string_view name, bool may_be_zero, Duration& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    const auto number = parse<double>(setting->values.back());
+    // A year: more is a mistake, and nanoseconds must not overflow.
+    if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero) ||
+        *number > 3.2e7) {
+      return refuse(*setting, "is not a number of seconds: give one such as 10 or 0.5");
+    }
+    value = std::chrono::duration_cast<Duration>(Seconds(*number));
+  }
+  template <class Choice>
+  void choice(std::string_view name, std::initializer_list<std::pair<std::string_view, Choice>> choices,
+              Choice& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    std::string names;
+    for (const auto& [text, chosen] : choices) {
+      if (setting->values.back() == text) {
+        value = chosen;
+        return;
+      }
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", text);
+    }
+    refuse(*setting, fmt::format("is none of {}", names));
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Settings& settings_;
+  std::optional<Error> error_;
+};
+
+void read_nodes(Reader& reader, Options& options) {
+  const Setting* setting = reader.find("nodes");
+  if (setting == nullptr) return;
+  const auto parts = split(setting->values.back(), ':');
+  const auto low = parse<std::int32_t>(parts.front());
+  const auto high = parse<std::int32_t>(parts.back());
+  if (parts.size() > 2 || !low || !high || *low < 1 || *high < 1) {
+    return reader.refuse(*setting, "is not a number of nodes: give 1 or more");
+  }
+  if (*low != *high) {
+    return reader.refuse(
+        *setting,
+        fmt::format("asks for an elastic size, which is not supported yet: give one number, such as {}",
+                    *high));
+  }
+  options.nodes = *low;
+}
+
+void read_workers(Reader& reader, Options& options) {
+  const Setting* setting = reader.find("gpus-per-node");
+  if (setting == nullptr) return;
+  using enum WorkerCount::Kind;
+  const std::string& text = setting->values.back();
+  if (text == "auto" || text == "gpu" || text == "cpu") {
+    options.workers_per_node.kind = text == "auto" ? kAuto : text == "gpu" ? kGpu : kCpu;
+    return;
+  }
+  const auto number = parse<std::int32_t>(text);
+  if (!number || *number < 1)
+    return reader.refuse(*setting, "is not a number of workers: give 1 or more, or auto, gpu or cpu");
+  options.workers_per_node.number = *number;
+}
+
+void read_environment(Reader& reader, const Environment& inherited, Options& options) {
+  const Setting* setting = reader.find("env");
+  if (setting == nullptr) return;
+  for (const std::string& text : setting->values) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty())
+      return reader.refuse({setting->source, {text}},
+                           "names no variable: give NAME=VALUE, or NAME to pass it on");
+    if (equals != std::string::npos) {
+      options.added[name] = text.substr(equals + 1);
+    } else if (const auto found = inherited.find(name); found != inherited.end()) {
+      options.added[name] = found->second;
+    } else {
+      return reader.refuse({setting->source, {text}}, "is not set here: give NAME=VALUE");
+    }
+  }
+}
+
+bool streams_are_valid(std::string_view text) {
+  const auto one = [](std::string_view stream) {
+    return stream.size() == 1 && stream[0] >= '0' && stream[0] <= '3';
+  };
+  if (one(text)) return true;
+  return std::ranges::all_of(split(text, ','), [&](std::string_view part) {
+    const std::size_t colon = part.find(':');
+    return colon != std::string_view::npos && parse<std::uint16_t>(part.substr(0, colon)) &&
+           one(part.substr(colon + 1));
+  });
+}
+
+void read_output(Reader& reader, Options& options) {
+  for (const auto& [name, value] :
+       {std::pair("redirects", &options.redirects), std::pair("tee", &options.tee)}) {
+    const Setting* setting = reader.find(name);
+    if (setting == nullptr) continue;
+    if (!streams_are_valid(setting->values.back())) {
+      return reader.refuse(
+          *setting, "names no streams: give 0 to 3 (none, stdout, stderr, both), or by local rank: 0:3,1:1");
+    }
+    *value = setting->values.back();
+  }
+  const Setting* setting = reader.find("local-ranks-filter");
+  if (setting == nullptr) return;
+  auto& shown = options.shown_local_ranks.emplace();
+  for (const std::string_view part : split(setting->values.back(), ',')) {
+    const auto rank = parse<std::uint16_t>(part);
+    if (!rank) return reader.refuse(*setting, "is no list of local ranks: give them as 0,1");
+    shown.push_back(*rank);
+  }
+}
+
+void read_directories(Reader& reader, const Surroundings& here, Options& options) {
+  const std::filesystem::path base(here.working_directory);
+  const auto absolute = [&](const std::string& path) { return (base / path).lexically_normal().string(); };
+  for (const auto& [name, value] : {std::pair("log-dir", &options.log_directory),
+                                    std::pair("checkpoint-dir", &options.checkpoint_directory)}) {
+    if (const Setting* setting = reader.find(name)) {
+      if (setting->values.back().empty())
+        return reader.refuse(*setting, "(empty) is no directory: give a path");
+      *value = absolute(setting->values.back());
+    }
+  }
+  if (!options.log_directory.empty()) return;
+  const auto variable = [&](const char* name) {
+    const auto found = here.environment.find(name);
+    return found == here.environment.end() ? std::string() : found->second;
+  };
+  if (const std::string state = variable("XDG_STATE_HOME"); state.starts_with('/')) {
+    options.log_directory = state + "/muster";
+  } else if (const std::string home = variable("HOME"); home.starts_with('/')) {
+    options.log_directory = home + "/.local/state/muster";
+  } else {
+    reader.refuse({"--log-dir", {"(not given)"}}, "has no default because HOME is not set: give a directory");
+  }
+}
+
+void read_job_name(Reader& reader, Options& options) {
+  const Setting* setting = reader.find("rdzv-id");
+  if (setting == nullptr || setting->values.back() == "none") return;
+  options.job_name = setting->values.back();
+  const bool plain = std::ranges::all_of(options.job_name, [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || letter == '-' || letter == '_' || letter == '.';
+  });
+  // It names a directory.
+  if (!plain || options.job_name.empty() || options.job_name.starts_with('.') ||
+      options.job_name.size() > 100) {
+    reader.refuse(*setting, "cannot name a job: give letters, digits, '-', '_' and '.', 100 at most");
+  }
+}
+
+}  // namespace
+
+Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value) {
+  const auto [place, is_new] = settings.try_emplace(std::string(option_name(flag)), Setting{source, {}});
+  if (!is_new && place->second.source != source) {
+    return failure(ErrorCode::kInvalidArgument, "{}: says the same as {}: give one of them", source,
+                   place->second.source);
+  }
+  place->second.values.push_back(std::move(value));
+  return {};
+}
+
+Expected<Settings> settings_from_environment(const Environment& environment) {
+  Settings settings;
+  const auto read = [&](std::string_view prefix, const Flag& flag) -> Status {
+    const std::string name = variable_name(prefix, flag.name);
+    const auto found = environment.find(name);
+    // Empty is how a caller unsets a variable; what has no effect needs no notice when nobody typed it.
+    if (found == environment.end() || found->second.empty() || flag.treatment == Treatment::kNoEffect)
+      return {};
+    if (settings.contains(option_name(flag))) return {};
+    std::string value = found->second;
+    if (flag.value.empty()) {
+      std::ranges::transform(value, value.begin(),
+                             [](char letter) { return static_cast<char>(std::tolower(letter)); });
+      value = value == "0" || value == "false" || value == "no" || value == "off" ? "0" : "1";
+    }
+    if (flag.treatment == Treatment::kUnsupported) {
+      if (flag.value.empty() && value == "0") return {};
+      return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag.text);
+    }
+    return add_setting(settings, flag, name, std::move(value));
+  };
+  const auto is_command = [](const Flag& flag) {
+    return flag.name == "env" || flag.name == "help" || flag.name == "version";
+  };
+  for (const Flag& flag : own_flags()) {
+    if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
+  }
+  for (const auto flags : {own_flags(), torchrun_flags()}) {
+    for (const Flag& flag : flags) {
+      if (is_command(flag)) continue;
+      if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
+    }
+  }
+  return settings;
+}
+
+Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
+                               const Surroundings& here) {
+  Options options;
+  Reader reader(settings);
+  read_nodes(reader, options);
+  read_workers(reader, options);
+  reader.choice("device", {{"auto", Device::kAuto}, {"cuda", Device::kCuda}, {"cpu", Device::kCpu}},
+                options.device);
+  reader.count("max-restarts", 0, "restarts", options.max_restarts);
+  reader.seconds("grace", true, options.grace);
+  reader.seconds("controller-grace", true, options.controller_grace);
+  reader.seconds("silence-limit", false, options.silence_limit);
+  read_environment(reader, here.environment, options);
+  read_directories(reader, here, options);
+  read_output(reader, options);
+  read_job_name(reader, options);
+  reader.text("role", options.role);
+  reader.flag("module", options.module);
+  reader.flag("no-python", options.no_python);
+  reader.choice("control", {{"socket", Control::kSocket}, {"tcp", Control::kTcp}}, options.control);
+  reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);
+  reader.flag("dry-run", options.dry_run);
+  reader.flag("json", options.json);
+  reader.flag("quiet", options.quiet);
+  if (reader.error()) return std::unexpected(*reader.error());
+  if (options.module && options.no_python) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--module and --no-python exclude each other: give one of them");
+  }
+  if (program.empty() || program.front().empty()) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "no program is given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
+  }
+  options.program = std::move(program);
+  if (const Status alone = refuse_several_launchers(settings, options, here); !alone)
+    return std::unexpected(alone.error());
+  return options;
+}
+
+std::int32_t streams_of(std::string_view text, std::int32_t local_rank) {
+  if (text.size() == 1) return text[0] - '0';
+  std::int32_t streams = 0;
+  for (const std::string_view part : split(text, ',')) {
+    const std::size_t colon = part.find(':');
+    if (colon != std::string_view::npos && parse<std::int32_t>(part.substr(0, colon)) == local_rank)
+      streams = part.back() - '0';
+  }
+  return streams;
+}
+
+}  // namespace muster::launcher

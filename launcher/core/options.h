@@ -1,0 +1,82 @@
+// What the user wants, as values: settings from flags, environment and file, and the options that they make.
+//
+// Precedence: flag, then MUSTER_NAME, then PET_NAME (torchrun's own variables), then the configuration file,
+// then the default. Pure: what the machine has is asked for later (plan.h). Every error is one line: which
+// flag, variable or key, its value, and what would be right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "launcher/core/flags.h"
+
+namespace muster::launcher {
+
+struct Setting {
+  std::string source;  // for messages: "--nodes", "MUSTER_NODES", "nodes in job.yaml"
+  std::vector<std::string> values;
+};
+// By option name. Switches hold "1" or "0".
+using Settings = std::map<std::string, Setting, std::less<>>;
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Adds a value under the name of the flag's option. Errors: the option was already set under another name.
+Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
+
+// The settings that variables make. Errors: a flag that is not supported.
+Expected<Settings> settings_from_environment(const Environment& environment);
+
+enum class Device { kAuto, kCuda, kCpu };
+enum class Control { kSocket, kTcp };
+
+struct WorkerCount {
+  enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
+  std::int32_t number = 1;  // of kNumber
+};
+
+struct Options {
+  std::int32_t nodes = 1;
+  WorkerCount workers_per_node;
+  Device device = Device::kAuto;
+  std::int32_t max_restarts = 3;
+  Duration grace = std::chrono::seconds(10);
+  Duration controller_grace = std::chrono::seconds(30);
+  Duration silence_limit = std::chrono::seconds(10);
+  std::string log_directory;         // absolute
+  std::string checkpoint_directory;  // absolute, or empty
+  std::string role = "default";
+  std::string job_name;                      // --rdzv-id, or empty
+  std::map<std::string, std::string> added;  // --env
+  std::vector<std::string> program;          // as given, not empty
+  bool module = false;
+  bool no_python = false;
+  std::string redirects;  // as given, checked
+  std::string tee;
+  std::optional<std::vector<std::int32_t>> shown_local_ranks;  // --local-ranks-filter
+  Control control = Control::kSocket;
+  bool store_on_agent = true;
+  bool dry_run = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+// Where the launcher was started.
+struct Surroundings {
+  Environment environment;
+  std::string working_directory;
+  std::string hostname;
+};
+
+Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
+                               const Surroundings& here);
+
+// What -r or -t mean for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
+std::int32_t streams_of(std::string_view text, std::int32_t local_rank);
+
+}  // namespace muster::launcher

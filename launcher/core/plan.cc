@@ -1,0 +1,181 @@
+#include "launcher/core/plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace muster::launcher {
+
+namespace {
+
+using Kind = WorkerCount::Kind;
+
+Expected<std::int32_t> workers_per_node(const Options& options, const Machine& machine) {
+  const std::int32_t nodes = options.nodes;
+  const auto share = [nodes](std::int32_t count) { return std::max(1, count / nodes); };
+  const bool gpus_wanted = options.workers_per_node.kind == Kind::kGpu ||
+                           (options.workers_per_node.kind == Kind::kAuto && options.device == Device::kCuda);
+  if (gpus_wanted && machine.gpu_count < nodes) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--gpus-per-node: {} GPUs are found on this machine for {} nodes{}", machine.gpu_count,
+                   nodes, machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+  }
+  switch (options.workers_per_node.kind) {
+    case Kind::kNumber: return options.workers_per_node.number;
+    case Kind::kGpu: return share(machine.gpu_count);
+    case Kind::kCpu: return share(machine.core_count);
+    case Kind::kAuto: return share(machine.gpu_count >= nodes ? machine.gpu_count : machine.core_count);
+  }
+  return 1;
+}
+
+std::vector<std::string> command_of(const Options& options, const Environment& environment) {
+  const std::string& program = options.program.front();
+  const bool script = program.ends_with(".py") && !options.no_python;
+  if (!script && !options.module) return options.program;
+  const auto chosen = environment.find("PYTHON_EXEC");
+  std::vector<std::string> command{
+      chosen == environment.end() || chosen->second.empty() ? "python3" : chosen->second, "-u"};
+  if (options.module) command.emplace_back("-m");
+  command.insert(command.end(), options.program.begin(), options.program.end());
+  return command;
+}
+
+// By local rank, which streams stay off the terminal.
+std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t worker_count) {
+  std::vector<std::int32_t> hidden;
+  for (std::int32_t rank = 0; rank < worker_count; ++rank) {
+    hidden.push_back(streams_of(options.redirects, rank) & ~streams_of(options.tee, rank));
+    if (options.shown_local_ranks &&
+        std::ranges::find(*options.shown_local_ranks, rank) == options.shown_local_ranks->end())
+      hidden.back() = 3;
+  }
+  return hidden;
+}
+
+std::string as_shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+std::string ranks_text(const NodePlan& node) {
+  const int first = node.first_rank.value();
+  return node.worker_count == 1 ? fmt::format("{}", first)
+                                : fmt::format("{}-{}", first, first + node.worker_count - 1);
+}
+
+}  // namespace
+
+bool needs_gpu_count(const Options& options) {
+  return options.workers_per_node.kind == Kind::kGpu ||
+         (options.device != Device::kCpu && options.workers_per_node.kind != Kind::kCpu);
+}
+
+std::int32_t Plan::world_size() const {
+  return nodes.back().first_rank.value() + nodes.back().worker_count;
+}
+
+wire::JobSpec Plan::spec_for(NodeId node) const {
+  wire::JobSpec spec = job;
+  spec.agent_on_host = node.value();
+  return spec;
+}
+
+Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
+                         std::string job_id) {
+  const auto per_node = workers_per_node(options, machine);
+  if (!per_node) return std::unexpected(per_node.error());
+  constexpr std::int64_t kMostWorkers = 100'000;
+  const std::int64_t world_size = std::int64_t{options.nodes} * *per_node;
+  if (world_size > kMostWorkers) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--gpus-per-node: {} nodes with {} workers each are more than {} workers", options.nodes,
+                   *per_node, kMostWorkers);
+  }
+  if (options.device == Device::kCuda && world_size > machine.gpu_count) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
+                   "start fewer, or use --device cpu",
+                   world_size, machine.gpu_count,
+                   machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+  }
+  Plan plan;
+  plan.control = options.control;
+  for (std::int32_t node = 0; node < options.nodes; ++node)
+    plan.nodes.push_back({NodeId(node), Rank(node * *per_node), *per_node});
+  wire::JobSpec& job = plan.job;
+  job.job_id = std::move(job_id);
+  job.command = command_of(options, here.environment);
+  job.environment = options.added;
+  if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  job.working_directory = here.working_directory;
+  job.log_directory = options.log_directory + "/" + job.job_id;
+  job.checkpoint_directory = options.checkpoint_directory;
+  job.role = options.role;
+  job.max_restarts = options.max_restarts;
+  job.agents_on_host = options.nodes;
+  job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
+  job.store_on_agent = options.store_on_agent;
+  job.redirects = hidden_streams(options, *per_node);
+  job.grace_ns = std::chrono::nanoseconds(options.grace).count();
+  job.controller_grace_ns = std::chrono::nanoseconds(options.controller_grace).count();
+  job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();
+  return plan;
+}
+
+std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
+                                         const Environment& inherited) {
+  if (plan.world_size() < 2 || inherited.contains("OMP_NUM_THREADS") ||
+      plan.job.environment.contains("OMP_NUM_THREADS")) {
+    return std::nullopt;
+  }
+  return fmt::format("OMP_NUM_THREADS is {} for each worker ({} cores, {} workers); set it to choose another",
+                     std::max(1, machine.core_count / plan.world_size()), machine.core_count,
+                     plan.world_size());
+}
+
+std::string plan_as_text(const Plan& plan) {
+  const wire::JobSpec& job = plan.job;
+  std::string command;
+  for (const std::string& word : job.command) command += (command.empty() ? "" : " ") + as_shell_word(word);
+  std::string text = fmt::format("{:<13}{}\n{:<13}{}\n", "job", job.job_id, "command", command);
+  const auto line = [&text](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<13}{}\n", name, value);
+  };
+  line("directory", job.working_directory);
+  line("logs", job.log_directory);
+  line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
+  line("restarts", fmt::format("at most {}", job.max_restarts));
+  line("GPUs", job.use_gpus ? "one for each worker" : "none");
+  for (const auto& [name, value] : job.environment) line("environment", fmt::format("{}={}", name, value));
+  text += fmt::format("\n{:<13}{:<13}{}\n", "node", "workers", "ranks");
+  for (const NodePlan& node : plan.nodes) {
+    text += fmt::format("{:<13}{:<13}{}\n", fmt::format("node{}", node.node), node.worker_count,
+                        ranks_text(node));
+  }
+  return text;
+}
+
+std::string plan_as_json(const Plan& plan) {
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (const NodePlan& node : plan.nodes) {
+    nodes.push_back({{"node", node.node.value()},
+                     {"first_rank", node.first_rank.value()},
+                     {"worker_count", node.worker_count}});
+  }
+  const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
+                                       {"command", plan.job.command},
+                                       {"environment", plan.job.environment},
+                                       {"working_directory", plan.job.working_directory},
+                                       {"log_directory", plan.job.log_directory},
+                                       {"checkpoint_directory", plan.job.checkpoint_directory},
+                                       {"max_restarts", plan.job.max_restarts},
+                                       {"world_size", plan.world_size()},
+                                       {"use_gpus", plan.job.use_gpus},
+                                       {"nodes", std::move(nodes)}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::launcher

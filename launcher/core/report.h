@@ -1,0 +1,27 @@
+// What is said about a job when it is over: report.json for programs, a summary of about ten lines for
+// people.
+//
+// Pure: values in, text out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/job.h"
+
+namespace muster::launcher {
+
+struct Outcome {
+  const Plan& plan;
+  const Verdict& verdict;
+  const std::vector<AttemptHistory>& attempts;
+  std::int32_t restart_count = 0;
+  Duration duration{};
+};
+
+// docs/operations.md describes the fields.
+std::string report_as_json(const Outcome& outcome);
+// One line on success. Ends with a newline.
+std::string summary(const Outcome& outcome);
+
+}  // namespace muster::launcher

@@ -1,0 +1,67 @@
+#include "launcher/core/several_launchers.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+bool is_this_machine(std::string_view endpoint, const Surroundings& here) {
+  std::string_view host = endpoint;
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+  } else if (std::ranges::count(host, ':') <= 1) {
+    host = host.substr(0, host.find(':'));
+  }
+  return host.empty() || host == "localhost" || host.starts_with("127.") || host == "::1" ||
+         host == "0.0.0.0" || host == here.hostname;
+}
+
+std::string count_text(const WorkerCount& count) {
+  switch (count.kind) {
+    case WorkerCount::Kind::kNumber: return std::to_string(count.number);
+    case WorkerCount::Kind::kAuto: return "auto";
+    case WorkerCount::Kind::kGpu: return "gpu";
+    case WorkerCount::Kind::kCpu: return "cpu";
+  }
+  return "auto";
+}
+
+std::string whole_job(const Options& options) {
+  return fmt::format(
+      "one launch starts all nodes, on this machine: run `launch --nodes {} --gpus-per-node {} {}` once",
+      options.nodes, count_text(options.workers_per_node), options.program.front());
+}
+
+}  // namespace
+
+Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here) {
+  if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
+    // With one node, rank 0 is all there is; with more, even 0 says that others are started elsewhere.
+    if (rank->second.values.back() != "0" || options.nodes > 1) {
+      return failure(ErrorCode::kInvalidArgument, "{}: {} says that this is one of several launchers; {}",
+                     rank->second.source, rank->second.values.back(), whole_job(options));
+    }
+  }
+  for (const char* name : {"master-addr", "rdzv-endpoint"}) {
+    const auto place = settings.find(name);
+    // A job of one node needs nobody else, whatever name its script gives to this machine.
+    if (place == settings.end() || options.nodes == 1 || is_this_machine(place->second.values.back(), here))
+      continue;
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
+                   place->second.values.back(), whole_job(options));
+  }
+  for (const char* name : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
+    const auto count = here.environment.find(name);
+    if (count == here.environment.end() || count->second.empty() || count->second == "1") continue;
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {} nodes are allocated by Slurm, but all nodes of a launch run on this machine; to "
+                   "use this machine alone: "
+                   "`env -u SLURM_JOB_NUM_NODES -u SLURM_NNODES launch --nodes {} --gpus-per-node {} {}`",
+                   name, count->second, options.nodes, count_text(options.workers_per_node),
+                   options.program.front());
+  }
+  return {};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,46 @@
+#include "launcher/io/gpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+namespace muster::launcher {
+
+namespace {
+
+// As CUDA reads it: the list ends at the first entry that names no device.
+std::int32_t visible_count(std::string_view list, std::int32_t present) {
+  std::int32_t count = 0;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    const std::string_view entry = list.substr(0, end);
+    int index = 0;
+    const auto [rest, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    const bool is_number = error == std::errc{} && rest == entry.data() + entry.size();
+    if (entry.empty() || (is_number && (index < 0 || index >= present))) break;
+    ++count;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return std::min(count, present);
+}
+
+}  // namespace
+
+GpuCount count_gpus(const std::optional<std::string>& visible) {
+  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return {0, "libnvidia-ml.so.1 is not found: no NVIDIA driver"};
+  const auto initialize = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+  const auto get_count = reinterpret_cast<int (*)(unsigned*)>(dlsym(library, "nvmlDeviceGetCount_v2"));
+  if (initialize == nullptr || get_count == nullptr) return {0, "libnvidia-ml.so.1 lacks nvmlInit_v2"};
+  // The library stays loaded and initialized: taking it down costs more than it gives back.
+  unsigned present = 0;
+  if (const int code = initialize(); code != 0) return {0, fmt::format("NVML reports error {}", code)};
+  if (const int code = get_count(&present); code != 0) return {0, fmt::format("NVML reports error {}", code)};
+  if (present == 0) return {0, "NVML reports none"};
+  if (!visible) return {static_cast<std::int32_t>(present), ""};
+  const std::int32_t count = visible_count(*visible, static_cast<std::int32_t>(present));
+  return {count, count > 0 ? "" : fmt::format("CUDA_VISIBLE_DEVICES is \"{}\"", *visible)};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,22 @@
+// The directory of one job's logs and report, and the job's unique name.
+//
+// Two launches never share one: its name is new each time, and creating it fails if it exists. Blocking.
+#pragma once
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace muster::launcher {
+
+// `name` and random digits; without a name, date and time and random digits.
+std::string make_job_id(const std::string& name);
+
+// Creates it, with its parents.
+Status make_job_directory(const std::string& path);
+
+// For the decisions of the launcher, a line each.
+Expected<UniqueFd> open_journal(const std::string& job_directory);
+
+}  // namespace muster::launcher

@@ -1,0 +1,299 @@
+#include "launcher/io/launcher.h"
+
+#include <csignal>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "launcher/io/children.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kStrayCheckPeriod = std::chrono::milliseconds(20);
+// The guardian of a dead agent clears up within milliseconds; what outlives it this long has lost its
+// guardian too.
+constexpr Duration kStrayLimit = std::chrono::seconds(2);
+
+const char* name_of(const decltype(Decision::action)& action) {
+  constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "send", "tell", "finish"};
+  return kNames[action.index()];
+}
+
+}  // namespace
+
+Launcher::Launcher(Plan plan, Parts parts)
+    : plan_(std::move(plan)),
+      parts_(parts),
+      job_(plan_),
+      tasks_(parts.context.get_executor()),
+      time_(parts.context.get_executor()),
+      signals_(parts.context.get_executor(), parts.signals),
+      deadline_(time_.make_alarm([this] { post(TimePassed{}); })),
+      second_(time_.make_alarm([this] { tick(); })),
+      strays_(time_.make_alarm([this] { look_for_strays(); })),
+      agents_(plan_.nodes.size()),
+      started_(time_.now()) {}
+
+Launcher::~Launcher() {
+  signals_.release();
+}
+
+void Launcher::run() {
+  become_subreaper();
+  wait_for_signals();
+  second_->set(time_.now() + std::chrono::seconds(1));
+  post(Began{});
+  parts_.context.run();
+  if (listener_) listener_->stop();
+  for (Agent& each : agents_) {
+    if (each.session) each.session->close();
+  }
+  tasks_.cancel();
+  signals_.cancel();
+  second_->set(std::nullopt);
+  parts_.context.restart();
+  while (!tasks_.empty() && parts_.context.run_one() > 0) {
+  }
+}
+
+// Events that come while one is being handled wait for their turn.
+void Launcher::post(Event event) {
+  events_.push_back(std::move(event));
+  if (performing_) return;
+  performing_ = true;
+  while (!events_.empty()) {
+    const Event next = std::move(events_.front());
+    events_.pop_front();
+    for (const Decision& decision : job_.on(next, time_.now())) {
+      note(decision);
+      std::visit([this](const auto& action) { perform(action); }, decision.action);
+    }
+  }
+  performing_ = false;
+  deadline_->set(job_.next_deadline());
+}
+
+void Launcher::note(const Decision& decision) {
+  const double at = std::chrono::duration_cast<Seconds>(time_.now() - started_).count();
+  std::string text;
+  if (const auto* told = std::get_if<Tell>(&decision.action)) text = ": " + told->text;
+  const std::string line =
+      fmt::format("{:.6f} {}{} ({})\n", at, name_of(decision.action), text, decision.reason);
+  // A full disk must not stop the job.
+  (void)write_all(parts_.journal, line, "launcher.log");
+}
+
+void Launcher::perform(const StartAgent& action) {
+  auto started = start_agent(action.node);
+  if (!started) {
+    expect_strays();
+    return post(AgentEnded{action.node, started.error().message()});
+  }
+  agent(action.node).pid = started->pid;
+  if (!started->socket) return;
+  add_session(action.node,
+              net::Connection::make(
+                  net::adopt_socket(parts_.context.get_executor(), started->socket.release()), nullptr));
+}
+
+Expected<StartedAgent> Launcher::start_agent(NodeId node) {
+  if (plan_.control == Control::kSocket) return parts_.bootstrap.start_with_socket(node);
+  if (!listener_) {
+    if (Status listening = listen(); !listening) return std::unexpected(listening.error());
+  }
+  const std::string identity = identity_of(node);
+  return parts_.bootstrap.start_with_tcp(node, listener_->port(), identity,
+                                         net::to_hex(net::derive_key(secret_, identity)));
+}
+
+Status Launcher::listen() {
+  auto listener = net::Listener::open(parts_.context.get_executor(), "127.0.0.1", 0);
+  if (!listener) return std::unexpected(listener.error());
+  listener_ = std::move(*listener);
+  secret_ = net::make_key();
+  const auto find_key = [this](std::string_view identity) -> std::optional<net::Key> {
+    for (const NodePlan& each : plan_.nodes) {
+      if (identity == identity_of(each.node)) return net::derive_key(secret_, identity);
+    }
+    return std::nullopt;
+  };
+  listener_->start(tasks_, find_key,
+                   [this](std::shared_ptr<net::Connection> connection) { accept(std::move(connection)); },
+                   {});
+  return {};
+}
+
+std::string Launcher::identity_of(NodeId node) const {
+  return fmt::format("{}/{}/{}", plan_.job.job_id, plan_.job.role, node);
+}
+
+void Launcher::accept(std::shared_ptr<net::Connection> connection) {
+  for (const NodePlan& each : plan_.nodes) {
+    if (connection->identity() != identity_of(each.node)) continue;
+    // A late connection of an agent that was replaced or killed is of no use.
+    if (agent(each.node).pid == 0 || agent(each.node).session) break;
+    return add_session(each.node, std::move(connection));
+  }
+  connection->close();
+}
+
+void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connection) {
+  auto session = std::make_shared<Session>(node, std::move(connection));
+  agent(node).session = session;
+  session->start(
+      tasks_,
+      [this](Session& from, Attempt attempt, wire::ToLauncher message) {
+        hear(from, attempt, std::move(message));
+      },
+      [this](Session& from, const Error& why) { closed(from, why); });
+  session->send_ping(time_.now());
+}
+
+void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
+  if (const auto* output = std::get_if<wire::Output>(&message)) {
+    const std::string_view text(reinterpret_cast<const char*>(output->text.data()), output->text.size());
+    parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count);
+    message = wire::Pong{};  // to the job, output is a sign of life
+  }
+  post(AgentSaid{from.node(), attempt, std::move(message)});
+}
+
+// Its end, which follows at once if it is not the cause, tells more than this.
+void Launcher::closed(Session& from, const Error& why) {
+  Agent& gone = agent(from.node());
+  gone.session.reset();
+  if (gone.pid == 0 || job_.phase() == Phase::kLeaving) return;
+  log::debug("node{}: {}", from.node(), why.message());
+  // Without a connection it is of no use, and must not go on by itself beside its successor.
+  kill(gone.pid, SIGKILL);
+}
+
+void Launcher::perform(const KillAgent& action) {
+  Agent& doomed = agent(action.node);
+  if (doomed.session) doomed.session->close();
+  if (doomed.pid != 0) kill(doomed.pid, SIGKILL);
+  doomed = {};  // reaped as a stray
+  expect_strays();
+}
+
+void Launcher::expect_strays() {
+  strays_since_ = time_.now();
+  strays_->set(time_.now() + kStrayCheckPeriod);
+}
+
+void Launcher::perform(const BeginAttempt&) {
+  if (plan_.job.checkpoint_directory.empty()) return post(AttemptBegun{job_.attempt().next(), std::nullopt});
+  const CheckpointDirectory directory(plan_.job.checkpoint_directory);
+  const auto deny = [this](Refusal::Kind kind, std::string message) {
+    post(AttemptDenied{{kind, std::nullopt, kind == Refusal::Kind::kFenced ? kExitInternal : kExitUsage,
+                        std::move(message)}});
+  };
+  if (job_.restart_count() > 0 && job_.attempt() != Attempt()) {
+    const auto newer = directory.newer_attempt(job_.attempt());
+    if (!newer) return deny(Refusal::Kind::kCannotStart, newer.error().message());
+    if (*newer) {
+      return deny(Refusal::Kind::kFenced,
+                  fmt::format("job {} on {} has taken over {} with attempt {}; nothing is restarted here",
+                              (*newer)->job, (*newer)->host, directory.path(), (*newer)->attempt));
+    }
+  }
+  const auto begun = directory.begin_attempt(plan_.job.job_id);
+  if (!begun) return deny(Refusal::Kind::kCannotStart, begun.error().message());
+  std::optional<std::uint64_t> step;
+  if (begun->resume) step = begun->resume->step;
+  post(AttemptBegun{begun->attempt, step});
+}
+
+void Launcher::perform(const Send& action) {
+  const auto& session = agent(action.node).session;
+  if (!session) return;  // its end is on its way
+  session->advance_to(job_.attempt());
+  session->send(job_.attempt(), action.message);
+}
+
+void Launcher::perform(const Tell& action) {
+  if (!parts_.quiet) parts_.terminal.say(action.text);
+}
+
+void Launcher::perform(const Finish&) {
+  parts_.context.stop();
+}
+
+void Launcher::wait_for_signals() {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_signals();
+                        wait_for_signals();
+                      });
+}
+
+void Launcher::read_signals() {
+  signalfd_siginfo info{};
+  bool children = false;
+  while (read(parts_.signals, &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD) {
+      children = true;
+    } else {
+      post(Interrupted{static_cast<int>(info.ssi_signo)});
+    }
+  }
+  if (children) reap();
+}
+
+void Launcher::reap() {
+  for (const ChildEnd& end : reap_children()) {
+    for (const NodePlan& each : plan_.nodes) {
+      Agent& ended = agent(each.node);
+      if (ended.pid != end.pid) continue;
+      ended.pid = 0;
+      if (ended.session) ended.session->close();
+      ended.session.reset();
+      expect_strays();
+      post(AgentEnded{each.node, "its agent " + end.how});
+      break;
+    }
+  }
+  look_for_strays();
+}
+
+void Launcher::look_for_strays() {
+  if (!strays_since_) return;
+  const std::set<pid_t> known = agent_pids();
+  if (job_.phase() == Phase::kLeaving && !known.empty()) return;  // the last agent's end looks again
+  const auto strays = stray_children(known);
+  if (strays.empty()) {
+    strays_since_.reset();
+    strays_->set(std::nullopt);
+    return post(StraysEnded{});
+  }
+  if (time_.now() - *strays_since_ > kStrayLimit) {
+    for (const pid_t stray : strays) kill(stray, SIGKILL);
+  }
+  strays_->set(time_.now() + kStrayCheckPeriod);
+}
+
+std::set<pid_t> Launcher::agent_pids() const {
+  std::set<pid_t> pids;
+  for (const Agent& each : agents_) {
+    if (each.pid != 0) pids.insert(each.pid);
+  }
+  return pids;
+}
+
+void Launcher::tick() {
+  for (const Agent& each : agents_) {
+    if (each.session) each.session->send_ping(time_.now());
+  }
+  const bool starting = job_.phase() == Phase::kGathering || job_.phase() == Phase::kPreparing;
+  if (const std::string text = starting ? job_.waiting_for() : ""; text != told_waiting_for_) {
+    told_waiting_for_ = text;
+    if (!text.empty() && !parts_.quiet) parts_.terminal.say(text);
+  }
+  second_->set(time_.now() + std::chrono::seconds(1));
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,92 @@
+// The shell around the job: feeds it what happens, performs what it decides.
+//
+// One io_context, one thread. Children end as SIGCHLD tells, agents speak over sessions, the user sends
+// signals, one alarm wakes the job at its next deadline. No decision is made here.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "common/net/listener.h"
+#include "common/net/time.h"
+#include "common/wire/checkpoint_directory.h"
+#include "launcher/core/job.h"
+#include "launcher/io/local_bootstrap.h"
+#include "launcher/io/session.h"
+#include "launcher/io/terminal.h"
+
+namespace muster::launcher {
+
+class Launcher {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    Terminal& terminal;
+    const LocalBootstrap& bootstrap;
+    int signals;  // a signalfd of INT, TERM, HUP, QUIT and CHLD, all blocked
+    int journal;  // a file that takes a line for every decision
+    bool quiet = false;
+  };
+  Launcher(Plan plan, Parts parts);
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  ~Launcher();
+
+  // Until the job is over and nothing of it is left. job() then tells how it went.
+  void run();
+  const Job& job() const { return job_; }
+
+ private:
+  struct Agent {
+    pid_t pid = 0;  // 0: none
+    std::shared_ptr<Session> session;
+  };
+
+  void post(Event event);
+  void perform(const StartAgent& action);
+  void perform(const KillAgent& action);
+  void perform(const BeginAttempt& action);
+  void perform(const Send& action);
+  void perform(const Tell& action);
+  void perform(const Finish& action);
+  void note(const Decision& decision);
+
+  Expected<StartedAgent> start_agent(NodeId node);
+  Status listen();
+  void accept(std::shared_ptr<net::Connection> connection);
+  void add_session(NodeId node, std::shared_ptr<net::Connection> connection);
+  void hear(Session& from, Attempt attempt, wire::ToLauncher message);
+  void closed(Session& from, const Error& why);
+  void wait_for_signals();
+  void read_signals();
+  void reap();
+  void expect_strays();
+  void look_for_strays();
+  void tick();
+
+  Agent& agent(NodeId node) { return agents_.at(static_cast<std::size_t>(node.value())); }
+  std::set<pid_t> agent_pids() const;
+  std::string identity_of(NodeId node) const;
+
+  Plan plan_;
+  Parts parts_;
+  Job job_;
+  net::TaskGroup tasks_;
+  net::SystemTime time_;
+  asio::posix::stream_descriptor signals_;
+  std::unique_ptr<net::Alarm> deadline_;
+  std::unique_ptr<net::Alarm> second_;
+  std::unique_ptr<net::Alarm> strays_;
+  std::vector<Agent> agents_;
+  std::unique_ptr<net::Listener> listener_;  // of --control tcp
+  net::Key secret_{};
+  std::deque<Event> events_;
+  bool performing_ = false;
+  std::optional<TimePoint> strays_since_;
+  std::string told_waiting_for_;
+  TimePoint started_;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,170 @@
+#include "launcher/io/terminal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+
+namespace muster::launcher {
+
+namespace {
+
+UniqueFd make_poller(const Sink& out, const Sink& err) {
+  UniqueFd poller(epoll_create1(EPOLL_CLOEXEC));
+  CHECK(poller.get() >= 0, "errno {}", errno);
+  for (const int fd : {out.fd(), err.fd()}) {
+    epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
+    // Files cannot be waited for, nor need they be.
+    epoll_ctl(poller.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  return poller;
+}
+
+std::string prefix(NodeId node, Rank rank, bool color) {
+  // The same colour for a rank as long as the job runs; none of black, white and red.
+  constexpr int kColors[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+  if (!color) return fmt::format("node{}:{}: ", node, rank);
+  return fmt::format("\x1b[{}mnode{}:{}:\x1b[0m ",
+                     kColors[static_cast<std::size_t>(rank.value()) % std::size(kColors)], node, rank);
+}
+
+}  // namespace
+
+Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
+  struct stat status{};
+  if (fstat(fd, &status) != 0) return;
+  if (S_ISREG(status.st_mode)) {
+    kind_ = Kind::kFile;
+  } else if (S_ISSOCK(status.st_mode)) {
+    kind_ = Kind::kSocket;
+  } else {
+    // Opened again, the same pipe or terminal has flags of its own. Impossible after su, or when nobody
+    // reads.
+    own_.reset(
+        open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!own_) return;
+    kind_ = Kind::kReopened;
+    fd_ = own_.get();
+  }
+}
+
+void Sink::add(std::string line) {
+  if (queued_bytes_ + line.size() > kQueueLimitBytes) {
+    ++dropped_count_;
+    return;
+  }
+  if (dropped_count_ > 0) {
+    std::string note = fmt::format("launch: {} lines are left out here; the log files have them\n",
+                                   std::exchange(dropped_count_, 0));
+    queued_bytes_ += note.size();
+    lines_.push_back(std::move(note));
+  }
+  queued_bytes_ += line.size();
+  lines_.push_back(std::move(line));
+}
+
+bool Sink::write_some() {
+  while (!lines_.empty()) {
+    const std::string& front = lines_.front();
+    const ssize_t put = write_once(std::string_view(front).substr(front_written_));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    // Nobody reads any more: the job goes on without a listener.
+    const std::size_t written = put < 0 ? front.size() - front_written_ : static_cast<std::size_t>(put);
+    front_written_ += written;
+    queued_bytes_ -= written;
+    if (front_written_ < front.size()) continue;
+    lines_.pop_front();
+    front_written_ = 0;
+  }
+  return true;
+}
+
+ssize_t Sink::write_once(std::string_view bytes) const {
+  switch (kind_) {
+    case Kind::kReopened:
+    case Kind::kFile: return ::write(fd_, bytes.data(), bytes.size());
+    case Kind::kSocket: return ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    case Kind::kShared: break;
+  }
+  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking.
+  pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
+  if (poll(&ready, 1, 0) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+}
+
+Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr)
+    : out_(STDOUT_FILENO),
+      err_(STDERR_FILENO),
+      output_to_stderr_(output_to_stderr),
+      color_(std::getenv("NO_COLOR") == nullptr),
+      poller_(executor, make_poller(out_, err_).release()) {}
+
+void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
+  Sink& target = sink(output_to_stderr_ ? 2 : stream);
+  target.count_dropped(dropped);
+  const std::string start = prefix(node, rank, color_ && target.is_terminal());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    target.add(fmt::format("{}{}\n", start, text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  write();
+}
+
+void Terminal::say(std::string_view text) {
+  print(2, fmt::format("launch: {}\n", text));
+}
+
+void Terminal::print(int stream, std::string_view text) {
+  sink(stream).add(std::string(text));
+  write();
+}
+
+void Terminal::write() {
+  const bool out_done = out_.write_some();
+  const bool err_done = err_.write_some();
+  if (!(out_done && err_done) && !waiting_) wait_for_reader();
+}
+
+void Terminal::wait_for_reader() {
+  waiting_ = true;
+  for (const int fd : {out_.fd(), err_.fd()}) {
+    epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
+    epoll_ctl(poller_.native_handle(), EPOLL_CTL_MOD, fd, &event);
+  }
+  poller_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [this](const boost::system::error_code& error) {
+                       if (error) return;
+                       waiting_ = false;
+                       // One-shot events are spent by reading them.
+                       epoll_event events[2];
+                       epoll_wait(poller_.native_handle(), events, 2, 0);
+                       write();
+                     });
+}
+
+void Terminal::flush(Duration limit) {
+  const TimePoint end = Clock::now() + limit;
+  while (Clock::now() < end) {
+    const bool out_done = out_.write_some();
+    const bool err_done = err_.write_some();
+    if (out_done && err_done) return;
+    pollfd waiting[] = {{.fd = out_done ? -1 : out_.fd(), .events = POLLOUT, .revents = 0},
+                        {.fd = err_done ? -1 : err_.fd(), .events = POLLOUT, .revents = 0}};
+    poll(waiting, 2, 100);
+  }
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,77 @@
+// What the launcher prints: the workers' lines, each with `node0:2: ` before it, and its own.
+//
+// Nothing here ever waits, except flush(): lines are queued, and written as far as the reader takes them.
+// When a slow reader leaves more than kQueueLimitBytes behind, whole lines are left out, counted, and the
+// count is printed; the log files have them all. A terminal or pipe shared with other programs is never made
+// non-blocking for them. One thread.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/ids.h"
+#include "common/net/asio.h"
+
+namespace muster::launcher {
+
+// One of the two standard streams.
+class Sink {
+ public:
+  static constexpr std::size_t kQueueLimitBytes = std::size_t{4} << 20;
+
+  explicit Sink(int fd);
+  // A whole line, its newline included. Dropped, and counted, when the queue is full.
+  void add(std::string line);
+  void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
+  // Writes what can be written without waiting. False while something is left.
+  bool write_some();
+  int fd() const { return fd_; }
+  bool is_terminal() const { return is_terminal_; }
+
+ private:
+  ssize_t write_once(std::string_view bytes) const;
+
+  enum class Kind { kReopened, kFile, kSocket, kShared } kind_ = Kind::kShared;
+  UniqueFd own_;
+  int fd_;
+  bool is_terminal_ = false;
+  std::deque<std::string> lines_;
+  std::size_t front_written_ = 0;
+  std::size_t queued_bytes_ = 0;
+  std::uint64_t dropped_count_ = 0;
+};
+
+class Terminal {
+ public:
+  // `output_to_stderr`: keep stdout free for a report.
+  Terminal(const asio::any_io_executor& executor, bool output_to_stderr);
+  // Lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
+  // before them.
+  void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped);
+  // A line of the launcher's own, on stderr, after what was queued before it.
+  void say(std::string_view text);
+  // Text as it is, on stdout or stderr.
+  void print(int stream, std::string_view text);
+  // Waits until all is written, but not longer than `limit`.
+  void flush(Duration limit);
+
+ private:
+  Sink& sink(int stream) { return stream == 1 ? out_ : err_; }
+  void write();
+  void wait_for_reader();
+
+  Sink out_;
+  Sink err_;
+  bool output_to_stderr_;
+  bool color_;
+  bool waiting_ = false;
+  // Readiness is asked of an epoll instance of our own: Asio would make the descriptors themselves
+  // non-blocking.
+  asio::posix::stream_descriptor poller_;
+};
+
+}  // namespace muster::launcher
