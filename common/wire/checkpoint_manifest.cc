@@ -1,7 +1,8 @@
 #include "common/wire/checkpoint_manifest.h"
 
 #include <nlohmann/json.hpp>
-#include <xxhash.h>
+
+#include "common/wire/digest.h"
 
 namespace muster {
 
@@ -31,11 +32,6 @@ Expected<CheckpointManifest> manifest_of(const nlohmann::json& body) {
 }
 
 }  // namespace
-
-std::string xxh3_digest(std::string_view bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
 
 std::string encode_manifest(const CheckpointManifest& manifest) {
   nlohmann::json files = nlohmann::json::array();

@@ -43,7 +43,4 @@ std::string encode_manifest(const CheckpointManifest& manifest);
 // kCorrupt with the reason if these are not exactly the bytes that encode_manifest gave.
 Expected<CheckpointManifest> parse_manifest(std::string_view text);
 
-// XXH3-128, 32 hexadecimal digits.
-std::string xxh3_digest(std::string_view bytes);
-
 }  // namespace muster

@@ -1,7 +1,13 @@
 // All of Muster's runtime: #include <muster/muster.h>.
 #pragma once
 
+#include <muster/checkpointer.h>
+#include <muster/data_loader.h>
+#include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
+#include <muster/idx_dataset.h>
 #include <muster/job.h>
+#include <muster/sampler.h>
 #include <muster/seed.h>
 #include <muster/spawn.h>
+#include <muster/train_state.h>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/wire/digest.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {

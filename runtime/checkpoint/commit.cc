@@ -1,0 +1,132 @@
+#include "runtime/checkpoint/commit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "runtime/checkpoint/shard.h"
+
+namespace muster {
+
+namespace {
+
+// What the ranks tell each other about a save.
+constexpr std::string_view kCommitted = "committed";
+constexpr std::string_view kFencedWord = "fenced ";
+constexpr std::string_view kFailedWord = "failed ";
+
+Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, int rank,
+                                      const Safetensors& shard) {
+  const std::string directory = plan.directory.path_of(id);
+  if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
+  return write_shard(directory, shard_name(rank), shard);
+}
+
+std::string word_of(const Expected<ManifestFile>& file) {
+  if (!file) return std::string(kFailedWord) + file.error().message();
+  return nlohmann::json{{"name", file->name}, {"bytes", file->size_bytes}, {"xxh3", file->xxh3}}.dump();
+}
+
+Expected<std::vector<ManifestFile>> files_of(const std::vector<std::string>& words) {
+  std::vector<ManifestFile> files;
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    if (words[rank].starts_with(kFailedWord)) {
+      return failure(ErrorCode::kUnavailable, "rank {}: {}", rank, words[rank].substr(kFailedWord.size()));
+    }
+    const auto word = nlohmann::json::parse(words[rank]);
+    files.push_back({.name = word.at("name"), .size_bytes = word.at("bytes"), .xxh3 = word.at("xxh3")});
+  }
+  return files;
+}
+
+// Rank 0: from the others' shards to the commit.
+Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
+  auto words = meeting.collect(plan.timeout);
+  if (!words) return std::unexpected(words.error());
+  auto files = files_of(*words);
+  if (!files) return std::unexpected(files.error());
+  if (Status clear = check_fence(plan); !clear) return clear;
+  const CheckpointManifest manifest{
+      .id = id, .job = plan.job, .world_size = meeting.world_size(), .files = *std::move(files)};
+  if (Status written = write_file_durably(plan.directory.manifest_path(id), encode_manifest(manifest));
+      !written)
+    return written;
+  if (Status synced = sync_directory(plan.directory.path()); !synced) return synced;
+  // Once more: an attempt that began in between may not have seen this commit, so it must not be reported as
+  // one.
+  return check_fence(plan);
+}
+
+// Keeps the newest good ones, and every directory that is not surely ours and old.
+void remove_old(const CommitPlan& plan) {
+  const auto entries = plan.directory.candidates(plan.attempt);
+  const auto attempts = plan.directory.attempts();
+  const auto directories = plan.directory.step_directories();
+  if (!entries || !attempts || !directories) return;
+  std::vector<CheckpointId> needed;
+  int good = 0;
+  for (const CheckpointEntry& entry : *entries) {
+    if (good == plan.keep) break;
+    needed.push_back(entry.id);
+    if (!entry.damage) ++good;
+  }
+  for (const CheckpointId& id : *directories) {
+    const bool ours = id.attempt <= plan.attempt &&
+                      std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
+    if (!ours || std::ranges::find(needed, id) != needed.end()) continue;
+    if (Status removed = plan.directory.remove(id); !removed) {
+      log::warning("an old checkpoint stays: {}", removed.error().message());
+    }
+  }
+}
+
+Status status_of(const std::string& word) {
+  if (word == kCommitted) return {};
+  if (word.starts_with(kFencedWord))
+    return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
+  return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
+}
+
+std::string word_of(const Status& status) {
+  if (status) return std::string(kCommitted);
+  return std::string(status.error().code() == ErrorCode::kFenced ? kFencedWord : kFailedWord) +
+         status.error().message();
+}
+
+}  // namespace
+
+Status check_fence(const CommitPlan& plan) {
+  auto newer = plan.directory.newer_attempt(plan.attempt);
+  if (!newer) return failure_within("cannot look for a newer attempt", std::move(newer));
+  if (!*newer) return {};
+  const AttemptRecord& owner = **newer;
+  return failure(ErrorCode::kFenced,
+                 "attempt {} of job '{}' on host {} has taken over checkpoint directory {} from attempt {}",
+                 owner.attempt, owner.job, owner.host, plan.directory.path(), plan.attempt);
+}
+
+Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
+                         const Safetensors& shard) {
+  const CheckpointId id{.step = step, .attempt = plan.attempt};
+  meeting.give(word_of(write_my_shard(plan, id, meeting.rank(), shard)));
+  if (meeting.rank() != 0) {
+    // Rank 0 has its own deadline for the slowest shard, and then writes.
+    const auto word = meeting.listen(2 * plan.timeout);
+    return word ? status_of(*word) : Status(std::unexpected(word.error()));
+  }
+  const Status committed = commit_manifest(plan, meeting, id);
+  meeting.announce(word_of(committed));
+  if (committed) {
+    remove_old(plan);
+  } else if (!std::filesystem::exists(plan.directory.manifest_path(id))) {
+    // With a manifest it stays, whatever failed afterwards: a newer attempt may have resumed from it already.
+    if (Status removed = plan.directory.remove(id); !removed) {
+      log::warning("what is left of a failed checkpoint stays: {}", removed.error().message());
+    }
+  }
+  return committed;
+}
+
+}  // namespace muster

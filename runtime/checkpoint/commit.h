@@ -1,0 +1,33 @@
+// Writing one checkpoint, all ranks together: the commit protocol of docs/checkpoint_layout.md, and the
+// removal of old ones.
+//
+// Runs in the Checkpointer's writing thread. A failed save leaves nothing, or, if it failed after the
+// manifest's rename, a whole checkpoint that is not reported.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "common/wire/checkpoint_directory.h"
+#include "runtime/checkpoint/meeting.h"
+#include "runtime/checkpoint/safetensors.h"
+
+namespace muster {
+
+struct CommitPlan {
+  CheckpointDirectory directory;
+  std::string job;
+  Attempt attempt;
+  int keep = 1;
+  std::chrono::milliseconds timeout{};
+};
+
+// kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host.
+Status check_fence(const CommitPlan& plan);
+
+// Every rank calls it with its shard. kFenced: a newer attempt has taken over, and the message says who. The
+// same on all ranks.
+Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
+                         const Safetensors& shard);
+
+}  // namespace muster

@@ -1,0 +1,45 @@
+// How the ranks agree about a checkpoint: over the store, so that training's collectives are not touched.
+//
+// A meeting has a number that is the same on all ranks. In each, every rank gives a word to rank 0, and rank
+// 0 gives one word to all. It has its own connection to the store, so that a wait here blocks nobody else.
+// For one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+class Meeting {
+ public:
+  // All ranks construct their meetings in the same order.
+  Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size);
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+
+  void give(const std::string& word);  // to rank 0
+  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that are missing.
+  Expected<std::vector<std::string>> collect(std::chrono::milliseconds timeout);
+  // Rank 0 tells all others, and the meeting ends.
+  void announce(const std::string& word);
+  // Others: what rank 0 says; the meeting ends.
+  Expected<std::string> listen(std::chrono::milliseconds timeout);
+
+ private:
+  std::string word_key(int rank) const;
+  std::string announcement_key(std::int64_t number) const;
+  Expected<std::string> get(const std::string& key, std::chrono::milliseconds timeout);
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_;
+  int world_size_;
+  std::int64_t number_ = 0;
+  bool all_answered_ = false;  // in this meeting
+};
+
+}  // namespace muster

@@ -1,0 +1,134 @@
+#include "runtime/checkpoint/restore.h"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "common/base/log.h"
+#include "runtime/checkpoint/content.h"
+#include "runtime/checkpoint/state_part.h"
+
+namespace muster {
+
+namespace {
+
+// For one rank to read and verify a whole checkpoint.
+constexpr auto kReadTimeout = std::chrono::minutes(30);
+
+// What rank 0 says to all.
+enum class Word { kTry, kLoad, kNext, kNothing, kFail, kFenced };
+std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
+  return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
+      .dump();
+}
+
+std::string name_of(CheckpointId id) {
+  return fmt::format("step {} of attempt {}", id.step, id.attempt);
+}
+
+Expected<LoadedState> read_and_check(const CommitPlan& plan, CheckpointId id, int rank, TrainState& state) {
+  auto loaded = read_checkpoint(plan.directory, id, rank);
+  if (!loaded) return loaded;
+  try {
+    for (const auto& part : state.parts()) part->check(*loaded);
+  } catch (const std::exception& error) {
+    return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", error.what());
+  }
+  return loaded;
+}
+
+void load(const LoadedState& loaded, TrainState& state) {
+  for (const auto& part : state.parts()) part->load(loaded);
+}
+
+class Leader {
+ public:
+  Leader(const CommitPlan& plan, Meeting& meeting, TrainState& state)
+      : plan_(plan), meeting_(meeting), state_(state) {}
+
+  Expected<std::optional<CheckpointId>> restore() {
+    auto result = choose();
+    if (!result) {
+      const bool fenced = result.error().code() == ErrorCode::kFenced;
+      meeting_.announce(encode(fenced ? Word::kFenced : Word::kFail, {}, result.error().message()));
+    } else if (!*result) {
+      meeting_.announce(encode(Word::kNothing));
+    }
+    return result;
+  }
+
+ private:
+  Expected<std::optional<CheckpointId>> choose() {
+    if (Status clear = check_fence(plan_); !clear) return std::unexpected(clear.error());
+    const auto entries = plan_.directory.candidates(plan_.attempt);
+    if (!entries) return std::unexpected(entries.error());
+    for (const CheckpointEntry& entry : *entries) {
+      const Status loaded = entry.damage ? Status(std::unexpected(*entry.damage)) : attempt(entry.id);
+      if (loaded) {
+        if (!passed_over_.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
+        return entry.id;
+      }
+      passed_over_.push_back(fmt::format("{} ({})", name_of(entry.id), loaded.error().message()));
+      log::warning("cannot use the checkpoint of {}: {}", name_of(entry.id), loaded.error().message());
+    }
+    const auto orphans = plan_.directory.orphans();
+    if (!orphans) return std::unexpected(orphans.error());
+    for (const CheckpointId& id : *orphans)
+      passed_over_.push_back(name_of(id) + " (its attempt file is missing)");
+    if (passed_over_.empty()) return std::nullopt;
+    return failure(ErrorCode::kCorrupt,
+                   "{} has checkpoints and none can be used; name another directory to start anew. Tried: {}",
+                   plan_.directory.path(), fmt::join(passed_over_, "; "));
+  }
+
+  // All ranks load it, or none does.
+  Status attempt(CheckpointId id) {
+    const auto loaded = read_and_check(plan_, id, 0, state_);
+    if (!loaded) return std::unexpected(loaded.error());
+    meeting_.announce(encode(Word::kTry, id));
+    meeting_.give("");
+    const auto words = meeting_.collect(kReadTimeout);
+    Status agreed = words ? Status() : Status(std::unexpected(words.error()));
+    for (std::size_t rank = 0; words && rank < words->size(); ++rank) {
+      if (!(*words)[rank].empty()) agreed = failure(ErrorCode::kCorrupt, "rank {}: {}", rank, (*words)[rank]);
+    }
+    meeting_.announce(encode(agreed ? Word::kLoad : Word::kNext, id));
+    if (agreed) load(*loaded, state_);
+    return agreed;
+  }
+
+  const CommitPlan& plan_;
+  Meeting& meeting_;
+  TrainState& state_;
+  std::vector<std::string> passed_over_;
+};
+
+Expected<std::optional<CheckpointId>> follow(const CommitPlan& plan, Meeting& meeting, TrainState& state) {
+  Expected<LoadedState> loaded = LoadedState();
+  for (;;) {
+    // Rank 0 reads and verifies before it speaks.
+    const auto text = meeting.listen(2 * kReadTimeout);
+    if (!text) return std::unexpected(text.error());
+    const auto said = nlohmann::json::parse(*text);
+    const CheckpointId id{.step = said.at("step"), .attempt = Attempt(said.at("attempt"))};
+    switch (said.at("word").get<Word>()) {
+      case Word::kTry:
+        loaded = read_and_check(plan, id, meeting.rank(), state);
+        meeting.give(loaded ? "" : loaded.error().message());
+        break;
+      case Word::kLoad: load(*loaded, state); return id;
+      case Word::kNext: break;
+      case Word::kNothing: return std::nullopt;
+      case Word::kFail: return failure(ErrorCode::kCorrupt, "{}", said.at("text").get<std::string>());
+      case Word::kFenced: return failure(ErrorCode::kFenced, "{}", said.at("text").get<std::string>());
+    }
+  }
+}
+
+}  // namespace
+
+Expected<std::optional<CheckpointId>> restore_newest(const CommitPlan& plan, Meeting& meeting,
+                                                     TrainState& state) {
+  return meeting.rank() == 0 ? Leader(plan, meeting, state).restore() : follow(plan, meeting, state);
+}
+
+}  // namespace muster

@@ -1,0 +1,201 @@
+#include "runtime/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <torch/torch.h>
+#include <vector>
+
+#include "common/wire/digest.h"
+
+namespace muster {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kHeaderLimit = 100'000'000;  // the reference implementation's
+constexpr std::uint64_t kAlignment = 8;
+constexpr std::string_view kDigestKey = "xxh3:";
+
+struct TypeName {
+  at::ScalarType type;
+  std::string_view name;
+};
+constexpr std::array kTypes = {
+    TypeName{at::kBool, "BOOL"},
+    TypeName{at::kByte, "U8"},
+    TypeName{at::kChar, "I8"},
+    TypeName{at::kShort, "I16"},
+    TypeName{at::kInt, "I32"},
+    TypeName{at::kLong, "I64"},
+    TypeName{at::kHalf, "F16"},
+    TypeName{at::kBFloat16, "BF16"},
+    TypeName{at::kFloat, "F32"},
+    TypeName{at::kDouble, "F64"},
+    TypeName{at::kFloat8_e4m3fn, "F8_E4M3"},
+    TypeName{at::kFloat8_e5m2, "F8_E5M2"},
+    TypeName{at::kUInt16, "U16"},
+    TypeName{at::kUInt32, "U32"},
+    TypeName{at::kUInt64, "U64"},
+    TypeName{at::kComplexFloat, "C64"},
+};
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
+}
+
+// Large elements first, so that every tensor is aligned to its element.
+std::vector<const std::pair<const std::string, at::Tensor>*> in_file_order(const Safetensors& content) {
+  std::vector<const std::pair<const std::string, at::Tensor>*> order;
+  for (const auto& entry : content.tensors) order.push_back(&entry);
+  std::ranges::stable_sort(order, std::greater(),
+                           [](const auto* entry) { return entry->second.element_size(); });
+  return order;
+}
+
+struct TensorEntry {
+  std::string name;
+  at::ScalarType type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+std::optional<std::uint64_t> size_of(at::ScalarType type, const std::vector<std::int64_t>& shape) {
+  std::uint64_t bytes = c10::elementSize(type);
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes))
+      return std::nullopt;
+  }
+  return bytes <= INT64_MAX ? std::optional(bytes) : std::nullopt;
+}
+
+Expected<TensorEntry> parse_entry(const std::string& name, const nlohmann::json& value) {
+  const auto dtype = value.at("dtype").get<std::string>();
+  const auto type = std::ranges::find(kTypes, dtype, &TypeName::name);
+  if (type == kTypes.end())
+    return failure(ErrorCode::kCorrupt, "tensor {} has the unknown type {}", name, dtype);
+  const auto offsets = value.at("data_offsets").get<std::array<std::uint64_t, 2>>();
+  TensorEntry entry{.name = name,
+                    .type = type->type,
+                    .shape = value.at("shape").get<std::vector<std::int64_t>>(),
+                    .begin = offsets[0],
+                    .end = offsets[1]};
+  const auto bytes = size_of(entry.type, entry.shape);
+  if (!bytes || entry.end < entry.begin || entry.end - entry.begin != *bytes) {
+    return failure(ErrorCode::kCorrupt, "tensor {} has offsets that do not fit its shape", name);
+  }
+  return entry;
+}
+
+// The entries in the order of their data, which they cover without hole or overlap.
+Expected<std::vector<TensorEntry>> parse_entries(const nlohmann::json& header, std::uint64_t data_bytes) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, value] : header.items()) {
+    if (name == "__metadata__") continue;
+    auto entry = parse_entry(name, value);
+    if (!entry) return std::unexpected(entry.error());
+    entries.push_back(*std::move(entry));
+  }
+  std::ranges::sort(entries, {}, [](const TensorEntry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t covered = 0;
+  for (const TensorEntry& entry : entries) {
+    if (entry.begin != covered) {
+      return failure(ErrorCode::kCorrupt, "tensor {} begins at byte {}, not at {}", entry.name, entry.begin,
+                     covered);
+    }
+    covered = entry.end;
+  }
+  if (covered != data_bytes)
+    return failure(ErrorCode::kCorrupt, "{} bytes of data, {} are described", data_bytes, covered);
+  return entries;
+}
+
+at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
+  const at::Tensor bytes =
+      data.slice(0, static_cast<std::int64_t>(entry.begin), static_cast<std::int64_t>(entry.end));
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.const_data_ptr());
+  const bool aligned =
+      bytes.storage_offset() % static_cast<std::int64_t>(c10::elementSize(entry.type)) == 0 &&
+      address % c10::elementSize(entry.type) == 0;
+  if (bytes.numel() == 0) return at::empty(entry.shape, entry.type);
+  return (aligned ? bytes : bytes.clone()).view(entry.type).view(entry.shape);
+}
+
+}  // namespace
+
+Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write) {
+  const auto order = in_file_order(content);
+  nlohmann::ordered_json header;
+  auto& metadata = header["__metadata__"] = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : content.metadata) metadata[key] = value;
+  std::uint64_t offset = 0;
+  for (const auto* entry : order) {
+    const auto& [name, tensor] = *entry;
+    const auto type = std::ranges::find(kTypes, tensor.scalar_type(), &TypeName::type);
+    if (type == kTypes.end()) {
+      return failure(ErrorCode::kInvalidArgument, "tensor {} has the type {}, which safetensors cannot hold",
+                     name, c10::toString(tensor.scalar_type()));
+    }
+    metadata[std::string(kDigestKey) + name] = xxh3_digest(bytes_of(tensor));
+    header[name] = {{"dtype", type->name},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {offset, offset + tensor.nbytes()}}};
+    offset += tensor.nbytes();
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kInvalidArgument, "a name or value is not UTF-8: {}", error.what());
+  }
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  if (text.size() > kHeaderLimit)
+    return failure(ErrorCode::kInvalidArgument, "a header of {} bytes is too large", text.size());
+  std::array<char, kLengthBytes> length{};
+  const std::uint64_t header_bytes = text.size();
+  std::memcpy(length.data(), &header_bytes, length.size());
+  if (Status wrote = write(std::string_view(length.data(), length.size())); !wrote) return wrote;
+  if (Status wrote = write(text); !wrote) return wrote;
+  for (const auto* entry : order) {
+    if (Status wrote = write(bytes_of(entry->second)); !wrote) return wrote;
+  }
+  return {};
+}
+
+Expected<Safetensors> parse_safetensors(const at::Tensor& file) {
+  const std::string_view all = bytes_of(file);
+  std::uint64_t header_bytes = 0;
+  if (all.size() < kLengthBytes) return failure(ErrorCode::kCorrupt, "{} bytes are too few", all.size());
+  std::memcpy(&header_bytes, all.data(), kLengthBytes);
+  if (header_bytes > kHeaderLimit || header_bytes > all.size() - kLengthBytes) {
+    return failure(ErrorCode::kCorrupt, "a header of {} bytes in a file of {}", header_bytes, all.size());
+  }
+  try {
+    const auto header = nlohmann::json::parse(all.substr(kLengthBytes, header_bytes));
+    const at::Tensor data = file.slice(0, static_cast<std::int64_t>(kLengthBytes + header_bytes));
+    auto entries = parse_entries(header, data.nbytes());
+    if (!entries) return std::unexpected(entries.error());
+    Safetensors content;
+    if (header.contains("__metadata__")) header.at("__metadata__").get_to(content.metadata);
+    for (const TensorEntry& entry : *entries) {
+      at::Tensor tensor = view_of(data, entry);
+      const auto digest = content.metadata.find(std::string(kDigestKey) + entry.name);
+      if (digest != content.metadata.end() && digest->second != xxh3_digest(bytes_of(tensor))) {
+        return failure(ErrorCode::kCorrupt, "the digest of tensor {} does not fit its content", entry.name);
+      }
+      content.tensors.emplace(entry.name, std::move(tensor));
+    }
+    std::erase_if(content.metadata, [](const auto& entry) { return entry.first.starts_with(kDigestKey); });
+    return content;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "its header is not one of safetensors: {}", error.what());
+  }
+}
+
+}  // namespace muster

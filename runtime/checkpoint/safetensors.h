@@ -1,0 +1,31 @@
+// Reads and writes the safetensors format: u64 little-endian length of the header, JSON header, data without
+// holes.
+//
+// Python reads what this writes. What it reads is checked before it is used: lengths, overflow, holes and
+// overlap, and the XXH3-128 of each tensor that the writer noted as `xxh3:NAME` in __metadata__. Plain
+// functions, no state.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+struct Safetensors {
+  std::map<std::string, at::Tensor> tensors;  // on the CPU and contiguous
+  std::map<std::string, std::string> metadata;
+};
+
+// Gives the file's bytes piece by piece, in order, to `write`, and stops at its first failure.
+Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write);
+
+// `file` is a whole file as a tensor of bytes; the tensors are views of it where alignment allows. kCorrupt
+// says what is wrong.
+Expected<Safetensors> parse_safetensors(const at::Tensor& file);
+
+}  // namespace muster

@@ -1,0 +1,64 @@
+#include <fmt/core.h>
+#include <muster/idx_dataset.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "common/base/check.h"
+#include "runtime/data/idx.h"
+
+namespace muster {
+
+namespace {
+
+IdxArray read_or_throw(const std::string& path, std::size_t dimensions) {
+  auto array = read_idx(path);
+  if (!array) throw std::runtime_error(array.error().message());
+  if (array->shape.size() != dimensions) {
+    throw std::runtime_error(
+        fmt::format("cannot use {}: it has {} dimensions, not {}", path, array->shape.size(), dimensions));
+  }
+  return *std::move(array);
+}
+
+}  // namespace
+
+IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels_path,
+                       IdxNormalization normalization) {
+  IdxArray images = read_or_throw(images_path, 3);
+  IdxArray labels = read_or_throw(labels_path, 1);
+  if (images.shape[0] != labels.shape[0]) {
+    throw std::runtime_error(fmt::format("cannot use {} with {}: {} images and {} labels", images_path,
+                                         labels_path, images.shape[0], labels.shape[0]));
+  }
+  height_ = images.shape[1];
+  width_ = images.shape[2];
+  pixels_ = std::move(images.bytes);
+  labels_ = std::move(labels.bytes);
+  for (std::size_t pixel = 0; pixel < value_of_pixel_.size(); ++pixel) {
+    value_of_pixel_[pixel] = (static_cast<float>(pixel) / 255 - normalization.mean) / normalization.stddev;
+  }
+}
+
+Example IdxDataset::get(std::int64_t index) const {
+  Batch batch = get_batch(std::span(&index, 1));
+  return {.data = batch.data[0], .target = batch.target[0]};
+}
+
+Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
+  const std::int64_t count = std::ssize(indices);
+  const std::int64_t pixels = height_ * width_;
+  Batch batch{.data = at::empty({count, 1, height_, width_}, at::kFloat),
+              .target = at::empty({count}, at::kLong)};
+  auto* value = batch.data.mutable_data_ptr<float>();
+  auto* target = batch.target.mutable_data_ptr<std::int64_t>();
+  for (const std::int64_t index : indices) {
+    CHECK(index >= 0 && index < size(), "example {} of {}", index, size());
+    const auto image = std::span(pixels_).subspan(static_cast<std::size_t>(index * pixels),
+                                                  static_cast<std::size_t>(pixels));
+    for (const std::uint8_t pixel : image) *value++ = value_of_pixel_[pixel];
+    *target++ = labels_[static_cast<std::size_t>(index)];
+  }
+  return batch;
+}
+
+}  // namespace muster

@@ -1,0 +1,69 @@
+// Saves a training every so many steps and puts it back after a crash: sharded over the ranks, asynchronous,
+// old or new but never mixed.
+//
+//   muster::Checkpointer checkpoints(job, {.every = 100});
+//   checkpoints.restore(state);
+//   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
+//   checkpoints.save(state);  // the last step
+//
+// A save copies the state, then a thread writes while training goes on; one save is under way at a time, the
+// next waits for it. A save that fails (disk full, a rank that is gone) warns once and costs nothing but
+// itself. All ranks call the same functions at the same steps, from the training thread. What is on the disk:
+// docs/checkpoint_layout.md. Without a directory it only counts steps.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <muster/train_state.h>
+#include <stdexcept>
+#include <string>
+
+namespace muster {
+
+class Job;
+
+struct CheckpointerOptions {
+  std::int64_t every = 100;  // steps from one save to the next
+  std::string directory;     // empty: job.checkpoint_dir()
+  int keep = 3;              // newest checkpoints that stay on the disk
+  std::chrono::milliseconds commit_timeout =
+      std::chrono::minutes(5);  // for the slowest rank to write its shard
+};
+
+// A newer attempt has taken the checkpoint directory over; the message says which job on which host. Stop:
+// nothing more is saved.
+class FencedError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Checkpointer {
+ public:
+  // std::invalid_argument names the option, std::runtime_error the directory that cannot be used. Outside a
+  // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt.
+  explicit Checkpointer(const Job& job, CheckpointerOptions options = {});
+  ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
+
+  // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, says on stderr which it
+  // had to pass over, and returns its step. 0, with the state untouched, if the directory has none.
+  // std::runtime_error if it has some but none can be used.
+  std::int64_t restore(TrainState& state);
+
+  // After each training step. Counts it, tells the agent, and saves every `every` steps. FencedError as soon
+  // as a save has met a newer attempt.
+  void step(TrainState& state);
+  std::int64_t steps() const;  // done so far, those before a restore included
+
+  // Saves the current step, unless that has been saved, and waits until it is committed or has failed. False
+  // if it failed.
+  bool save(TrainState& state);
+  // Waits for the save that is under way. False if it failed.
+  bool wait();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster

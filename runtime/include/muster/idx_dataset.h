@@ -1,0 +1,40 @@
+// Images and labels in the IDX format of MNIST and Fashion-MNIST, plain or compressed with gzip.
+//
+// The bytes are held in memory as they are in the file; floats are made when a batch is gathered. Safe to
+// read from several threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <muster/dataset.h>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// A pixel p becomes (p / 255 - mean) / stddev.
+struct IdxNormalization {
+  float mean = 0;
+  float stddev = 1;
+};
+
+class IdxDataset : public Dataset {
+ public:
+  // Images [n, height, width], labels [n], both of unsigned bytes. std::runtime_error names the file and what
+  // is wrong with it.
+  IdxDataset(const std::string& images_path, const std::string& labels_path,
+             IdxNormalization normalization = {});
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
+  Example get(std::int64_t index) const override;  // float [1, height, width] and int64 []
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+
+ private:
+  std::int64_t height_ = 0;
+  std::int64_t width_ = 0;
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::uint8_t> labels_;
+  std::array<float, 256> value_of_pixel_{};
+};
+
+}  // namespace muster

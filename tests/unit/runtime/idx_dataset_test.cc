@@ -1,0 +1,95 @@
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <muster/idx_dataset.h>
+#include <stdexcept>
+#include <torch/torch.h>
+#include <zlib.h>
+
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string idx(std::vector<std::uint8_t> shape, const std::string& bytes) {
+  std::string text{0, 0, 8, static_cast<char>(shape.size())};
+  for (const std::uint8_t extent : shape) text += std::string{0, 0, 0, static_cast<char>(extent)};
+  return text + bytes;
+}
+
+class IdxDatasetTest : public testing::Test {
+ protected:
+  std::string plain(const std::string& name, const std::string& text) {
+    std::ofstream(scratch_ / name, std::ios::binary) << text;
+    return scratch_ / name;
+  }
+  std::string zipped(const std::string& name, const std::string& text) {
+    gzFile file = gzopen((scratch_ / name).c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    return scratch_ / name;
+  }
+  void expect_refused(const std::string& images, const std::string& reason) {
+    EXPECT_THAT(([&] { IdxDataset(images, labels_); }), ThrowsMessage<std::runtime_error>(HasSubstr(reason)));
+    EXPECT_THAT(([&] { IdxDataset(images, labels_); }), ThrowsMessage<std::runtime_error>(HasSubstr(images)));
+  }
+
+  ScratchDirectory scratch_;
+  const std::string images_ = idx({3, 1, 2}, std::string{0, '\xff', 10, 20, 30, 40});
+  const std::string labels_ = plain("labels", idx({3}, std::string{7, 8, 9}));
+};
+
+TEST_F(IdxDatasetTest, ReadsPlainAndCompressedFiles) {
+  for (const std::string& path : {plain("images", images_), zipped("images.gz", images_)}) {
+    const IdxDataset dataset(path, labels_, {.mean = 0.5, .stddev = 0.25});
+    ASSERT_EQ(dataset.size(), 3);
+    const Example first = dataset.get(0);
+    EXPECT_TRUE(first.data.equal(torch::tensor({{{-2.0F, 2.0F}}})));
+    const std::vector<std::int64_t> order{2, 0};
+    const Batch batch = dataset.get_batch(order);
+    EXPECT_EQ(batch.data.sizes(), (std::vector<std::int64_t>{2, 1, 1, 2}));
+    EXPECT_TRUE(batch.target.equal(torch::tensor({9, 7}, at::kLong)));
+    EXPECT_TRUE(batch.data[1].equal(first.data));
+  }
+}
+
+TEST_F(IdxDatasetTest, EveryTruncationIsRefused) {
+  const std::string packed_path = zipped("whole.gz", images_);
+  std::ifstream file(packed_path, std::ios::binary);
+  const std::string packed{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t length = 0; length < images_.size(); ++length) {
+    EXPECT_THROW(IdxDataset(plain("torn", images_.substr(0, length)), labels_), std::runtime_error) << length;
+  }
+  for (std::size_t length = 0; length < packed.size(); ++length) {
+    EXPECT_THROW(IdxDataset(plain("torn.gz", packed.substr(0, length)), labels_), std::runtime_error)
+        << length;
+  }
+  expect_refused(plain("torn", images_.substr(0, images_.size() - 1)),
+                 "it is truncated, 1 bytes are missing");
+}
+
+TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
+  expect_refused("/nowhere/images.gz", "cannot open /nowhere/images.gz: No such file or directory");
+  expect_refused(plain("text", "hello world"), "not an IDX file of bytes, it begins with 68656c6c");
+  expect_refused(plain("long", images_ + "x"), "it is longer than its header says");
+  expect_refused(plain("flat", idx({3}, "abc")), "it has 1 dimensions, not 3");
+  expect_refused(plain("few", idx({2, 1, 1}, "ab")), "2 images and 3 labels");
+  const std::string huge{0,      0,      8,      3,      '\xff', '\xff', '\xff', '\xff',
+                         '\xff', '\xff', '\xff', '\xff', 0,      0,      0,      9};
+  expect_refused(plain("huge", huge), "larger than");
+}
+
+TEST_F(IdxDatasetTest, DamagedCompressionIsRefused) {
+  const std::string path = zipped("images.gz", images_);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(-6, std::ios::end);  // in the checksum
+  file.put('x');
+  file.close();
+  expect_refused(path, "cannot read");
+}
+
+}  // namespace
+}  // namespace muster
