@@ -1,4 +1,6 @@
-// Makes Jobs: what init() and spawn() have in common.
+// Makes Jobs: what init() and spawn() have in common, once they know their world.
+//
+// Not part of the public headers.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,6 @@
-// From a World to its store and its process group. Blocks until all ranks are there.
+// From a World to its store, its device and its process group.
+//
+// The calls block until the peers they need are there; what they return lives as long as it is held.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -100,13 +100,12 @@ void read_tcp(std::string_view address, Reader& reader, World& world) {
   world.store = world.rank == 0 ? StoreKind::kServe : StoreKind::kConnect;
 }
 
-void read_options(const std::string& init_method, int rank, int world_size, Reader& reader, World& world) {
-  if (world_size < 1 || rank < 0 || rank >= world_size)
+// rank and world_size are in `world` already.
+void read_options(const std::string& init_method, Reader& reader, World& world) {
+  if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
     reader.fail(fmt::format(
         "init_method {} needs rank and world_size with 0 <= rank < world_size; they are {} and {}",
-        init_method, rank, world_size));
-  world.rank = rank;
-  world.world_size = world_size;
+        init_method, world.rank, world.world_size));
   if (init_method.starts_with("tcp://")) {
     read_tcp(std::string_view(init_method).substr(6), reader, world);
   } else if (init_method.starts_with("file:///")) {
@@ -126,7 +125,9 @@ Expected<World> read_world(const std::string& init_method, int rank, int world_s
   World world;
   read_job(reader, world);
   if (init_method != "env://") {
-    read_options(init_method, rank, world_size, reader, world);
+    world.rank = rank;
+    world.world_size = world_size;
+    read_options(init_method, reader, world);
     if (reader.error().empty()) read_place(reader, world);
   } else if (!reader.text("RANK").empty() || !reader.text("WORLD_SIZE").empty()) {
     read_ranks(reader, world);

@@ -1,4 +1,6 @@
-// All of Muster's runtime: #include <muster/muster.h>.
+// All of Muster's runtime in one header.
+//
+// Programs that compile many files include the single headers.
 #pragma once
 
 #include <muster/checkpointer.h>

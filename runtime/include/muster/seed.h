@@ -1,4 +1,6 @@
 // One seed for every generator that a training program uses.
+//
+// Call it after init() and before the model is made. From one thread.
 #pragma once
 
 #include <cstdint>

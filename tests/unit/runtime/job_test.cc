@@ -1,9 +1,13 @@
 // Everything that starts threads runs in a spawned process, so that each test can fork again.
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 
 #include "runtime/comm/address.h"
@@ -124,6 +128,37 @@ TEST(Job, SeesNoKeysOfAnEarlierAttempt) {
   });
 }
 
+TEST(Job, TellsItsAgentWhatItDoes) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "agent";
+  UniqueFd agent(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(agent.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  alone([&] {
+    clear_world();
+    setenv("MUSTER_SOCKET", path.c_str(), 1);
+    setenv("MUSTER_ATTEMPT", "3", 1);
+    const Job job = init();
+    job.report(Event::kResumed, 4);
+    job.report_step(5);
+    job.report(Event::kCommitted, 5, "step-5");
+    job.report(Event::kFenced, 5, "attempt 4");
+  });
+  std::vector<std::string> seen;
+  char bytes[4096];
+  for (ssize_t size = 0; (size = recv(agent.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
+    const auto message = nlohmann::json::parse(bytes, bytes + size);
+    EXPECT_EQ(message["attempt"], 3);
+    if (message["type"] != "heartbeat")
+      seen.push_back(fmt::format("{} {} {}", message["type"].get<std::string>(), message["step"].get<int>(),
+                                 message["text"].get<std::string>()));
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre("resumed 4 ", "step 5 ", "committed 5 step-5",
+                                           "fenced 5 attempt 4", "finished 5 "));
+}
+
 TEST(Job, SeedsAllGenerators) {
   alone([] {
     seed_everything(5);
@@ -180,6 +215,22 @@ TEST(Gpu, IsVisibleOnlyWithADriverAndADevice) {
   EXPECT_FALSE(gpu_visible(true, "-1"));
   EXPECT_FALSE(gpu_visible(false, nullptr));
 }
+
+#ifdef MUSTER_NCCL
+// Without a GPU this much can be shown: the library and CUDA's load, and its function is there.
+TEST(Gpu, LibraryOfNcclLoadsWhereThereIsNone) {
+  alone([] {
+    void* library = dlopen("libmuster_nccl.so", RTLD_NOW | RTLD_GLOBAL);
+    require(library != nullptr, library == nullptr ? dlerror() : "");
+    require(dlsym(library, kNcclFunction) != nullptr, "it has muster_make_nccl");
+    std::ifstream maps("/proc/self/maps");
+    std::set<std::string> copies;
+    for (std::string line; std::getline(maps, line);)
+      if (line.find("/libnccl.so") != std::string::npos) copies.insert(line.substr(line.find('/')));
+    require(copies.size() <= 1, "at most one NCCL in the process");
+  });
+}
+#endif
 
 }  // namespace
 }  // namespace muster

@@ -1,10 +1,14 @@
+#include <fcntl.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <muster/spawn.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
+#include "common/base/file.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 
@@ -94,6 +98,31 @@ TEST(Spawn, LeavesNoChildBehind) {
       3);
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(Spawn, ChildrenDieWithTheProcessThatSpawnedThem) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    spawn(
+        [&](Job&) {
+          [[maybe_unused]] const auto written = write(write_end.get(), "x", 1);
+          while (true) pause();
+        },
+        2);
+    _exit(0);
+  }
+  write_end.reset();
+  char byte;
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(read(read_end.get(), &byte, 1), 1);
+  kill(parent, SIGKILL);
+  // The end of the pipe: the last process that held it is gone.
+  pollfd entry{read_end.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&entry, 1, 10'000), 1);
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 0);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
 }
 
 TEST(Spawn, RefusesAProcessWithThreads) {

@@ -1,5 +1,7 @@
-// Stands in for Gloo's header of this name, which no build of torch ships: devices come from libtorch_cpu's
-// functions and go back into them by shared_ptr; buffers are held and never made.
+// Stands in for Gloo's header of this name, which no build of torch ships.
+//
+// Devices come from functions in libtorch_cpu and go back into it by shared_ptr; buffers are held and never
+// made.
 #pragma once
 
 namespace gloo::transport {
