@@ -25,8 +25,7 @@ using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr int kAcceptsAtOnce = 64;  // then the others have their turn
-constexpr int kEventsAtOnce = 64;
-constexpr int kRoundsAtOnce = 16;  // then the rest of the agent has its turn
+constexpr int kEventsAtOnce = 64;   // then the rest of the agent has its turn
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kWarningCount = 5;
 constexpr std::size_t kReadBytes = 64 << 10;
@@ -155,23 +154,20 @@ void StoreServer::Server::watch_epoll() {
 
 void StoreServer::Server::serve_ready() {
   std::array<epoll_event, kEventsAtOnce> events;
-  for (int round = 0; round < kRoundsAtOnce; ++round) {
-    const int count = ::epoll_wait(epoll_.native_handle(), events.data(), kEventsAtOnce, 0);
-    for (int index = 0; index < count; ++index) {
-      const StoreClientId id(events[static_cast<std::size_t>(index)].data.u64);
-      if (id == kListener) {
-        accept_waiting();
-        continue;
-      }
-      const auto found = connections_.find(id);
-      if (found == connections_.end()) continue;  // dropped in this round
-      if (found->second.unsent.empty()) {
-        read(id, found->second.socket.get());
-      } else {
-        send_unsent(id, found->second);
-      }
+  const int count = ::epoll_wait(epoll_.native_handle(), events.data(), kEventsAtOnce, 0);
+  for (int index = 0; index < count; ++index) {
+    const StoreClientId id(events[static_cast<std::size_t>(index)].data.u64);
+    if (id == kListener) {
+      accept_waiting();
+      continue;
     }
-    if (count < 2) return;  // one by one they come as fast through the io_context
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) continue;  // dropped just now
+    if (found->second.unsent.empty()) {
+      read(id, found->second.socket.get());
+    } else {
+      send_unsent(id, found->second);
+    }
   }
 }
 
