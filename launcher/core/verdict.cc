@@ -27,6 +27,14 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
   return first == facts.losses.end() ? nullptr : &*first;
 }
 
+// The peers of a node that dies notice it through their own connections, as fast as the launcher does: what
+// fails elsewhere just before the loss is seen is its victim. What fails on the node itself is told by an
+// agent that still lives, and came first.
+bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
+  constexpr Duration kNoticed = std::chrono::milliseconds(100);
+  return loss.at <= failure.at + (loss.node == failure.node ? Duration::zero() : kNoticed);
+}
+
 Verdict refused(const Refusal& refusal) {
   const std::string where = refusal.node ? fmt::format("node{}: ", *refusal.node) : "";
   return {.kind = Verdict::Kind::kRefused,
@@ -77,8 +85,7 @@ Verdict judge(const AttemptFacts& facts) {
   const WorkerEnd* failure = first_failure(facts);
   const AgentLoss* loss = first_loss(facts);
   Verdict verdict;
-  // In a tie the agent: its death is why its workers died, never the other way round.
-  if (loss != nullptr && (failure == nullptr || loss->at <= failure->at)) {
+  if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
     verdict = lost(*loss);
     verdict.collateral_count = facts.world_size;
   } else if (failure != nullptr) {

@@ -1,0 +1,56 @@
+// The guarantees that every level of tests checks: the cluster in one process on virtual time, and real
+// processes.
+//
+// Each function is given what was observed and what really happened, and fails the running test when a
+// guarantee of docs/architecture.md is broken. Numbers are those of the table there.
+#pragma once
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <optional>
+#include <string>
+
+namespace muster::invariants {
+
+// Who ended an attempt: a rank, or a node whose agent is gone.
+struct Culprit {
+  std::optional<int> rank;
+  std::optional<int> node;
+  bool operator==(const Culprit&) const = default;
+};
+
+inline std::string text_of(const Culprit& culprit) {
+  return "rank " + (culprit.rank ? std::to_string(*culprit.rank) : "none") + ", node " +
+         (culprit.node ? std::to_string(*culprit.node) : "none");
+}
+
+// G1: when the job has ended, nothing of it lives.
+inline void nothing_is_left(int living_process_count) {
+  EXPECT_EQ(living_process_count, 0) << "G1: processes are left";
+}
+
+// G2: a rank is never started while an earlier one of the same number lives.
+inline void one_attempt_at_a_time(int rank, bool earlier_one_lives) {
+  EXPECT_FALSE(earlier_one_lives) << "G2: rank " << rank << " was started twice";
+}
+
+// G6: the failure that came first is blamed, never a victim.
+inline void blames(const Culprit& observed, const Culprit& first) {
+  EXPECT_EQ(observed, first) << "G6: blamed " << text_of(observed) << ", but first was " << text_of(first);
+}
+
+// G7: the job ends, or goes on, within `limit` of the last fault.
+inline void makes_progress(bool ended, std::chrono::nanoseconds since_last_fault,
+                           std::chrono::nanoseconds limit) {
+  EXPECT_TRUE(ended) << "G7: the job neither ends nor goes on";
+  EXPECT_LE(since_last_fault.count(), limit.count()) << "G7: the job took too long to go on";
+}
+
+// G8: success is reported only if every rank of the last attempt exited 0.
+inline void success_is_earned(int exit_code, int world_size, int succeeded_count) {
+  if (exit_code == 0) {
+    EXPECT_EQ(succeeded_count, world_size) << "G8: success was reported, but not earned";
+  }
+}
+
+}  // namespace muster::invariants

@@ -1,0 +1,100 @@
+#include "launcher/io/command_line.h"
+
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/scratch_directory.h"
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine() {
+    here.environment["HOME"] = "/home/ada";
+    here.working_directory = scratch.path().string();
+  }
+  Expected<Options> options(const std::vector<std::string>& words) {
+    auto asked = read_command_line(words, here);
+    if (!asked) return std::unexpected(asked.error());
+    return std::get<Request>(*asked).options;
+  }
+  std::string error(const std::vector<std::string>& words) {
+    const auto read = options(words);
+    return read ? "(no error)" : read.error().message();
+  }
+  void write(const std::string& text) { std::ofstream(scratch / "job.yaml") << text; }
+
+  ScratchDirectory scratch;
+  Surroundings here;
+};
+
+TEST_F(CommandLine, PrefersFlagsToVariablesToTheFile) {
+  write("nodes: 4\ngpus_per_node: 5\ngrace: 6\nprogram: [train, --lr, 0.1]\n");
+  here.environment["MUSTER_GPUS_PER_NODE"] = "3";
+  here.environment["MUSTER_NODES"] = "3";
+  const auto read = options({"--config", "job.yaml", "--nodes", "2"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->nodes, 2);
+  EXPECT_EQ(read->workers_per_node.number, 3);
+  EXPECT_EQ(read->grace, std::chrono::seconds(6));
+  EXPECT_THAT(read->program, ElementsAre("train", "--lr", "0.1"));
+}
+
+TEST_F(CommandLine, TakesTheProgramOfTheCommandLineFirst) {
+  write("program: [train]\nenv: {A: 1, B: two}\njson: true\n");
+  const auto read = options({"--config", "job.yaml", "other", "x"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_THAT(read->program, ElementsAre("other", "x"));
+  EXPECT_EQ(read->added.at("B"), "two");
+  EXPECT_TRUE(read->json);
+}
+
+TEST_F(CommandLine, NamesFileLineAndKeyOfWhatIsWrong) {
+  write("nodes: 2\nndoes: 3\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}),
+              HasSubstr("job.yaml line 2: ndoes: not a flag of launch: did you mean --nodes?"));
+  write("nodes: [1, 2]\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("line 1: nodes: takes one value"));
+  write("json: perhaps\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("json: perhaps is neither true nor false"));
+  write("nodes: 0\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml: 0 is not a number of nodes"));
+  write("a: [1\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("--config: "));
+  write("just text");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("must hold `flag: value` lines"));
+  EXPECT_THAT(error({"--config", "missing.yaml", "x"}), HasSubstr("missing.yaml: No such file or directory"));
+}
+
+TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {
+  const auto read =
+      options({"--nodes", "1", "--nodes=2", "--env", "A=1", "--env", "B=x y,z", "--json", "train"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->nodes, 2);
+  EXPECT_EQ(read->added, (std::map<std::string, std::string>{{"A", "1"}, {"B", "x y,z"}}));
+  EXPECT_TRUE(read->json);
+}
+
+TEST_F(CommandLine, KeepsOddValuesAsTheyAre) {
+  const auto read = options({"--env", "A=[1,2]", "--env=B=", "--env", "C=--x", "train"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->added, (std::map<std::string, std::string>{{"A", "[1,2]"}, {"B", ""}, {"C", "--x"}}));
+}
+
+TEST_F(CommandLine, AnswersHelpAndVersion) {
+  const auto help = read_command_line({"--help"}, here);
+  ASSERT_TRUE(help);
+  for (const char* part : {"Usage: launch", "--gpus-per-node M", "Number of nodes",
+                           "launch --nodes 2 --gpus-per-node 2 train"}) {
+    EXPECT_THAT(std::get<Answer>(*help).text, HasSubstr(part));
+  }
+  EXPECT_THAT(std::get<Answer>(*read_command_line({"--version"}, here)).text, HasSubstr("launch (Muster) "));
+}
+
+}  // namespace
+}  // namespace muster::launcher

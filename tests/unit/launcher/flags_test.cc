@@ -1,0 +1,128 @@
+#include "launcher/core/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <set>
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string error_of(const std::vector<std::string>& words) {
+  const auto sorted = sort_arguments(words);
+  return sorted ? "(no error)" : sorted.error().message();
+}
+
+std::vector<std::string> read(const std::vector<std::string>& words) {
+  std::vector<std::string> found;
+  const auto sorted = sort_arguments(words);
+  if (!sorted) return {sorted.error().message()};
+  for (const auto& given : sorted->flags) {
+    found.push_back(std::string(option_name(*given.flag)) + (given.value ? "=" + *given.value : ""));
+  }
+  return found;
+}
+
+TEST(Flags, HaveEachNameAndLetterOnce) {
+  std::set<std::string_view> names;
+  std::set<char> letters;
+  for (const auto flags : {own_flags(), torchrun_flags()}) {
+    for (const Flag& flag : flags) {
+      EXPECT_TRUE(names.insert(flag.name).second) << flag.name;
+      EXPECT_FALSE(flag.text.empty()) << flag.name;
+      if (flag.letter != 0) EXPECT_TRUE(letters.insert(flag.letter).second) << flag.letter;
+      if (flag.treatment == Treatment::kAlias) EXPECT_NE(find_flag(flag.text), nullptr) << flag.name;
+    }
+  }
+}
+
+TEST(Flags, KnowEveryFlagOfTorchrun) {
+  for (const char* name : {"nnodes",
+                           "nproc-per-node",
+                           "rdzv-backend",
+                           "rdzv-endpoint",
+                           "rdzv-id",
+                           "rdzv-conf",
+                           "standalone",
+                           "max-restarts",
+                           "monitor-interval",
+                           "start-method",
+                           "event-log-handler",
+                           "role",
+                           "module",
+                           "no-python",
+                           "run-path",
+                           "log-dir",
+                           "redirects",
+                           "tee",
+                           "local-ranks-filter",
+                           "duplicate-stdout-filters",
+                           "duplicate-stderr-filters",
+                           "log-line-prefix-template",
+                           "logs-specs",
+                           "node-rank",
+                           "master-addr",
+                           "master-port",
+                           "local-addr",
+                           "numa-binding",
+                           "signals-to-handle",
+                           "shutdown-timeout",
+                           "virtual-local-rank",
+                           "print-completion"}) {
+    EXPECT_NE(find_flag(name), nullptr) << name;
+  }
+}
+
+TEST(Arguments, EndAtTheFirstWordThatIsNoFlag) {
+  const auto sorted = sort_arguments({"--nodes", "2", "train", "--nodes", "7", "--unknown"});
+  ASSERT_TRUE(sorted);
+  EXPECT_EQ(sorted->flags.size(), 1U);
+  EXPECT_THAT(sorted->program, ElementsAre("train", "--nodes", "7", "--unknown"));
+}
+
+TEST(Arguments, EndAtTwoDashes) {
+  const auto sorted = sort_arguments({"--quiet", "--", "--odd-program", "x"});
+  ASSERT_TRUE(sorted);
+  EXPECT_THAT(sorted->program, ElementsAre("--odd-program", "x"));
+}
+
+TEST(Arguments, MayBeSpelledWithUnderscoresEqualsSignsAndLetters) {
+  EXPECT_THAT(read({"--nproc_per_node=4", "--max_restarts", "0", "-r3", "-t", "0:1,1:2", "-m", "x"}),
+              ElementsAre("gpus-per-node=4", "max-restarts=0", "redirects=3", "tee=0:1,1:2", "module"));
+}
+
+TEST(Arguments, KeepUnderscoresInValues) {
+  EXPECT_THAT(read({"--env=MY_NAME=a_b", "x"}), ElementsAre("env=MY_NAME=a_b"));
+}
+
+TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
+  EXPECT_THAT(read({"--gpus", "2", "--max", "1", "--stand", "x"}),
+              ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
+  EXPECT_THAT(error_of({"--no", "x"}), HasSubstr("could be --nodes, --no-python, --node-rank: write it out"));
+}
+
+TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
+  EXPECT_EQ(error_of({"--ndoes", "2", "x"}), "--ndoes: not a flag of launch: did you mean --nodes?");
+  EXPECT_THAT(error_of({"--colour", "x"}), HasSubstr("`launch --help` lists them"));
+  EXPECT_THAT(error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
+}
+
+TEST(Arguments, MissAValue) {
+  EXPECT_EQ(error_of({"--nodes"}), "--nodes: its value is missing: give --nodes N");
+  EXPECT_EQ(error_of({"--nodes", "--json", "x"}), "--nodes: its value is missing: give --nodes N");
+  EXPECT_EQ(error_of({"--json=yes", "x"}), "--json: takes no value, but was given yes");
+}
+
+TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
+  const auto sorted = sort_arguments({"--rdzv-backend", "c10d", "--monitor_interval=1", "x"});
+  ASSERT_TRUE(sorted);
+  EXPECT_TRUE(sorted->flags.empty());
+  EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, has no effect: "),
+                                           HasSubstr("--monitor_interval: accepted, has no effect: ")));
+  EXPECT_THAT(error_of({"--run-path", "x"}), HasSubstr("--run-path: not supported: use "));
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,469 @@
+#include "launcher/core/job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Plan two_nodes_of_two(std::int32_t max_restarts) {
+  Plan plan;
+  plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
+  plan.job.max_restarts = max_restarts;
+  plan.job.grace_ns = std::chrono::nanoseconds(10s).count();
+  plan.job.silence_limit_ns = std::chrono::nanoseconds(2s).count();
+  return plan;
+}
+
+// A job whose events are given by hand; what it decided last can be asked for.
+class JobTest : public testing::Test {
+ protected:
+  explicit JobTest(std::int32_t max_restarts = 1) : job(two_nodes_of_two(max_restarts)) {}
+
+  void happen(Event event) { last = job.on(event, now); }
+  void said(int node, wire::ToLauncher message) {
+    happen(AgentSaid{NodeId(node), job.attempt(), std::move(message)});
+  }
+  void greet(int node) { said(node, wire::Hello{}); }
+  void begin() { happen(AttemptBegun{job.attempt().next(), std::nullopt}); }
+  void gather() {
+    happen(Began{});
+    greet(0);
+    greet(1);
+  }
+  void prepare() {
+    gather();
+    begin();
+  }
+  void start_workers() {
+    said(0, wire::AttemptPrepared{4711});
+    said(1, wire::AttemptPrepared{});
+  }
+  void run() {
+    prepare();
+    start_workers();
+  }
+  static wire::WorkerExited exited(int rank, int code, int signal = 0, bool after_stop = false) {
+    wire::WorkerExited message;
+    message.rank = Rank(rank);
+    message.exit_code = code;
+    message.signal = signal;
+    message.after_stop = after_stop;
+    return message;
+  }
+  void worker_exits(int rank, int code, int signal = 0, bool after_stop = false, TimePoint at = {}) {
+    wire::WorkerExited message = exited(rank, code, signal, after_stop);
+    message.at_ns = std::chrono::nanoseconds((at == TimePoint() ? now : at).time_since_epoch()).count();
+    said(rank / 2, message);
+  }
+  void empty(int node) { said(node, wire::WorkersGone{}); }
+  void empty_all() {
+    empty(0);
+    empty(1);
+  }
+  void agents_leave() {
+    happen(AgentEnded{NodeId(0), "left"});
+    happen(AgentEnded{NodeId(1), "left"});
+    happen(StraysEnded{});
+  }
+  template <class Action>
+  std::vector<Action> decided() const {
+    std::vector<Action> found;
+    for (const Decision& decision : last) {
+      if (const auto* action = std::get_if<Action>(&decision.action)) found.push_back(*action);
+    }
+    return found;
+  }
+  template <class Message>
+  std::vector<std::pair<int, Message>> sent() const {
+    std::vector<std::pair<int, Message>> found;
+    for (const Send& send : decided<Send>()) {
+      if (const auto* message = std::get_if<Message>(&send.message))
+        found.emplace_back(send.node.value(), *message);
+    }
+    return found;
+  }
+
+  Job job;
+  TimePoint now{1000s};
+  Decisions last;
+};
+
+class JobWithoutRestarts : public JobTest {
+ protected:
+  JobWithoutRestarts() : JobTest(0) {}
+};
+
+TEST_F(JobTest, StartsAnAgentOnEveryNode) {
+  happen(Began{});
+  ASSERT_EQ(decided<StartAgent>().size(), 2U);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+}
+
+TEST_F(JobTest, EveryDecisionHasAReason) {
+  run();
+  worker_exits(2, 3);
+  ASSERT_FALSE(last.empty());
+  EXPECT_TRUE(std::ranges::none_of(last, [](const Decision& decision) { return decision.reason.empty(); }));
+}
+
+TEST_F(JobTest, BeginsAnAttemptWhenAllAgentsAreThere) {
+  happen(Began{});
+  greet(0);
+  EXPECT_TRUE(decided<BeginAttempt>().empty());
+  greet(1);
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
+  begin();
+  const auto prepared = sent<wire::PrepareAttempt>();
+  ASSERT_EQ(prepared.size(), 2U);
+  EXPECT_TRUE(prepared[0].second.host_store);
+  EXPECT_FALSE(prepared[1].second.host_store);
+  EXPECT_EQ(prepared[1].second.first_rank, Rank(2));
+}
+
+TEST_F(JobTest, StartsWorkersWithTheStoreOfTheFirstNodeWhenAllArePrepared) {
+  prepare();
+  said(0, wire::AttemptPrepared{4711});
+  EXPECT_TRUE(sent<wire::StartWorkers>().empty());
+  said(1, wire::AttemptPrepared{});
+  ASSERT_EQ(sent<wire::StartWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StartWorkers>()[1].second.master_port, 4711);
+}
+
+TEST_F(JobTest, SucceedsWhenEveryRankExitsWithZero) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(sent<wire::Leave>().size(), 2U);
+  agents_leave();
+  EXPECT_EQ(decided<Finish>().size(), 1U);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(JobTest, DoesNotSucceedWhenARankWasNeverHeardOf) {
+  run();
+  for (int rank = 0; rank < 3; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kBeginning) << "it is repeated";
+  ASSERT_TRUE(job.history().back().verdict);
+  EXPECT_EQ(job.history().back().verdict->exit_code, kExitInternal);
+}
+
+TEST_F(JobTest, StopsAllWorkersWhenOneFails) {
+  run();
+  worker_exits(2, 3);
+  const auto stops = sent<wire::StopWorkers>();
+  ASSERT_EQ(stops.size(), 2U);
+  EXPECT_EQ(stops[0].second.signal, SIGTERM);
+  EXPECT_EQ(std::chrono::nanoseconds(stops[0].second.grace_ns), 10s);
+}
+
+TEST_F(JobTest, RestartsOnceEveryWorkerIsGone) {
+  run();
+  worker_exits(2, 3);
+  empty(0);
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  empty(1);
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
+  EXPECT_EQ(job.restart_count(), 1);
+  happen(AttemptBegun{Attempt(7), 40});
+  EXPECT_THAT(decided<Tell>().at(0).text,
+              HasSubstr("rank 2 (node1) exited with code 3; attempt 7 resumes from step 40"));
+  EXPECT_EQ(sent<wire::PrepareAttempt>().at(0).second.restart_count, 1);
+  start_workers();
+  EXPECT_EQ(sent<wire::StartWorkers>().at(0).second.resume_step, 40U);
+}
+
+TEST_F(JobTest, SaysAtWhichStepTheWorkerFailed) {
+  run();
+  said(1, wire::WorkerReported{Rank(3), "step", 57, ""});
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  happen(AttemptBegun{Attempt(2), 40});
+  EXPECT_THAT(decided<Tell>().at(0).text,
+              HasSubstr("rank 2 (node1) was killed by SIGKILL at step 57; attempt 2 resumes from step 40"));
+}
+
+TEST_F(JobTest, EndsWithTheCulpritsCodeWhenRestartsAreUsedUp) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  start_workers();
+  worker_exits(1, 5);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 5);
+}
+
+TEST_F(JobWithoutRestarts, BlamesTheEarliestByTimeAndNotByArrival) {
+  run();
+  const TimePoint first = now;
+  now += 5ms;
+  worker_exits(0, 1);
+  worker_exits(3, 9, 0, false, first);
+  empty_all();
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(3));
+}
+
+TEST_F(JobWithoutRestarts, BlamesTheLowestRankInATie) {
+  run();
+  worker_exits(3, 9);
+  worker_exits(1, 4);
+  empty_all();
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(1));
+}
+
+TEST_F(JobWithoutRestarts, DoesNotBlameWhomItStopped) {
+  run();
+  worker_exits(2, 3);
+  worker_exits(0, 0, SIGTERM, true, now - 1s);
+  empty_all();
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+}
+
+TEST_F(JobWithoutRestarts, IgnoresARankThatIsNotTheNodesOwn) {
+  run();
+  said(0, exited(3, 1));
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+}
+
+TEST_F(JobTest, IgnoresWhatBelongsToAnotherAttempt) {
+  run();
+  happen(AgentSaid{NodeId(0), Attempt(0), exited(0, 1)});
+  happen(AgentSaid{NodeId(0), Attempt(9), wire::WorkersGone{}});
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  EXPECT_TRUE(last.empty());
+}
+
+TEST_F(JobTest, ReplacesALostAgentWhenItsProcessesAreGone) {
+  run();
+  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 1U);
+  empty(0);
+  EXPECT_EQ(job.phase(), Phase::kStopping) << "processes of node 1 may still live";
+  happen(StraysEnded{});
+  ASSERT_EQ(decided<StartAgent>().size(), 1U);
+  EXPECT_EQ(decided<StartAgent>()[0].node, NodeId(1));
+  greet(1);
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
+}
+
+TEST_F(JobWithoutRestarts, EndsWith69WhenAnAgentIsLostForGood) {
+  run();
+  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  empty(0);
+  happen(StraysEnded{});
+  EXPECT_EQ(job.verdict().exit_code, 69);
+  EXPECT_EQ(job.verdict().cause, "node1 was lost: its agent was killed by SIGKILL");
+}
+
+TEST_F(JobTest, ALostAgentLeadsOnInEveryPhase) {
+  happen(Began{});
+  happen(AgentEnded{NodeId(0), "died"});
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  happen(StraysEnded{});
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(JobTest, AnAgentLostWhilePreparingCostsARestart) {
+  prepare();
+  happen(AgentEnded{NodeId(0), "died"});
+  happen(StraysEnded{});
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(JobTest, AnAgentLostWhileStoppingIsReplacedWithoutAnotherRestart) {
+  run();
+  worker_exits(2, 3);
+  happen(AgentEnded{NodeId(0), "died"});
+  empty(1);
+  happen(StraysEnded{});
+  EXPECT_EQ(decided<StartAgent>().size(), 1U);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(JobTest, KillsAnAgentThatIsSilent) {
+  run();
+  now += 1s;
+  said(0, wire::Pong{});
+  ASSERT_EQ(job.next_deadline(), now + 1s) << "node 1 was heard a second earlier";
+  now += 1s;
+  happen(TimePassed{});
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(1));
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+}
+
+TEST_F(JobTest, BlamesNobodyForASilenceThatTheLauncherSlept) {
+  run();
+  now += 60s;
+  happen(TimePassed{});
+  EXPECT_TRUE(decided<KillAgent>().empty());
+  EXPECT_EQ(job.next_deadline(), now + 2s);
+}
+
+TEST_F(JobTest, DoesNotRestartWhatCannotBeStarted) {
+  prepare();
+  said(1, wire::AttemptRefused{127, "train: not found"});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 127);
+  EXPECT_THAT(job.verdict().cause, HasSubstr("node1: train: not found"));
+}
+
+TEST_F(JobTest, StopsTheOthersWhenOneNodeCannotExecute) {
+  run();
+  said(1, wire::AttemptRefused{126, "wrong format"});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 126);
+}
+
+TEST_F(JobTest, DoesNotRestartWhenANewerLaunchHasTakenOver) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  happen(AttemptDenied{{Refusal::Kind::kFenced, std::nullopt, kExitInternal, "job x has taken over"}});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_THAT(job.verdict().cause, HasSubstr("taken over"));
+}
+
+TEST_F(JobTest, AFencedWorkerEndsTheJob) {
+  run();
+  said(0, wire::WorkerReported{Rank(0), "fenced", 0, "attempt 9 of job x has taken over"});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  worker_exits(0, 1, 0, true);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_THAT(job.verdict().cause, HasSubstr("attempt 9"));
+}
+
+TEST_F(JobTest, PassesTheUsersSignalOnAndEndsWithItsCode) {
+  run();
+  happen(Interrupted{SIGINT});
+  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGINT);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGINT, true);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(JobTest, KillsAtTheSecondSignal) {
+  run();
+  happen(Interrupted{SIGTERM});
+  happen(Interrupted{SIGTERM});
+  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGKILL);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.grace_ns, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 143);
+}
+
+TEST_F(JobTest, ASignalBeforeWorkersRunEndsAtOnce) {
+  happen(Began{});
+  greet(0);
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(sent<wire::Leave>().size(), 1U);
+  EXPECT_EQ(decided<KillAgent>().size(), 1U) << "node 1 has not joined yet";
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(JobTest, ASignalWhileStoppingForbidsTheRestart) {
+  run();
+  worker_exits(2, 3);
+  happen(Interrupted{SIGINT});
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(JobTest, ASignalAfterTheVerdictDoesNotChangeIt) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(decided<KillAgent>().size(), 2U);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(JobTest, KillsAgentsThatDoNotEmptyTheirNodeInTime) {
+  run();
+  worker_exits(2, 3);
+  empty(1);
+  for (int second = 0; second < 15; ++second) {
+    now += 1s;
+    said(0, wire::Pong{});
+    said(1, wire::Pong{});
+  }
+  happen(TimePassed{});
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(0));
+}
+
+TEST_F(JobTest, KillsAgentsThatDoNotLeave) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  for (int second = 0; second < 5; ++second) {
+    now += 1s;
+    said(0, wire::Pong{});
+    said(1, wire::Pong{});
+  }
+  happen(TimePassed{});
+  EXPECT_EQ(decided<KillAgent>().size(), 2U);
+  happen(StraysEnded{});
+  EXPECT_EQ(decided<Finish>().size(), 1U);
+}
+
+TEST_F(JobTest, RemembersStepsOfEachAttempt) {
+  run();
+  said(0, wire::WorkerReported{Rank(0), "committed", 40, ""});
+  said(0, wire::WorkerReported{Rank(1), "step", 55, ""});
+  said(1, wire::WorkerReported{Rank(2), "step", 57, ""});
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  begin();
+  start_workers();
+  said(0, wire::WorkerReported{Rank(1), "resumed", 39, ""});
+  said(0, wire::WorkerReported{Rank(0), "resumed", 40, ""});
+  ASSERT_EQ(job.history().size(), 2U);
+  EXPECT_EQ(job.history()[0].committed_step, 40);
+  EXPECT_EQ(job.history()[0].last_step, 57);
+  EXPECT_EQ(job.history()[1].resumed_step, 40);
+  EXPECT_EQ(job.history()[1].repeated_steps, 17);
+}
+
+// Every cell of the table: the reaction must be one that the phase can carry out, and a job that is done
+// reacts to nothing.
+TEST(JobTable, DecidesEveryCell) {
+  for (std::size_t occurrence = 0; occurrence < kOccurrenceCount; ++occurrence) {
+    EXPECT_EQ(kReactions[occurrence][static_cast<std::size_t>(Phase::kDone)], Reaction::kIgnore)
+        << occurrence;
+    for (const Phase phase : {Phase::kStopping, Phase::kLeaving}) {
+      EXPECT_NE(kReactions[occurrence][static_cast<std::size_t>(phase)], Reaction::kStop)
+          << "it stops already: " << occurrence;
+    }
+    for (const Phase phase : {Phase::kGathering, Phase::kBeginning, Phase::kPreparing, Phase::kRunning}) {
+      EXPECT_NE(kReactions[occurrence][static_cast<std::size_t>(phase)], Reaction::kHurry)
+          << "nothing stops yet: " << occurrence;
+    }
+  }
+  for (std::size_t phase = 0; phase < static_cast<std::size_t>(Phase::kDone); ++phase) {
+    EXPECT_NE(kReactions[static_cast<std::size_t>(Occurrence::kLost)][phase], Reaction::kIgnore) << phase;
+    EXPECT_NE(kReactions[static_cast<std::size_t>(Occurrence::kInterrupted)][phase], Reaction::kIgnore)
+        << phase;
+    EXPECT_NE(kReactions[static_cast<std::size_t>(Occurrence::kStraysEnded)][phase], Reaction::kIgnore)
+        << phase;
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,24 @@
+#include "launcher/core/nearest.h"
+
+#include <array>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+constexpr std::array<std::string_view, 4> kWords = {"nodes", "grace", "gpus-per-node", "max-restarts"};
+
+TEST(Nearest, FindsWhatWasMeant) {
+  EXPECT_EQ(nearest("ndoes", kWords), "nodes");
+  EXPECT_EQ(nearest("gpu-per-node", kWords), "gpus-per-node");
+  EXPECT_EQ(nearest("maxrestart", kWords), "max-restarts");
+}
+
+TEST(Nearest, DoesNotGuessWildly) {
+  EXPECT_EQ(nearest("colour", kWords), std::nullopt);
+  EXPECT_EQ(nearest("x", kWords), std::nullopt);
+  EXPECT_EQ(nearest("nodes", {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,190 @@
+#include "launcher/core/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Surroundings kHere{.environment = {{"HOME", "/home/ada"}, {"TOKEN", "secret"}},
+                         .working_directory = "/work/run",
+                         .hostname = "box"};
+
+Settings settings_of(const std::vector<std::pair<std::string, std::string>>& values) {
+  Settings settings;
+  for (const auto& [name, value] : values) {
+    const Flag* flag = find_flag(name);
+    EXPECT_NE(flag, nullptr) << name;
+    EXPECT_TRUE(add_setting(settings, *flag, "--" + name, value));
+  }
+  return settings;
+}
+
+Expected<Options> options_of(const std::vector<std::pair<std::string, std::string>>& values,
+                             const Surroundings& here = kHere) {
+  return make_options(settings_of(values), {"train", "--lr", "0.1"}, here);
+}
+
+std::string error_of(const std::vector<std::pair<std::string, std::string>>& values,
+                     const Surroundings& here = kHere) {
+  const auto options = options_of(values, here);
+  return options ? "(no error)" : options.error().message();
+}
+
+TEST(Options, HaveDefaults) {
+  const auto options = options_of({});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->nodes, 1);
+  EXPECT_EQ(options->workers_per_node.number, 1);
+  EXPECT_EQ(options->max_restarts, 3);
+  EXPECT_EQ(options->grace, 10s);
+  EXPECT_EQ(options->controller_grace, 30s);
+  EXPECT_EQ(options->log_directory, "/home/ada/.local/state/muster");
+  EXPECT_EQ(options->checkpoint_directory, "");
+  EXPECT_THAT(options->program, ElementsAre("train", "--lr", "0.1"));
+}
+
+TEST(Options, MakeDirectoriesAbsolute) {
+  const auto options = options_of({{"log-dir", "logs"}, {"checkpoint-dir", "../ckpt"}});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->log_directory, "/work/run/logs");
+  EXPECT_EQ(options->checkpoint_directory, "/work/ckpt");
+}
+
+TEST(Options, TakeTheStateDirectoryOfTheDesktopStandard) {
+  Surroundings here = kHere;
+  here.environment["XDG_STATE_HOME"] = "/state";
+  EXPECT_EQ(options_of({}, here)->log_directory, "/state/muster");
+  here.environment.clear();
+  EXPECT_THAT(error_of({}, here), HasSubstr("--log-dir"));
+}
+
+TEST(Options, PassOnAndSetVariables) {
+  const auto options = options_of({{"env", "A=1=2"}, {"env", "TOKEN"}, {"env", "EMPTY="}});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->added,
+            (std::map<std::string, std::string>{{"A", "1=2"}, {"TOKEN", "secret"}, {"EMPTY", ""}}));
+}
+
+struct BadValue {
+  const char* flag;
+  const char* value;
+  const char* message;
+};
+class BadValues : public testing::TestWithParam<BadValue> {};
+
+TEST_P(BadValues, GetOneLineThatNamesTheFlagTheValueAndWhatIsRight) {
+  const std::string error = error_of({{GetParam().flag, GetParam().value}});
+  EXPECT_THAT(error, HasSubstr(std::string("--") + GetParam().flag + ": " + GetParam().value));
+  EXPECT_THAT(error, HasSubstr(GetParam().message));
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadValues,
+    testing::Values(BadValue{"nodes", "0", "is not a number of nodes: give 1 or more"},
+                    BadValue{"nodes", "-1", "give 1 or more"}, BadValue{"nodes", "two", "give 1 or more"},
+                    BadValue{"nodes", "2x", "give 1 or more"},
+                    BadValue{"nodes", "99999999999999999999", "give 1 or more"},
+                    BadValue{"nodes", "1:4", "not supported yet: give one number, such as 4"},
+                    BadValue{"nnodes", "1:2:3", "give 1 or more"},
+                    BadValue{"gpus-per-node", "0", "1 or more, or auto, gpu or cpu"},
+                    BadValue{"nproc-per-node", "xpu", "1 or more, or auto, gpu or cpu"},
+                    BadValue{"device", "tpu", "is none of auto, cuda, cpu"},
+                    BadValue{"max-restarts", "-1", "give 0 or more"},
+                    BadValue{"grace", "soon", "is not a number of seconds"},
+                    BadValue{"grace", "-1", "is not a number of seconds"},
+                    BadValue{"grace", "inf", "is not a number of seconds"},
+                    BadValue{"grace", "nan", "is not a number of seconds"},
+                    BadValue{"silence-limit", "0", "is not a number of seconds"},
+                    BadValue{"controller-grace", "1e99", "is not a number of seconds"},
+                    BadValue{"redirects", "4", "names no streams"},
+                    BadValue{"tee", "0:1,", "names no streams"}, BadValue{"tee", "x:1", "names no streams"},
+                    BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
+                    BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
+                    BadValue{"rdzv-id", "../x", "cannot name a job"},
+                    BadValue{"control", "udp", "is none of socket, tcp"},
+                    BadValue{"store", "disk", "is none of agent, worker"}));
+
+TEST(Options, TakeOneNumberOfNodesInTorchrunsForm) {
+  EXPECT_EQ(options_of({{"nnodes", "2:2"}})->nodes, 2);
+}
+
+TEST(Options, NeedAProgram) {
+  const auto options = make_options({}, {}, kHere);
+  ASSERT_FALSE(options);
+  EXPECT_THAT(options.error().message(), HasSubstr("no program is given"));
+}
+
+TEST(Options, RefuseTwoNamesForOneThing) {
+  Settings settings;
+  ASSERT_TRUE(add_setting(settings, *find_flag("nodes"), "--nodes", "1"));
+  const Status second = add_setting(settings, *find_flag("nnodes"), "--nnodes", "2");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().message(), "--nnodes: says the same as --nodes: give one of them");
+}
+
+TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
+  auto settings = settings_from_environment({{"MUSTER_NODES", "3"},
+                                             {"PET_NNODES", "2"},
+                                             {"PET_NPROC_PER_NODE", "4"},
+                                             {"PET_STANDALONE", "1"},
+                                             {"MUSTER_JSON", "false"},
+                                             {"PET_MONITOR_INTERVAL", "1"},
+                                             {"MUSTER_GRACE", ""}});
+  ASSERT_TRUE(settings);
+  const auto options = make_options(*settings, {"train"}, kHere);
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->nodes, 3);
+  EXPECT_EQ(options->workers_per_node.number, 4);
+  EXPECT_FALSE(options->json);
+}
+
+TEST(Options, NameTheVariableThatIsWrong) {
+  const auto settings = settings_from_environment({{"PET_NNODES", "0"}});
+  ASSERT_TRUE(settings);
+  EXPECT_THAT(make_options(*settings, {"train"}, kHere).error().message(), HasSubstr("PET_NNODES: 0 is not"));
+  EXPECT_THAT(settings_from_environment({{"PET_RUN_PATH", "1"}}).error().message(),
+              HasSubstr("PET_RUN_PATH: not supported"));
+}
+
+TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
+  const std::string error = error_of({{"nnodes", "2"}, {"node-rank", "0"}});
+  EXPECT_THAT(error, HasSubstr("--node-rank: 0 says that this is one of several launchers"));
+  EXPECT_THAT(error, HasSubstr("`launch --nodes 2 --gpus-per-node 1 train`"));
+  EXPECT_THAT(error_of({{"node-rank", "1"}}), HasSubstr("--node-rank: 1 "));
+  EXPECT_THAT(error_of({{"nnodes", "2"}, {"master-addr", "10.0.0.1"}}),
+              HasSubstr("--master-addr: 10.0.0.1 is another machine"));
+  EXPECT_THAT(error_of({{"nnodes", "2"}, {"rdzv-endpoint", "head:29400"}}),
+              HasSubstr("--rdzv-endpoint: head:29400 is another machine"));
+}
+
+TEST(Options, AcceptWhatMeansThisMachine) {
+  EXPECT_TRUE(options_of({{"nnodes", "1"}, {"node-rank", "0"}, {"master-addr", "10.0.0.1"}}));
+  for (const char* place : {"localhost:0", "127.0.0.1:29400", "[::1]:5", "::1", "box:29400", ":29400"}) {
+    EXPECT_TRUE(options_of({{"nnodes", "2"}, {"rdzv-endpoint", place}})) << place;
+  }
+}
+
+TEST(Options, RefuseAnAllocationOfSeveralNodes) {
+  Surroundings here = kHere;
+  here.environment["SLURM_JOB_NUM_NODES"] = "4";
+  EXPECT_THAT(error_of({}, here), HasSubstr("4 nodes are allocated by Slurm"));
+  here.environment["SLURM_JOB_NUM_NODES"] = "1";
+  EXPECT_TRUE(options_of({}, here));
+}
+
+TEST(Streams, AreReadForAllOrByLocalRank) {
+  EXPECT_EQ(streams_of("3", 7), 3);
+  EXPECT_EQ(streams_of("0:1,1:2", 0), 1);
+  EXPECT_EQ(streams_of("0:1,1:2", 1), 2);
+  EXPECT_EQ(streams_of("0:1,1:2", 2), 0);
+  EXPECT_EQ(streams_of("", 0), 0);
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,93 @@
+#include "launcher/core/report.h"
+
+#include <algorithm>
+#include <csignal>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace muster::launcher {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Report : public testing::Test {
+ protected:
+  Report() {
+    plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
+    plan.job.job_id = "job-7";
+    plan.job.log_directory = "/logs/job-7";
+    plan.job.max_restarts = 3;
+    AttemptFacts facts;
+    facts.world_size = 4;
+    WorkerEnd end;
+    end.rank = Rank(2);
+    end.node = NodeId(1);
+    end.exit_code = 75;
+    end.message = "ValueError: no";
+    for (int line = 0; line < 30; ++line) end.last_lines.push_back("line " + std::to_string(line));
+    facts.ends = {end};
+    failed = judge(facts);
+    attempts = {{.attempt = Attempt(1),
+                 .resumed_step = {},
+                 .last_step = 57,
+                 .committed_step = 40,
+                 .repeated_steps = {},
+                 .verdict = failed},
+                {.attempt = Attempt(2),
+                 .resumed_step = 40,
+                 .last_step = 90,
+                 .committed_step = 80,
+                 .repeated_steps = 17,
+                 .verdict = failed}};
+  }
+  Outcome outcome(const Verdict& verdict) const {
+    return {plan, verdict, attempts, 1, std::chrono::milliseconds(2500)};
+  }
+
+  Plan plan;
+  Verdict failed;
+  std::vector<AttemptHistory> attempts;
+};
+
+TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
+  const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
+  EXPECT_EQ(json.at("job_id"), "job-7");
+  EXPECT_EQ(json.at("exit_code"), 1);
+  EXPECT_EQ(json.at("origin"), "worker");
+  EXPECT_EQ(json.at("culprit").at("exit_code"), 75);
+  EXPECT_EQ(json.at("restarts"), 1);
+  ASSERT_EQ(json.at("attempts").size(), 2U);
+  EXPECT_EQ(json.at("attempts").at(0).at("resumed_step"), nullptr);
+  EXPECT_EQ(json.at("attempts").at(0).at("culprit").at("rank"), 2);
+  EXPECT_EQ(json.at("attempts").at(1).at("repeated_steps"), 17);
+  EXPECT_EQ(json.at("attempts").at(1).at("committed_step"), 80);
+}
+
+TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
+  failed.culprit->last_lines = {"\xff\xfe broken \x01"};
+  EXPECT_TRUE(nlohmann::json::accept(report_as_json(outcome(failed))));
+}
+
+TEST_F(Report, SummarizesAFailure) {
+  const std::string text = summary(outcome(failed));
+  for (const char* part :
+       {"failed after 2.5 s: rank 2 (node1) exited with code 75", "ValueError: no", "line 29",
+        "resumed from step 40", "repeated 17 steps", "/logs/job-7", "exit code   1 (the worker's own, 75,"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("line 3\n"))) << "only the last lines";
+}
+
+TEST_F(Report, SaysSuccessInOneLine) {
+  Verdict verdict;
+  verdict.kind = Verdict::Kind::kSucceeded;
+  verdict.exit_code = 0;
+  const std::string text = summary(outcome(verdict));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_THAT(text, HasSubstr("4 ranks succeeded in 2.5 s after 1 restart"));
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,121 @@
+#include "launcher/core/verdict.h"
+
+#include <csignal>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint kStart{1000s};
+
+WorkerEnd end(int rank, int code, int signal = 0, Duration after = 0s, bool after_stop = false) {
+  return {.rank = Rank(rank),
+          .node = NodeId(rank / 2),
+          .exit_code = code,
+          .signal = signal,
+          .at = kStart + after,
+          .after_stop = after_stop,
+          .message = "",
+          .last_lines = {}};
+}
+
+AttemptFacts facts(std::vector<WorkerEnd> ends) {
+  AttemptFacts result;
+  result.world_size = 4;
+  result.ends = std::move(ends);
+  return result;
+}
+
+struct ExitCase {
+  int code;
+  int signal;
+  int expected;
+};
+class ExitCodes : public testing::TestWithParam<ExitCase> {};
+
+TEST_P(ExitCodes, AreTheWorkersOwnUnlessTheyMeanAVerdictOfTheLauncher) {
+  EXPECT_EQ(exit_code_for(end(0, GetParam().code, GetParam().signal)), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ExitCodes,
+                         testing::Values(ExitCase{1, 0, 1}, ExitCase{2, 0, 2}, ExitCase{3, 0, 3},
+                                         ExitCase{69, 0, 1}, ExitCase{75, 0, 1}, ExitCase{93, 0, 1},
+                                         ExitCase{124, 0, 1}, ExitCase{125, 0, 1}, ExitCase{126, 0, 126},
+                                         ExitCase{127, 0, 127}, ExitCase{253, 0, 1}, ExitCase{255, 0, 255},
+                                         ExitCase{0, SIGKILL, 137}, ExitCase{0, SIGSEGV, 139},
+                                         ExitCase{0, SIGABRT, 134}));
+
+TEST(Verdict, NeedsEveryRankForSuccess) {
+  EXPECT_EQ(judge(facts({end(0, 0), end(1, 0), end(2, 0), end(3, 0)})).exit_code, 0);
+  EXPECT_EQ(judge(facts({end(0, 0), end(1, 0), end(2, 0)})).exit_code, kExitInternal);
+  EXPECT_EQ(judge(facts({})).exit_code, kExitInternal);
+  // Told to stop, and exited with 0 all the same: not the whole program ran, but the one that failed decides.
+  EXPECT_EQ(judge(facts({end(0, 0), end(1, 4), end(2, 0), end(3, 0)})).exit_code, 4);
+}
+
+TEST(Verdict, CountsTheOthersThatFailedAsCollateral) {
+  const Verdict verdict =
+      judge(facts({end(2, 3), end(0, 1, 0, 5ms), end(1, 0, SIGTERM, 9ms, true), end(3, 0)}));
+  EXPECT_EQ(verdict.culprit->rank, Rank(2));
+  EXPECT_EQ(verdict.collateral_count, 2);
+  EXPECT_EQ(verdict.origin, "worker");
+  EXPECT_EQ(verdict.cause, "rank 2 (node1) exited with code 3");
+}
+
+TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
+  AttemptFacts lost = facts({end(0, 1, 0, 5ms)});
+  lost.losses = {{NodeId(1), kStart, "its agent was killed by SIGKILL"}};
+  EXPECT_EQ(judge(lost).exit_code, kExitNodesMissing);
+  EXPECT_EQ(judge(lost).node, NodeId(1));
+}
+
+TEST(Verdict, BlamesALostNodeForWhatFailedOnOthersJustBeforeItsLossWasSeen) {
+  AttemptFacts lost = facts({end(0, 1)});
+  lost.losses = {{NodeId(1), kStart + 20ms, "its agent was killed by SIGKILL"}};
+  EXPECT_EQ(judge(lost).node, NodeId(1)) << "its peers notice a dead node as fast as the launcher does";
+  lost.losses[0].at = kStart + 2s;
+  EXPECT_EQ(judge(lost).culprit->rank, Rank(0));
+}
+
+TEST(Verdict, BlamesAWorkerForWhatBecameOfItsOwnNode) {
+  AttemptFacts lost = facts({end(2, 1)});
+  lost.losses = {{NodeId(1), kStart + 20ms, "its agent was killed by SIGKILL"}};
+  EXPECT_EQ(judge(lost).culprit->rank, Rank(2));
+}
+
+TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
+  AttemptFacts stopped = facts({end(2, 3)});
+  stopped.refusal = Refusal{};
+  stopped.interrupted_by = SIGTERM;
+  EXPECT_EQ(judge(stopped).exit_code, 143);
+  EXPECT_EQ(judge(stopped).origin, "user");
+}
+
+TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
+  EXPECT_TRUE(judge(facts({end(2, 3)})).restart_may_help());
+  EXPECT_TRUE(judge(facts({})).restart_may_help());
+  EXPECT_FALSE(judge(facts({end(0, 0), end(1, 0), end(2, 0), end(3, 0)})).restart_may_help());
+  AttemptFacts refused = facts({end(2, 3)});
+  refused.refusal = Refusal{Refusal::Kind::kFenced, std::nullopt, kExitInternal, "x"};
+  EXPECT_FALSE(judge(refused).restart_may_help());
+}
+
+TEST(ErrorFile, GivesItsMessageInBothForms) {
+  EXPECT_EQ(
+      message_of_error_file(R"({"message":{"message":"ValueError: no","extraInfo":{"timestamp":"1"}}})"),
+      "ValueError: no");
+  EXPECT_EQ(message_of_error_file(R"({"message":"plain"})"), "plain");
+}
+
+TEST(ErrorFile, GivesNothingForWhatIsNone) {
+  for (const char* text : {"", "not json", "[]", "7", R"({"other":1})",
+                           R"({"message":{"message":{"message":"deep"}}})", "{\"message\":"}) {
+    EXPECT_EQ(message_of_error_file(text), "") << text;
+  }
+  EXPECT_EQ(message_of_error_file(std::string(60'000, '[')), "");
+}
+
+}  // namespace
+}  // namespace muster::launcher
