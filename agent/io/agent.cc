@@ -38,7 +38,8 @@ Environment own_environment() {
   Environment environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const char* equals = std::strchr(*entry, '=');
-    if (equals != nullptr) environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
+    if (equals != nullptr)
+      environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
   }
   return environment;
 }
@@ -196,7 +197,11 @@ void Agent::ring() {
 
 // Orphans that have ended; of workers, watch() learns.
 void Agent::reap_all() {
-  reap_orphans([this](pid_t pid) { return workers_.contains(pid); });
+  reap_orphans([this](pid_t pid) {
+    if (pid == guardian_.pid())
+      log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
+    return workers_.contains(pid);
+  });
 }
 
 void Agent::clear_leftovers() {

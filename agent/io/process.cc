@@ -55,7 +55,10 @@ ErrorCode code_of(const Child& child) {
 }  // namespace
 
 const char* settle(const Place& place) noexcept {
-  if (setsid() < 0) return "make a session";
+  // A group is enough: the agent has a session without a terminal. A session each would put each worker into
+  // a scheduling group of its own (autogroup), which on a busy machine made 16 workers start in 77 ms instead
+  // of 27.
+  if (setpgid(0, 0) < 0) return "make a process group";
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) return "set the parent-death signal";
   // The agent may have died before the line above; nobody would kill this process then.
   if (getppid() != place.agent) return "find the agent alive";

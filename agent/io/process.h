@@ -21,7 +21,7 @@ struct Place {
   const char* working_directory = nullptr;
 };
 
-// Makes the calling process a worker: own session and group, killed with its agent, no signal blocked,
+// Makes the calling process a worker: own process group, killed with its agent, no signal blocked,
 // ignored or caught, its streams and directory. Async-signal-safe. Null, or the name of what failed, with
 // errno.
 const char* settle(const Place& place) noexcept;

@@ -1,27 +1,19 @@
-// A real agent with real workers: what the launcher hears, and that nothing of a job survives.
+// A real agent and its launcher: attempts started, refused and reported.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <gmock/gmock.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sstream>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include "tests/process/agent_test_launcher.h"
-#include "tests/scratch_directory.h"
+#include "tests/process/agent_process_fixture.h"
 
 namespace muster {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-
-// Leaves a process behind that has a session of its own and is nobody's child.
-constexpr const char* kDaemon =
-    "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; ";
+using testing::Not;
 
 bool can_connect(std::int32_t port) {
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -31,26 +23,6 @@ bool can_connect(std::int32_t port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
-
-bool send_datagram(const std::string& path, const std::string& datagram) {
-  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  return sendto(fd.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-                sizeof address) == static_cast<ssize_t>(datagram.size());
-}
-
-class AgentProcess : public testing::Test {
- protected:
-  wire::JobSpec job(const std::string& script) { return shell_job(script, scratch_ / "logs"); }
-  std::string log(const std::string& name) {
-    return read_file(scratch_ / ("logs/attempt_1/" + name), 1 << 30).value_or("(none)");
-  }
-  std::vector<pid_t> processes() { return processes_with("MUSTER_JOB_ID=" + job("").job_id); }
-
-  ScratchDirectory scratch_;
-};
 
 TEST_F(AgentProcess, ReportsExitCodesAndSignalsInTheOrderOfTheExits) {
   TestLauncher launcher({});
@@ -142,153 +114,6 @@ TEST_F(AgentProcess, RefusesDirectoriesThatCannotBeUsed) {
   }
 }
 
-TEST_F(AgentProcess, KeepsTheOutputOfANoisyWorkerCompleteAndWhole) {
-  constexpr int kLines = 20000;
-  TestLauncher launcher({});
-  launcher.welcome(
-      job("i=0; while [ $i -lt 20000 ]; do printf 'line'; printf ' %s of %s\\n' $i $RANK; i=$((i+1)); done; "
-          "printf end"));
-  ASSERT_EQ(launcher.start(2).size(), 2U);
-  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  for (const int rank : {0, 1}) {
-    std::ostringstream expected;
-    for (int i = 0; i < kLines; ++i) expected << "line " << i << " of " << rank << '\n';
-    expected << "end";
-    EXPECT_TRUE(log("rank_" + std::to_string(rank) + "/stdout.log") == expected.str());
-    EXPECT_TRUE(launcher.output(rank, 1) == expected.str() + "\n");
-  }
-  for (const auto& output : launcher.all<wire::Output>()) {
-    ASSERT_FALSE(output.text.empty());
-    EXPECT_EQ(output.text.back(), '\n');
-    EXPECT_LE(output.text.size(), 64U << 10);
-    EXPECT_EQ(output.dropped_line_count, 0U);
-  }
-}
-
-TEST_F(AgentProcess, KeepsRedirectedStreamsOffTheTerminalOnly) {
-  TestLauncher launcher({});
-  wire::JobSpec job = this->job("echo out; echo err >&2");
-  job.redirects = {1, 2};
-  launcher.welcome(job);
-  ASSERT_EQ(launcher.start(2).size(), 2U);
-  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  EXPECT_EQ(launcher.output(0, 1), "");
-  EXPECT_EQ(launcher.output(0, 2), "err\n");
-  EXPECT_EQ(launcher.output(1, 1), "out\n");
-  EXPECT_EQ(launcher.output(1, 2), "");
-  EXPECT_EQ(log("rank_0/stdout.log"), "out\n");
-  EXPECT_EQ(log("rank_1/stderr.log"), "err\n");
-}
-
-TEST_F(AgentProcess, DropsAndCountsTerminalLinesWhenTheLauncherDoesNotRead) {
-  TestLauncher launcher({});
-  const std::string done = scratch_ / "done";
-  launcher.welcome(job("seq 1 2000000; : > " + done));
-  ASSERT_EQ(launcher.start(1).size(), 1U);
-  ASSERT_TRUE(eventually([&done] { return std::filesystem::exists(done); }, std::chrono::seconds(30)));
-  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  const std::string terminal = launcher.output(0, 1);
-  std::uint64_t lines = static_cast<std::uint64_t>(std::ranges::count(terminal, '\n'));
-  std::uint64_t dropped = 0;
-  for (const auto& output : launcher.all<wire::Output>()) dropped += output.dropped_line_count;
-  EXPECT_GT(dropped, 0U);
-  EXPECT_EQ(lines + dropped, 2000000U);
-  const std::string file = log("rank_0/stdout.log");
-  EXPECT_EQ(std::ranges::count(file, '\n'), 2000000);
-}
-
-TEST_F(AgentProcess, GoesOnWhenALogFileCannotGrow) {
-  TestLauncher launcher({.in_child = [] {
-    const rlimit limit{4096, 4096};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }});
-  launcher.welcome(job("seq 1 5000; exit 7"));
-  ASSERT_EQ(launcher.start(1).size(), 1U);
-  const auto exited = launcher.wait_for<wire::WorkerExited>();
-  ASSERT_TRUE(exited);
-  EXPECT_EQ(exited->exit_code, 7);
-  EXPECT_EQ(log("rank_0/stdout.log").size(), 4096U);
-  const std::string terminal = launcher.output(0, 1);
-  EXPECT_EQ(std::ranges::count(terminal, '\n'), 5001);
-  EXPECT_EQ(terminal.find("muster: cannot write"), terminal.rfind("muster: cannot write"));
-  EXPECT_THAT(terminal, HasSubstr("muster: cannot write " +
-                                  scratch_ / "logs/attempt_1/rank_0/stdout.log: File too large"));
-}
-
-TEST_F(AgentProcess, KillsAWorkerThatIgnoresTerm) {
-  TestLauncher launcher({});
-  launcher.welcome(job("trap '' TERM; echo ready; while :; do sleep 0.05; done"));
-  const auto pids = launcher.start(1);
-  ASSERT_EQ(pids.size(), 1U);
-  ASSERT_TRUE(launcher.wait_for<wire::Output>());
-  launcher.send(wire::StopWorkers{SIGTERM, 200'000'000});
-  const auto exited = launcher.wait_for<wire::WorkerExited>();
-  ASSERT_TRUE(exited);
-  EXPECT_EQ(exited->signal, SIGKILL);
-  EXPECT_TRUE(exited->after_stop);
-  EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
-}
-
-TEST_F(AgentProcess, ReportsTheEndOfAWorkerWhosePipeIsHeldOpenByAnother) {
-  TestLauncher launcher({});
-  launcher.welcome(job("(setsid sleep 1000 &); echo bye; exit 4"));
-  ASSERT_EQ(launcher.start(1).size(), 1U);
-  const auto exited = launcher.wait_for<wire::WorkerExited>();
-  ASSERT_TRUE(exited);
-  EXPECT_EQ(exited->exit_code, 4);
-  EXPECT_EQ(launcher.output(0, 1), "bye\n");
-  // The leftover was killed before the agent said that all are gone.
-  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  EXPECT_THAT(processes(), IsEmpty());
-}
-
-TEST_F(AgentProcess, LeavesNothingBehindWhenItLeaves) {
-  TestLauncher launcher({});
-  launcher.welcome(job(std::string(kDaemon) + "echo ready; sleep 1000"));
-  ASSERT_EQ(launcher.start(2).size(), 2U);
-  while (launcher.output(0, 1).empty() || launcher.output(1, 1).empty())
-    ASSERT_TRUE(launcher.wait_for<wire::Output>());
-  ASSERT_TRUE(eventually([this] { return processes().size() >= 4; }));
-  launcher.send(wire::Leave{});
-  EXPECT_EQ(launcher.agent_exit(), 0);
-  EXPECT_THAT(processes(), IsEmpty());
-}
-
-TEST_F(AgentProcess, LeavesNothingBehindWhenItIsKilled) {
-  std::filesystem::create_directory(scratch_ / "run");
-  TestLauncher launcher({.environment = {"TMPDIR=" + scratch_ / "run"}});
-  launcher.welcome(job(std::string(kDaemon) + "echo ready; sleep 1000"));
-  ASSERT_EQ(launcher.start(2).size(), 2U);
-  while (launcher.output(0, 1).empty() || launcher.output(1, 1).empty())
-    ASSERT_TRUE(launcher.wait_for<wire::Output>());
-  ASSERT_TRUE(eventually([this] { return processes().size() >= 4; }));
-  kill(launcher.agent_pid(), SIGKILL);
-  EXPECT_EQ(launcher.agent_exit(), 128 + SIGKILL);
-  EXPECT_TRUE(eventually([this] { return processes().empty(); }, std::chrono::seconds(5)));
-  EXPECT_TRUE(eventually([this] { return std::filesystem::is_empty(scratch_ / "run"); }));
-}
-
-TEST_F(AgentProcess, StopsItsWorkersWhenTheLauncherStaysAway) {
-  TestLauncher launcher({});
-  launcher.welcome(job(std::string(kDaemon) + "echo ready; sleep 1000"));
-  const auto pids = launcher.start(1);
-  ASSERT_EQ(pids.size(), 1U);
-  ASSERT_TRUE(launcher.wait_for<wire::Output>());
-  launcher.hang_up();
-  EXPECT_TRUE(is_running(pids[0]));
-  EXPECT_EQ(launcher.agent_exit(), 1);
-  EXPECT_THAT(processes(), IsEmpty());
-}
-
-TEST_F(AgentProcess, ClosesTheAttemptAndLeavesWhenTheLauncherGoesBeforeTheStart) {
-  TestLauncher launcher({});
-  launcher.welcome(job("true"));
-  launcher.prepare(1);
-  ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
-  launcher.hang_up();
-  EXPECT_EQ(launcher.agent_exit(), 1);
-}
-
 TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {
   TestLauncher launcher({.environment = {"OMP_NUM_THREADS=3", "MUSTER_RESUME_STEP=9"}});
   launcher.welcome(job(
@@ -312,15 +137,6 @@ TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {
   EXPECT_THAT(text, HasSubstr("fds 0 1 2 3\n"));  // the fourth is the directory that ls reads
   EXPECT_THAT(text, HasSubstr("\n/dev/null\n"));
   EXPECT_THAT(text, HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
-}
-
-TEST_F(AgentProcess, PassesOnTheErrorFile) {
-  TestLauncher launcher({});
-  launcher.welcome(job("printf '{\"message\":1}' > $TORCHELASTIC_ERROR_FILE; exit 1"));
-  ASSERT_EQ(launcher.start(1).size(), 1U);
-  const auto exited = launcher.wait_for<wire::WorkerExited>();
-  ASSERT_TRUE(exited);
-  EXPECT_EQ(exited->error_file, "{\"message\":1}");
 }
 
 TEST_F(AgentProcess, RestartsOnTheSameConnectionWithFreshLogs) {
@@ -349,40 +165,6 @@ TEST_F(AgentProcess, HostsAFreshStoreForTheAttempt) {
   launcher.send(wire::StopWorkers{SIGTERM, 0});
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_FALSE(can_connect(prepared->store_port));
-}
-
-TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {
-  TestLauncher launcher({});
-  launcher.welcome(job("echo $MUSTER_SOCKET; sleep 1000"));
-  ASSERT_EQ(launcher.start(2).size(), 2U);
-  while (launcher.output(0, 1).empty()) ASSERT_TRUE(launcher.wait_for<wire::Output>());
-  std::string path = launcher.output(0, 1);
-  path.pop_back();
-  const auto say = [&path](const std::string& datagram) { return send_datagram(path, datagram); };
-  EXPECT_TRUE(say("garbage"));
-  EXPECT_TRUE(say(std::string(9000, 'x')));
-  EXPECT_TRUE(say(R"({"v":1,"type":"finished","rank":0,"attempt":7,"step":1})"));
-  EXPECT_TRUE(say(R"({"v":1,"type":"finished","rank":5,"attempt":1,"step":2})"));
-  for (int step = 1; step <= 50; ++step) {
-    EXPECT_TRUE(say(R"({"v":1,"type":"step","rank":0,"attempt":1,"pid":1,"text":"","step":)" +
-                    std::to_string(step) + "}"));
-  }
-  EXPECT_TRUE(say(R"({"v":1,"type":"committed","rank":1,"attempt":1,"step":40})"));
-  launcher.send(wire::StopWorkers{SIGTERM, 5'000'000'000});
-  ASSERT_TRUE(launcher.wait_for<wire::WorkerExited>());
-  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  const auto reports = launcher.all<wire::WorkerReported>();
-  ASSERT_GE(reports.size(), 2U);
-  EXPECT_LT(reports.size(), 20U);
-  std::int64_t last_step = 0;
-  int committed = 0;
-  for (const auto& report : reports) {
-    if (report.rank == Rank(0)) last_step = report.step;
-    if (report.rank == Rank(1)) committed += report.kind == "committed" ? 1 : 0;
-    EXPECT_NE(report.kind, "finished");
-  }
-  EXPECT_EQ(last_step, 50);
-  EXPECT_EQ(committed, 1);
 }
 
 TEST_F(AgentProcess, AnswersPings) {

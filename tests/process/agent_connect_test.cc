@@ -1,0 +1,103 @@
+// A real agent that connects to its launcher over TLS.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/net/listener.h"
+#include "common/wire/codec.h"
+#include "tests/process/agent_test_launcher.h"
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kIdentity = "job/agent/3";
+
+// The agent's process; its key comes on stdin.
+pid_t start_agent(std::uint16_t port, const net::Key& key) {
+  int ends[2];
+  CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe");
+  const UniqueFd read_end(ends[0]);
+  const UniqueFd write_end(ends[1]);
+  CHECK(write_all(write_end.get(), net::to_hex(key) + "\n", "pipe"), "pipe");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(read_end.get(), STDIN_FILENO);
+    const std::string address = "127.0.0.1:" + std::to_string(port);
+    execl(AGENT_PROGRAM, AGENT_PROGRAM, "--connect", address.c_str(), "--identity", kIdentity, "--node", "3",
+          nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
+class AgentConnect : public testing::Test {
+ protected:
+  AgentConnect() {
+    auto opened = net::Listener::open(io_.get_executor(), "127.0.0.1", 0);
+    CHECK(opened, "{}", opened.error().message());
+    listener_ = *std::move(opened);
+    const auto find_key = [this](std::string_view identity) {
+      return identity == kIdentity ? std::optional(key_) : std::nullopt;
+    };
+    listener_->start(tasks_, find_key,
+                     [this](std::shared_ptr<net::Connection> connection) {
+                       connection_ = std::move(connection);
+                       tasks_.spawn(converse());
+                     },
+                     {});
+  }
+  ~AgentConnect() override {
+    listener_->stop();
+    if (connection_ != nullptr) connection_->close();
+    io_.restart();
+    io_.run();
+  }
+  // Takes the Hello, and sends the agent away.
+  awaitable<void> converse() {
+    const auto frame = co_await connection_->receive();
+    if (!frame) co_return;
+    const auto message = wire::decode_for_launcher(*frame);
+    if (message && std::holds_alternative<wire::Hello>(*message)) hello_ = std::get<wire::Hello>(*message);
+    connection_->send(
+        wire::encode({{}, NodeId(3), Term(1), Attempt(0), Sequence(1)}, wire::ToAgent(wire::Leave{})));
+  }
+  // Its exit code.
+  int run_agent(const net::Key& key) {
+    const pid_t pid = start_agent(listener_->port(), key);
+    int status = 0;
+    const bool ended = eventually([this, pid, &status] {
+      io_.restart();
+      io_.run_for(5ms);
+      return waitpid(pid, &status, WNOHANG) == pid;
+    });
+    EXPECT_TRUE(ended);
+    if (!ended) kill(pid, SIGKILL);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  const net::Key key_ = net::make_key();
+  asio::io_context io_;
+  net::TaskGroup tasks_{io_.get_executor()};
+  std::unique_ptr<net::Listener> listener_;
+  std::shared_ptr<net::Connection> connection_;
+  std::optional<wire::Hello> hello_;
+};
+
+TEST_F(AgentConnect, ProvesItselfWithItsKeyAndObeys) {
+  EXPECT_EQ(run_agent(key_), 0);
+  ASSERT_TRUE(hello_);
+  EXPECT_EQ(hello_->node, NodeId(3));
+  EXPECT_EQ(connection_->identity(), kIdentity);
+}
+
+TEST_F(AgentConnect, GivesUpWithTheWrongKey) {
+  EXPECT_EQ(run_agent(net::make_key()), 69);
+  EXPECT_EQ(connection_, nullptr);
+}
+
+}  // namespace
+}  // namespace muster
