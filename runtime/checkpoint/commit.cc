@@ -59,8 +59,9 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
-// Keeps the newest good ones, and every directory that is not surely ours and old.
-void remove_old(const CommitPlan& plan) {
+// Keeps the newest good ones, every directory that is not surely ours, and what other ranks may be writing by
+// now.
+void remove_old(const CommitPlan& plan, CheckpointId newest) {
   const auto entries = plan.directory.candidates(plan.attempt);
   const auto attempts = plan.directory.attempts();
   const auto directories = plan.directory.step_directories();
@@ -73,12 +74,21 @@ void remove_old(const CommitPlan& plan) {
     if (!entry.damage) ++good;
   }
   for (const CheckpointId& id : *directories) {
-    const bool ours = id.attempt <= plan.attempt &&
-                      std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
-    if (!ours || std::ranges::find(needed, id) != needed.end()) continue;
+    const bool ours = std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
+    const bool old = id.attempt < newest.attempt || (id.attempt == newest.attempt && id.step < newest.step);
+    if (!ours || !old || std::ranges::find(needed, id) != needed.end()) continue;
     if (Status removed = plan.directory.remove(id); !removed) {
       log::warning("an old checkpoint stays: {}", removed.error().message());
     }
+  }
+}
+
+// After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
+// newer attempt may have resumed from it already.
+void remove_failed(const CommitPlan& plan, CheckpointId id) {
+  if (std::filesystem::exists(plan.directory.manifest_path(id))) return;
+  if (Status removed = plan.directory.remove(id); !removed) {
+    log::warning("what is left of a failed checkpoint stays: {}", removed.error().message());
   }
 }
 
@@ -117,15 +127,9 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
     return word ? status_of(*word) : Status(std::unexpected(word.error()));
   }
   const Status committed = commit_manifest(plan, meeting, id);
+  if (!committed) remove_failed(plan, id);
   meeting.announce(word_of(committed));
-  if (committed) {
-    remove_old(plan);
-  } else if (!std::filesystem::exists(plan.directory.manifest_path(id))) {
-    // With a manifest it stays, whatever failed afterwards: a newer attempt may have resumed from it already.
-    if (Status removed = plan.directory.remove(id); !removed) {
-      log::warning("what is left of a failed checkpoint stays: {}", removed.error().message());
-    }
-  }
+  if (committed) remove_old(plan, id);
   return committed;
 }
 

@@ -131,8 +131,8 @@ at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
 
 Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write) {
   const auto order = in_file_order(content);
-  nlohmann::ordered_json header;
-  auto& metadata = header["__metadata__"] = nlohmann::ordered_json::object();
+  nlohmann::json header;
+  nlohmann::json metadata = nlohmann::json::object();
   for (const auto& [key, value] : content.metadata) metadata[key] = value;
   std::uint64_t offset = 0;
   for (const auto* entry : order) {
@@ -148,6 +148,7 @@ Status encode_safetensors(const Safetensors& content, const std::function<Status
                     {"data_offsets", {offset, offset + tensor.nbytes()}}};
     offset += tensor.nbytes();
   }
+  header["__metadata__"] = std::move(metadata);
   std::string text;
   try {
     text = header.dump();

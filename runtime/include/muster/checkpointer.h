@@ -25,7 +25,7 @@ class Job;
 
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps from one save to the next
-  std::string directory;     // empty: job.checkpoint_dir()
+  std::string directory{};   // empty: job.checkpoint_dir()
   int keep = 3;              // newest checkpoints that stay on the disk
   std::chrono::milliseconds commit_timeout =
       std::chrono::minutes(5);  // for the slowest rank to write its shard

@@ -1,0 +1,43 @@
+#include "examples/fashion_mnist/evaluation.h"
+
+#include <map>
+
+#include "common/wire/digest.h"
+
+namespace {
+
+constexpr std::int64_t kBatchSize = 500;
+
+}  // namespace
+
+double accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& job) {
+  const torch::NoGradGuard no_grad;
+  net.eval();
+  std::int64_t correct = 0;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t index = job.rank(); index < images.size(); index += job.world_size()) {
+    indices.push_back(index);
+    const bool last = index + job.world_size() >= images.size();
+    if (std::ssize(indices) < kBatchSize && !last) continue;
+    const muster::Batch batch = images.get_batch(indices);
+    const auto named = net.forward(batch.data.to(job.device())).argmax(1).cpu();
+    correct += named.eq(batch.target).sum().item<std::int64_t>();
+    indices.clear();
+  }
+  net.train();
+  std::vector<torch::Tensor> total{
+      torch::tensor(correct, torch::TensorOptions(torch::kLong).device(job.device()))};
+  job.process_group()->allreduce(total)->wait();
+  return static_cast<double>(total[0].item<std::int64_t>()) / static_cast<double>(images.size());
+}
+
+std::string parameter_digest(const NetImpl& net) {
+  std::map<std::string, torch::Tensor> by_name;
+  for (const auto& parameter : net.named_parameters()) by_name[parameter.key()] = parameter.value();
+  muster::Digest digest;
+  for (const auto& [name, parameter] : by_name) {
+    const auto bytes = parameter.detach().cpu().contiguous();
+    digest.add({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
+  }
+  return digest.text();
+}

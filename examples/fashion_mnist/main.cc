@@ -1,0 +1,100 @@
+// Trains a small network on Fashion-MNIST with data parallelism, and survives the loss of workers:
+//
+//   launch --nodes 2 --gpus-per-node 2 --checkpoint-dir DIR train_fashion_mnist
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "examples/fashion_mnist/evaluation.h"
+#include "examples/fashion_mnist/net.h"
+#include "examples/fashion_mnist/options.h"
+#include "examples/fashion_mnist/progress.h"
+
+namespace {
+
+// Mean and standard deviation of the training images.
+constexpr muster::IdxNormalization kNormalization{.mean = 0.2860F, .stddev = 0.3530F};
+
+struct Data {
+  explicit Data(const std::string& folder)
+      : train(folder + "/train-images-idx3-ubyte.gz", folder + "/train-labels-idx1-ubyte.gz", kNormalization),
+        test(folder + "/t10k-images-idx3-ubyte.gz", folder + "/t10k-labels-idx1-ubyte.gz", kNormalization) {}
+  muster::IdxDataset train;
+  muster::IdxDataset test;
+};
+
+std::unique_ptr<Data> load_data(const std::string& folder) {
+  try {
+    return std::make_unique<Data>(folder);
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr,
+                 "train_fashion_mnist: %s (install the package dataset-fashion-mnist, or name a folder with "
+                 "--data-dir)\n",
+                 error.what());
+    return nullptr;
+  }
+}
+
+// How the demonstration loses a worker: only in the very first attempt, so that the next one gets through.
+void fail_if_asked(const Options& options, const muster::Job& job, std::int64_t step) {
+  if (!options.fail_at || job.restart_count() > 0 || job.attempt() > 1) return;
+  if (options.fail_at->rank == job.rank() && options.fail_at->step == step) std::raise(SIGKILL);
+}
+
+void train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, const Options& options,
+           const muster::Job& job) {
+  torch::optim::Adam optimizer(model.parameters(), torch::optim::AdamOptions(options.lr));
+  muster::DataLoader loader(data.train,
+                            {.batch_size = options.batch_size,
+                             .shuffle = true,
+                             .num_workers = options.num_workers,
+                             .pin_memory = true,
+                             .seed = options.seed},
+                            job);
+  muster::Checkpointer checkpoints(job, {.every = options.checkpoint_every});
+  auto state = muster::TrainState(model, optimizer, loader);
+  const std::int64_t resumed = checkpoints.restore(state);
+  if (resumed > 0 && job.rank() == 0) std::printf("resumed at step %ld\n", static_cast<long>(resumed));
+
+  std::int64_t steps = options.epochs * loader.batches_per_epoch();
+  if (options.max_steps > 0) steps = std::min(steps, options.max_steps);
+  if (resumed >= steps) return;
+  Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
+  for (auto& batch : loader.epochs(options.epochs)) {
+    optimizer.zero_grad();
+    const auto output = model(batch.data.to(job.device(), /*non_blocking=*/true));
+    const auto loss =
+        torch::nn::functional::cross_entropy(output, batch.target.to(job.device(), /*non_blocking=*/true));
+    loss.backward();
+    optimizer.step();
+    checkpoints.step(state);
+    progress.after_step(checkpoints.steps(), loss.item<double>());
+    fail_if_asked(options, job, checkpoints.steps());
+    if (checkpoints.steps() >= steps) break;
+  }
+  checkpoints.save(state);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto job = muster::init();
+  const Options options = parse_options(argc, argv);
+  const auto data = load_data(options.data_dir);
+  if (!data) return 2;
+
+  muster::seed_everything(options.seed);
+  Net net;
+  net->to(job.device());
+  muster::DistributedDataParallel model(net, job);
+  // Equal parameters everywhere, but a dropout of its own for each rank.
+  muster::seed_everything(options.seed + 1 + static_cast<std::uint64_t>(job.rank()));
+
+  train(model, *data, options, job);
+  const double share = accuracy(*net, data->test, job);
+  if (job.rank() == 0)
+    std::printf("test accuracy %.4f\nparameters xxh3 %s\n", share, parameter_digest(*net).c_str());
+  return 0;
+}

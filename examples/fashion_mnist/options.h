@@ -1,0 +1,26 @@
+// The flags of train_fashion_mnist.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+struct FailAt {
+  int rank = 0;
+  std::int64_t step = 0;
+};
+
+struct Options {
+  std::int64_t epochs = 3;
+  std::int64_t max_steps = 0;  // 0: no limit
+  std::int64_t batch_size = 64;
+  double lr = 2e-3;
+  std::uint64_t seed = 1;
+  int num_workers = 1;
+  std::int64_t checkpoint_every = 100;
+  std::string data_dir = "/usr/share/datasets/fashion-mnist";
+  std::optional<FailAt> fail_at;
+};
+
+// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+Options parse_options(int argc, char** argv);

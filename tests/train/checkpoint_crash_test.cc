@@ -1,0 +1,201 @@
+// A save is killed, or fails, at every single system call that it makes: what is on the disk afterwards is
+// the checkpoint before or the new one, whole.
+//
+// This program's own open, write, fsync, rename, link and mkdir stand before the C library's, so that a child
+// can die in any of them.
+#include <atomic>
+#include <csignal>
+#include <cstdarg>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/scratch_directory.h"
+#include "tests/train/training.h"
+
+namespace {
+
+enum class Fault { kNone, kKill, kNoSpace };
+std::atomic<Fault> fault = Fault::kNone;
+std::atomic<int> calls_left = 0;
+
+// True if this call shall fail.
+bool fails_here() {
+  if (fault == Fault::kNone || --calls_left != 0) return false;
+  if (fault == Fault::kKill) raise(SIGKILL);
+  errno = ENOSPC;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+ssize_t write(int fd, const void* bytes, size_t count) {
+  // Half of it, so that a kill leaves a torn file.
+  if (fault == Fault::kKill && calls_left == 1) syscall(SYS_write, fd, bytes, count / 2);
+  return fails_here() ? -1 : syscall(SYS_write, fd, bytes, count);
+}
+int fsync(int fd) {
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_fsync, fd));
+}
+int rename(const char* from, const char* to) noexcept {
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
+}
+int link(const char* from, const char* to) noexcept {
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_link, from, to));
+}
+int unlink(const char* path) noexcept {
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_unlink, path));
+}
+int mkdir(const char* path, mode_t mode) noexcept {
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_mkdir, path, mode));
+}
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return fails_here() ? -1 : static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+}
+
+namespace muster {
+namespace {
+
+constexpr int kMixed = 100;  // exit codes of a child that looked
+constexpr int kUnusable = 101;
+constexpr int kMaxCalls = 200;
+
+// Every parameter holds the number of the step, so that a mixture shows.
+struct Numbered {
+  explicit Numbered(const std::string& directory)
+      : checkpoints(job, {.every = 1000, .directory = directory, .keep = 2}) {}
+  bool save(std::int64_t step) {
+    while (checkpoints.steps() < step) checkpoints.step(state);
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& parameter : net.parameters()) parameter.fill_(static_cast<double>(step));
+    return checkpoints.save(state);
+  }
+  bool all_are(std::int64_t step) {
+    for (const at::Tensor& parameter : net.parameters()) {
+      if (!parameter.eq(static_cast<double>(step)).all().item<bool>()) return false;
+    }
+    return true;
+  }
+  Job job = init();
+  NoiseDataset dataset{8};
+  SmallNet net;
+  torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
+  DataLoader loader{dataset, {}, 0, 1};
+  Checkpointer checkpoints;
+  TrainState state{net, optimizer, loader};
+};
+
+// Runs in a child; its status as wait() gives it.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    freopen("/dev/null", "w", stderr);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// The step that a new attempt finds; it also saves a further one, as a restarted training would.
+int restored_step(const std::string& directory) {
+  const int status = in_child([&] {
+    try {
+      Numbered training(directory);
+      const std::int64_t step = training.checkpoints.restore(training.state);
+      if (!training.all_are(step)) return kMixed;
+      if (!training.save(step + 1)) return kUnusable;
+      return static_cast<int>(step);
+    } catch (const std::exception&) {
+      return kUnusable;
+    }
+  });
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CheckpointCrash, AKillAtAnyPointOfASaveLeavesTheOldOrTheNewCheckpoint) {
+  int olds = 0;
+  int news = 0;
+  for (int call = 1;; ++call) {
+    SCOPED_TRACE(call);
+    ASSERT_LT(call, kMaxCalls);
+    const ScratchDirectory scratch;
+    const std::string directory = scratch / "checkpoints";
+    const int status = in_child([&] {
+      Numbered training(directory);
+      if (!training.save(1)) return 1;
+      calls_left = call;
+      fault = Fault::kKill;
+      return training.save(2) ? 0 : 2;
+    });
+    const int step = restored_step(directory);
+    ASSERT_TRUE(step == 1 || step == 2) << step;
+    ++(step == 1 ? olds : news);
+    if (WIFEXITED(status)) {  // it came to the end of the save
+      ASSERT_EQ(WEXITSTATUS(status), 0);
+      EXPECT_EQ(step, 2);
+      break;
+    }
+    ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  }
+  EXPECT_GT(olds, 5);
+  EXPECT_GT(news, 1);
+}
+
+TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNotCommitted) {
+  int failed_saves = 0;
+  for (int call = 1;; ++call) {
+    SCOPED_TRACE(call);
+    ASSERT_LT(call, kMaxCalls);
+    const ScratchDirectory scratch;
+    const std::string directory = scratch / "checkpoints";
+    const int status = in_child([&] {
+      Numbered training(directory);
+      if (!training.save(1)) return 1;
+      calls_left = call;
+      fault = Fault::kNoSpace;
+      const bool saved = training.save(2);
+      const bool reached = calls_left <= 0;
+      fault = Fault::kNone;
+      if (!training.save(3)) return 2;
+      return !reached ? 3 : saved ? 4 : 5;
+    });
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_GE(WEXITSTATUS(status), 3);
+    ASSERT_EQ(restored_step(directory), 3);
+    if (WEXITSTATUS(status) == 3) break;
+    if (WEXITSTATUS(status) == 5) ++failed_saves;
+  }
+  EXPECT_GT(failed_saves, 5);
+}
+
+TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {
+  for (int call = 1;; ++call) {
+    SCOPED_TRACE(call);
+    ASSERT_LT(call, kMaxCalls);
+    const ScratchDirectory scratch;
+    const std::string directory = scratch / "checkpoints";
+    ASSERT_EQ(in_child([&] { return Numbered(directory).save(1) ? 0 : 1; }), 0);
+    const int status = in_child([&] {
+      calls_left = call;
+      fault = Fault::kKill;
+      const Numbered training(directory);
+      fault = Fault::kNone;
+      return 0;
+    });
+    ASSERT_EQ(restored_step(directory), 1);
+    if (WIFEXITED(status)) break;
+  }
+}
+
+}  // namespace
+}  // namespace muster

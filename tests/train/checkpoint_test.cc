@@ -1,0 +1,247 @@
+// What a checkpoint holds, and what is refused: one process, no crash.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "tests/scratch_directory.h"
+#include "tests/train/training.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+namespace fs = std::filesystem;
+
+using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+
+std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor> parameters) {
+  return std::make_unique<torch::optim::Adam>(std::move(parameters),
+                                              torch::optim::AdamOptions(1e-2).amsgrad(true));
+}
+
+// One training, from its own directory or another's.
+struct Training {
+  explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam, int keep = 100)
+      : optimizer(make(net->parameters())),
+        checkpoints(job, {.every = 1000, .directory = directory, .keep = keep}) {
+    state.add("average", average);
+    state.add("best", best);
+    state.add("patience", patience);
+  }
+  void train(int steps) {
+    for (auto& batch : loader.epochs(100)) {
+      train_one(*net, *optimizer, batch);
+      average.mul_(0.9).add_(batch.data.mean());
+      best += 0.1;
+      patience += 1;
+      checkpoints.step(state);
+      if (--steps == 0) return;
+    }
+  }
+  std::string result() const {
+    return bytes_of(*net) + std::to_string(best) + std::to_string(patience) +
+           std::to_string(average.item<float>());
+  }
+
+  Job job = init();
+  NoiseDataset dataset{64};
+  std::shared_ptr<SmallNet> net = std::make_shared<SmallNet>();
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  DataLoader loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
+  Checkpointer checkpoints;
+  at::Tensor average = at::zeros({});
+  double best = 0;
+  std::int64_t patience = 0;
+  TrainState state{*net, *optimizer, loader};
+};
+
+class CheckpointTest : public testing::Test {
+ protected:
+  // Checkpoints of steps 1 and 2 in a new directory.
+  void save_two() {
+    Training training(directory_);
+    for (int step = 0; step < 2; ++step) {
+      training.train(1);
+      ASSERT_TRUE(training.checkpoints.save(training.state));
+    }
+  }
+  std::int64_t restored_step(const std::string& directory) {
+    Training training(directory);
+    return training.checkpoints.restore(training.state);
+  }
+  std::string copy(const std::string& name) {
+    fs::remove_all(scratch_ / name);
+    fs::copy(directory_, scratch_ / name, fs::copy_options::recursive);
+    return scratch_ / name;
+  }
+  ScratchDirectory scratch_;
+  const std::string directory_ = scratch_ / "checkpoints";
+};
+
+TEST_F(CheckpointTest, EveryOptimizerGoesOnExactly) {
+  const std::vector<MakeOptimizer> kinds{
+      [](auto p) { return std::make_unique<torch::optim::SGD>(p, torch::optim::SGDOptions(0.1)); },
+      [](auto p) {
+        return std::make_unique<torch::optim::SGD>(
+            p, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
+      },
+      make_adam,
+      [](auto p) { return std::make_unique<torch::optim::AdamW>(p, torch::optim::AdamWOptions(1e-2)); },
+      [](auto p) {
+        return std::make_unique<torch::optim::RMSprop>(
+            p, torch::optim::RMSpropOptions(1e-3).momentum(0.5).centered(true));
+      },
+      [](auto p) {
+        return std::make_unique<torch::optim::Adagrad>(p, torch::optim::AdagradOptions(1e-2).lr_decay(0.1));
+      },
+  };
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    SCOPED_TRACE(kind);
+    const std::string directory = scratch_ / std::to_string(kind);
+    Training undisturbed(directory, kinds[kind]);
+    undisturbed.train(3);
+    undisturbed.optimizer->param_groups()[0].options().set_lr(0.0123);
+    ASSERT_TRUE(undisturbed.checkpoints.save(undisturbed.state));
+    const at::Tensor generator = at::detail::getDefaultCPUGenerator().get_state();
+    undisturbed.train(10);
+    torch::manual_seed(99);  // restore() must put it back
+    Training resumed(directory, kinds[kind]);
+    ASSERT_EQ(resumed.checkpoints.restore(resumed.state), 3);
+    EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(generator));
+    EXPECT_EQ(resumed.optimizer->param_groups()[0].options().get_lr(), 0.0123);
+    resumed.train(10);
+    EXPECT_EQ(resumed.checkpoints.steps(), 13);
+    EXPECT_EQ(resumed.result(), undisturbed.result());
+  }
+}
+
+TEST_F(CheckpointTest, StartsCleanInAnEmptyDirectoryAndAfterAttemptsWithoutACommit) {
+  EXPECT_EQ(restored_step(directory_), 0);
+  EXPECT_EQ(restored_step(directory_), 0);
+}
+
+TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
+  save_two();
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 120; ++round) {
+    const std::string damaged = copy("damaged");
+    // One file in three is the manifest, the rest the shard; its header as often as its data.
+    const std::string path =
+        damaged + "/step-2.attempt-1/" + (round % 3 == 0 ? "manifest.json" : "rank-00000.safetensors");
+    const auto size =
+        round % 3 == 1 ? std::min<std::uint64_t>(fs::file_size(path), 2000) : fs::file_size(path);
+    const auto byte = static_cast<std::streamoff>(random() % size);
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(byte);
+    const char flipped = static_cast<char>(file.get() ^ (1 << random() % 8));
+    file.seekp(byte);
+    file.put(flipped);
+    file.close();
+    ASSERT_EQ(restored_step(damaged), 1) << path << " byte " << byte;
+  }
+}
+
+TEST_F(CheckpointTest, FallsBackFromATornOrMissingShardAndAForeignManifest) {
+  save_two();
+  const std::string shard = "/step-2.attempt-1/rank-00000.safetensors";
+  const std::string manifest = "/step-2.attempt-1/manifest.json";
+  const std::string torn = copy("torn");
+  fs::resize_file(torn + shard, fs::file_size(torn + shard) - 1);
+  EXPECT_EQ(restored_step(torn), 1);
+  const std::string missing = copy("missing");
+  fs::remove(missing + shard);
+  EXPECT_EQ(restored_step(missing), 1);
+  const std::string foreign = copy("foreign");
+  fs::copy_file(foreign + "/step-1.attempt-1/manifest.json", foreign + manifest,
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(restored_step(foreign), 1);
+  EXPECT_EQ(restored_step(directory_), 2);
+}
+
+TEST_F(CheckpointTest, RefusesToStartAnewWhereCheckpointsAreThatCannotBeUsed) {
+  save_two();
+  for (const char* step : {"1", "2"})
+    fs::resize_file(directory_ + "/step-" + step + ".attempt-1/rank-00000.safetensors", 100);
+  Training training(directory_);
+  const std::string before = bytes_of(*training.net);
+  EXPECT_THAT([&] { training.checkpoints.restore(training.state); },
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr(directory_), HasSubstr("step 2 of attempt 1 ("),
+                        HasSubstr("step 1 of attempt 1 ("), HasSubstr("it has 100 bytes"))));
+  EXPECT_EQ(bytes_of(*training.net), before);
+}
+
+TEST_F(CheckpointTest, RefusesCheckpointsWhoseAttemptFileIsGone) {
+  save_two();
+  fs::remove(directory_ + "/attempts/000001.json");
+  EXPECT_THROW(restored_step(directory_), std::runtime_error);
+}
+
+TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChangesNothing) {
+  save_two();
+  Training training(directory_, [](auto p) {
+    return std::make_unique<torch::optim::SGD>(p, torch::optim::SGDOptions(0.1));
+  });
+  const std::string before = bytes_of(*training.net);
+  EXPECT_THAT([&] { training.checkpoints.restore(training.state); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("the optimizer's kind is Adam, not SGD")));
+  EXPECT_EQ(bytes_of(*training.net), before);
+}
+
+TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
+  Training older(directory_);
+  older.train(1);
+  ASSERT_TRUE(older.checkpoints.save(older.state));
+  Training newer(directory_);
+  ASSERT_EQ(newer.checkpoints.restore(newer.state), 1);
+  older.train(1);
+  EXPECT_THAT([&] { older.checkpoints.save(older.state); },
+              ThrowsMessage<FencedError>(HasSubstr("attempt 2 of job '' on host")));
+  EXPECT_THROW(older.train(1), FencedError) << "it stays so";
+  newer.train(1);
+  EXPECT_TRUE(newer.checkpoints.save(newer.state));
+  EXPECT_EQ(restored_step(directory_), 2);
+  EXPECT_FALSE(fs::exists(directory_ + "/step-2.attempt-1/manifest.json"));
+}
+
+TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {
+  fs::create_directories(directory_ + "/step-1.attempt-77");
+  write_bytes(directory_ + "/notes.txt", "mine");
+  Training training(directory_, make_adam, 2);
+  for (int step = 0; step < 5; ++step) {
+    training.train(1);
+    ASSERT_TRUE(training.checkpoints.save(training.state));
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory_)) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, testing::UnorderedElementsAre("attempts", "notes.txt", "step-1.attempt-77",
+                                                   "step-4.attempt-78", "step-5.attempt-78"));
+}
+
+TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {
+  Job job = init();
+  Training training(directory_);
+  Checkpointer every_two(job, {.every = 2, .directory = scratch_ / "two", .keep = 100});
+  for (auto& batch : training.loader.epochs(1)) {
+    train_one(*training.net, *training.optimizer, batch);
+    every_two.step(training.state);
+  }
+  ASSERT_TRUE(every_two.wait());
+  for (const int step : {2, 4, 6, 8}) {
+    EXPECT_TRUE(fs::exists(scratch_ / fmt::format("two/step-{}.attempt-1/manifest.json", step))) << step;
+  }
+  EXPECT_FALSE(fs::exists(scratch_ / "two/step-3.attempt-1"));
+}
+
+TEST_F(CheckpointTest, ADirectoryThatCannotBeUsedIsNamed) {
+  write_bytes(scratch_ / "file", "");
+  EXPECT_THAT(
+      [&] { Training(scratch_ / "file"); },
+      ThrowsMessage<std::runtime_error>(HasSubstr("cannot use checkpoint directory " + (scratch_ / "file"))));
+}
+
+}  // namespace
+}  // namespace muster
