@@ -5,7 +5,6 @@
 #include <charconv>
 #include <fcntl.h>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -14,7 +13,6 @@ namespace muster {
 
 namespace {
 
-constexpr int kFormat = 1;
 constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
 constexpr std::uint64_t kManifestLimit = 64 << 20;
 constexpr int kBeginTries = 1000;  // each lost try is another process's success
@@ -68,43 +66,6 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
-std::string encode_attempt(const AttemptRecord& record) {
-  nlohmann::ordered_json resume;
-  if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};
-  return nlohmann::ordered_json{{"format", kFormat},
-                                {"attempt", record.attempt.value()},
-                                {"job", record.job},
-                                {"host", record.host},
-                                {"resume", std::move(resume)}}
-             .dump() +
-         "\n";
-}
-
-Expected<AttemptRecord> parse_attempt(std::string_view text, Attempt expected) {
-  try {
-    const auto document = nlohmann::json::parse(text);
-    if (document.at("format") != kFormat) {
-      return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
-                     document.at("format").dump());
-    }
-    AttemptRecord record{.attempt = Attempt(document.at("attempt")),
-                         .job = document.at("job"),
-                         .host = document.at("host"),
-                         .resume = {}};
-    if (const auto& resume = document.at("resume"); !resume.is_null()) {
-      record.resume = CheckpointId{.step = resume.at("step"), .attempt = Attempt(resume.at("attempt"))};
-    }
-    if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
-    // The chain must go back in time, or following it would not end.
-    if (record.resume && record.resume->attempt >= record.attempt) {
-      return failure(ErrorCode::kCorrupt, "it resumes from the later attempt {}", record.resume->attempt);
-    }
-    return record;
-  } catch (const nlohmann::json::exception& error) {
-    return failure(ErrorCode::kCorrupt, "not an attempt file: {}", error.what());
-  }
-}
-
 }  // namespace
 
 std::string CheckpointDirectory::path_of(CheckpointId id) const {
@@ -152,7 +113,7 @@ Expected<AttemptRecord> CheckpointDirectory::read_attempt(Attempt attempt) const
   const std::string path = attempt_path(attempt);
   auto text = read_file(path, kAttemptFileLimit);
   if (!text) return std::unexpected(text.error());
-  auto record = parse_attempt(*text, attempt);
+  auto record = parse_attempt_record(*text, attempt);
   if (!record) return failure_within("cannot use " + path, std::move(record));
   return record;
 }
@@ -291,7 +252,7 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
     auto number = unused_number();
     if (!number) return std::unexpected(number.error());
     AttemptRecord record{.attempt = *number, .job = job, .host = host_name(), .resume = *resume};
-    Status created = create_file_exclusively(attempt_path(*number), encode_attempt(record));
+    Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));
     if (!created && created.error().code() != ErrorCode::kFenced) {
       return failure_within("cannot begin an attempt", std::move(created));
     }

@@ -11,19 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/attempt_record.h"
 #include "common/wire/checkpoint_manifest.h"
 
 namespace muster {
-
-inline constexpr Attempt kFirstAttempt{1};
-
-struct AttemptRecord {
-  Attempt attempt;
-  std::string job;
-  std::string host;                    // of the process that began it
-  std::optional<CheckpointId> resume;  // the newest checkpoint that counted then; empty: a start from nothing
-  bool operator==(const AttemptRecord&) const = default;
-};
 
 // A directory step-S.attempt-A that has a manifest.
 struct CheckpointEntry {

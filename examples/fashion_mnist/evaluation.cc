@@ -1,8 +1,8 @@
 #include "examples/fashion_mnist/evaluation.h"
 
+#include <fmt/core.h>
 #include <map>
-
-#include "common/wire/digest.h"
+#include <xxhash.h>
 
 namespace {
 
@@ -34,10 +34,12 @@ double accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& 
 std::string parameter_digest(const NetImpl& net) {
   std::map<std::string, torch::Tensor> by_name;
   for (const auto& parameter : net.named_parameters()) by_name[parameter.key()] = parameter.value();
-  muster::Digest digest;
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
   for (const auto& [name, parameter] : by_name) {
     const auto bytes = parameter.detach().cpu().contiguous();
-    digest.add({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
+    XXH3_128bits_update(&state, bytes.const_data_ptr(), bytes.nbytes());
   }
-  return digest.text();
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }

@@ -1,4 +1,6 @@
 // What a trained network is worth, and whether two are the same.
+//
+// For the training thread; nothing is kept between calls.
 #pragma once
 
 #include <muster/muster.h>

@@ -1,4 +1,6 @@
 // The flags of train_fashion_mnist.
+//
+// Plain values with their defaults; what they mean is in the text of --help.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "common/wire/checkpoint_directory.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -205,6 +206,24 @@ TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
   EXPECT_TRUE(newer.checkpoints.save(newer.state));
   EXPECT_EQ(restored_step(directory_), 2);
   EXPECT_FALSE(fs::exists(directory_ + "/step-2.attempt-1/manifest.json"));
+}
+
+TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
+  ASSERT_EQ(CheckpointDirectory(directory_).begin_attempt("launched").value().attempt, Attempt(1));
+  setenv("MUSTER_CHECKPOINT_DIR", directory_.c_str(), 1);
+  setenv("MUSTER_ATTEMPT", "1", 1);
+  Training launched(directory_);
+  launched.train(1);
+  EXPECT_TRUE(launched.checkpoints.save(launched.state));
+  ASSERT_EQ(CheckpointDirectory(directory_).begin_attempt("next").value().attempt, Attempt(2));
+  EXPECT_THAT([&] { launched.checkpoints.restore(launched.state); },
+              ThrowsMessage<FencedError>(HasSubstr("attempt 2 of job 'next'")));
+  Training elsewhere(scratch_ / "elsewhere");
+  unsetenv("MUSTER_CHECKPOINT_DIR");
+  unsetenv("MUSTER_ATTEMPT");
+  EXPECT_TRUE(fs::exists(directory_ + "/step-1.attempt-1/manifest.json"));
+  EXPECT_FALSE(fs::exists(directory_ + "/attempts/000003.json"));
+  EXPECT_TRUE(fs::exists(scratch_ / "elsewhere/attempts/000001.json"));
 }
 
 TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {

@@ -6,10 +6,9 @@
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //   checkpoints.save(state);  // the last step
 //
-// A save copies the state, then a thread writes while training goes on; one save is under way at a time, the
-// next waits for it. A save that fails (disk full, a rank that is gone) warns once and costs nothing but
-// itself. All ranks call the same functions at the same steps, from the training thread. What is on the disk:
-// docs/checkpoint_layout.md. Without a directory it only counts steps.
+// A save copies the state, then a thread writes while training goes on. One that fails (disk full, a rank
+// that is gone) warns and costs nothing but itself. All ranks call the same functions at the same steps, from
+// the training thread. Without a directory it only counts steps.
 #pragma once
 
 #include <chrono>

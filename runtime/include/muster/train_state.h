@@ -1,6 +1,5 @@
-// All that a training needs to go on as if it had never stopped: the model's parameters and buffers, the
-// optimizer's state and learning rates, the position in the data, the random generators, and the order in
-// which gradients are reduced.
+// All that a training needs to go on as if it had never stopped: parameters, buffers, optimizer, position in
+// the data, random generators, and the order in which gradients are reduced.
 //
 //   auto state = muster::TrainState(model, optimizer, loader);
 //   state.add("average", average);  // a tensor, or a std::int64_t or double, of the program's own

@@ -1,0 +1,50 @@
+#include "common/wire/attempt_record.h"
+
+#include <nlohmann/json.hpp>
+
+namespace muster {
+
+namespace {
+
+constexpr int kFormat = 1;
+
+}  // namespace
+
+std::string encode_attempt_record(const AttemptRecord& record) {
+  nlohmann::ordered_json resume;
+  if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};
+  return nlohmann::ordered_json{{"format", kFormat},
+                                {"attempt", record.attempt.value()},
+                                {"job", record.job},
+                                {"host", record.host},
+                                {"resume", std::move(resume)}}
+             .dump() +
+         "\n";
+}
+
+Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected) {
+  try {
+    const auto document = nlohmann::json::parse(text);
+    if (document.at("format") != kFormat) {
+      return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
+                     document.at("format").dump());
+    }
+    AttemptRecord record{.attempt = Attempt(document.at("attempt")),
+                         .job = document.at("job"),
+                         .host = document.at("host"),
+                         .resume = {}};
+    if (const auto& resume = document.at("resume"); !resume.is_null()) {
+      record.resume = CheckpointId{.step = resume.at("step"), .attempt = Attempt(resume.at("attempt"))};
+    }
+    if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
+    // The chain must go back in time, or following it would not end.
+    if (record.resume && record.resume->attempt >= record.attempt) {
+      return failure(ErrorCode::kCorrupt, "it resumes from the later attempt {}", record.resume->attempt);
+    }
+    return record;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "not an attempt file: {}", error.what());
+  }
+}
+
+}  // namespace muster

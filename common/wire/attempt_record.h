@@ -1,0 +1,34 @@
+// What an attempt leaves in the checkpoint directory when it begins: who it is and which checkpoint it
+// resumes from.
+//
+// The text form of one file DIR/attempts/NNNNNN.json (docs/checkpoint_layout.md), written once and never
+// changed. Plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "common/wire/checkpoint_manifest.h"
+
+namespace muster {
+
+inline constexpr Attempt kFirstAttempt{1};
+
+struct AttemptRecord {
+  Attempt attempt;
+  std::string job;
+  std::string host;                    // of the process that began it
+  std::optional<CheckpointId> resume;  // the newest checkpoint that counted then; empty: a start from nothing
+  bool operator==(const AttemptRecord&) const = default;
+};
+
+std::string encode_attempt_record(const AttemptRecord& record);
+
+// kCorrupt with the reason, also if it is the record of another attempt than `expected`, or resumes from a
+// later one.
+Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected);
+
+}  // namespace muster
