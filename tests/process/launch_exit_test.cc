@@ -1,0 +1,202 @@
+// The real launcher, agents and workers: exit codes, signals, and that nothing of a job outlives it.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "tests/invariants.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> operator+(std::vector<std::string> left, const std::vector<std::string>& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+// With a control socket and over TLS.
+class Launch : public testing::TestWithParam<const char*> {
+ protected:
+  std::vector<std::string> shell(const std::string& script, std::vector<std::string> flags = {}) const {
+    return std::vector<std::string>{"--control", GetParam(), "--silence-limit", "20"} + flags +
+           std::vector<std::string>{"sh", "-c", script};
+  }
+};
+
+const std::vector<std::string> kTwoByTwo = {"--nodes", "2", "--gpus-per-node", "2"};
+const std::vector<std::string> kNoRestart = {"--max-restarts", "0"};
+// Leaves a process behind that has a session of its own, is nobody's child and ignores TERM.
+constexpr const char* kDaemon =
+    "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; ";
+
+void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit = std::chrono::seconds(5)) {
+  eventually([&] { return run.descendants().empty(); }, limit);
+  invariants::nothing_is_left(static_cast<int>(run.descendants().size()));
+}
+
+TEST_P(Launch, EndsWithZeroWhenEveryRankDoes) {
+  LaunchRun run(shell("echo hello from $RANK of $WORLD_SIZE", kTwoByTwo));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (const char* line : {"node0:0: hello from 0 of 4\n", "node0:1: hello from 1 of 4\n",
+                           "node1:2: hello from 2 of 4\n", "node1:3: hello from 3 of 4\n"}) {
+    EXPECT_THAT(run.out(), HasSubstr(line));
+  }
+  EXPECT_THAT(run.err(), HasSubstr("4 ranks succeeded"));
+  expect_nothing_left(run);
+}
+
+TEST_P(Launch, NamesTheRankThatFailedFirst) {
+  const int rounds = std::string(GetParam()) == "socket" ? 20 : 3;
+  for (int round = 0; round < rounds; ++round) {
+    LaunchRun run(
+        shell("if [ $RANK = 2 ]; then echo reason >&2; exit 3; fi; sleep 1000", kTwoByTwo + kNoRestart));
+    EXPECT_EQ(run.exit_code(), 3) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr("rank 2 (node1) exited with code 3"));
+    EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+    invariants::blames({.rank = run.report()["culprit"]["rank"].get<int>(),
+                        .node = run.report()["culprit"]["node"].get<int>()},
+                       {.rank = 2, .node = 1});
+    expect_nothing_left(run);
+  }
+}
+
+TEST_P(Launch, EndsWith128AndTheSignalThatKilledAWorker) {
+  LaunchRun run(shell("if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 1000", kTwoByTwo + kNoRestart));
+  EXPECT_EQ(run.exit_code(), 137);
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
+  EXPECT_EQ(run.report()["culprit"]["signal"], 9);
+}
+
+TEST_P(Launch, StopsTheWorkersWhenTheUserInterrupts) {
+  LaunchRun run(
+      shell(std::string(kDaemon) + "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.02; done",
+            kTwoByTwo));
+  for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(run.printed(rank)) << run.err();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+  EXPECT_THAT(run.out(), HasSubstr("node1:3: got it"));
+  EXPECT_EQ(run.report()["exit_code"], 130);
+  EXPECT_EQ(run.report()["origin"], "user");
+  expect_nothing_left(run, std::chrono::seconds(0));
+}
+
+TEST_P(Launch, KillsAtOnceWhenTheUserInterruptsTwice) {
+  LaunchRun run(shell("trap '' TERM; echo ready; while :; do sleep 0.02; done",
+                      {"--gpus-per-node", "2", "--grace", "1000"}));
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  ASSERT_TRUE(run.printed("node0:1: ready"));
+  run.signal(SIGTERM);
+  run.signal(SIGTERM);
+  // Two signals sent at once may arrive as one.
+  ASSERT_TRUE(eventually([&] {
+    run.signal(SIGTERM);
+    return run.descendants().empty();
+  }));
+  EXPECT_EQ(run.exit_code(), 143);
+  expect_nothing_left(run, std::chrono::seconds(0));
+}
+
+TEST_P(Launch, ReplacesAnAgentThatIsKilled) {
+  LaunchRun run(
+      shell(std::string(kDaemon) +
+                "echo attempt $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000",
+            kTwoByTwo + std::vector<std::string>{"--max-restarts", "1"}));
+  ASSERT_TRUE(run.printed("node1:3: attempt 0"));
+  ASSERT_TRUE(run.printed("node0:0: attempt 0"));
+  ASSERT_EQ(run.agents().size(), 2U);
+  kill(run.agents()[1], SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("was lost: its agent was killed by SIGKILL; attempt 2 starts"));
+  EXPECT_THAT(run.out(), HasSubstr("node1:3: attempt 1"));
+  expect_nothing_left(run);
+}
+
+TEST_P(Launch, EndsWith69WhenNoRestartIsLeftForALostAgent) {
+  LaunchRun run(shell(std::string(kDaemon) + "echo ready; sleep 1000", kTwoByTwo + kNoRestart));
+  for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(run.printed(rank));
+  kill(run.agents().at(0), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 69);
+  EXPECT_EQ(run.report()["origin"], "launcher");
+  expect_nothing_left(run);
+}
+
+TEST_P(Launch, KillsAndReplacesAnAgentThatHangs) {
+  LaunchRun run(
+      {"--control", GetParam(), "--silence-limit", "2", "--nodes", "2", "--max-restarts", "1", "sh", "-c",
+       "echo attempt $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"});
+  ASSERT_TRUE(run.printed("node0:0: attempt 0"));
+  ASSERT_TRUE(run.printed("node1:1: attempt 0"));
+  kill(run.agents().at(0), SIGSTOP);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("its agent was silent for 2 s"));
+  expect_nothing_left(run);
+}
+
+TEST_P(Launch, LeavesNothingBehindWhenItIsKilled) {
+  LaunchRun run(shell(std::string(kDaemon) + "trap '' TERM; echo ready; while :; do sleep 0.02; done",
+                      kTwoByTwo + std::vector<std::string>{"--controller-grace", "1", "--grace", "1"}));
+  for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(run.printed(rank));
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.exit_code(), 137);
+  EXPECT_FALSE(run.descendants().empty()) << "workers outlive their launcher for the controller grace";
+  expect_nothing_left(run, std::chrono::seconds(6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Control, Launch, testing::Values("socket", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(LaunchVerdict, ReportsACodeThatIsTheLaunchersOwnAsOne) {
+  LaunchRun run({"--max-restarts", "0", "sh", "-c", "exit 75"});
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(run.err(), HasSubstr("rank 0 (node0) exited with code 75"));
+  EXPECT_EQ(run.report()["culprit"]["exit_code"], 75);
+  EXPECT_EQ(run.report()["origin"], "worker");
+}
+
+TEST(LaunchVerdict, CountsRestartsForTheWorkersAndForTheReport) {
+  LaunchRun run({"--max-restarts", "2", "--gpus-per-node", "2", "sh", "-c",
+                 "echo count $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 1"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (const char* line : {"node0:0: count 0\n", "node0:1: count 1\n", "node0:0: count 2\n"})
+    EXPECT_THAT(run.out(), HasSubstr(line));
+  EXPECT_EQ(run.report()["restarts"], 2);
+  EXPECT_EQ(run.report()["attempts"].size(), 3U);
+  EXPECT_TRUE(std::filesystem::exists(run.job_directory() + "/attempt_3/rank_1/stdout.log"));
+}
+
+TEST(LaunchVerdict, TakesAttemptsFromTheCheckpointDirectory) {
+  ScratchDirectory checkpoints;
+  for (int launch = 1; launch <= 2; ++launch) {
+    LaunchRun run({"--checkpoint-dir", checkpoints.path().string(), "sh", "-c",
+                   "echo $MUSTER_ATTEMPT in $MUSTER_CHECKPOINT_DIR"});
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("{} in {}", launch, checkpoints.path().string())));
+  }
+}
+
+TEST(LaunchVerdict, DoesNotRestartWhenANewerLaunchHasItsCheckpointDirectory) {
+  ScratchDirectory checkpoints;
+  const std::string go = checkpoints / "go";
+  LaunchRun older({"--checkpoint-dir", checkpoints / "c", "sh", "-c",
+                   "echo ready; while ! [ -e " + go + " ]; do sleep 0.02; done; exit 1"});
+  ASSERT_TRUE(older.printed("ready"));
+  LaunchRun newer({"--checkpoint-dir", checkpoints / "c", "true"});
+  EXPECT_EQ(newer.exit_code(), 0) << newer.err();
+  std::ofstream(go) << "";
+  EXPECT_EQ(older.exit_code(), 125);
+  EXPECT_THAT(older.err(), HasSubstr("has taken over"));
+  EXPECT_EQ(older.report()["restarts"], 1);
+}
+
+}  // namespace
+}  // namespace muster

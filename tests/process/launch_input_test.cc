@@ -1,0 +1,241 @@
+// The real launcher and what users give it: bad input, scripts, files, variables, output.
+#include <arpa/inet.h>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <regex>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/net/listener.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+struct BadInput {
+  std::vector<std::string> arguments;
+  int exit_code;
+  const char* message;
+};
+class LaunchBadInput : public testing::TestWithParam<BadInput> {};
+
+TEST_P(LaunchBadInput, GetsOneLineAndStartsNothing) {
+  LaunchRun run(GetParam().arguments);
+  EXPECT_EQ(run.exit_code(), GetParam().exit_code);
+  const std::string error = run.err();
+  EXPECT_THAT(error, HasSubstr(GetParam().message));
+  EXPECT_TRUE(error.starts_with("launch: ")) << error;
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  EXPECT_THAT(run.out(), IsEmpty());
+  EXPECT_EQ(run.job_directory(), "") << "nothing is started, so nothing is logged";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, LaunchBadInput,
+    testing::Values(
+        BadInput{{"--nodes", "0", "true"}, 2, "--nodes: 0 is not a number of nodes: give 1 or more"},
+        BadInput{{"--ndoes", "1", "true"}, 2, "did you mean --nodes?"},
+        BadInput{{}, 2, "no program is given"},
+        BadInput{{"--device", "cuda", "--gpus-per-node", "1000", "true"}, 2, "there are 1000 workers and "},
+        BadInput{
+            {"--log-dir", "/proc/nowhere", "true"}, 2, "--log-dir: cannot create directory /proc/nowhere"},
+        BadInput{{"--checkpoint-dir", "/proc/nowhere", "true"}, 2, "--checkpoint-dir: "},
+        BadInput{{"--nnodes", "1:4", "true"}, 2, "elastic size"},
+        BadInput{{"--nnodes", "2", "--node-rank", "1", "true"}, 2, "one of several launchers"},
+        BadInput{{"--run-path", "true"}, 2, "--run-path: not supported"},
+        BadInput{{"--config", "/no/such.yaml", "true"}, 2, "/no/such.yaml: No such file"},
+        BadInput{{"no-such-program"}, 127, "no-such-program: not found in PATH"},
+        BadInput{{"/no/such.py"}, 127, "/no/such.py: not found"},
+        BadInput{{"/etc/passwd"}, 126, "/etc/passwd: may not be executed"},
+        BadInput{{"/etc"}, 126, "/etc: is a directory"}));
+
+TEST(LaunchInput, FindsOutOnTheNodeWhatCannotBeExecuted) {
+  ScratchDirectory scratch;
+  const std::string program = scratch / "program";
+  std::ofstream(program) << "not a program";
+  std::filesystem::permissions(program, std::filesystem::perms(0755));
+  LaunchRun run({"--nodes", "2", program});
+  EXPECT_EQ(run.exit_code(), 126);
+  EXPECT_THAT(run.err(), HasSubstr("Exec format error"));
+}
+
+TEST(LaunchInput, RunsPythonScriptsAndModulesAsTorchrunDoes) {
+  ScratchDirectory scratch;
+  std::ofstream(scratch / "hello.py") << "import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\n";
+  LaunchRun script({"--standalone", "--nproc_per_node=2", scratch / "hello.py", "--lr", "1"});
+  EXPECT_EQ(script.exit_code(), 0) << script.err();
+  EXPECT_THAT(script.out(), HasSubstr("node0:1: rank 1 ['--lr', '1']\n"));
+  LaunchRun module({"-m", "hello", "x"}, {{"PYTHONPATH", scratch.path().string()}});
+  EXPECT_EQ(module.exit_code(), 0) << module.err();
+  EXPECT_THAT(module.out(), HasSubstr("node0:0: rank 0 ['x']\n"));
+}
+
+TEST(LaunchInput, ReadsTheConfigurationFileAndVariables) {
+  ScratchDirectory scratch;
+  std::ofstream(scratch / "job.yaml") << "nodes: 2\ngpus-per-node: 1\nenv: {GREETING: good day}\nprogram: "
+                                         "[sh, -c, 'echo $GREETING $RANK/$WORLD_SIZE']\n";
+  LaunchRun run({"--config", scratch / "job.yaml"}, {{"PET_NPROC_PER_NODE", "2"}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:3: good day 3/4\n"));
+}
+
+TEST(LaunchInput, RefusesAnAllocationOfSeveralNodes) {
+  LaunchRun run({"true"}, {{"SLURM_JOB_NUM_NODES", "2"}});
+  EXPECT_EQ(run.exit_code(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("allocated by Slurm"));
+}
+
+TEST(LaunchInput, TouchesNothingInADryRun) {
+  LaunchRun run(
+      {"--dry-run", "--nodes", "2", "--checkpoint-dir", "/proc/nowhere", "sh", "-c", "echo started"});
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_THAT(run.out(), HasSubstr("node1"));
+  EXPECT_THAT(run.out(), Not(HasSubstr("started\n")));
+  EXPECT_FALSE(std::filesystem::exists(run.scratch() / "state"));
+}
+
+TEST(LaunchInput, CountsGpusByTheDriversLibrary) {
+  LaunchRun refused({"--device", "cuda", "--gpus-per-node", "4", "true"},
+                    {{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY}});
+  EXPECT_EQ(refused.exit_code(), 2);
+  EXPECT_THAT(refused.err(), HasSubstr("there are 4 workers and 3 GPUs"));
+  LaunchRun plan({"--dry-run", "--json", "--gpus-per-node", "auto", "true"},
+                 {{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY}});
+  EXPECT_EQ(plan.exit_code(), 0);
+  EXPECT_EQ(nlohmann::json::parse(plan.out())["world_size"], 3);
+  LaunchRun limited({"--dry-run", "--json", "--nproc-per-node", "gpu", "true"},
+                    {{"LD_LIBRARY_PATH", FAKE_NVML_DIRECTORY}, {"CUDA_VISIBLE_DEVICES", "2,0"}});
+  EXPECT_EQ(limited.exit_code(), 0) << limited.err();
+  EXPECT_EQ(nlohmann::json::parse(limited.out())["world_size"], 2);
+}
+
+TEST(LaunchOutput, KeepsTheReportOnStdoutAndTheWorkersOnStderr) {
+  LaunchRun run({"--json", "--gpus-per-node", "2", "sh", "-c", "echo text"});
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_EQ(nlohmann::json::parse(run.out()), run.report());
+  EXPECT_THAT(run.err(), HasSubstr("node0:1: text\n"));
+}
+
+TEST(LaunchOutput, IsOnlyTheWorkersWhenQuiet) {
+  LaunchRun run({"--quiet", "--rdzv-backend", "c10d", "--gpus-per-node", "2", "sh", "-c", "echo text"});
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_THAT(run.err(), IsEmpty());
+}
+
+TEST(LaunchOutput, KeepsRedirectedStreamsOffTheTerminalAndInTheFiles) {
+  LaunchRun run(
+      {"-r", "3", "-t", "0:1", "--gpus-per-node", "2", "sh", "-c", "echo out $RANK; echo err $RANK >&2"});
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_EQ(run.out(), "node0:0: out 0\n");
+  EXPECT_THAT(run.err(), Not(HasSubstr("err ")));
+  EXPECT_EQ(read_file(run.job_directory() + "/attempt_1/rank_1/stderr.log", 1000).value_or(""), "err 1\n");
+}
+
+TEST(LaunchOutput, KeepsEveryLineWhole) {
+  constexpr int kLines = 2000;
+  LaunchRun run(
+      {"--nodes", "2", "--gpus-per-node", "2", "sh", "-c",
+       fmt::format("i=0; while [ $i -lt {} ]; do echo line $i of $RANK; i=$((i+1)); done", kLines)});
+  EXPECT_EQ(run.exit_code(), 0);
+  const std::string out = run.out();
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4 * kLines);
+  EXPECT_TRUE(
+      std::regex_match(out.substr(0, out.find('\n')), std::regex("node[01]:[0-3]: line [0-9]+ of [0-3]")));
+  EXPECT_THAT(out, HasSubstr(fmt::format("node1:3: line {} of 3\n", kLines - 1)));
+}
+
+TEST(LaunchOutput, GivesTwoLaunchesAtOnceTheirOwnDirectories) {
+  ScratchDirectory logs;
+  const std::vector<std::string> arguments = {"--rdzv-id",       "same", "--log-dir", logs.path().string(),
+                                              "--gpus-per-node", "2",    "sh",        "-c",
+                                              "sleep 0.3"};
+  LaunchRun one(arguments);
+  LaunchRun other(arguments);
+  EXPECT_EQ(one.exit_code(), 0) << one.err();
+  EXPECT_EQ(other.exit_code(), 0) << other.err();
+  int reports = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(logs.path()))
+    reports += std::filesystem::exists(entry.path() / "report.json") ? 1 : 0;
+  EXPECT_EQ(reports, 2);
+}
+
+// What follows `text` on an agent's command line, which everybody may read.
+std::string word_after(const LaunchRun& run, const std::string& text) {
+  const auto words = read_file(fmt::format("/proc/{}/cmdline", run.agents().at(0)), 1 << 16).value_or("");
+  const std::size_t at = words.find(text);
+  return at == std::string::npos ? "" : std::string(words.c_str() + at + text.size());
+}
+
+std::uint16_t control_port(const LaunchRun& run) {
+  return static_cast<std::uint16_t>(std::atoi(word_after(run, "127.0.0.1:").c_str()));
+}
+
+UniqueFd connect_to(std::uint16_t port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
+  return fd;
+}
+
+TEST(LaunchControlPort, RefusesAClientWithoutTheKey) {
+  LaunchRun run({"--control", "tcp", "sh", "-c", "echo ready; sleep 1000"});
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  const std::string identity = word_after(run, std::string("--identity\0", 11));
+  ASSERT_THAT(identity, HasSubstr("/default/0"));
+  asio::io_context context;
+  std::optional<Expected<std::shared_ptr<net::Connection>>> result;
+  asio::co_spawn(
+      context,
+      net::connect("127.0.0.1", control_port(run), identity, net::make_key(), std::chrono::seconds(10)),
+      [&](const std::exception_ptr&, Expected<std::shared_ptr<net::Connection>> connection) {
+        result = std::move(connection);
+      });
+  context.run();
+  ASSERT_TRUE(result);
+  EXPECT_FALSE(*result) << "connected with a made-up key";
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+}
+
+TEST(LaunchControlPort, IsNotHarmedByStrangers) {
+  LaunchRun run(
+      {"--control", "tcp", "--nodes", "2", "--silence-limit", "20", "sh", "-c",
+       "echo ready; while ! [ -e $GO ]; do sleep 0.02; done; echo done"},
+      {{"GO", (std::filesystem::temp_directory_path() / fmt::format("muster-go-{}", getpid())).string()}});
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  ASSERT_TRUE(run.printed("node1:1: ready"));
+  const std::uint16_t port = control_port(run);
+  ASSERT_NE(port, 0);
+  std::vector<UniqueFd> idle;
+  for (int i = 0; i < 1000; ++i) {
+    idle.push_back(connect_to(port));
+    ASSERT_TRUE(idle.back()) << i;
+  }
+  const UniqueFd garbage = connect_to(port);
+  const std::string noise(100'000, '\x16');
+  send(garbage.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
+  // It is cut off, and is told nothing but a TLS alert.
+  char buffer[256];
+  EXPECT_TRUE(eventually(
+      [&] { return recv(garbage.get(), buffer, sizeof buffer, MSG_DONTWAIT) == 0 || errno == ECONNRESET; }));
+  const std::string go =
+      (std::filesystem::temp_directory_path() / fmt::format("muster-go-{}", getpid())).string();
+  std::ofstream(go) << "";
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  std::filesystem::remove(go);
+}
+
+}  // namespace
+}  // namespace muster
