@@ -46,7 +46,7 @@ def launch(directory, extra):
     report = json.loads(reports[-1].read_text())
     if process.returncode != 0:
         sys.exit(f"demo: launch ended with {process.returncode}")
-    output = "".join(path.read_text(errors="replace") for path in sorted(reports[-1].parent.rglob("*")) if path.suffix == ".log")
+    output = "".join(path.read_text(errors="replace") for path in sorted(reports[-1].parent.rglob("stdout.log")))
     report["parameters"] = last(r"parameters xxh3 ([0-9a-f]+)", output)
     report["accuracy"] = float(last(r"test accuracy ([0-9.]+)", output) or "nan")
     return report
@@ -61,19 +61,21 @@ def compare(undisturbed, recovered):
     """Prints what the two runs report; returns what does not hold."""
     attempts = recovered["attempts"]
     again = attempts[-1]
+    resumed, repeated = again["resumed_step"] or 0, again["repeated_steps"] or 0
     culprit = attempts[0].get("culprit") or {}
     say("what the two runs report:")
-    print(f"  lost            rank {culprit.get('rank')} on node {culprit.get('node')}: {culprit.get('cause')}")
-    print(f"  resumed at      step {again['resumed_step']}")
-    print(f"  repeated        {again['repeated_steps']} steps (a checkpoint every {INTERVAL})")
+    print(f"  lost            {culprit.get('cause', 'nothing')}")
+    print(f"  resumed at      step {resumed}")
+    print(f"  repeated        {repeated} steps (a checkpoint every {INTERVAL})")
     print(f"  parameters      {undisturbed['parameters']} undisturbed")
     print(f"                  {recovered['parameters']} recovered")
     print(f"  test accuracy   {undisturbed['accuracy']:.2%} undisturbed, {recovered['accuracy']:.2%} recovered", flush=True)
     checks = {
         "the undisturbed run was not disturbed": undisturbed["restarts"] == 0,
-        f"the other run lost rank {LOST_RANK} and started again once": recovered["restarts"] == 1 and culprit.get("rank") == LOST_RANK,
-        "it resumed from a checkpoint": again["resumed_step"] > 0,
-        "it repeated fewer steps than lie between two checkpoints": 0 < again["repeated_steps"] < INTERVAL,
+        f"the other run lost rank {LOST_RANK} by SIGKILL and started again once": recovered["restarts"] == 1
+        and (culprit.get("rank"), culprit.get("signal")) == (LOST_RANK, signal.SIGKILL),
+        "it resumed from a checkpoint": resumed > 0,
+        "it repeated fewer steps than lie between two checkpoints": 0 < repeated < INTERVAL,
         "both runs end with the same parameters": recovered["parameters"] is not None
         and recovered["parameters"] == undisturbed["parameters"],
         f"both reach {LEAST_ACCURACY:.0%}": min(undisturbed["accuracy"], recovered["accuracy"]) >= LEAST_ACCURACY,
