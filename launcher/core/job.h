@@ -5,7 +5,6 @@
 // and the attempt repeated, while restarts are left. One thread; performs nothing, reads no clock.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <variant>
@@ -14,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
 #include "launcher/core/plan.h"
+#include "launcher/core/reactions.h"
 #include "launcher/core/verdict.h"
 
 namespace muster::launcher {
@@ -78,34 +78,6 @@ struct AttemptHistory {
   std::optional<std::int64_t> repeated_steps;
   std::optional<Verdict> verdict;  // empty while it runs
 };
-
-enum class Phase { kGathering, kBeginning, kPreparing, kRunning, kStopping, kLeaving, kDone };
-constexpr std::size_t kPhaseCount = 7;
-
-// What kinds of things happen to a job, and what each leads to in each phase. A test walks through every
-// cell.
-enum class Occurrence {
-  kJoined,
-  kLost,
-  kStraysEnded,
-  kBegun,
-  kDenied,
-  kPrepared,
-  kRefused,
-  kWorkerEnded,
-  kWorkerFailed,
-  kNodeEmptied,
-  kFenced,
-  kInterrupted
-};
-constexpr std::size_t kOccurrenceCount = 12;
-enum class Reaction {
-  kIgnore,
-  kNote,   // keep it, and go on when it was the last thing waited for
-  kStop,   // keep it, and stop what runs
-  kHurry,  // keep it, and kill what does not stop by itself
-};
-extern const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions;
 
 class Job {
  public:

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <csignal>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,10 @@ struct BadInput {
   int exit_code;
   const char* message;
 };
+// The name of the test.
+void PrintTo(const BadInput& input, std::ostream* out) {
+  *out << fmt::format("{}", fmt::join(input.arguments, " "));
+}
 class LaunchBadInput : public testing::TestWithParam<BadInput> {};
 
 TEST_P(LaunchBadInput, GetsOneLineAndStartsNothing) {

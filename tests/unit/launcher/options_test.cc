@@ -75,6 +75,9 @@ struct BadValue {
   const char* value;
   const char* message;
 };
+void PrintTo(const BadValue& bad, std::ostream* out) {
+  *out << "--" << bad.flag << " " << bad.value;
+}
 class BadValues : public testing::TestWithParam<BadValue> {};
 
 TEST_P(BadValues, GetOneLineThatNamesTheFlagTheValueAndWhatIsRight) {

@@ -33,6 +33,9 @@ struct ExitCase {
   int signal;
   int expected;
 };
+void PrintTo(const ExitCase& exit, std::ostream* out) {
+  *out << "code " << exit.code << " signal " << exit.signal;
+}
 class ExitCodes : public testing::TestWithParam<ExitCase> {};
 
 TEST_P(ExitCodes, AreTheWorkersOwnUnlessTheyMeanAVerdictOfTheLauncher) {
