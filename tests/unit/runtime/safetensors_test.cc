@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 at::Tensor as_file(const std::string& bytes) {
   at::Tensor file = at::empty({std::ssize(bytes)}, at::kByte);
-  std::memcpy(file.mutable_data_ptr(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(file.mutable_data_ptr(), bytes.data(), bytes.size());
   return file;
 }
 
