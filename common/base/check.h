@@ -15,7 +15,8 @@ namespace muster {
 }  // namespace muster
 
 // CHECK(left == right, "left {}, right {}", left, right)
-// torch has a macro of this name, which takes no message: in files of the runtime, ours wins if this header comes last.
+// torch has a macro of this name, which takes no message: in files of the runtime, ours wins if this header
+// comes last.
 #undef CHECK
 #define CHECK(condition, ...)                                                                \
   do {                                                                                       \

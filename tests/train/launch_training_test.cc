@@ -1,0 +1,125 @@
+// Real training under the real launcher: recovery bit for bit, damaged checkpoints, two owners of one
+// directory.
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+// Three ranks on the real images; a checkpoint every 5 steps.
+class LaunchTraining : public testing::Test {
+ protected:
+  std::vector<std::string> command(const std::string& checkpoints, int steps,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{"--gpus-per-node",
+                                   "3",
+                                   "--device",
+                                   "cpu",
+                                   "--checkpoint-dir",
+                                   scratch_ / checkpoints,
+                                   "--max-restarts",
+                                   "1",
+                                   TRAIN_PROGRAM,
+                                   "--batch-size",
+                                   "16",
+                                   "--num-workers",
+                                   "1",
+                                   "--checkpoint-every",
+                                   "5",
+                                   "--max-steps",
+                                   std::to_string(steps)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The shards of the checkpoint of this step.
+  std::vector<std::filesystem::path> shards(const std::string& checkpoints, int step) const {
+    std::vector<std::filesystem::path> found;
+    for (const auto& directory : std::filesystem::directory_iterator(scratch_ / checkpoints)) {
+      if (!directory.path().filename().string().starts_with(fmt::format("step-{}.", step))) continue;
+      for (const auto& file : std::filesystem::directory_iterator(directory)) {
+        if (file.path().extension() == ".safetensors") found.push_back(file.path());
+      }
+    }
+    return found;
+  }
+  void tear(const std::string& checkpoints, int step) const {
+    const auto files = shards(checkpoints, step);
+    ASSERT_EQ(files.size(), 3u) << "step " << step;
+    std::filesystem::resize_file(files[1], std::filesystem::file_size(files[1]) / 2);
+  }
+  ScratchDirectory scratch_;
+};
+
+std::string digest_in(const std::string& output) {
+  const std::string mark = "parameters xxh3 ";
+  const std::size_t at = output.find(mark);
+  return at == std::string::npos ? "" : output.substr(at + mark.size(), 32);
+}
+
+TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
+  LaunchRun undisturbed(command("undisturbed", 24));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+  LaunchRun hit(command("hit", 24, {"--fail-at", "2:13"}));
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+
+  const auto report = hit.report();
+  EXPECT_EQ(report["restarts"], 1);
+  EXPECT_EQ(report["attempts"][0]["culprit"]["rank"], 2);
+  EXPECT_THAT(hit.err(), HasSubstr("rank 2 (node0) was killed by SIGKILL at step 13"));
+  // Step 10 is committed while steps 11 to 13 go on, or else step 5 is the newest complete one.
+  const int resumed = report["attempts"][1]["resumed_step"];
+  EXPECT_TRUE(resumed == 10 || resumed == 5) << resumed;
+  EXPECT_EQ(report["attempts"][1]["repeated_steps"], 13 - resumed);
+  ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
+  EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+}
+
+TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {
+  LaunchRun first(command("c", 10));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  tear("c", 10);
+  LaunchRun second(command("c", 12));
+  EXPECT_EQ(second.exit_code(), 0) << second.err();
+  EXPECT_THAT(second.out(), HasSubstr("resumed at step 5"));
+  EXPECT_THAT(second.err(), HasSubstr("cannot use the checkpoint of step 10"));
+}
+
+TEST_F(LaunchTraining, WithoutOneUsableCheckpointItSaysSoAndDoesNotStartAnew) {
+  LaunchRun first(command("c", 5));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  tear("c", 5);
+  LaunchRun second(command("c", 6));
+  EXPECT_EQ(second.exit_code(), 1) << second.out();
+  EXPECT_THAT(second.err(), HasSubstr("step 5"));
+  EXPECT_EQ(shards("c", 5).size(), 3u) << "what is damaged may be mended by hand, so nothing is deleted";
+}
+
+TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory) {
+  LaunchRun older(command("c", 100000, {"--epochs", "100"}));
+  // Not before its first checkpoint is there does the newer one have something to take over.
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(scratch_ / "c") && !shards("c", 5).empty(); },
+                         std::chrono::seconds(30)));
+  LaunchRun newer(command("c", 40));
+  EXPECT_EQ(newer.exit_code(), 0) << newer.err();
+  EXPECT_EQ(older.exit_code(), 125) << older.err();
+  const std::string name = newer.report()["job_id"];
+  EXPECT_THAT(older.err(), HasSubstr(name)) << "the older one names the job that took over";
+  EXPECT_EQ(older.report()["restarts"], 0) << "it does not take the directory back";
+}
+
+TEST_F(LaunchTraining, TheJobFileOfTheDemonstrationIsValid) {
+  LaunchRun run({"--config", JOB_FILE, "--checkpoint-dir", scratch_ / "c", "--log-dir", scratch_ / "logs",
+                 TRAIN_PROGRAM, "--max-steps", "2", "--batch-size", "16"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node0:0: test accuracy"));
+  EXPECT_THAT(run.err(), HasSubstr("4 ranks succeeded"));
+}
+
+}  // namespace
+}  // namespace muster
