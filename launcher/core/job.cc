@@ -284,10 +284,9 @@ void Job::stop_workers(TimePoint now) {
   phase_ = Phase::kStopping;
   const Duration grace = from_ns(plan_.job.grace_ns);
   phase_deadline_ = now + grace + kStopMargin;
-  const int signal = facts_.interrupted_by.value_or(SIGTERM);
   for (const NodePlan& each : plan_.nodes) {
     if (node(each.node).has_workers) {
-      decide(Send{each.node, wire::StopWorkers{signal, plan_.job.grace_ns}},
+      decide(Send{each.node, wire::StopWorkers{SIGTERM, plan_.job.grace_ns}},
              "the attempt cannot succeed any more");
     }
   }

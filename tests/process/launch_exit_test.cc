@@ -76,7 +76,7 @@ TEST_P(Launch, EndsWith128AndTheSignalThatKilledAWorker) {
 
 TEST_P(Launch, StopsTheWorkersWhenTheUserInterrupts) {
   LaunchRun run(
-      shell(std::string(kDaemon) + "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.02; done",
+      shell(std::string(kDaemon) + "trap 'echo got it; exit 0' TERM; echo ready; while :; do sleep 0.02; done",
             kTwoByTwo));
   for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
     ASSERT_TRUE(run.printed(rank)) << run.err();

@@ -345,15 +345,18 @@ TEST_F(JobTest, AFencedWorkerEndsTheJob) {
   EXPECT_THAT(job.verdict().cause, HasSubstr("attempt 9"));
 }
 
-TEST_F(JobTest, PassesTheUsersSignalOnAndEndsWithItsCode) {
-  run();
-  happen(Interrupted{SIGINT});
-  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
-  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGINT);
-  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGINT, true);
-  empty_all();
-  EXPECT_EQ(job.phase(), Phase::kLeaving);
-  EXPECT_EQ(job.verdict().exit_code, 130);
+TEST_F(JobTest, StopsWorkersByTermWhateverTheUsersSignalAndEndsWithItsCode) {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+    job = Job(two_nodes_of_two(1));
+    run();
+    happen(Interrupted{signal});
+    ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+    EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGTERM);
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+    empty_all();
+    EXPECT_EQ(job.phase(), Phase::kLeaving);
+    EXPECT_EQ(job.verdict().exit_code, 128 + signal);
+  }
 }
 
 TEST_F(JobTest, KillsAtTheSecondSignal) {
