@@ -164,7 +164,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
                       .verdict = {}});
   facts_ = {};
   facts_.world_size = plan_.world_size();
-  if (!restart_cause_.empty()) decide(Tell{restart_text()}, "the attempt is a restart");
+  if (repeated_) decide(Tell{restart_text()}, "the attempt is a restart");
   phase_ = Phase::kPreparing;
   for (const NodePlan& each : plan_.nodes) {
     node(each.node).prepared = false;
@@ -189,9 +189,9 @@ void Job::handle(const AttemptDenied& event, TimePoint now) {
 void Job::handle(const Interrupted& event, TimePoint now) {
   // A job that has its verdict keeps it.
   if (phase_ < Phase::kStopping) facts_.interrupted_by = event.signal;
-  if (phase_ == Phase::kStopping && !facts_.interrupted_by) {
-    // The workers are already being stopped for another reason: this one only forbids a restart.
-    facts_.interrupted_by = event.signal;
+  if (phase_ == Phase::kStopping && !facts_.interrupted_by && !restart_forbidden_by_) {
+    // The workers are already being stopped for another reason, which stands.
+    restart_forbidden_by_ = event.signal;
     return;
   }
   react(Occurrence::kInterrupted, now);
@@ -273,6 +273,7 @@ void Job::gather(TimePoint now) {
 
 void Job::start_workers() {
   phase_ = Phase::kRunning;
+  facts_.started = true;
   for (const NodePlan& each : plan_.nodes) {
     node(each.node).has_workers = true;
     decide(Send{each.node, wire::StartWorkers{"127.0.0.1", store_port_, resume_step_}},
@@ -307,18 +308,25 @@ void Job::conclude(TimePoint now) {
   facts_.world_size = plan_.world_size();
   verdict_ = judge(facts_);
   if (!history_.empty() && !history_.back().verdict) history_.back().verdict = verdict_;
-  if (verdict_.restart_may_help() && restart_count_ < plan_.job.max_restarts) {
-    restart(now);
-  } else {
-    leave(now);
-  }
+  const bool may_restart = verdict_.restart_may_help() && restart_count_ < plan_.job.max_restarts;
+  if (may_restart && !restart_forbidden_by_) return restart(now);
+  if (may_restart) verdict_ = stopped_after(verdict_, *restart_forbidden_by_);
+  const bool cut_short =
+      verdict_.kind == Verdict::Kind::kRefused || verdict_.kind == Verdict::Kind::kInterrupted;
+  if (repeated_ && cut_short && !attempt_ran()) verdict_ = ended_after(*repeated_, verdict_);
+  leave(now);
+}
+
+// A worker that cannot be executed keeps the attempt from running; one that is fenced has run.
+bool Job::attempt_ran() const {
+  return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);
 }
 
 void Job::restart(TimePoint now) {
   ++restart_count_;
-  restart_cause_ = verdict_.cause;
+  repeated_ = verdict_;
   if (const auto step = history_.empty() ? std::nullopt : history_.back().last_step)
-    restart_cause_ += fmt::format(" at step {}", *step);
+    repeated_->cause += fmt::format(" at step {}", *step);
   facts_ = {};
   gather(now);
 }
@@ -326,7 +334,7 @@ void Job::restart(TimePoint now) {
 std::string Job::restart_text() const {
   const std::string from =
       resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "starts from the beginning";
-  return fmt::format("{}; attempt {} {} (restart {} of {})", restart_cause_, attempt_, from, restart_count_,
+  return fmt::format("{}; attempt {} {} (restart {} of {})", repeated_->cause, attempt_, from, restart_count_,
                      plan_.job.max_restarts);
 }
 

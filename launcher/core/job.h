@@ -131,6 +131,7 @@ class Job {
   void lose(NodeId id, TimePoint at, std::string how, TimePoint now);
   void kill_node(NodeId id, TimePoint at, const std::string& how, TimePoint now);
   void kill_late_nodes(TimePoint now);
+  bool attempt_ran() const;
   std::string restart_text() const;
 
   Node& node(NodeId id) { return nodes_.at(static_cast<std::size_t>(id.value())); }
@@ -153,8 +154,9 @@ class Job {
   std::optional<TimePoint> phase_deadline_;  // of stopping and leaving
   std::vector<AttemptHistory> history_;
   Verdict verdict_;
-  std::string restart_cause_;
-  Decisions decisions_;  // of the event at hand
+  std::optional<Verdict> repeated_;          // why this attempt is a restart
+  std::optional<int> restart_forbidden_by_;  // the user's signal while a failed attempt was being stopped
+  Decisions decisions_;                      // of the event at hand
 };
 
 }  // namespace muster::launcher

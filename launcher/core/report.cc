@@ -118,8 +118,8 @@ std::string summary(const Outcome& outcome) {
   }
   text += fmt::format("  attempts    {}\n", attempts_text(outcome));
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
-  const bool translated =
-      verdict.culprit && verdict.culprit->signal == 0 && verdict.culprit->exit_code != verdict.exit_code;
+  const bool translated = verdict.kind == Verdict::Kind::kWorkerFailed && verdict.culprit->signal == 0 &&
+                          verdict.culprit->exit_code != verdict.exit_code;
   text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
                       translated ? fmt::format(" (the worker's own, {}, is one of the launcher's verdicts)",
                                                verdict.culprit->exit_code)

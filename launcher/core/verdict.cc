@@ -109,6 +109,29 @@ Verdict judge(const AttemptFacts& facts) {
   return verdict;
 }
 
+Verdict stopped_after(const Verdict& failed, int signal) {
+  return ended_after(failed, interrupted(signal));
+}
+
+Verdict ended_after(const Verdict& failed, const Verdict& end) {
+  Verdict verdict = failed;
+  verdict.kind = end.kind;
+  verdict.exit_code = end.kind == Verdict::Kind::kRefused ? kExitInternal : end.exit_code;
+  verdict.origin = end.origin;
+  verdict.cause = fmt::format("{}, after {}", end.cause, failed.cause);
+  return verdict;
+}
+
+int exit_code_of_path_error(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCorrupt: return kExitUsage;
+    default: return kExitInternal;
+  }
+}
+
 int exit_code_for(const WorkerEnd& end) {
   if (end.signal != 0) return 128 + end.signal;
   return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;

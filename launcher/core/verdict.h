@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/error.h"
 #include "common/base/ids.h"
 
 namespace muster::launcher {
@@ -49,6 +50,7 @@ struct Refusal {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
+  bool started = false;  // the agents were told to start the workers
   std::vector<WorkerEnd> ends;
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
@@ -67,7 +69,7 @@ struct Verdict {
   int exit_code = kExitInternal;
   std::string origin;                // worker, launcher, user, or none on success
   std::string cause;                 // one clause: "rank 2 (node1) was killed by SIGKILL"
-  std::optional<WorkerEnd> culprit;  // of kWorkerFailed
+  std::optional<WorkerEnd> culprit;  // of kWorkerFailed, and of what came of one
   std::optional<NodeId> node;
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
   bool restart_may_help() const {
@@ -76,6 +78,15 @@ struct Verdict {
 };
 
 Verdict judge(const AttemptFacts& facts);
+
+// A failed attempt that would have been repeated, had the user not stopped the job: the user's exit code,
+// with the culprit.
+Verdict stopped_after(const Verdict& failed, int signal);
+// `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's
+// input was right once, so a refusal is the launcher's own failure.
+Verdict ended_after(const Verdict& failed, const Verdict& end);
+// Of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
+int exit_code_of_path_error(ErrorCode code);
 
 // The exit code that the launcher gives for a worker's end: its own, 128 + signal, or 1 where its own means a
 // verdict of the launcher.

@@ -187,21 +187,22 @@ void Launcher::expect_strays() {
 void Launcher::perform(const BeginAttempt&) {
   if (plan_.job.checkpoint_directory.empty()) return post(AttemptBegun{job_.attempt().next(), std::nullopt});
   const CheckpointDirectory directory(plan_.job.checkpoint_directory);
-  const auto deny = [this](Refusal::Kind kind, std::string message) {
-    post(AttemptDenied{{kind, std::nullopt, kind == Refusal::Kind::kFenced ? kExitInternal : kExitUsage,
-                        std::move(message)}});
+  const auto deny = [this](const Error& error) {
+    post(AttemptDenied{
+        {Refusal::Kind::kCannotStart, std::nullopt, exit_code_of_path_error(error.code()), error.message()}});
   };
   if (job_.restart_count() > 0 && job_.attempt() != Attempt()) {
     const auto newer = directory.newer_attempt(job_.attempt());
-    if (!newer) return deny(Refusal::Kind::kCannotStart, newer.error().message());
+    if (!newer) return deny(newer.error());
     if (*newer) {
-      return deny(Refusal::Kind::kFenced,
-                  fmt::format("job {} on {} has taken over {} with attempt {}; nothing is restarted here",
-                              (*newer)->job, (*newer)->host, directory.path(), (*newer)->attempt));
+      return post(AttemptDenied{
+          {Refusal::Kind::kFenced, std::nullopt, kExitInternal,
+           fmt::format("job {} on {} has taken over {} with attempt {}; nothing is restarted here",
+                       (*newer)->job, (*newer)->host, directory.path(), (*newer)->attempt)}});
     }
   }
   const auto begun = directory.begin_attempt(plan_.job.job_id);
-  if (!begun) return deny(Refusal::Kind::kCannotStart, begun.error().message());
+  if (!begun) return deny(begun.error());
   std::optional<std::uint64_t> step;
   if (begun->resume) step = begun->resume->step;
   post(AttemptBegun{begun->attempt, step});

@@ -75,9 +75,9 @@ TEST_P(Launch, EndsWith128AndTheSignalThatKilledAWorker) {
 }
 
 TEST_P(Launch, StopsTheWorkersWhenTheUserInterrupts) {
-  LaunchRun run(
-      shell(std::string(kDaemon) + "trap 'echo got it; exit 0' TERM; echo ready; while :; do sleep 0.02; done",
-            kTwoByTwo));
+  LaunchRun run(shell(
+      std::string(kDaemon) + "trap 'echo got it; exit 0' TERM; echo ready; while :; do sleep 0.02; done",
+      kTwoByTwo));
   for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
     ASSERT_TRUE(run.printed(rank)) << run.err();
   run.signal(SIGINT);
@@ -197,6 +197,32 @@ TEST(LaunchVerdict, DoesNotRestartWhenANewerLaunchHasItsCheckpointDirectory) {
   EXPECT_THAT(older.err(), HasSubstr("has taken over"));
   EXPECT_EQ(older.report()["restarts"], 1);
 }
+
+struct LostPlace {
+  const char* name;
+  const char* script;  // takes away what the restart needs
+};
+void PrintTo(const LostPlace& place, std::ostream* out) {
+  *out << place.name;
+}
+class LaunchWithoutItsPlace : public testing::TestWithParam<LostPlace> {};
+
+TEST_P(LaunchWithoutItsPlace, CannotRestartAndNamesTheCulpritAllTheSame) {
+  ScratchDirectory scratch;
+  LaunchRun run({"--checkpoint-dir", scratch / "c", "--env", "LOGS=" + scratch.path().string(), "--log-dir",
+                 scratch / "logs", "--max-restarts", "1", "sh", "-c",
+                 std::string(GetParam().script) + "; echo reason >&2; exit 3"});
+  EXPECT_EQ(run.exit_code(), 125) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr(", after rank 0 (node0) exited with code 3"));
+  EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+  expect_nothing_left(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, LaunchWithoutItsPlace,
+    testing::Values(LostPlace{"checkpoints", "rm -r $MUSTER_CHECKPOINT_DIR; touch $MUSTER_CHECKPOINT_DIR"},
+                    LostPlace{"logs", "for job in $LOGS/logs/*; do touch $job/attempt_2; done"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace muster

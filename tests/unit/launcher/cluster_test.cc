@@ -76,8 +76,14 @@ TEST_P(InterruptedCluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
     const Job& job = cluster.job();
     invariants::success_is_earned(job.verdict().exit_code, script.node_count * script.workers_per_node,
                                   cluster.succeeded_count());
-    const bool ended_before = job.verdict().kind != Verdict::Kind::kInterrupted;
-    EXPECT_EQ(job.verdict().exit_code == 130, !ended_before);
+    const bool stopped = job.verdict().kind == Verdict::Kind::kInterrupted;
+    EXPECT_EQ(job.verdict().exit_code == 130, stopped);
+    const auto fault = job.history().empty() ? cluster.first_faults().end()
+                                             : cluster.first_faults().find(job.history().back().attempt);
+    const bool failed = !job.history().empty() && job.history().back().verdict &&
+                        job.history().back().verdict->restart_may_help();
+    if (failed && fault != cluster.first_faults().end())
+      invariants::blames(blamed(job.verdict()), fault->second);
   }
 }
 

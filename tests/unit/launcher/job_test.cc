@@ -333,6 +333,7 @@ TEST_F(JobTest, DoesNotRestartWhenANewerLaunchHasTakenOver) {
   happen(AttemptDenied{{Refusal::Kind::kFenced, std::nullopt, kExitInternal, "job x has taken over"}});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_THAT(job.verdict().cause, HasSubstr("taken over"));
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2)) << "why there was to be a restart";
 }
 
 TEST_F(JobTest, AFencedWorkerEndsTheJob) {
@@ -379,13 +380,98 @@ TEST_F(JobTest, ASignalBeforeWorkersRunEndsAtOnce) {
   EXPECT_EQ(job.verdict().exit_code, 130);
 }
 
-TEST_F(JobTest, ASignalWhileStoppingForbidsTheRestart) {
+TEST_F(JobTest, ASignalWhileAFailedAttemptStopsForbidsTheRestartAndKeepsTheCulprit) {
+  run();
+  worker_exits(2, 3);
+  happen(Interrupted{SIGINT});
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "they are stopping";
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().origin, "user");
+  EXPECT_EQ(job.verdict().cause, "stopped by SIGINT, after rank 2 (node1) exited with code 3");
+  ASSERT_TRUE(job.verdict().culprit);
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+  EXPECT_EQ(job.history().back().verdict->kind, Verdict::Kind::kWorkerFailed);
+}
+
+TEST_F(JobWithoutRestarts, ASignalWhileTheLastAttemptStopsChangesNothing) {
   run();
   worker_exits(2, 3);
   happen(Interrupted{SIGINT});
   empty_all();
-  EXPECT_EQ(job.phase(), Phase::kLeaving);
-  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().exit_code, 3);
+  EXPECT_EQ(job.verdict().origin, "worker");
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+}
+
+TEST_F(JobTest, ASecondSignalWhileAFailedAttemptStopsKills) {
+  run();
+  worker_exits(2, 3);
+  happen(Interrupted{SIGINT});
+  happen(Interrupted{SIGINT});
+  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGKILL);
+}
+
+TEST_F(JobTest, ASignalBeforeTheNextAttemptRunsKeepsTheCulpritOfTheLast) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  happen(Interrupted{SIGTERM});
+  EXPECT_EQ(job.verdict().exit_code, 143);
+  ASSERT_TRUE(job.verdict().culprit);
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+}
+
+TEST_F(JobTest, ASignalWhileARestartRunsBlamesNobody) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  start_workers();
+  happen(Interrupted{SIGTERM});
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 143);
+  EXPECT_FALSE(job.verdict().culprit);
+}
+
+TEST_F(JobTest, ARestartThatCannotBeginIsTheLaunchersFailureAndKeepsTheCulprit) {
+  run();
+  said(1, wire::WorkerReported{Rank(3), "step", 57, ""});
+  worker_exits(2, 3);
+  empty_all();
+  happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
+  EXPECT_EQ(job.verdict().exit_code, kExitInternal);
+  EXPECT_EQ(job.verdict().cause, "cannot write /c: gone, after rank 2 (node1) exited with code 3 at step 57");
+  ASSERT_TRUE(job.verdict().culprit);
+  EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+}
+
+TEST_F(JobTest, ARestartThatANodeRefusesIsTheLaunchersFailureAndKeepsTheCulprit) {
+  for (const bool when_starting : {false, true}) {
+    job = Job(two_nodes_of_two(1));
+    run();
+    worker_exits(2, 3);
+    empty_all();
+    begin();
+    if (when_starting) start_workers();
+    said(0, wire::AttemptRefused{127, "train: not found"});
+    if (when_starting) empty_all();
+    EXPECT_EQ(job.phase(), Phase::kLeaving);
+    EXPECT_EQ(job.verdict().exit_code, kExitInternal);
+    EXPECT_THAT(job.verdict().cause, HasSubstr("node0: train: not found, after rank 2 (node1)"));
+    ASSERT_TRUE(job.verdict().culprit);
+    EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
+    EXPECT_EQ(job.verdict().node, NodeId(1));
+  }
+}
+
+TEST_F(JobTest, AFirstAttemptThatCannotBeginIsWrongUse) {
+  gather();
+  happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
+  EXPECT_EQ(job.verdict().exit_code, kExitUsage);
 }
 
 TEST_F(JobTest, ASignalAfterTheVerdictDoesNotChangeIt) {

@@ -51,6 +51,20 @@ class Report : public testing::Test {
   std::vector<AttemptHistory> attempts;
 };
 
+TEST_F(Report, NamesTheCulpritOfAJobThatTheUserStoppedBeforeItsRestart) {
+  const Verdict stopped = stopped_after(failed, SIGINT);
+  const auto json = nlohmann::json::parse(report_as_json(outcome(stopped)));
+  EXPECT_EQ(json.at("exit_code"), 130);
+  EXPECT_EQ(json.at("origin"), "user");
+  EXPECT_EQ(json.at("culprit").at("rank"), 2);
+  EXPECT_EQ(json.at("culprit").at("exit_code"), 75);
+  const std::string text = summary(outcome(stopped));
+  EXPECT_THAT(text,
+              HasSubstr("launch: stopped after 2.5 s: stopped by SIGINT, after rank 2 (node1) exited with"));
+  EXPECT_THAT(text, HasSubstr("    | line 29\n"));
+  EXPECT_THAT(text, HasSubstr("  exit code   130\n"));
+}
+
 TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
   const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
   EXPECT_EQ(json.at("job_id"), "job-7");

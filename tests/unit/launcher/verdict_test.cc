@@ -96,6 +96,12 @@ TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
   EXPECT_EQ(judge(stopped).origin, "user");
 }
 
+TEST(Verdict, TakesAnotherPathForWrongUseAndTheRestForItsOwnFailure) {
+  for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kCorrupt})
+    EXPECT_EQ(exit_code_of_path_error(code), kExitUsage);
+  EXPECT_EQ(exit_code_of_path_error(ErrorCode::kInternal), kExitInternal) << "no descriptors, no space";
+}
+
 TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
   EXPECT_TRUE(judge(facts({end(2, 3)})).restart_may_help());
   EXPECT_TRUE(judge(facts({})).restart_may_help());
