@@ -17,15 +17,16 @@ namespace muster::launcher {
 
 namespace {
 
-UniqueFd make_poller(const Sink& out, const Sink& err) {
+UniqueFd make_poller() {
   UniqueFd poller(epoll_create1(EPOLL_CLOEXEC));
   CHECK(poller.get() >= 0, "errno {}", errno);
-  for (const int fd : {out.fd(), err.fd()}) {
-    epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
-    // Files cannot be waited for, nor need they be.
-    epoll_ctl(poller.get(), EPOLL_CTL_ADD, fd, &event);
-  }
   return poller;
+}
+
+// Files cannot be waited for, nor need they be.
+void wait_for(int poller, int fd) {
+  epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
+  if (epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event) != 0) epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
 }
 
 std::string prefix(NodeId node, Rank rank, bool color) {
@@ -109,7 +110,7 @@ Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr)
       err_(STDERR_FILENO),
       output_to_stderr_(output_to_stderr),
       color_(std::getenv("NO_COLOR") == nullptr),
-      poller_(executor, make_poller(out_, err_).release()) {}
+      poller_(executor, make_poller().release()) {}
 
 void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
   Sink& target = sink(output_to_stderr_ ? 2 : stream);
@@ -135,15 +136,15 @@ void Terminal::print(int stream, std::string_view text) {
 void Terminal::write() {
   const bool out_done = out_.write_some();
   const bool err_done = err_.write_some();
-  if (!(out_done && err_done) && !waiting_) wait_for_reader();
+  if (!(out_done && err_done)) wait_for_readers();
 }
 
-void Terminal::wait_for_reader() {
-  waiting_ = true;
-  for (const int fd : {out_.fd(), err_.fd()}) {
-    epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
-    epoll_ctl(poller_.native_handle(), EPOLL_CTL_MOD, fd, &event);
+void Terminal::wait_for_readers() {
+  // One that has nothing to write is ready all the time.
+  for (const Sink* sink : {&out_, &err_}) {
+    if (!sink->empty()) wait_for(poller_.native_handle(), sink->fd());
   }
+  if (std::exchange(waiting_, true)) return;
   poller_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [this](const boost::system::error_code& error) {
                        if (error) return;

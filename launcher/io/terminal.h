@@ -29,6 +29,7 @@ class Sink {
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
   // Writes what can be written without waiting. False while something is left.
   bool write_some();
+  bool empty() const { return lines_.empty(); }
   int fd() const { return fd_; }
   bool is_terminal() const { return is_terminal_; }
 
@@ -62,7 +63,7 @@ class Terminal {
  private:
   Sink& sink(int stream) { return stream == 1 ? out_ : err_; }
   void write();
-  void wait_for_reader();
+  void wait_for_readers();
 
   Sink out_;
   Sink err_;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <optional>
 #include <unistd.h>
 
 namespace muster::launcher {
@@ -74,6 +76,74 @@ TEST_F(SinkTest, GoesOnWhenNobodyReadsAnyMore) {
   reader.reset();
   sink.add("one\n");
   EXPECT_TRUE(sink.write_some());
+}
+
+// The terminal of this process, with pipes for stdout and stderr while it lives.
+class TerminalTest : public testing::Test {
+ protected:
+  TerminalTest() {
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+      int ends[2];
+      EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+      readers[fd].reset(ends[0]);
+      fcntl(ends[0], F_SETFL, O_NONBLOCK);
+      own[fd].reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+      dup2(ends[1], fd);
+      close(ends[1]);
+    }
+    terminal.emplace(io.get_executor(), false);
+  }
+  ~TerminalTest() override { give_back(); }
+  void give_back() {
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+      if (own[fd]) dup2(own[fd].get(), fd);
+      own[fd].reset();
+    }
+  }
+  void fill(int stream) {
+    for (int i = 0; i < 1000; ++i) terminal->print(stream, std::string(999, 'x') + "\n");
+  }
+  std::size_t read_from(int fd) {
+    char buffer[65536];
+    const ssize_t got = read(readers[fd].get(), buffer, sizeof buffer);
+    return got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  // How many handlers run before there is nothing more to do, or `limit`.
+  std::size_t handlers_until_idle(std::size_t limit) {
+    std::size_t count = 0;
+    while (count < limit && io.poll_one() > 0) ++count;
+    return count;
+  }
+
+  asio::io_context io;
+  std::map<int, UniqueFd> readers;
+  std::map<int, UniqueFd> own;
+  std::optional<Terminal> terminal;
+};
+
+TEST_F(TerminalTest, RestsWhileOneStreamIsFullAndTheOtherIdle) {
+  fill(STDOUT_FILENO);
+  const std::size_t handler_count = handlers_until_idle(100);
+  give_back();
+  EXPECT_LT(handler_count, 5U);
+}
+
+TEST_F(TerminalTest, WritesOnWhicheverStreamIsReadFirst) {
+  fill(STDOUT_FILENO);
+  fill(STDERR_FILENO);
+  std::size_t from_err = 0;
+  while (const std::size_t got = read_from(STDERR_FILENO)) {
+    from_err += got;
+    handlers_until_idle(100);
+  }
+  std::size_t from_out = 0;
+  while (const std::size_t got = read_from(STDOUT_FILENO)) {
+    from_out += got;
+    handlers_until_idle(100);
+  }
+  give_back();
+  EXPECT_EQ(from_err, 1'000'000U);
+  EXPECT_EQ(from_out, 1'000'000U);
 }
 
 }  // namespace
