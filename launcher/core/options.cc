@@ -235,6 +235,7 @@ Status add_setting(Settings& settings, const Flag& flag, std::string source, std
 
 Expected<Settings> settings_from_environment(const Environment& environment) {
   Settings settings;
+  const bool in_a_worker = environment.contains("MUSTER_JOB_ID");
   const auto read = [&](std::string_view prefix, const Flag& flag) -> Status {
     const std::string name = variable_name(prefix, flag.name);
     const auto found = environment.find(name);
@@ -258,6 +259,8 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     return flag.name == "env" || flag.name == "help" || flag.name == "version";
   };
   for (const Flag& flag : own_flags()) {
+    // There, this one tells the worker of the outer job's directory.
+    if (in_a_worker && flag.name == "checkpoint-dir") continue;
     if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
   }
   for (const auto flags : {own_flags(), torchrun_flags()}) {

@@ -29,7 +29,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // Adds a value under the name of the flag's option. Errors: the option was already set under another name.
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
 
-// The settings that variables make. Errors: a flag that is not supported.
+// The settings that variables make. In a worker of another job, those that are that worker's are none. Errors:
+// a flag that is not supported.
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };

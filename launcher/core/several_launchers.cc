@@ -6,6 +6,14 @@ namespace muster::launcher {
 
 namespace {
 
+// Either may be given without its domain.
+bool is_name_of(std::string_view host, std::string_view hostname) {
+  const auto begins = [](std::string_view full, std::string_view name) {
+    return full.starts_with(name) && full.substr(name.size()).starts_with('.');
+  };
+  return host == hostname || begins(host, hostname) || begins(hostname, host);
+}
+
 bool is_this_machine(std::string_view endpoint, const Surroundings& here) {
   std::string_view host = endpoint;
   if (host.starts_with('[')) {
@@ -14,7 +22,7 @@ bool is_this_machine(std::string_view endpoint, const Surroundings& here) {
     host = host.substr(0, host.find(':'));
   }
   return host.empty() || host == "localhost" || host.starts_with("127.") || host == "::1" ||
-         host == "0.0.0.0" || host == here.hostname;
+         host == "0.0.0.0" || is_name_of(host, here.hostname);
 }
 
 std::string count_text(const WorkerCount& count) {
@@ -45,9 +53,8 @@ Status refuse_several_launchers(const Settings& settings, const Options& options
   }
   for (const char* name : {"master-addr", "rdzv-endpoint"}) {
     const auto place = settings.find(name);
-    // A job of one node needs nobody else, whatever name its script gives to this machine.
-    if (place == settings.end() || options.nodes == 1 || is_this_machine(place->second.values.back(), here))
-      continue;
+    // With one node as well: a script that is started on each of several machines would train there alone.
+    if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
     return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
                    place->second.values.back(), whole_job(options));
   }

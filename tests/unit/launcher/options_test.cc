@@ -14,6 +14,9 @@ const Surroundings kHere{.environment = {{"HOME", "/home/ada"}, {"TOKEN", "secre
                          .working_directory = "/work/run",
                          .hostname = "box"};
 
+const Surroundings kHereInFull{
+    .environment = kHere.environment, .working_directory = "/work/run", .hostname = "box.example.org"};
+
 Settings settings_of(const std::vector<std::pair<std::string, std::string>>& values) {
   Settings settings;
   for (const auto& [name, value] : values) {
@@ -147,6 +150,15 @@ TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
   EXPECT_FALSE(options->json);
 }
 
+TEST(Options, DoNotTakeTheCheckpointDirectoryOfTheJobThatLaunchRunsIn) {
+  const Environment given{{"MUSTER_CHECKPOINT_DIR", "/outer"}, {"MUSTER_NODES", "2"}};
+  EXPECT_TRUE(settings_from_environment(given)->contains("checkpoint-dir"));
+  Environment nested = given;
+  nested["MUSTER_JOB_ID"] = "outer-1";
+  EXPECT_FALSE(settings_from_environment(nested)->contains("checkpoint-dir"));
+  EXPECT_TRUE(settings_from_environment(nested)->contains("nodes"));
+}
+
 TEST(Options, NameTheVariableThatIsWrong) {
   const auto settings = settings_from_environment({{"PET_NNODES", "0"}});
   ASSERT_TRUE(settings);
@@ -162,15 +174,25 @@ TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
   EXPECT_THAT(error_of({{"node-rank", "1"}}), HasSubstr("--node-rank: 1 "));
   EXPECT_THAT(error_of({{"nnodes", "2"}, {"master-addr", "10.0.0.1"}}),
               HasSubstr("--master-addr: 10.0.0.1 is another machine"));
-  EXPECT_THAT(error_of({{"nnodes", "2"}, {"rdzv-endpoint", "head:29400"}}),
-              HasSubstr("--rdzv-endpoint: head:29400 is another machine"));
+  for (const char* nodes : {"1", "2"}) {
+    for (const char* place : {"head:29400", "10.0.0.1:29400", "box2", "box.other.org"}) {
+      EXPECT_THAT(error_of({{"nnodes", nodes}, {"rdzv-endpoint", place}}, kHereInFull),
+                  HasSubstr(fmt::format("--rdzv-endpoint: {} is another machine", place)));
+    }
+  }
 }
 
 TEST(Options, AcceptWhatMeansThisMachine) {
-  EXPECT_TRUE(options_of({{"nnodes", "1"}, {"node-rank", "0"}, {"master-addr", "10.0.0.1"}}));
-  for (const char* place : {"localhost:0", "127.0.0.1:29400", "[::1]:5", "::1", "box:29400", ":29400"}) {
-    EXPECT_TRUE(options_of({{"nnodes", "2"}, {"rdzv-endpoint", place}})) << place;
+  EXPECT_TRUE(options_of({{"nnodes", "1"}, {"node-rank", "0"}}));
+  for (const char* nodes : {"1", "2"}) {
+    for (const char* place : {"", ":0", "localhost:0", "127.0.0.1:29400", "[::1]:5", "::1", "box:29400",
+                              "box.example.org:29400", ":29400"}) {
+      EXPECT_TRUE(options_of({{"nnodes", nodes}, {"rdzv-endpoint", place}})) << place;
+    }
   }
+  Surroundings here = kHere;
+  here.hostname = "box.example.org";
+  EXPECT_TRUE(options_of({{"master-addr", "box"}}, here));
 }
 
 TEST(Options, RefuseAnAllocationOfSeveralNodes) {
