@@ -165,9 +165,10 @@ TEST(LaunchVerdict, ReportsACodeThatIsTheLaunchersOwnAsOne) {
 
 TEST(LaunchVerdict, CountsRestartsForTheWorkersAndForTheReport) {
   LaunchRun run({"--max-restarts", "2", "--gpus-per-node", "2", "sh", "-c",
-                 "echo count $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 1"});
+                 "echo count $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; "
+                 "[ $RANK = 0 ] && exit 1; sleep 1000"});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  for (const char* line : {"node0:0: count 0\n", "node0:1: count 1\n", "node0:0: count 2\n"})
+  for (const char* line : {"node0:0: count 0\n", "node0:0: count 1\n", "node0:1: count 2\n"})
     EXPECT_THAT(run.out(), HasSubstr(line));
   EXPECT_EQ(run.report()["restarts"], 2);
   EXPECT_EQ(run.report()["attempts"].size(), 3U);
