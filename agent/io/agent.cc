@@ -6,7 +6,6 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
-#include <sched.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "agent/io/children.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/machine.h"
 
 namespace muster::agent {
 
@@ -26,12 +26,6 @@ sigset_t heard_signals() {
   sigemptyset(&set);
   for (const int signal : kSignals) sigaddset(&set, signal);
   return set;
-}
-
-// Those that this process may use, which in a container are fewer than the machine has.
-int count_cores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 Environment own_environment() {

@@ -1,0 +1,16 @@
+#include "common/base/machine.h"
+
+#include <algorithm>
+#include <sched.h>
+#include <unistd.h>
+
+namespace muster {
+
+int count_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  // More than the 1024 of a cpu_set_t.
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace muster

@@ -1,0 +1,11 @@
+// The machine as this process may use it, which in a container or under `taskset` is less than there is.
+//
+// Asks the kernel each time; keeps nothing. Safe to call from any thread.
+#pragma once
+
+namespace muster {
+
+// Those that the calling thread may run on; at least 1.
+int count_cores();
+
+}  // namespace muster
