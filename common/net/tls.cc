@@ -149,6 +149,8 @@ std::unique_ptr<TlsSession> TlsSession::client(std::string identity, const Key& 
   state->identity = std::move(identity);
   state->key = key;
   state->set_up(TLS_client_method());
+  // No certificate is trusted, so that a server which shows one instead of using the key is refused.
+  SSL_set_verify(state->ssl, SSL_VERIFY_PEER, nullptr);
   SSL_set_connect_state(state->ssl);
   SSL_do_handshake(state->ssl);  // writes the first message; the rest comes with receive()
   return std::unique_ptr<TlsSession>(new TlsSession(std::move(state)));
@@ -187,7 +189,7 @@ std::string TlsSession::take_output() {
 }
 
 bool TlsSession::established() const {
-  return SSL_is_init_finished(state_->ssl) == 1;
+  return SSL_is_init_finished(state_->ssl) == 1 && SSL_session_reused(state_->ssl) == 1;
 }
 
 const std::string& TlsSession::identity() const {

@@ -40,6 +40,7 @@ class TlsSession {
   Status send(std::string_view plain);
   // What is to be sent now, handshake included; the session forgets it.
   std::string take_output();
+  // The handshake is over and the peer proved to have the key.
   bool established() const;
   // Of the client, as the server knows it once established.
   const std::string& identity() const;

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/net/listener.h"
 #include "common/wire/codec.h"
+#include "tests/certificate_server.h"
 #include "tests/process/agent_test_launcher.h"
 
 namespace muster {
@@ -92,6 +93,26 @@ TEST_F(AgentConnect, ProvesItselfWithItsKeyAndObeys) {
   ASSERT_TRUE(hello_);
   EXPECT_EQ(hello_->node, NodeId(3));
   EXPECT_EQ(connection_->identity(), kIdentity);
+}
+
+TEST_F(AgentConnect, SaysNothingToALauncherWithACertificateInsteadOfTheKey) {
+  asio::ip::tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
+  const pid_t pid = start_agent(acceptor.local_endpoint().port(), key_);
+  asio::ip::tcp::socket socket = acceptor.accept();
+  CertificateServer impostor;
+  boost::system::error_code ended;
+  while (!impostor.accepted()) {
+    std::string bytes(16384, '\0');
+    bytes.resize(socket.read_some(asio::buffer(bytes), ended));
+    if (ended) break;
+    impostor.receive(bytes);
+    socket.send(asio::buffer(impostor.take_output()));
+  }
+  EXPECT_FALSE(impostor.accepted());
+  socket.close();
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 69);
 }
 
 TEST_F(AgentConnect, GivesUpWithTheWrongKey) {

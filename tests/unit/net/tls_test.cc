@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/certificate_server.h"
+
 namespace muster::net {
 namespace {
 
@@ -61,6 +63,19 @@ TEST(Tls, ANameWithoutAKeyIsRefused) {
   Pair pair = pair_with(secret, derive_key(secret, "job-2/worker/node3"), "job-2/worker/node3");
   EXPECT_FALSE(pair.pump());
   EXPECT_FALSE(pair.server->established());
+}
+
+TEST(Tls, AServerWithACertificateInsteadOfTheKeyIsRefused) {
+  CertificateServer server;
+  const auto client = TlsSession::client(std::string(kName), make_key());
+  std::string plain;
+  server.receive(client->take_output());
+  const Status status = client->receive(server.take_output(), plain);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kPermission);
+  EXPECT_FALSE(client->established());
+  server.receive(client->take_output());
+  EXPECT_FALSE(server.accepted());
 }
 
 TEST(Tls, GarbageIsRefused) {
