@@ -29,23 +29,28 @@ Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
 awaitable<Status> Connection::handshake(Duration limit) {
   if (tls_ == nullptr) co_return Status{};
   auto self = shared_from_this();  // the caller may drop us while we wait
+  // Shared, because a timer that has expired may be heard of only after this coroutine is gone.
+  struct Progress {
+    bool expired = false;
+    bool done = false;
+  };
+  const auto progress = std::make_shared<Progress>();
   asio::steady_timer timer(socket_.get_executor(), limit);
-  bool expired = false;
-  timer.async_wait([self, &expired](const boost::system::error_code& error) {
-    if (error) return;
-    expired = true;
+  timer.async_wait([self, progress](const boost::system::error_code& error) {
+    if (error || progress->done) return;
+    progress->expired = true;
     self->close();
   });
   flush();
   while (!tls_->established()) {
     Status status = co_await read_more();
+    if (progress->expired) co_return failure(ErrorCode::kTimedOut, "no TLS handshake in time");
     if (!status) {
-      if (expired) co_return failure(ErrorCode::kTimedOut, "no TLS handshake in time");
-      timer.cancel();
+      progress->done = true;
       co_return status;
     }
   }
-  timer.cancel();
+  progress->done = true;
   co_return Status{};
 }
 

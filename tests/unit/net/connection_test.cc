@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
 
+#include "common/base/file.h"
 #include "common/net/listener.h"
 #include "common/net/task_group.h"
 
@@ -85,6 +86,47 @@ TEST(Connection, WhatIsNoFrameEndsIt) {
   left->send("GET / HTTP/1.1\r\n\r\n");
   context.run();
   EXPECT_EQ(received.end->code(), ErrorCode::kCorrupt);
+}
+
+awaitable<void> complete_handshake(std::shared_ptr<Connection> connection, Duration limit,
+                                   std::optional<Status>& result) {
+  result = co_await connection->handshake(limit);
+}
+
+// Reads what is there from the peer, and writes the answer.
+void answer(int fd, TlsSession& session) {
+  std::string bytes(16384, '\0');
+  const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
+  ASSERT_GT(got, 0);
+  std::string plain;
+  ASSERT_TRUE(session.receive({bytes.data(), static_cast<std::size_t>(got)}, plain));
+  ASSERT_TRUE(write_all(fd, session.take_output(), "socket"));
+}
+
+TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
+  constexpr Duration kLimit = 20ms;
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  const UniqueFd peer(fds[1]);
+  const Key key = make_key();
+  const auto server = TlsSession::server([key](std::string_view) { return key; });
+  auto connection =
+      Connection::make(adopt_socket(context.get_executor(), fds[0]), TlsSession::client("name", key));
+  std::optional<Status> result;
+  tasks.spawn(complete_handshake(connection, kLimit, result));
+  context.poll();
+  const TimePoint limit = Clock::now() + kLimit;
+  answer(peer.get(), *server);
+  while (Clock::now() <= limit) {
+  }
+  // The answer and the end of the time are both there now, and the answer is heard first.
+  context.poll();
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(*result);
+  EXPECT_FALSE(connection->closed());
+  connection->close();
 }
 
 // A listener with its keys, and what came of the connections made to it.
