@@ -31,6 +31,26 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
+// `expected_bytes` is only a first guess: /proc and pipes have no size.
+Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
+                               std::uint64_t expected_bytes) {
+  std::string bytes;
+  bytes.resize(expected_bytes <= limit_bytes ? static_cast<std::size_t>(expected_bytes) + 1 : 1);
+  std::size_t used = 0;
+  for (;;) {
+    const ssize_t got = read(fd, bytes.data() + used, bytes.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("cannot read " + path, errno);
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+    if (used > limit_bytes)
+      return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, limit_bytes);
+    if (used == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
 }  // namespace
 
 void UniqueFd::reset(int fd) {
@@ -44,24 +64,17 @@ Expected<std::string> read_file(const std::string& path, std::uint64_t limit_byt
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) return system_failure("cannot read " + path, errno);
   if (S_ISDIR(status.st_mode)) return system_failure("cannot read " + path, EISDIR);
-  std::string bytes;
-  // /proc and pipes have no size, so the size is only a first guess.
-  bytes.resize(static_cast<std::uint64_t>(status.st_size) <= limit_bytes
-                   ? static_cast<std::size_t>(status.st_size) + 1
-                   : 1);
-  std::size_t used = 0;
-  for (;;) {
-    const ssize_t got = read(fd.get(), bytes.data() + used, bytes.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_failure("cannot read " + path, errno);
-    if (got == 0) break;
-    used += static_cast<std::size_t>(got);
-    if (used > limit_bytes)
-      return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, limit_bytes);
-    if (used == bytes.size()) bytes.resize(bytes.size() * 2 + 4096);
-  }
-  bytes.resize(used);
-  return bytes;
+  return read_all(fd.get(), path, limit_bytes, static_cast<std::uint64_t>(status.st_size));
+}
+
+Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return system_failure("cannot open " + path, errno);
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) return system_failure("cannot read " + path, errno);
+  if (!S_ISREG(status.st_mode))
+    return failure(ErrorCode::kCorrupt, "cannot read {}: not a regular file", path);
+  return read_all(fd.get(), path, limit_bytes, static_cast<std::uint64_t>(status.st_size));
 }
 
 Status write_all(int fd, std::string_view bytes, const std::string& path) {

@@ -34,6 +34,8 @@ class UniqueFd {
 
 // The whole file, or kCorrupt when it is larger than limit_bytes.
 Expected<std::string> read_file(const std::string& path, std::uint64_t limit_bytes);
+// The same, but never waits: kCorrupt for what is no regular file, such as a pipe that nobody writes to.
+Expected<std::string> read_regular_file(const std::string& path, std::uint64_t limit_bytes);
 
 // Writes all bytes to fd, over partial writes and interruptions. `path` is for the message.
 Status write_all(int fd, std::string_view bytes, const std::string& path);

@@ -111,7 +111,7 @@ Expected<std::vector<Attempt>> CheckpointDirectory::attempt_numbers() const {
 
 Expected<AttemptRecord> CheckpointDirectory::read_attempt(Attempt attempt) const {
   const std::string path = attempt_path(attempt);
-  auto text = read_file(path, kAttemptFileLimit);
+  auto text = read_regular_file(path, kAttemptFileLimit);
   if (!text) return std::unexpected(text.error());
   auto record = parse_attempt_record(*text, attempt);
   if (!record) return failure_within("cannot use " + path, std::move(record));
@@ -143,7 +143,7 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::step_directories() cons
 
 CheckpointEntry CheckpointDirectory::read_entry(CheckpointId id) const {
   CheckpointEntry entry{.id = id, .damage = {}};
-  auto text = read_file(manifest_path(id), kManifestLimit);
+  auto text = read_regular_file(manifest_path(id), kManifestLimit);
   if (!text) {
     entry.damage = std::move(text).error();
     return entry;

@@ -37,7 +37,7 @@ at::Tensor copy_to_host(const at::Tensor& tensor) {
 
 Expected<CheckpointManifest> read_manifest(const CheckpointDirectory& directory, CheckpointId id) {
   const std::string path = directory.manifest_path(id);
-  auto text = read_file(path, kManifestLimit);
+  auto text = read_regular_file(path, kManifestLimit);
   if (!text) return std::unexpected(text.error());
   auto manifest = parse_manifest(*text);
   if (!manifest) return failure_within("cannot use " + path, std::move(manifest));

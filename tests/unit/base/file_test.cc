@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/scratch_directory.h"
 
@@ -46,6 +47,16 @@ TEST(File, ReadingStopsAtTheLimit) {
 
 TEST(File, ReadsFilesWithoutASize) {
   EXPECT_FALSE(read_file("/proc/self/status", 1 << 20).value().empty());
+}
+
+TEST(File, ARegularFileIsReadAndNothingElseIsWaitedFor) {
+  ScratchDirectory directory;
+  const std::string pipe = directory / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::ofstream(directory / "x") << "text";
+  EXPECT_EQ(read_regular_file(directory / "x", 100).value(), "text");
+  EXPECT_EQ(read_regular_file(pipe, 100).error().message(), "cannot read " + pipe + ": not a regular file");
+  EXPECT_EQ(read_regular_file(directory.path(), 100).error().code(), ErrorCode::kCorrupt);
 }
 
 TEST(File, FailuresNameThePath) {

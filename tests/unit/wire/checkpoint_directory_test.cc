@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -50,6 +51,25 @@ TEST_F(CheckpointDirectoryTest, FirstAttemptResumesFromNothingAndNumbersGoOn) {
   EXPECT_EQ(begin(), kFirstAttempt.next());
   EXPECT_EQ(directory_.attempts().value().front(), first);
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "attempts/000001.json"));
+}
+
+TEST_F(CheckpointDirectoryTest, APipeInPlaceOfAnAttemptFileIsNamedAndNotWaitedFor) {
+  begin();
+  const std::string pipe = scratch_ / "attempts/000002.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto refused = directory_.begin_attempt("job");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(refused.error().message(), HasSubstr(pipe));
+}
+
+TEST_F(CheckpointDirectoryTest, APipeInPlaceOfAManifestIsDamageAndNotWaitedFor) {
+  const Attempt attempt = begin();
+  commit(100, attempt);
+  const CheckpointId id{.step = 200, .attempt = attempt};
+  ASSERT_TRUE(make_directories(directory_.path_of(id)));
+  ASSERT_EQ(mkfifo(directory_.manifest_path(id).c_str(), 0600), 0);
+  EXPECT_THAT(resumable(), ElementsAre("100@1"));
 }
 
 TEST_F(CheckpointDirectoryTest, ChainLeadsOverAttemptsThatCommittedNothing) {
