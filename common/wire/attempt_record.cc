@@ -1,6 +1,6 @@
 #include "common/wire/attempt_record.h"
 
-#include <nlohmann/json.hpp>
+#include "common/wire/json.h"
 
 namespace muster {
 
@@ -24,7 +24,7 @@ std::string encode_attempt_record(const AttemptRecord& record) {
 
 Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected) {
   try {
-    const auto document = nlohmann::json::parse(text);
+    const auto document = parse_shallow_json(text);
     if (document.at("format") != kFormat) {
       return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
                      document.at("format").dump());

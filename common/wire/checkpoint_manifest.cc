@@ -1,8 +1,7 @@
 #include "common/wire/checkpoint_manifest.h"
 
-#include <nlohmann/json.hpp>
-
 #include "common/wire/digest.h"
+#include "common/wire/json.h"
 
 namespace muster {
 
@@ -46,7 +45,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 
 Expected<CheckpointManifest> parse_manifest(std::string_view text) {
   try {
-    const auto document = nlohmann::json::parse(text);
+    const auto document = parse_shallow_json(text);
     const auto& body = document.at("body");
     // The second test catches what the first cannot see: white space, repeated keys, unknown fields outside
     // of the body.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/wire/digest.h"
+#include "common/wire/json.h"
 
 namespace muster {
 
@@ -67,12 +68,12 @@ struct TensorEntry {
 };
 
 std::optional<std::uint64_t> size_of(at::ScalarType type, const std::vector<std::int64_t>& shape) {
-  std::uint64_t bytes = c10::elementSize(type);
+  // An extent of 0 makes the size 0, but torch multiplies the others all the same.
+  std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(type));
   for (const std::int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes))
-      return std::nullopt;
+    if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bytes, extent, &bytes))) return std::nullopt;
   }
-  return bytes <= INT64_MAX ? std::optional(bytes) : std::nullopt;
+  return std::ranges::find(shape, 0) == shape.end() ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
 Expected<TensorEntry> parse_entry(const std::string& name, const nlohmann::json& value) {
@@ -178,7 +179,7 @@ Expected<Safetensors> parse_safetensors(const at::Tensor& file) {
     return failure(ErrorCode::kCorrupt, "a header of {} bytes in a file of {}", header_bytes, all.size());
   }
   try {
-    const auto header = nlohmann::json::parse(all.substr(kLengthBytes, header_bytes));
+    const auto header = parse_shallow_json(all.substr(kLengthBytes, header_bytes));
     const at::Tensor data = file.slice(0, static_cast<std::int64_t>(kLengthBytes + header_bytes));
     auto entries = parse_entries(header, data.nbytes());
     if (!entries) return std::unexpected(entries.error());
@@ -196,6 +197,8 @@ Expected<Safetensors> parse_safetensors(const at::Tensor& file) {
     return content;
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kCorrupt, "its header is not one of safetensors: {}", error.what());
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kCorrupt, "torch refuses it: {}", error.what_without_backtrace());
   }
 }
 

@@ -87,7 +87,13 @@ Expected<Safetensors> read_shard(const std::string& directory, const ManifestFil
     return failure(ErrorCode::kCorrupt, "cannot use {}: it has {} bytes, the manifest says {}", path,
                    status.st_size, file.size_bytes);
   }
-  const at::Tensor buffer = at::empty({static_cast<std::int64_t>(file.size_bytes)}, at::kByte);
+  at::Tensor buffer;
+  try {
+    buffer = at::empty({static_cast<std::int64_t>(file.size_bytes)}, at::kByte);
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kUnavailable, "no memory for {}, which has {} bytes: {}", path, file.size_bytes,
+                   error.what_without_backtrace());
+  }
   Digest digest;
   if (Status read = read_into(buffer, path, digest); !read) return std::unexpected(read.error());
   if (digest.text() != file.xxh3) {

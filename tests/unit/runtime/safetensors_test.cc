@@ -89,6 +89,11 @@ TEST(Safetensors, RefusesShapesThatOverflowOrDoNotFit) {
                 HasSubstr("offsets that do not fit its shape"))
         << shape;
   }
+  EXPECT_THAT(
+      refusal(file_with(
+          R"({"x":{"dtype":"U8","shape":[0,4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})",
+          0)),
+      HasSubstr("offsets that do not fit its shape"));
   EXPECT_THAT(refusal(file_with(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[2,0]}})", 2)),
               HasSubstr("do not fit"));
   EXPECT_THAT(refusal(file_with(R"({"x":{"dtype":"Q8","shape":[2],"data_offsets":[0,2]}})", 2)),
@@ -102,6 +107,8 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
   EXPECT_THAT(refusal(file_with("{", 0)), HasSubstr("not one of safetensors"));
   EXPECT_THAT(refusal(file_with("[1]", 0)), HasSubstr("not one of safetensors"));
   EXPECT_THAT(refusal(file_with(std::string(100000, '['), 0)), HasSubstr("not one of safetensors"));
+  const std::string deep = "{\"x\":" + std::string(300000, '[') + std::string(300000, ']') + "}";
+  EXPECT_THAT(refusal(file_with(deep, 0)), HasSubstr("nested deeper than 8"));
   EXPECT_THAT(refusal(file_with(R"({"x":3})", 0)), HasSubstr("not one of safetensors"));
   EXPECT_THAT(refusal(file_with(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("not one of safetensors"));
 }

@@ -155,6 +155,15 @@ TEST_F(CheckpointDirectoryTest, ForeignAndUnreadableAttemptFilesAreNamed) {
               HasSubstr("attempts/notes.txt is not a file of Muster"));
 }
 
+// Deep enough to run out of stack when it is copied or written.
+TEST_F(CheckpointDirectoryTest, DeepNestingIsRefused) {
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  EXPECT_THAT(parse_manifest("{\"body\":" + deep + ",\"xxh3\":\"\"}").error().message(),
+              HasSubstr("nested deeper than 8"));
+  EXPECT_THAT(parse_attempt_record("{\"format\":" + deep + "}", Attempt(1)).error().message(),
+              HasSubstr("nested deeper than 8"));
+}
+
 TEST_F(CheckpointDirectoryTest, AttemptFileUnderAnotherNumberIsRefused) {
   begin();
   std::filesystem::copy_file(scratch_ / "attempts/000001.json", scratch_ / "attempts/000002.json");

@@ -1,0 +1,13 @@
+#include "common/wire/json.h"
+
+namespace muster {
+
+nlohmann::json parse_shallow_json(std::string_view text) {
+  constexpr int kDepthLimit = 8;
+  return nlohmann::json::parse(text, [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    if (depth > kDepthLimit) throw nlohmann::json::other_error::create(501, "nested deeper than 8", nullptr);
+    return true;
+  });
+}
+
+}  // namespace muster
