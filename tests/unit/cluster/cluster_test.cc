@@ -1,0 +1,157 @@
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/cluster/simulated_cluster.h"
+
+namespace muster::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+using launcher::Phase;
+using launcher::Verdict;
+
+constexpr Duration kHour = 1h;
+// G7: silence, the stop of the others with its margin, a start, the work, and leaving.
+constexpr Duration kProgress = SimulatedCluster::kSilenceLimit + SimulatedCluster::kGrace + 5s + kWork + 2s;
+
+std::uint64_t current_seed = 0;
+
+// A CHECK that fails ends the program before GoogleTest can name the seed.
+void name_seed(int) {
+  std::array<char, 64> text{};
+  const int size = std::snprintf(text.data(), text.size(), "MUSTER_TEST_SEED=%llu\n",
+                                 static_cast<unsigned long long>(current_seed));
+  (void)!write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size));
+  std::signal(SIGABRT, SIG_DFL);
+}
+
+// `count` seeds, or the one of MUSTER_TEST_SEED.
+template <class Body>
+void for_seeds(std::uint64_t count, Body body) {
+  std::signal(SIGABRT, name_seed);
+  const char* only = std::getenv("MUSTER_TEST_SEED");
+  const std::uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
+  for (current_seed = first; current_seed < (only != nullptr ? first + 1 : count); ++current_seed) {
+    SCOPED_TRACE("MUSTER_TEST_SEED=" + std::to_string(current_seed));
+    body(current_seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+Fault fault_in(Attempt attempt, Timeline& chance, int node_count) {
+  struct When {
+    Phase phase;
+    Duration within;
+  };
+  constexpr When kWhen[] = {{Phase::kGathering, 50ms}, {Phase::kPreparing, 10ms}, {Phase::kRunning, 1900ms},
+                            {Phase::kRunning, 1900ms}, {Phase::kRunning, 5ms},    {Phase::kLeaving, 5ms}};
+  const When when = kWhen[chance.below(std::size(kWhen))];
+  Fault fault{.kind = static_cast<Fault::Kind>(chance.below(static_cast<int>(kFaultKinds))),
+              .attempt = attempt,
+              .phase = when.phase,
+              .after = chance.between(0ms, when.within),
+              .node = NodeId(chance.below(node_count))};
+  // Half of the failures are of workers, as in life.
+  if (when.phase == Phase::kRunning && chance.one_in(2)) fault.kind = Fault::Kind::kWorkerDies;
+  return fault;
+}
+
+// One fault an attempt, and sometimes another while the job recovers from it.
+Script random_script(std::uint64_t seed) {
+  Timeline chance(seed * 7919 + 1);
+  Script script;
+  script.node_count = 1 + chance.below(4);
+  script.workers_per_node = 1 + chance.below(4);
+  script.max_restarts = chance.below(4);
+  for (int count = chance.below(5), i = 1; i <= count; ++i) {
+    const Attempt attempt(static_cast<std::uint64_t>(i));
+    script.faults.push_back(fault_in(attempt, chance, script.node_count));
+    if (!chance.one_in(3)) continue;
+    Fault second = fault_in(attempt, chance, script.node_count);
+    second.phase = Phase::kStopping;
+    second.after = chance.between(150ms, 600ms);
+    script.faults.push_back(second);
+  }
+  return script;
+}
+
+void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
+  const launcher::Job& job = cluster.job();
+  invariants::makes_progress(cluster.ended(), cluster.since_last_fault(), kProgress);
+  invariants::nothing_is_left(cluster.living_count());
+  for (const Judgement& judgement : cluster.judgements()) {
+    const Verdict& verdict = judgement.verdict;
+    invariants::success_is_earned(verdict.exit_code, script.node_count * script.workers_per_node,
+                                  judgement.succeeded_count);
+    if (verdict.kind == Verdict::Kind::kSucceeded) continue;
+    if (verdict.kind == Verdict::Kind::kInterrupted) {
+      EXPECT_FALSE(script.interrupts.empty());
+      EXPECT_EQ(verdict.exit_code, 130);
+    } else {
+      invariants::blames_one_of(blamed(verdict), judgement.culprits);
+    }
+  }
+  const Verdict& verdict = job.verdict();
+  const bool last_failed =
+      !job.history().empty() && job.history().back().verdict.value_or(Verdict()).restart_may_help();
+  if (last_failed) invariants::blames_one_of(blamed(verdict), cluster.judgements().back().culprits);
+  EXPECT_LE(job.restart_count(), std::ssize(cluster.faults())) << "a restart that nothing called for";
+  if (verdict.restart_may_help())
+    EXPECT_EQ(job.restart_count(), script.max_restarts) << "given up while restarts were left";
+}
+
+TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
+  std::array<int, kFaultKinds> tried{};
+  for_seeds(2000, [&](std::uint64_t seed) {
+    const Script script = random_script(seed);
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    expect_guarantees(cluster, script);
+    for (const Fault::Kind kind : cluster.faults()) ++tried.at(static_cast<std::size_t>(kind));
+  });
+  for (std::size_t kind = 0;
+       kind < tried.size() && !testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr;
+       ++kind)
+    EXPECT_GE(tried.at(kind), 15) << "faults of kind " << kind << " are not tried";
+}
+
+TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
+  for_seeds(1000, [](std::uint64_t seed) {
+    Script script = random_script(seed);
+    Timeline chance(seed);
+    script.interrupts.push_back(chance.between(0ms, 4s));
+    if (chance.one_in(2)) script.interrupts.push_back(script.interrupts.front() + chance.between(0ms, 1s));
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    expect_guarantees(cluster, script);
+  });
+}
+
+TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
+  for_seeds(1000, [](std::uint64_t seed) {
+    Script script = random_script(seed);
+    Timeline chance(seed);
+    script.launcher_dies = chance.between(0ms, 6s);
+    SimulatedCluster cluster(script, seed);
+    cluster.run(*script.launcher_dies + SimulatedCluster::kControllerGrace + SimulatedCluster::kGrace + 5s);
+    EXPECT_TRUE(cluster.ended());
+    invariants::nothing_is_left(cluster.living_count());
+  });
+}
+
+TEST(Cluster, DoesTheSameForTheSameSeed) {
+  const Script script = random_script(17);
+  SimulatedCluster one(script, 17);
+  SimulatedCluster other(script, 17);
+  one.run(kHour);
+  other.run(kHour);
+  EXPECT_EQ(one.elapsed(), other.elapsed());
+  EXPECT_EQ(one.faults(), other.faults());
+}
+
+}  // namespace
+}  // namespace muster::simulation

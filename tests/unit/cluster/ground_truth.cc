@@ -1,0 +1,54 @@
+#include "tests/unit/cluster/ground_truth.h"
+
+namespace muster::simulation {
+
+namespace {
+
+// A lost node's peers may fail, and be heard, so long before it is missed.
+constexpr Duration kAtOnce = std::chrono::milliseconds(150);
+
+bool is_silent(Fault::Kind kind) {
+  return kind == Fault::Kind::kAgentFreezes || kind == Fault::Kind::kLinkFallsSilent;
+}
+
+bool is_refusal(Fault::Kind kind) {
+  return kind == Fault::Kind::kAttemptRefused || kind == Fault::Kind::kExecutionRefused;
+}
+
+// Its effects are over, and have been judged, when the attempt is.
+bool ends_with_attempt(Fault::Kind kind) {
+  return kind == Fault::Kind::kWorkerDies || is_refusal(kind);
+}
+
+}  // namespace
+
+void GroundTruth::happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, TimePoint now) {
+  history_.push_back(kind);
+  if (kind == Fault::Kind::kAgentPauses) return;  // nobody's fault
+  Open fault{.kind = kind, .at = now, .culprit = {.rank = std::nullopt, .node = node.value()}};
+  if (rank) fault.culprit.rank = rank->value();
+  open_.push_back(fault);
+}
+
+void GroundTruth::noticed(NodeId node) {
+  for (Open& each : open_) {
+    if (!each.culprit.rank && each.culprit.node == node.value()) each.noticed = true;
+  }
+}
+
+// Of two faults at once, and where a peer falls silent soon after another fault, the launcher cannot know
+// which came first. What forbids a restart outweighs what calls for one.
+std::vector<invariants::Culprit> GroundTruth::culprits_of_attempt() {
+  std::vector<invariants::Culprit> culprits;
+  bool told = false;  // of one that the launcher must have heard of
+  for (const Open& each : open_) {
+    const Duration uncertain = is_silent(each.kind) ? silence_limit_ : kAtOnce;
+    const bool maybe_first = each.at < open_.front().at + uncertain;
+    if (!told || maybe_first || is_refusal(each.kind)) culprits.push_back(each.culprit);
+    told = told || each.noticed || !is_silent(each.kind);
+  }
+  std::erase_if(open_, [](const Open& each) { return each.noticed || ends_with_attempt(each.kind); });
+  return culprits;
+}
+
+}  // namespace muster::simulation

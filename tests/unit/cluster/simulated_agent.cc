@@ -1,0 +1,146 @@
+#include "tests/unit/cluster/simulated_agent.h"
+
+#include "tests/invariants.h"
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+
+template <class What>
+auto SimulatedAgent::awake(What what) {
+  return [weak = weak_from_this(), what = std::move(what)](auto... arguments) {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (self->stopped_) {
+      self->waiting_.push_back([what, arguments...] { what(arguments...); });
+    } else {
+      what(arguments...);
+    }
+  };
+}
+
+SimulatedAgent::SimulatedAgent(Parts parts)
+    : parts_(std::move(parts)),
+      link_(parts_.to_launcher, wire::kLauncher),
+      node_(parts_.timeline.now()),
+      alarm_(parts_.timeline, [this] { awake([this] { on(agent::TimePassed{}); })(); }) {}
+
+SimulatedAgent::~SimulatedAgent() {
+  parts_.processes.set_parent(nullptr);
+  parts_.from_launcher->forget_receiver();
+}
+
+void SimulatedAgent::start() {
+  parts_.processes.set_parent(
+      awake([this](std::int32_t pid, int exit_code, int signal) { worker_ended(pid, exit_code, signal); }));
+  parts_.from_launcher->on_bytes = awake([this](const std::string& bytes) { hear(bytes); });
+  parts_.from_launcher->on_end = awake([this] {
+    link_.close();
+    on(agent::LauncherClosed{});
+  });
+  parts_.timeline.after(parts_.timeline.between(1ms, 50ms), awake([this] {
+                          link_.send(Attempt(), wire::Hello{parts_.node, 1, "host", "1", 1});
+                          alarm_.set(node_.next_deadline());
+                        }));
+}
+
+void SimulatedAgent::resume() {
+  const auto self = shared_from_this();
+  stopped_ = false;
+  while (!waiting_.empty() && !stopped_) {
+    const auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next();
+  }
+}
+
+void SimulatedAgent::hear(const std::string& bytes) {
+  for (const auto& [attempt, message] : link_.receive(bytes)) {
+    on(agent::LauncherHeard{});
+    obey(attempt, message);
+  }
+}
+
+void SimulatedAgent::obey(Attempt attempt, const wire::ToAgent& message) {
+  if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    link_.send(node_.attempt(), wire::Pong{ping->sent_ns, 0});
+  } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
+    on(agent::Welcomed{welcome->job});
+  } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&message)) {
+    link_.advance_to(attempt);
+    on(agent::AttemptRequested{attempt, *plan});
+  } else if (const auto* orders = std::get_if<wire::StartWorkers>(&message)) {
+    on(agent::StartRequested{attempt, *orders});
+  } else if (const auto* stop = std::get_if<wire::StopWorkers>(&message)) {
+    on(agent::StopRequested{attempt, *stop});
+  } else if (std::holds_alternative<wire::Leave>(message)) {
+    on(agent::LeaveRequested{"the launcher said so"});
+  }
+}
+
+void SimulatedAgent::on(agent::Event event) {
+  events_.push_back(std::move(event));
+  if (handling_) return;
+  handling_ = true;
+  while (!events_.empty()) {
+    const agent::Event next = std::move(events_.front());
+    events_.pop_front();
+    for (const agent::Action& action : node_.on(next, parts_.timeline.now()))
+      std::visit([this](const auto& what) { perform(what); }, action);
+  }
+  handling_ = false;
+  alarm_.set(node_.next_deadline());
+}
+
+void SimulatedAgent::perform(const agent::OpenAttempt& action) {
+  first_rank_ = action.plan.first_rank;
+  worker_count_ = action.plan.local_world_size;
+  workers_.clear();
+  if (parts_.refuses(Step::kOpenAttempt, action.attempt))
+    return on(agent::AttemptNotOpened{{.exit_code = 127, .message = "no such program"}});
+  on(agent::AttemptOpened{1234});
+}
+
+// A worker that cannot be executed is the last one, so that others have to be killed for it.
+void SimulatedAgent::perform(const agent::StartWorker& action) {
+  const Attempt attempt = node_.attempt();
+  invariants::attempts_do_not_overlap(parts_.node.value(), parts_.processes.living_count_but(attempt));
+  if (action.local_rank.value() + 1 == worker_count_ && parts_.refuses(Step::kStartWorker, attempt))
+    return on(agent::WorkerNotStarted{action.local_rank, {.exit_code = 126, .message = "wrong format"}});
+  const Rank rank(first_rank_.value() + action.local_rank.value());
+  const std::int32_t pid = parts_.processes.start_worker(attempt, rank);
+  workers_[pid] = action.local_rank;
+  on(agent::WorkerStarted{action.local_rank, pid});
+}
+
+void SimulatedAgent::perform(const agent::SignalWorker& action) {
+  EXPECT_TRUE(workers_.contains(action.pid))
+      << "a signal to process " << action.pid << ", which is no worker";
+  parts_.processes.signal(action.pid, action.signal);
+}
+
+void SimulatedAgent::perform(const agent::KillLeftovers&) {
+  parts_.processes.kill_leftovers(awake([this] { on(agent::LeftoversGone{}); }));
+}
+
+void SimulatedAgent::perform(const agent::Send& action) {
+  link_.send(node_.attempt(), action.message);
+}
+
+void SimulatedAgent::perform(const agent::Quit& action) {
+  invariants::nothing_is_left(parts_.processes.living_count());
+  link_.close();
+  parts_.on_quit(action.exit_code);
+}
+
+void SimulatedAgent::worker_ended(std::int32_t pid, int exit_code, int signal) {
+  const LocalRank local_rank = workers_.at(pid);
+  workers_.erase(pid);
+  wire::WorkerExited report;
+  report.exit_code = exit_code;
+  report.signal = signal;
+  report.at_ns = std::chrono::nanoseconds(parts_.timeline.now().time_since_epoch()).count();
+  on(agent::WorkerEnded{local_rank, std::move(report)});
+}
+
+}  // namespace muster::simulation

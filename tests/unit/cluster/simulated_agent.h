@@ -1,0 +1,70 @@
+// One agent's process: the real decisions of agent::Node, performed on simulated processes and a simulated
+// link.
+//
+// Does what agent/io/agent.cc does, on virtual time. Destroying it is SIGKILL: it does nothing more, and says
+// nothing. While stopped (SIGSTOP), whatever happens to it waits.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "agent/core/node.h"
+#include "tests/unit/cluster/simulated_link.h"
+#include "tests/unit/cluster/simulated_processes.h"
+
+namespace muster::simulation {
+
+class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
+ public:
+  enum class Step { kOpenAttempt, kStartWorker };
+  struct Parts {
+    Timeline& timeline;
+    Processes& processes;
+    NodeId node;
+    std::shared_ptr<Stream> from_launcher;
+    std::shared_ptr<Stream> to_launcher;
+    std::function<bool(Step, Attempt)> refuses;
+    std::function<void(int exit_code)> on_quit;
+  };
+  explicit SimulatedAgent(Parts parts);
+  SimulatedAgent(const SimulatedAgent&) = delete;
+  SimulatedAgent& operator=(const SimulatedAgent&) = delete;
+  ~SimulatedAgent();
+
+  void start();
+  void stop() { stopped_ = true; }
+  void resume();
+  void close_link() { link_.close(); }
+
+ private:
+  // Calls `what` when this process runs, if it still lives then.
+  template <class What>
+  auto awake(What what);
+  void hear(const std::string& bytes);
+  void obey(Attempt attempt, const wire::ToAgent& message);
+  void on(agent::Event event);
+  void perform(const agent::OpenAttempt& action);
+  void perform(const agent::StartWorker& action);
+  void perform(const agent::SignalWorker& action);
+  void perform(const agent::KillLeftovers& action);
+  void perform(const agent::CloseAttempt&) {}
+  void perform(const agent::Send& action);
+  void perform(const agent::Quit& action);
+  void worker_ended(std::int32_t pid, int exit_code, int signal);
+
+  Parts parts_;
+  AgentEnd link_;
+  agent::Node node_;
+  Rank first_rank_;
+  int worker_count_ = 0;
+  std::map<std::int32_t, LocalRank> workers_;  // by pid
+  std::deque<agent::Event> events_;
+  bool handling_ = false;
+  bool stopped_ = false;
+  std::deque<std::function<void()>> waiting_;  // for the process to go on
+  Alarm alarm_;
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,287 @@
+#include "tests/unit/cluster/simulated_cluster.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+using invariants::Culprit;
+using launcher::Phase;
+
+namespace {
+
+launcher::Plan plan_of(const Script& script) {
+  launcher::Plan plan;
+  for (int node = 0; node < script.node_count; ++node)
+    plan.nodes.push_back({NodeId(node), Rank(node * script.workers_per_node), script.workers_per_node});
+  plan.job.max_restarts = script.max_restarts;
+  plan.job.grace_ns = std::chrono::nanoseconds(SimulatedCluster::kGrace).count();
+  plan.job.silence_limit_ns = std::chrono::nanoseconds(SimulatedCluster::kSilenceLimit).count();
+  plan.job.controller_grace_ns = std::chrono::nanoseconds(SimulatedCluster::kControllerGrace).count();
+  return plan;
+}
+
+}  // namespace
+
+Culprit blamed(const launcher::Verdict& verdict) {
+  Culprit culprit;
+  if (verdict.culprit) culprit.rank = verdict.culprit->rank.value();
+  if (verdict.node) culprit.node = verdict.node->value();
+  return culprit;
+}
+
+SimulatedCluster::SimulatedCluster(Script script, std::uint64_t seed)
+    : script_(std::move(script)),
+      timeline_(seed),
+      job_(plan_of(script_)),
+      deadline_(timeline_, [this] { tell(launcher::TimePassed{}); }),
+      second_(timeline_, [this] { ping(); }),
+      stray_check_(timeline_, [this] { look_for_strays(); }) {
+  for (int node = 0; node < script_.node_count; ++node)
+    machines_.push_back(std::make_unique<Machine>(timeline_));
+}
+
+void SimulatedCluster::run(Duration limit) {
+  timeline_.after(0s, [this] { tell(launcher::Began{}); });
+  second_.set(timeline_.now() + 1s);
+  for (const Duration time : script_.interrupts) {
+    timeline_.after(time, [this] {
+      last_fault_ = timeline_.now();
+      tell(launcher::Interrupted{SIGINT});
+    });
+  }
+  if (script_.launcher_dies) timeline_.after(*script_.launcher_dies, [this] { kill_launcher(); });
+  timeline_.run([this] { return ended(); }, start_ + limit);
+}
+
+int SimulatedCluster::living_count() const {
+  int count = 0;
+  for (const auto& each : machines_) count += each->processes.living_count() + (each->agent ? 1 : 0);
+  return count;
+}
+
+// ---- The launcher ----
+
+void SimulatedCluster::tell(launcher::Event event) {
+  if (launcher_dead_ || finished_) return;
+  events_.push_back(std::move(event));
+  if (handling_) return;
+  handling_ = true;
+  while (!events_.empty()) {
+    const launcher::Event next = std::move(events_.front());
+    events_.pop_front();
+    const auto before = std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving);
+    const auto decisions = job_.on(next, timeline_.now());
+    if (before != std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving)) judge();
+    for (const launcher::Decision& decision : decisions)
+      std::visit([this](const auto& action) { perform(action); }, decision.action);
+    arm_faults();
+  }
+  handling_ = false;
+  deadline_.set(job_.next_deadline());
+}
+
+void SimulatedCluster::perform(const launcher::StartAgent& action) {
+  const NodeId node = action.node;
+  Machine& home = machine(node);
+  EXPECT_TRUE(!home.agent && !home.guardian) << "node " << node.value() << " has an agent or its guardian";
+  invariants::nothing_is_left(home.processes.living_count());
+  home.to_agent = std::make_shared<Stream>(timeline_);
+  home.to_launcher = std::make_shared<Stream>(timeline_);
+  home.to_launcher->on_bytes = [this, node](const std::string& bytes) { hear(node, bytes); };
+  home.to_launcher->on_end = [this, node] { link_ended(node); };
+  home.known = true;
+  home.session = std::make_unique<LauncherEnd>(home.to_agent, node);
+  home.agent = std::make_shared<SimulatedAgent>(SimulatedAgent::Parts{
+      timeline_, home.processes, node, home.to_agent, home.to_launcher,
+      [this, node](SimulatedAgent::Step step, Attempt attempt) { return refuses(node, step, attempt); },
+      [this, node](int) { agent_is_gone(node); }});
+  home.agent->start();
+  home.session->send(Attempt(), wire::Ping{});
+}
+
+void SimulatedCluster::perform(const launcher::KillAgent& action) {
+  Machine& doomed = machine(action.node);
+  truth_.noticed(action.node);
+  doomed.known = false;
+  doomed.session.reset();
+  doomed.to_launcher->forget_receiver();
+  agent_is_gone(action.node);
+  expect_strays();
+}
+
+void SimulatedCluster::perform(const launcher::BeginAttempt&) {
+  timeline_.after(timeline_.between(0ms, 3ms),
+                  [this] { tell(launcher::AttemptBegun{job_.attempt().next(), std::nullopt}); });
+}
+
+void SimulatedCluster::perform(const launcher::Send& action) {
+  const auto& session = machine(action.node).session;
+  if (!session) return;
+  session->advance_to(job_.attempt());
+  session->send(job_.attempt(), action.message);
+}
+
+void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
+  for (auto& [attempt, message] : machine(node).session->receive(bytes))
+    tell(launcher::AgentSaid{node, attempt, std::move(message)});
+}
+
+// All that the agent said has been heard. Without a connection it is of no use.
+void SimulatedCluster::link_ended(NodeId node) {
+  Machine& gone = machine(node);
+  if (launcher_dead_ || !gone.known) return;
+  truth_.noticed(node);
+  gone.known = false;
+  gone.session.reset();
+  agent_is_gone(node);
+  timeline_.after(timeline_.between(0ms, 20ms), [this, node] {
+    expect_strays();
+    tell(launcher::AgentEnded{node, "its agent ended"});
+  });
+}
+
+void SimulatedCluster::expect_strays() {
+  strays_ = true;
+  stray_check_.set(timeline_.now() + 20ms);
+}
+
+void SimulatedCluster::look_for_strays() {
+  if (!strays_) return;
+  const auto known = [](const auto& each) { return each->known; };
+  const auto has_strays = [](const auto& each) {
+    return !each->agent && (each->guardian || each->processes.living_count() > 0);
+  };
+  stray_check_.set(timeline_.now() + 20ms);
+  if (job_.phase() == Phase::kLeaving && std::ranges::any_of(machines_, known)) return;
+  if (std::ranges::any_of(machines_, has_strays)) return;
+  strays_ = false;
+  stray_check_.set(std::nullopt);
+  tell(launcher::StraysEnded{});
+}
+
+void SimulatedCluster::ping() {
+  for (const auto& each : machines_) {
+    if (each->session) each->session->send(Attempt(), wire::Ping{});
+  }
+  second_.set(timeline_.now() + 1s);
+}
+
+// ---- What happens to it ----
+
+// Ended or killed: its guardian ends what it leaves a moment later, and the peers of that notice.
+void SimulatedCluster::agent_is_gone(NodeId node) {
+  Machine& home = machine(node);
+  if (!std::exchange(home.agent, nullptr)) return;
+  home.to_launcher->close();
+  if (home.processes.living_count() == 0) return;
+  home.guardian = true;
+  peers_fail();
+  timeline_.after(timeline_.between(1ms, 40ms), [&home] {
+    home.processes.kill_all();
+    home.guardian = false;
+  });
+}
+
+void SimulatedCluster::arm_faults() {
+  const auto here = std::pair(job_.attempt(), job_.phase());
+  if (armed_ == here) return;
+  armed_ = here;
+  for (const Fault& fault : script_.faults) {
+    if (std::pair(fault.attempt, fault.phase) != here) continue;
+    timeline_.after(fault.after, [this, fault, here] {
+      // What is meant for a recovery may come when that is over already.
+      const bool in_time = here == std::pair(job_.attempt(), job_.phase());
+      if (in_time || here.second == Phase::kStopping) inject(fault);
+    });
+  }
+}
+
+void SimulatedCluster::inject(const Fault& fault) {
+  using enum Fault::Kind;
+  Machine& home = machine(fault.node);
+  if (launcher_dead_ || finished_ || !home.agent || !home.known) return;
+  switch (fault.kind) {
+    case kWorkerDies: {
+      const auto workers = home.processes.living_workers(job_.attempt());
+      if (workers.empty() || job_.phase() != Phase::kRunning) return;
+      // An agent that is stopped tells late what it saw: nobody could know who was first.
+      if (timeline_.now() < paused_until_) return;
+      const auto [pid, rank] =
+          workers[static_cast<std::size_t>(timeline_.below(static_cast<int>(workers.size())))];
+      note(fault.kind, fault.node, rank);
+      const bool exits = timeline_.one_in(2);
+      home.processes.end_worker(pid, exits ? 3 : 0, exits ? 0 : SIGKILL);
+      return peers_fail();
+    }
+    case kAgentKilled: note(fault.kind, fault.node); return agent_is_gone(fault.node);
+    case kAgentPauses: note(fault.kind, fault.node); return pause(fault.node, timeline_.between(50ms, 800ms));
+    case kAgentFreezes: note(fault.kind, fault.node); return pause(fault.node, 5s);
+    case kLinkCloses:
+      note(fault.kind, fault.node);
+      home.to_agent->close();
+      return home.to_launcher->close();
+    case kLinkFallsSilent:
+      note(fault.kind, fault.node);
+      home.to_agent->fall_silent();
+      return home.to_launcher->fall_silent();
+    case kAttemptRefused:
+    case kExecutionRefused: return;
+  }
+}
+
+void SimulatedCluster::pause(NodeId node, Duration length) {
+  paused_until_ = last_fault_ = timeline_.now() + length;
+  machine(node).agent->stop();
+  timeline_.after(length, [weak = std::weak_ptr(machine(node).agent)] {
+    if (const auto agent = weak.lock()) agent->resume();
+  });
+}
+
+bool SimulatedCluster::refuses(NodeId node, SimulatedAgent::Step step, Attempt attempt) {
+  const auto kind = step == SimulatedAgent::Step::kOpenAttempt ? Fault::Kind::kAttemptRefused
+                                                               : Fault::Kind::kExecutionRefused;
+  const bool refused = std::ranges::any_of(script_.faults, [&](const Fault& fault) {
+    return fault.kind == kind && fault.attempt == attempt && fault.node == node;
+  });
+  if (refused) note(kind, node);
+  return refused;
+}
+
+void SimulatedCluster::kill_launcher() {
+  if (finished_) return;
+  launcher_dead_ = true;
+  last_fault_ = timeline_.now();
+  for (const auto& each : machines_) {
+    if (each->to_agent) each->to_agent->close();
+  }
+}
+
+// Those who lose a peer fail as well, a little later: the victims that must not be blamed. Or they hang.
+void SimulatedCluster::peers_fail() {
+  if (timeline_.one_in(3)) return;
+  for (const auto& each : machines_) {
+    for (const auto& [pid, rank] : each->processes.living_workers(job_.attempt())) {
+      timeline_.after(timeline_.between(1ms, 60ms),
+                      [home = each.get(), pid] { home->processes.end_worker(pid, 1, 0); });
+    }
+  }
+}
+
+void SimulatedCluster::note(Fault::Kind kind, NodeId node, std::optional<Rank> rank) {
+  last_fault_ = timeline_.now();
+  truth_.happened(kind, node, rank, timeline_.now());
+}
+
+void SimulatedCluster::judge() {
+  Judgement judgement{.verdict = job_.verdict(), .culprits = truth_.culprits_of_attempt()};
+  // A restart that is stopped or refused before it runs is told together with what it was to repeat.
+  const bool failed = judgement.verdict.restart_may_help();
+  if (!failed && !judgements_.empty()) judgement.culprits.push_back(blamed(judgements_.back().verdict));
+  for (const auto& each : machines_)
+    judgement.succeeded_count += static_cast<int>(each->processes.succeeded(job_.attempt()).size());
+  judgements_.push_back(std::move(judgement));
+}
+
+}  // namespace muster::simulation

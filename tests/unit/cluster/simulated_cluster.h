@@ -1,0 +1,115 @@
+// A launcher and its agents in one process, on virtual time: the real launcher::Job and one real agent::Node
+// per node.
+//
+// Everything follows from the script and one seed: delays, what workers do, faults. What really happened is
+// kept apart from what the job is told, so that its verdicts can be compared with it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "launcher/core/job.h"
+#include "tests/unit/cluster/ground_truth.h"
+#include "tests/unit/cluster/simulated_agent.h"
+
+namespace muster::simulation {
+
+struct Script {
+  int node_count = 2;
+  int workers_per_node = 2;
+  int max_restarts = 3;
+  std::vector<Fault> faults;
+  std::vector<Duration> interrupts;  // SIGINT from the user, since the start
+  std::optional<Duration> launcher_dies;
+};
+
+// How an attempt ended, beside what ended it.
+struct Judgement {
+  launcher::Verdict verdict;
+  std::vector<invariants::Culprit> culprits;  // the true one; several if nobody could tell which came first
+  int succeeded_count = 0;
+};
+
+invariants::Culprit blamed(const launcher::Verdict& verdict);
+
+class SimulatedCluster {
+ public:
+  static constexpr Duration kGrace = std::chrono::seconds(3);
+  static constexpr Duration kSilenceLimit = std::chrono::seconds(2);
+  static constexpr Duration kControllerGrace = std::chrono::seconds(4);
+
+  SimulatedCluster(Script script, std::uint64_t seed);
+  // Until the launcher has ended, or is dead and nothing is left, or `limit` has passed.
+  void run(Duration limit);
+
+  const launcher::Job& job() const { return job_; }
+  bool ended() const { return launcher_dead_ ? living_count() == 0 : finished_; }
+  int living_count() const;  // agents, workers, and what they left
+  Duration elapsed() const { return timeline_.now() - start_; }
+  Duration since_last_fault() const { return timeline_.now() - last_fault_; }
+  const std::vector<Judgement>& judgements() const { return judgements_; }
+  const std::vector<Fault::Kind>& faults() const { return truth_.history(); }
+
+ private:
+  struct Machine {
+    explicit Machine(Timeline& timeline) : processes(timeline) {}
+    Processes processes;
+    std::shared_ptr<SimulatedAgent> agent;  // while its process lives
+    bool guardian = false;                  // has yet to kill what a dead agent left
+    std::shared_ptr<Stream> to_agent;
+    std::shared_ptr<Stream> to_launcher;
+    // As the launcher knows it.
+    bool known = false;
+    std::unique_ptr<LauncherEnd> session;
+  };
+
+  // The launcher's process.
+  void tell(launcher::Event event);
+  void perform(const launcher::StartAgent& action);
+  void perform(const launcher::KillAgent& action);
+  void perform(const launcher::BeginAttempt& action);
+  void perform(const launcher::Send& action);
+  void perform(const launcher::Tell&) {}
+  void perform(const launcher::Finish&) { finished_ = true; }
+  void hear(NodeId node, const std::string& bytes);
+  void link_ended(NodeId node);
+  void expect_strays();
+  void look_for_strays();
+  void ping();
+
+  // What happens to it and to the machines.
+  void agent_is_gone(NodeId node);
+  void arm_faults();
+  void inject(const Fault& fault);
+  void pause(NodeId node, Duration length);
+  bool refuses(NodeId node, SimulatedAgent::Step step, Attempt attempt);
+  void kill_launcher();
+  void peers_fail();
+  void note(Fault::Kind kind, NodeId node, std::optional<Rank> rank = std::nullopt);
+  void judge();
+  Machine& machine(NodeId node) { return *machines_.at(static_cast<std::size_t>(node.value())); }
+
+  Script script_;
+  Timeline timeline_;
+  launcher::Job job_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::deque<launcher::Event> events_;
+  bool handling_ = false;
+  bool finished_ = false;
+  bool launcher_dead_ = false;
+  bool strays_ = false;
+  Alarm deadline_;
+  Alarm second_;
+  Alarm stray_check_;
+
+  TimePoint start_ = timeline_.now();
+  TimePoint last_fault_ = start_;
+  TimePoint paused_until_ = start_;
+  std::optional<std::pair<Attempt, launcher::Phase>> armed_;  // whose faults are under way
+  GroundTruth truth_{kSilenceLimit};
+  std::vector<Judgement> judgements_;
+};
+
+}  // namespace muster::simulation

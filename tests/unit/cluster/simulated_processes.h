@@ -1,0 +1,60 @@
+// The processes of a job on one simulated node: workers, and what they leave behind. They outlive their agent
+// until its guardian kills them.
+//
+// What a worker does is drawn when it starts: it works, then exits with 0; some ignore TERM, some exit with 0
+// on it, some have a child that stays when they end. Also the ground truth: who lives, who succeeded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "tests/unit/cluster/timeline.h"
+
+namespace muster::simulation {
+
+constexpr Duration kWork = std::chrono::seconds(2);  // what a worker does before it succeeds
+
+class Processes {
+ public:
+  using OnExit = std::function<void(std::int32_t pid, int exit_code, int signal)>;
+  explicit Processes(Timeline& timeline) : timeline_(timeline) {}
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  std::int32_t start_worker(Attempt attempt, Rank rank);
+  // Takes effect a little later, if at all.
+  void signal(std::int32_t pid, int signal);
+  // Kills what workers left behind; `done` when none is left.
+  void kill_leftovers(std::function<void()> done);
+  void kill_all();
+  void end_worker(std::int32_t pid, int exit_code, int signal);
+  // Who is told of a worker's end; nobody once its agent is gone.
+  void set_parent(OnExit on_exit) { on_exit_ = std::move(on_exit); }
+
+  int living_count() const { return static_cast<int>(living_.size()); }
+  int living_count_but(Attempt attempt) const;
+  std::vector<std::pair<std::int32_t, Rank>> living_workers(Attempt attempt) const;  // and their pids
+  const std::set<Rank>& succeeded(Attempt attempt) { return succeeded_[attempt]; }
+
+ private:
+  struct Process {
+    Attempt attempt;
+    Rank rank;
+    bool ignores_term = false;
+    bool exits_on_term = false;
+    bool is_child = false;  // of a worker: stays when that ends
+  };
+
+  Timeline& timeline_;
+  OnExit on_exit_;
+  std::int32_t last_pid_ = 100;
+  std::map<std::int32_t, Process> living_;
+  std::map<Attempt, std::set<Rank>> succeeded_;
+};
+
+}  // namespace muster::simulation
