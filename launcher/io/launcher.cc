@@ -17,6 +17,9 @@ constexpr Duration kStrayCheckPeriod = std::chrono::milliseconds(20);
 // guardian too.
 constexpr Duration kStrayLimit = std::chrono::seconds(2);
 
+// For the other half of an agent's end, of which one is its process's and one its connection's.
+constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
+
 const char* name_of(const decltype(Decision::action)& action) {
   constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "send", "tell", "finish"};
   return kNames[action.index()];
@@ -33,6 +36,7 @@ Launcher::Launcher(Plan plan, Parts parts)
       signals_(parts.context.get_executor(), parts.signals),
       deadline_(time_.make_alarm([this] { post(TimePassed{}); })),
       second_(time_.make_alarm([this] { tick(); })),
+      half_gone_(time_.make_alarm([this] { look_for_half_gone(); })),
       strays_(time_.make_alarm([this] { look_for_strays(); })),
       agents_(plan_.nodes.size()),
       started_(time_.now()) {}
@@ -47,7 +51,7 @@ void Launcher::run() {
   second_->set(time_.now() + std::chrono::seconds(1));
   post(Began{});
   parts_.context.run();
-  if (listener_) listener_->stop();
+  if (control_port_) control_port_->stop();
   for (Agent& each : agents_) {
     if (each.session) each.session->close();
   }
@@ -101,43 +105,22 @@ void Launcher::perform(const StartAgent& action) {
 
 Expected<StartedAgent> Launcher::start_agent(NodeId node) {
   if (plan_.control == Control::kSocket) return parts_.bootstrap.start_with_socket(node);
-  if (!listener_) {
-    if (Status listening = listen(); !listening) return std::unexpected(listening.error());
+  if (!control_port_) {
+    auto port = ControlPort::open(parts_.context.get_executor(), tasks_, plan_,
+                                  [this](NodeId caller, std::shared_ptr<net::Connection> connection) {
+                                    accept(caller, std::move(connection));
+                                  });
+    if (!port) return std::unexpected(port.error());
+    control_port_ = std::move(*port);
   }
-  const std::string identity = identity_of(node);
-  return parts_.bootstrap.start_with_tcp(node, listener_->port(), identity,
-                                         net::to_hex(net::derive_key(secret_, identity)));
+  return parts_.bootstrap.start_with_tcp(node, control_port_->port(), control_port_->identity_of(node),
+                                         control_port_->key_of(node));
 }
 
-Status Launcher::listen() {
-  auto listener = net::Listener::open(parts_.context.get_executor(), "127.0.0.1", 0);
-  if (!listener) return std::unexpected(listener.error());
-  listener_ = std::move(*listener);
-  secret_ = net::make_key();
-  const auto find_key = [this](std::string_view identity) -> std::optional<net::Key> {
-    for (const NodePlan& each : plan_.nodes) {
-      if (identity == identity_of(each.node)) return net::derive_key(secret_, identity);
-    }
-    return std::nullopt;
-  };
-  listener_->start(tasks_, find_key,
-                   [this](std::shared_ptr<net::Connection> connection) { accept(std::move(connection)); },
-                   {});
-  return {};
-}
-
-std::string Launcher::identity_of(NodeId node) const {
-  return fmt::format("{}/{}/{}", plan_.job.job_id, plan_.job.role, node);
-}
-
-void Launcher::accept(std::shared_ptr<net::Connection> connection) {
-  for (const NodePlan& each : plan_.nodes) {
-    if (connection->identity() != identity_of(each.node)) continue;
-    // A late connection of an agent that was replaced or killed is of no use.
-    if (agent(each.node).pid == 0 || agent(each.node).session) break;
-    return add_session(each.node, std::move(connection));
-  }
-  connection->close();
+void Launcher::accept(NodeId node, std::shared_ptr<net::Connection> connection) {
+  // A late connection of an agent that was replaced or killed is of no use.
+  if (agent(node).pid == 0 || agent(node).session) return connection->close();
+  add_session(node, std::move(connection));
 }
 
 void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connection) {
@@ -165,10 +148,50 @@ void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
 void Launcher::closed(Session& from, const Error& why) {
   Agent& gone = agent(from.node());
   gone.session.reset();
-  if (gone.pid == 0 || job_.phase() == Phase::kLeaving) return;
   log::debug("node{}: {}", from.node(), why.message());
+  if (gone.pid == 0) return lose(from.node());  // its last words have been read
+  if (job_.phase() == Phase::kLeaving) return;
   // Without a connection it is of no use, and must not go on by itself beside its successor.
-  kill(gone.pid, SIGKILL);
+  if (why.code() == ErrorCode::kUnavailable) return half_gone(gone);
+  kill_for(gone, fmt::format("sent what cannot be read: {}", why.message()));
+}
+
+// The kernel closes a process's connections a moment before it tells of the end, and what an ended process
+// has sent may still have to be read.
+void Launcher::half_gone(Agent& agent) {
+  agent.half_gone_since = time_.now();
+  look_for_half_gone();
+}
+
+void Launcher::look_for_half_gone() {
+  std::optional<TimePoint> next;
+  for (const NodePlan& each : plan_.nodes) {
+    Agent& half = agent(each.node);
+    if (!half.half_gone_since) continue;
+    const TimePoint end = *half.half_gone_since + kHalfGoneLimit;
+    if (end > time_.now()) {
+      next = std::min(next.value_or(end), end);
+    } else if (half.pid != 0) {
+      kill_for(half, "closed its connection");
+    } else {
+      half.session->close();
+      lose(each.node);
+    }
+  }
+  half_gone_->set(next);
+}
+
+void Launcher::kill_for(Agent& agent, std::string what) {
+  agent.half_gone_since.reset();
+  agent.killed_for = std::move(what);
+  kill(agent.pid, SIGKILL);
+}
+
+void Launcher::lose(NodeId node) {
+  const std::string how = std::exchange(agent(node), {}).how;
+  expect_strays();
+  post(AgentEnded{node, how});
+  look_for_strays();
 }
 
 void Launcher::perform(const KillAgent& action) {
@@ -251,10 +274,12 @@ void Launcher::reap() {
       Agent& ended = agent(each.node);
       if (ended.pid != end.pid) continue;
       ended.pid = 0;
-      if (ended.session) ended.session->close();
-      ended.session.reset();
-      expect_strays();
-      post(AgentEnded{each.node, "its agent " + end.how});
+      ended.how = "its agent " + (ended.killed_for.empty() ? end.how : ended.killed_for);
+      if (ended.session) {
+        half_gone(ended);
+      } else {
+        lose(each.node);
+      }
       break;
     }
   }

@@ -9,10 +9,10 @@
 #include <set>
 #include <vector>
 
-#include "common/net/listener.h"
 #include "common/net/time.h"
 #include "common/wire/checkpoint_directory.h"
 #include "launcher/core/job.h"
+#include "launcher/io/control_port.h"
 #include "launcher/io/local_bootstrap.h"
 #include "launcher/io/session.h"
 #include "launcher/io/terminal.h"
@@ -40,8 +40,12 @@ class Launcher {
 
  private:
   struct Agent {
-    pid_t pid = 0;  // 0: none
+    pid_t pid = 0;  // 0: none, or it has ended
     std::shared_ptr<Session> session;
+    std::string how;         // it ended
+    std::string killed_for;  // by us, if it was
+    // Its process or its connection has ended, and the other will in a moment.
+    std::optional<TimePoint> half_gone_since;
   };
 
   void post(Event event);
@@ -54,21 +58,23 @@ class Launcher {
   void note(const Decision& decision);
 
   Expected<StartedAgent> start_agent(NodeId node);
-  Status listen();
-  void accept(std::shared_ptr<net::Connection> connection);
+  void accept(NodeId node, std::shared_ptr<net::Connection> connection);
   void add_session(NodeId node, std::shared_ptr<net::Connection> connection);
   void hear(Session& from, Attempt attempt, wire::ToLauncher message);
   void closed(Session& from, const Error& why);
   void wait_for_signals();
   void read_signals();
   void reap();
+  void half_gone(Agent& agent);
+  void look_for_half_gone();
+  void kill_for(Agent& agent, std::string what);
+  void lose(NodeId node);
   void expect_strays();
   void look_for_strays();
   void tick();
 
   Agent& agent(NodeId node) { return agents_.at(static_cast<std::size_t>(node.value())); }
   std::set<pid_t> agent_pids() const;
-  std::string identity_of(NodeId node) const;
 
   Plan plan_;
   Parts parts_;
@@ -78,10 +84,10 @@ class Launcher {
   asio::posix::stream_descriptor signals_;
   std::unique_ptr<net::Alarm> deadline_;
   std::unique_ptr<net::Alarm> second_;
+  std::unique_ptr<net::Alarm> half_gone_;
   std::unique_ptr<net::Alarm> strays_;
   std::vector<Agent> agents_;
-  std::unique_ptr<net::Listener> listener_;  // of --control tcp
-  net::Key secret_{};
+  std::unique_ptr<ControlPort> control_port_;  // of --control tcp
   std::deque<Event> events_;
   bool performing_ = false;
   std::optional<TimePoint> strays_since_;

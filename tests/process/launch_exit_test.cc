@@ -152,6 +152,34 @@ TEST_P(Launch, LeavesNothingBehindWhenItIsKilled) {
   expect_nothing_left(run, std::chrono::seconds(6));
 }
 
+char state_of(pid_t pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 4096).value_or(")  ");
+  return stat[stat.rfind(')') + 2];
+}
+
+TEST_P(Launch, HearsTheLastWordsOfAnAgentThatIsKilled) {
+  ScratchDirectory scratch;
+  const std::string go = scratch / "go";
+  LaunchRun run(shell("echo $$ >" + scratch.path().string() + "/pid; echo ready; while ! [ -e " + go +
+                          " ]; do sleep 0.02; done; i=0; while [ $i -lt 40 ]; do i=$((i+1)); echo " +
+                          std::string(1000, 'x') + "; done; exit 3",
+                      kNoRestart));
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  const pid_t agent = run.agents().at(0);
+  const pid_t worker = std::stoi(read_file(scratch / "pid", 32).value_or("0"));
+  // All that follows comes to the launcher at once, and the words are more than it reads at a time.
+  run.signal(SIGSTOP);
+  std::ofstream(go) << "";
+  ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(fmt::format("/proc/{}", worker)); }));
+  ASSERT_TRUE(eventually([&] { return state_of(agent) == 'S'; })) << "it has told of the worker's end";
+  kill(agent, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return state_of(agent) == 'Z'; }));
+  run.signal(SIGCONT);
+  EXPECT_EQ(run.exit_code(), 3) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 0 (node0) exited with code 3"));
+  expect_nothing_left(run);
+}
+
 INSTANTIATE_TEST_SUITE_P(Control, Launch, testing::Values("socket", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -197,6 +225,30 @@ TEST(LaunchVerdict, DoesNotRestartWhenANewerLaunchHasItsCheckpointDirectory) {
   EXPECT_EQ(older.exit_code(), 125);
   EXPECT_THAT(older.err(), HasSubstr("has taken over"));
   EXPECT_EQ(older.report()["restarts"], 1);
+}
+
+// In the place of the real agent, one that does `deed` with the descriptor `fd` of its connection, and hangs.
+std::string launch_with_agent_that(const ScratchDirectory& scratch, const std::string& deed) {
+  std::ofstream(scratch / "agent")
+      << "#!/usr/bin/env python3\nimport os, signal, sys\nfd = int(sys.argv[2])\n"
+      << deed << "\nsignal.pause()\n";
+  std::filesystem::permissions(scratch / "agent", std::filesystem::perms(0755));
+  std::filesystem::copy_file(LAUNCH_PROGRAM, scratch / "launch");
+  return scratch / "launch";
+}
+
+TEST(LaunchVerdict, SaysWhyItKilledAnAgent) {
+  const std::pair<const char*, const char*> deeds[] = {
+      {"os.write(fd, b'x' * 1000)", "node0 was lost: its agent sent what cannot be read: "},
+      {"os.close(fd)", "node0 was lost: its agent closed its connection"},
+      {"os.kill(os.getpid(), signal.SIGKILL)", "node0 was lost: its agent was killed by SIGKILL"}};
+  for (const auto& [deed, cause] : deeds) {
+    ScratchDirectory scratch;
+    LaunchRun run({"--max-restarts", "0", "true"}, {}, launch_with_agent_that(scratch, deed));
+    EXPECT_EQ(run.exit_code(), 69);
+    EXPECT_THAT(run.err(), HasSubstr(cause));
+    expect_nothing_left(run);
+  }
 }
 
 struct LostPlace {

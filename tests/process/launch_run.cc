@@ -40,10 +40,10 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 LaunchRun::LaunchRun(const std::vector<std::string>& arguments,
-                     const std::map<std::string, std::string>& environment) {
+                     const std::map<std::string, std::string>& environment, const std::string& program) {
   static std::atomic<int> count = 0;
   mark_ = fmt::format("LAUNCH_RUN_MARK={}-{}", getpid(), ++count);
-  std::vector<std::string> words{LAUNCH_PROGRAM};
+  std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> entries = environment_of(environment, mark_, scratch_ / "state");
   const std::vector<char*> argv = pointers(words);
@@ -55,7 +55,7 @@ LaunchRun::LaunchRun(const std::vector<std::string>& arguments,
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644), STDERR_FILENO);
-  execve(LAUNCH_PROGRAM, argv.data(), envp.data());
+  execve(program.c_str(), argv.data(), envp.data());
   _exit(99);
 }
 

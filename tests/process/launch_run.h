@@ -17,9 +17,11 @@ namespace muster {
 
 class LaunchRun {
  public:
-  // `environment` is added to this process's own, without MUSTER_, PET_ and SLURM_ variables.
+  // `environment` is added to this process's own, without MUSTER_, PET_ and SLURM_ variables. `program` is
+  // another copy of launch.
   explicit LaunchRun(const std::vector<std::string>& arguments,
-                     const std::map<std::string, std::string>& environment = {});
+                     const std::map<std::string, std::string>& environment = {},
+                     const std::string& program = LAUNCH_PROGRAM);
   LaunchRun(const LaunchRun&) = delete;
   LaunchRun& operator=(const LaunchRun&) = delete;
   ~LaunchRun();
