@@ -9,8 +9,6 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
-
 constexpr const char* kDescription =
     "launch starts a distributed training program on several workers, watches it, and starts it again from "
     "its\n"
@@ -116,7 +114,7 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   auto settings = parse_flags(*parser, *arguments);
   if (!settings) return std::unexpected(settings.error());
   if (settings->contains("help")) return Answer{parser->help()};
-  if (settings->contains("version")) return Answer{fmt::format("launch (Muster) {}\n", kVersion)};
+  if (settings->contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
   auto variables = settings_from_environment(here.environment);
   if (!variables) return std::unexpected(variables.error());
   settings->merge(*variables);

@@ -93,7 +93,8 @@ TEST_F(CommandLine, AnswersHelpAndVersion) {
                            "launch --nodes 2 --gpus-per-node 2 train"}) {
     EXPECT_THAT(std::get<Answer>(*help).text, HasSubstr(part));
   }
-  EXPECT_THAT(std::get<Answer>(*read_command_line({"--version"}, here)).text, HasSubstr("launch (Muster) "));
+  EXPECT_EQ(std::get<Answer>(*read_command_line({"--version"}, here)).text,
+            "launch (Muster) " MUSTER_VERSION "\n");
 }
 
 }  // namespace

@@ -87,14 +87,15 @@ Machine look_at_machine(const Options& options, const Surroundings& here) {
   return machine;
 }
 
+// All that is to be written to, or nothing.
 Status make_places(const Plan& plan) {
-  if (!plan.job.checkpoint_directory.empty()) {
-    if (Status usable = CheckpointDirectory(plan.job.checkpoint_directory).check_writable(); !usable) {
-      return std::unexpected(std::move(usable).error().within("--checkpoint-dir"));
-    }
-  }
   if (Status made = make_job_directory(plan.job.log_directory); !made)
     return std::unexpected(std::move(made).error().within("--log-dir"));
+  if (plan.job.checkpoint_directory.empty()) return {};
+  if (Status usable = CheckpointDirectory(plan.job.checkpoint_directory).check_writable(); !usable) {
+    rmdir(plan.job.log_directory.c_str());
+    return std::unexpected(std::move(usable).error().within("--checkpoint-dir"));
+  }
   return {};
 }
 
