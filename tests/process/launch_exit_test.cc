@@ -143,13 +143,13 @@ TEST_P(Launch, KillsAndReplacesAnAgentThatHangs) {
 
 TEST_P(Launch, LeavesNothingBehindWhenItIsKilled) {
   LaunchRun run(shell(std::string(kDaemon) + "trap '' TERM; echo ready; while :; do sleep 0.02; done",
-                      kTwoByTwo + std::vector<std::string>{"--controller-grace", "1", "--grace", "1"}));
+                      kTwoByTwo + std::vector<std::string>{"--controller-grace", "2", "--grace", "1"}));
   for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
     ASSERT_TRUE(run.printed(rank));
   run.signal(SIGKILL);
   EXPECT_EQ(run.exit_code(), 137);
   EXPECT_FALSE(run.descendants().empty()) << "workers outlive their launcher for the controller grace";
-  expect_nothing_left(run, std::chrono::seconds(6));
+  expect_nothing_left(run, std::chrono::seconds(5));
 }
 
 char state_of(pid_t pid) {

@@ -63,6 +63,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"/etc/passwd"}, 126, "/etc/passwd: may not be executed"},
         BadInput{{"/etc"}, 126, "/etc: is a directory"}));
 
+TEST(LaunchInput, MakesNoCheckpointDirectoryWhereLogsCannotBeKept) {
+  ScratchDirectory scratch;
+  LaunchRun run({"--log-dir", "/proc/nowhere", "--checkpoint-dir", scratch / "c", "true"});
+  EXPECT_EQ(run.exit_code(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("--log-dir: "));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "c"));
+}
+
 TEST(LaunchInput, FindsOutOnTheNodeWhatCannotBeExecuted) {
   ScratchDirectory scratch;
   const std::string program = scratch / "program";
@@ -159,16 +167,24 @@ TEST(LaunchOutput, KeepsEveryLineWhole) {
 }
 
 TEST(LaunchOutput, GivesTwoLaunchesAtOnceTheirOwnDirectories) {
-  ScratchDirectory logs;
-  const std::vector<std::string> arguments = {"--rdzv-id",       "same", "--log-dir", logs.path().string(),
-                                              "--gpus-per-node", "2",    "sh",        "-c",
-                                              "sleep 0.3"};
+  ScratchDirectory scratch;
+  const std::string go = scratch / "go";
+  const std::vector<std::string> arguments = {"--rdzv-id",
+                                              "same",
+                                              "--log-dir",
+                                              scratch / "logs",
+                                              "sh",
+                                              "-c",
+                                              "echo ready; while ! [ -e " + go + " ]; do sleep 0.02; done"};
   LaunchRun one(arguments);
   LaunchRun other(arguments);
+  ASSERT_TRUE(one.printed("node0:0: ready"));
+  ASSERT_TRUE(other.printed("node0:0: ready"));
+  std::ofstream(go) << "";
   EXPECT_EQ(one.exit_code(), 0) << one.err();
   EXPECT_EQ(other.exit_code(), 0) << other.err();
   int reports = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(logs.path()))
+  for (const auto& entry : std::filesystem::directory_iterator(scratch / "logs"))
     reports += std::filesystem::exists(entry.path() / "report.json") ? 1 : 0;
   EXPECT_EQ(reports, 2);
 }
@@ -215,10 +231,10 @@ TEST(LaunchControlPort, RefusesAClientWithoutTheKey) {
 }
 
 TEST(LaunchControlPort, IsNotHarmedByStrangers) {
-  LaunchRun run(
-      {"--control", "tcp", "--nodes", "2", "--silence-limit", "20", "sh", "-c",
-       "echo ready; while ! [ -e $GO ]; do sleep 0.02; done; echo done"},
-      {{"GO", (std::filesystem::temp_directory_path() / fmt::format("muster-go-{}", getpid())).string()}});
+  ScratchDirectory scratch;
+  const std::string go = scratch / "go";
+  LaunchRun run({"--control", "tcp", "--nodes", "2", "--silence-limit", "20", "sh", "-c",
+                 "echo ready; while ! [ -e " + go + " ]; do sleep 0.02; done; echo done"});
   ASSERT_TRUE(run.printed("node0:0: ready"));
   ASSERT_TRUE(run.printed("node1:1: ready"));
   const std::uint16_t port = control_port(run);
@@ -235,11 +251,8 @@ TEST(LaunchControlPort, IsNotHarmedByStrangers) {
   char buffer[256];
   EXPECT_TRUE(eventually(
       [&] { return recv(garbage.get(), buffer, sizeof buffer, MSG_DONTWAIT) == 0 || errno == ECONNRESET; }));
-  const std::string go =
-      (std::filesystem::temp_directory_path() / fmt::format("muster-go-{}", getpid())).string();
   std::ofstream(go) << "";
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  std::filesystem::remove(go);
 }
 
 }  // namespace
