@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <sys/signalfd.h>
-#include <thread>
 #include <unistd.h>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/machine.h"
 #include "launcher/core/report.h"
 #include "launcher/io/command_line.h"
 #include "launcher/io/gpus.h"
@@ -76,9 +76,7 @@ std::optional<std::string> variable(const Surroundings& here, const Plan* plan, 
 }
 
 Machine look_at_machine(const Options& options, const Surroundings& here) {
-  Machine machine{.core_count = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency())),
-                  .gpu_count = 0,
-                  .gpu_note = ""};
+  Machine machine{.core_count = count_cores(), .gpu_count = 0, .gpu_note = ""};
   if (needs_gpu_count(options)) {
     GpuCount gpus = count_gpus(variable(here, nullptr, "CUDA_VISIBLE_DEVICES"));
     machine.gpu_count = gpus.count;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <regex>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -114,6 +115,21 @@ TEST(LaunchInput, TouchesNothingInADryRun) {
   EXPECT_THAT(run.out(), HasSubstr("node1"));
   EXPECT_THAT(run.out(), Not(HasSubstr("started\n")));
   EXPECT_FALSE(std::filesystem::exists(run.scratch() / "state"));
+}
+
+TEST(LaunchInput, CountsTheCoresThatItMayUse) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  LaunchRun run({"--dry-run", "--json", "--gpus-per-node", "cpu", "true"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(nlohmann::json::parse(run.out())["world_size"], 1);
 }
 
 TEST(LaunchInput, CountsGpusByTheDriversLibrary) {
