@@ -1,4 +1,3 @@
-#include <atomic>
 #include <filesystem>
 #include <muster/checkpointer.h>
 #include <muster/job.h>
@@ -78,11 +77,13 @@ struct Checkpointer::State {
   Meeting meeting;  // the writer's while it runs
   std::optional<CommitPlan> plan;
   std::int64_t steps = 0;
-  std::int64_t last_saved = 0;  // the step that was given to the writer last, or restored
-  std::int64_t last_committed = 0;
+  std::optional<std::int64_t> last_saved;  // the step that was given to the writer last, or restored
+  std::optional<std::int64_t> last_committed;
+  int restores =
+      0;          // with the step and its tries: the name of a save, the same on all ranks and never repeated
+  int tries = 0;  // at saving last_saved
 
   std::thread writer;
-  std::atomic<bool> writer_done = false;
   Status outcome;  // of the last save; the writer's while it runs
 };
 
@@ -91,8 +92,9 @@ void Checkpointer::State::start_save(TrainState& state) {
   SavedState saved;
   for (const auto& part : state.parts()) part->save(saved);
   Safetensors shard = gather_shard(saved, job.rank(), job.world_size());
+  tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
-  writer_done = false;
+  meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
   writer = std::thread([this, shard = std::move(shard), step = steps] { write(shard, step); });
 }
 
@@ -100,7 +102,9 @@ void Checkpointer::State::write(const Safetensors& shard, std::int64_t step) {
   pthread_setname_np(pthread_self(), "muster-ckpt");
   try {
     outcome = commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), shard);
-  } catch (const std::exception& error) {  // the store is gone, memory is short
+  } catch (const c10::Error& error) {  // the store is gone
+    outcome = failure(ErrorCode::kInternal, "{}", error.what_without_backtrace());
+  } catch (const std::exception& error) {  // memory is short
     outcome = failure(ErrorCode::kInternal, "{}", error.what());
   }
   if (outcome) {
@@ -109,10 +113,11 @@ void Checkpointer::State::write(const Safetensors& shard, std::int64_t step) {
   } else if (outcome.error().code() == ErrorCode::kFenced) {
     if (job.rank() == 0) job.report(Event::kFenced, step, outcome.error().message());
   } else if (job.rank() == 0) {
-    log::warning("the checkpoint of step {} failed: {}; training goes on, the newest one is that of step {}",
-                 step, outcome.error().message(), last_committed);
+    log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step,
+                 outcome.error().message(),
+                 last_committed ? fmt::format("the newest one is that of step {}", *last_committed)
+                                : "there is none yet");
   }
-  writer_done = true;
 }
 
 bool Checkpointer::State::settle() {
@@ -152,12 +157,14 @@ Checkpointer::~Checkpointer() {
 std::int64_t Checkpointer::restore(TrainState& state) {
   if (!state_->enabled()) return 0;
   state_->settle();
+  state_->outcome = {};
+  state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
   const auto restored = restore_newest(*state_->plan, state_->meeting, state);
   if (!restored && restored.error().code() == ErrorCode::kFenced)
     throw FencedError(restored.error().message());
   if (!restored) throw std::runtime_error(restored.error().message());
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
-  state_->last_saved = state_->last_committed = state_->steps;
+  state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
   if (*restored && state_->job.rank() == 0) state_->job.report(Event::kResumed, state_->steps);
   return state_->steps;
 }
@@ -166,7 +173,6 @@ void Checkpointer::step(TrainState& state) {
   ++state_->steps;
   state_->job.report_step(state_->steps);
   if (!state_->enabled()) return;
-  if (state_->writer_done) state_->settle();
   if (state_->steps % state_->options.every == 0) state_->start_save(state);
 }
 
@@ -176,7 +182,9 @@ std::int64_t Checkpointer::steps() const {
 
 bool Checkpointer::save(TrainState& state) {
   if (!state_->enabled()) return true;
-  if (state_->last_saved != state_->steps || !state_->settle()) state_->start_save(state);
+  // Once more only if rank 0 has said that it failed: then all ranks do the same.
+  const bool again = !state_->settle() && state_->outcome.error().code() == ErrorCode::kUnavailable;
+  if (state_->last_saved != state_->steps || again) state_->start_save(state);
   return state_->settle();
 }
 

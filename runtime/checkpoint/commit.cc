@@ -1,8 +1,10 @@
 #include "runtime/checkpoint/commit.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -12,6 +14,9 @@ namespace muster {
 
 namespace {
 
+// For rank 0 to write its own shard, before the deadline of the others begins, and then the manifest.
+constexpr auto kDecisionTimeout = std::chrono::minutes(30);
+
 // What the ranks tell each other about a save.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
@@ -19,26 +24,62 @@ constexpr std::string_view kFailedWord = "failed ";
 
 Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, int rank,
                                       const Safetensors& shard) {
+  // A checkpoint that somebody may load is not written over.
+  std::error_code ignored;
+  if (std::filesystem::exists(plan.directory.manifest_path(id), ignored))
+    return failure(ErrorCode::kUnavailable, "{} is committed already", plan.directory.path_of(id));
+  if (Status clear = check_fence(plan); !clear) return std::unexpected(clear.error());
   const std::string directory = plan.directory.path_of(id);
   if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
   return write_shard(directory, shard_name(rank), shard);
 }
 
+Status status_of(const std::string& word) {
+  if (word == kCommitted) return {};
+  if (word.starts_with(kFencedWord))
+    return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
+  return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
+}
+
+std::string word_of(const Status& status) {
+  if (status) return std::string(kCommitted);
+  return std::string(status.error().code() == ErrorCode::kFenced ? kFencedWord : kFailedWord) +
+         status.error().message();
+}
+
 std::string word_of(const Expected<ManifestFile>& file) {
-  if (!file) return std::string(kFailedWord) + file.error().message();
+  if (!file) return word_of(Status(std::unexpected(file.error())));
   return nlohmann::json{{"name", file->name}, {"bytes", file->size_bytes}, {"xxh3", file->xxh3}}.dump();
 }
 
 Expected<std::vector<ManifestFile>> files_of(const std::vector<std::string>& words) {
   std::vector<ManifestFile> files;
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    if (words[rank].starts_with(kFailedWord)) {
-      return failure(ErrorCode::kUnavailable, "rank {}: {}", rank, words[rank].substr(kFailedWord.size()));
-    }
+    if (!words[rank].starts_with('{'))
+      return failure_within(fmt::format("rank {}", rank), status_of(words[rank]));
     const auto word = nlohmann::json::parse(words[rank]);
     files.push_back({.name = word.at("name"), .size_bytes = word.at("bytes"), .xxh3 = word.at("xxh3")});
   }
   return files;
+}
+
+// The others may have written to a disk of their own.
+Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<ManifestFile>& files) {
+  for (std::size_t rank = 0; rank < files.size(); ++rank) {
+    const std::string path = plan.directory.path_of(id) + "/" + files[rank].name;
+    // Opened, because NFS may answer a mere stat from what it knew before.
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd && errno != ENOENT) return system_failure("cannot open " + path, errno);
+    struct stat status{};
+    if (!fd || fstat(fd.get(), &status) != 0 ||
+        static_cast<std::uint64_t>(status.st_size) != files[rank].size_bytes) {
+      return failure(
+          ErrorCode::kUnavailable,
+          "rank {} has written {}, but rank 0 does not see it so: is {} one directory on all nodes?", rank,
+          path, plan.directory.path());
+    }
+  }
+  return {};
 }
 
 // Rank 0: from the others' shards to the commit.
@@ -47,6 +88,7 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   if (!words) return std::unexpected(words.error());
   auto files = files_of(*words);
   if (!files) return std::unexpected(files.error());
+  if (Status visible = check_visible(plan, id, *files); !visible) return visible;
   if (Status clear = check_fence(plan); !clear) return clear;
   const CheckpointManifest manifest{
       .id = id, .job = plan.job, .world_size = meeting.world_size(), .files = *std::move(files)};
@@ -92,19 +134,6 @@ void remove_failed(const CommitPlan& plan, CheckpointId id) {
   }
 }
 
-Status status_of(const std::string& word) {
-  if (word == kCommitted) return {};
-  if (word.starts_with(kFencedWord))
-    return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
-  return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
-}
-
-std::string word_of(const Status& status) {
-  if (status) return std::string(kCommitted);
-  return std::string(status.error().code() == ErrorCode::kFenced ? kFencedWord : kFailedWord) +
-         status.error().message();
-}
-
 }  // namespace
 
 Status check_fence(const CommitPlan& plan) {
@@ -122,15 +151,16 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   const CheckpointId id{.step = step, .attempt = plan.attempt};
   meeting.give(word_of(write_my_shard(plan, id, meeting.rank(), shard)));
   if (meeting.rank() != 0) {
-    // Rank 0 has its own deadline for the slowest shard, and then writes.
-    const auto word = meeting.listen(2 * plan.timeout);
-    return word ? status_of(*word) : Status(std::unexpected(word.error()));
+    const auto word = meeting.listen(kDecisionTimeout + plan.timeout);
+    return word ? status_of(*word)
+                : failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
   }
   const Status committed = commit_manifest(plan, meeting, id);
   if (!committed) remove_failed(plan, id);
-  meeting.announce(word_of(committed));
+  const std::string word = word_of(committed);
+  meeting.announce(word);
   if (committed) remove_old(plan, id);
-  return committed;
+  return status_of(word);
 }
 
 }  // namespace muster

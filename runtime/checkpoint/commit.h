@@ -25,8 +25,10 @@ struct CommitPlan {
 // kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it with its shard. kFenced: a newer attempt has taken over, and the message says who. The
-// same on all ranks.
+// Every rank calls it with its shard, in a meeting of its own. Rank 0 decides, and all ranks return the same:
+// committed; kFenced: a newer attempt has taken over, and the message says who; kUnavailable: it failed, and
+// all may try again in another meeting. kTimedOut: this rank alone has not heard the decision, so that it
+// must leave its shard as it is.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const Safetensors& shard);
 

@@ -23,11 +23,17 @@ Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int wor
   store_ = c10::make_intrusive<c10d::PrefixStore>(fmt::format("checkpoint/{}", instance), store->clone());
 }
 
-std::string Meeting::word_key(int rank) const {
-  return fmt::format("{}/rank/{}", number_, rank);
+void Meeting::open(const std::string& name) {
+  name_ = name;
+  round_ = 0;
+  all_answered_ = false;
 }
-std::string Meeting::announcement_key(std::int64_t number) const {
-  return fmt::format("{}/all", number);
+
+std::string Meeting::word_key(int rank) const {
+  return fmt::format("{}/{}/rank/{}", name_, round_, rank);
+}
+std::string Meeting::announcement_key() const {
+  return fmt::format("{}/{}/all", name_, round_);
 }
 
 void Meeting::give(const std::string& word) {
@@ -39,8 +45,10 @@ Expected<std::string> Meeting::get(const std::string& key, std::chrono::millisec
     store_->wait({key}, timeout);
     const auto bytes = store_->get(key);
     return std::string(bytes.begin(), bytes.end());
-  } catch (const std::exception& error) {
-    return failure(ErrorCode::kTimedOut, "{}", error.what());
+  } catch (const c10::DistStoreError& error) {
+    return failure(ErrorCode::kTimedOut, "{}", error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kUnavailable, "{}", error.what_without_backtrace());
   }
 }
 
@@ -51,6 +59,7 @@ Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds ti
   for (int rank = 0; rank < world_size_; ++rank) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     auto word = get(word_key(rank), std::max(left, std::chrono::milliseconds(1)));
+    if (!word && word.error().code() != ErrorCode::kTimedOut) return std::unexpected(word.error());
     if (!word) {
       missing.push_back(rank);
       continue;
@@ -65,15 +74,18 @@ Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds ti
 }
 
 void Meeting::announce(const std::string& word) {
-  store_->set(announcement_key(number_), bytes_of(word));
-  // Who answered in this meeting has heard the announcement of the one before.
-  if (std::exchange(all_answered_, false) && number_ >= 1) store_->deleteKey(announcement_key(number_ - 1));
-  ++number_;
+  store_->set(announcement_key(), bytes_of(word));
+  // Who answered in this round waits for nothing that was said before.
+  if (std::exchange(all_answered_, false)) {
+    for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
+  }
+  announced_.push_back(announcement_key());
+  ++round_;
 }
 
 Expected<std::string> Meeting::listen(std::chrono::milliseconds timeout) {
-  auto word = get(announcement_key(number_), timeout);
-  ++number_;
+  auto word = get(announcement_key(), timeout);
+  ++round_;
   return word;
 }
 

@@ -1,8 +1,8 @@
 // How the ranks agree about a checkpoint: over the store, so that training's collectives are not touched.
 //
-// A meeting has a number that is the same on all ranks. In each, every rank gives a word to rank 0, and rank
-// 0 gives one word to all. It has its own connection to the store, so that a wait here blocks nobody else.
-// For one thread at a time.
+// A meeting has a name that is the same on all ranks and used once, so that nobody takes a word that was
+// meant for another. It has rounds: every rank gives a word to rank 0, and rank 0 gives one word to all. It
+// has its own connection to the store, so that a wait here blocks nobody else. For one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -22,24 +22,30 @@ class Meeting {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
+  // Leaves the meeting before, wherever that was.
+  void open(const std::string& name);
+
   void give(const std::string& word);  // to rank 0
-  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that are missing.
+  // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that are missing;
+  // kUnavailable: the store is gone.
   Expected<std::vector<std::string>> collect(std::chrono::milliseconds timeout);
-  // Rank 0 tells all others, and the meeting ends.
+  // Rank 0 tells all others, and the round ends. An exception of torch if the store is gone, as in give().
   void announce(const std::string& word);
-  // Others: what rank 0 says; the meeting ends.
+  // Others: what rank 0 says; the round ends.
   Expected<std::string> listen(std::chrono::milliseconds timeout);
 
  private:
   std::string word_key(int rank) const;
-  std::string announcement_key(std::int64_t number) const;
+  std::string announcement_key() const;
   Expected<std::string> get(const std::string& key, std::chrono::milliseconds timeout);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;
   int world_size_;
-  std::int64_t number_ = 0;
-  bool all_answered_ = false;  // in this meeting
+  std::string name_ = "first";
+  int round_ = 0;
+  bool all_answered_ = false;           // in this round
+  std::vector<std::string> announced_;  // keys that somebody may still have to read
 };
 
 }  // namespace muster

@@ -201,7 +201,7 @@ TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
   older.train(1);
   EXPECT_THAT([&] { older.checkpoints.save(older.state); },
               ThrowsMessage<FencedError>(HasSubstr("attempt 2 of job '' on host")));
-  EXPECT_THROW(older.train(1), FencedError) << "it stays so";
+  EXPECT_THROW(older.checkpoints.wait(), FencedError) << "it stays so";
   newer.train(1);
   EXPECT_TRUE(newer.checkpoints.save(newer.state));
   EXPECT_EQ(restored_step(directory_), 2);
@@ -238,6 +238,29 @@ TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {
   for (const auto& entry : fs::directory_iterator(directory_)) names.push_back(entry.path().filename());
   EXPECT_THAT(names, testing::UnorderedElementsAre("attempts", "notes.txt", "step-1.attempt-77",
                                                    "step-4.attempt-78", "step-5.attempt-78"));
+}
+
+TEST_F(CheckpointTest, SavesTheStateBeforeTheFirstStep) {
+  Training training(directory_);
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+  EXPECT_TRUE(fs::exists(directory_ + "/step-0.attempt-1/manifest.json"));
+}
+
+TEST_F(CheckpointTest, ACommittedCheckpointIsNotWrittenOver) {
+  Training training(directory_);
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  const std::string shard = directory_ + "/step-1.attempt-1/rank-00000.safetensors";
+  const std::string before = read_bytes(shard);
+  ASSERT_EQ(training.checkpoints.restore(training.state), 1);
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  fs::remove_all(directory_ + "/step-2.attempt-1");
+  ASSERT_EQ(training.checkpoints.restore(training.state), 1);
+  fs::copy(directory_ + "/step-1.attempt-1", directory_ + "/step-2.attempt-1");
+  training.train(1);
+  EXPECT_FALSE(training.checkpoints.save(training.state));
+  EXPECT_EQ(read_bytes(directory_ + "/step-2.attempt-1/rank-00000.safetensors"), before);
 }
 
 TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {

@@ -9,6 +9,9 @@
 // A save copies the state, then a thread writes while training goes on. One that fails (disk full, a rank
 // that is gone) warns and costs nothing but itself. All ranks call the same functions at the same steps, from
 // the training thread. Without a directory it only counts steps.
+//
+// Memory: while a save is written, each rank holds a copy of its share of the state; while restore() runs,
+// each rank holds the whole checkpoint, all shards, on the CPU.
 #pragma once
 
 #include <chrono>
@@ -49,13 +52,13 @@ class Checkpointer {
   // std::runtime_error if it has some but none can be used.
   std::int64_t restore(TrainState& state);
 
-  // After each training step. Counts it, tells the agent, and saves every `every` steps. FencedError as soon
-  // as a save has met a newer attempt.
+  // After each training step. Counts it, tells the agent, and saves every `every` steps. FencedError if the
+  // save before has met a newer attempt: on all ranks at the same step, the next one that saves.
   void step(TrainState& state);
   std::int64_t steps() const;  // done so far, those before a restore included
 
   // Saves the current step, unless that has been saved, and waits until it is committed or has failed. False
-  // if it failed.
+  // if it failed: the next call tries again. FencedError as in step(), also for this save.
   bool save(TrainState& state);
   // Waits for the save that is under way. False if it failed.
   bool wait();

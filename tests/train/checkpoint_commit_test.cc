@@ -1,0 +1,109 @@
+// Ranks that save together while one is slow, fails, or sees another disk: what is committed can be read, and
+// all ranks hear the same.
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "tests/scratch_directory.h"
+#include "tests/train/training.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Net : torch::nn::Module {
+  torch::nn::Linear linear{nullptr};
+  explicit Net(std::int64_t buffer_bytes) {
+    linear = register_module("linear", torch::nn::Linear(12, 5));
+    register_buffer("large", at::zeros({buffer_bytes}, at::kByte));
+  }
+};
+
+struct Training {
+  Training(Job& a_job, const std::string& directory, std::int64_t buffer_bytes,
+           std::chrono::milliseconds timeout)
+      : job(a_job),
+        net(buffer_bytes),
+        checkpoints(job, {.every = 1000, .directory = directory, .keep = 100, .commit_timeout = timeout}) {}
+  void fill(double value) {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& parameter : net.parameters()) parameter.fill_(value);
+  }
+  Job job;
+  NoiseDataset dataset{8};
+  Net net;
+  torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
+  DataLoader loader{dataset, {}, 0, 1};
+  Checkpointer checkpoints;
+  TrainState state{net, optimizer, loader};
+};
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+// Rank 0 takes many times commit_timeout for its own shard. Nobody may give up, and retry alone, meanwhile.
+TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead) {
+  const ScratchDirectory scratch;
+  constexpr std::int64_t kBufferBytes = 200 << 20;
+  spawn(
+      [&](Job& job) {
+        Training training(job, scratch / "checkpoints", kBufferBytes, std::chrono::milliseconds(20));
+        for (int step = 1; step <= 2; ++step) {
+          training.fill(step);
+          training.checkpoints.step(training.state);
+          job.barrier();
+          require(training.checkpoints.save(training.state), "the save failed");
+        }
+      },
+      2);
+  spawn(
+      [&](Job& job) {
+        Training training(job, scratch / "checkpoints", kBufferBytes, std::chrono::minutes(1));
+        require(training.checkpoints.restore(training.state) == 2, "step 2 cannot be read");
+        for (const at::Tensor& parameter : training.net.parameters())
+          require(parameter.eq(2).all().item<bool>(), "another step's parameters");
+      },
+      2);
+}
+
+// Rank 1 comes too late once: that save fails on both, and both make the next together.
+TEST(CheckpointCommit, ALateRankFailsTheSaveOnAllAndTheyRetryTogether) {
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        Training training(job, scratch / "checkpoints", 1, std::chrono::seconds(1));
+        training.checkpoints.step(training.state);
+        // Rank 0's removal of the failed save is what rank 1 waits for.
+        const std::string mine = scratch / "checkpoints/step-1.attempt-1";
+        if (job.rank() == 1) {
+          while (!fs::exists(mine)) std::this_thread::yield();
+          while (fs::exists(mine)) std::this_thread::yield();
+        }
+        require(!training.checkpoints.save(training.state), "a save without rank 1");
+        job.barrier();
+        require(training.checkpoints.save(training.state), "the second try");
+        training.checkpoints.step(training.state);
+        job.barrier();
+        require(training.checkpoints.save(training.state), "the next step");
+        require(training.checkpoints.restore(training.state) == 2, "step 2 cannot be read");
+      },
+      2);
+}
+
+// The directory has the same name on both, and is not the same.
+TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        Training training(job, scratch / std::to_string(job.rank()), 1, std::chrono::minutes(1));
+        training.checkpoints.step(training.state);
+        require(!training.checkpoints.save(training.state), "rank 1's shard is elsewhere");
+      },
+      2);
+  EXPECT_TRUE(fs::exists(scratch / "1/step-1.attempt-1/rank-00001.safetensors"));
+  EXPECT_FALSE(fs::exists(scratch / "0/step-1.attempt-1"));
+}
+
+}  // namespace
+}  // namespace muster
