@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -16,7 +17,8 @@ using launcher::Verdict;
 
 constexpr Duration kHour = 1h;
 // G7: silence, the stop of the others with its margin, a start, the work, and leaving.
-constexpr Duration kProgress = SimulatedCluster::kSilenceLimit + SimulatedCluster::kGrace + 5s + kWork + 2s;
+constexpr Duration kProgress =
+    SimulatedCluster::kSilenceLimit + SimulatedCluster::kGrace + 5s + Script().work + 2s;
 
 std::uint64_t current_seed = 0;
 
@@ -100,6 +102,8 @@ void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
       !job.history().empty() && job.history().back().verdict.value_or(Verdict()).restart_may_help();
   if (last_failed) invariants::blames_one_of(blamed(verdict), cluster.judgements().back().culprits);
   EXPECT_LE(job.restart_count(), std::ssize(cluster.faults())) << "a restart that nothing called for";
+  const int allowed = cluster.restarts_when_interrupted().value_or(script.max_restarts);
+  EXPECT_LE(job.restart_count(), allowed) << "a restart after the user stopped the job";
   if (verdict.restart_may_help())
     EXPECT_EQ(job.restart_count(), script.max_restarts) << "given up while restarts were left";
 }
@@ -136,9 +140,15 @@ TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
     Script script = random_script(seed);
     Timeline chance(seed);
     script.launcher_dies = chance.between(0ms, 6s);
+    script.work = chance.between(1s, 10s);
+    script.launcher_falls_silent = chance.one_in(2);
     SimulatedCluster cluster(script, seed);
-    cluster.run(*script.launcher_dies + SimulatedCluster::kControllerGrace + SimulatedCluster::kGrace + 5s);
-    EXPECT_TRUE(cluster.ended());
+    cluster.run(kHour);
+    Duration limit = SimulatedCluster::kControllerGrace + SimulatedCluster::kGrace + 5s;
+    if (script.launcher_falls_silent) limit += SimulatedCluster::kSilenceLimit;
+    // An agent that was not welcomed yet holds nothing, and waits for that.
+    if (cluster.job().phase() < Phase::kRunning) limit = std::max(limit, agent::Node::kWelcomeLimit);
+    invariants::makes_progress(cluster.ended(), cluster.since_last_fault(), limit);
     invariants::nothing_is_left(cluster.living_count());
   });
 }

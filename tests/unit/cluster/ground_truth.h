@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -43,6 +44,8 @@ class GroundTruth {
   // first, none if nothing happened.
   std::vector<invariants::Culprit> culprits_of_attempt();
   const std::vector<Fault::Kind>& history() const { return history_; }
+  // Whether anything at all ever happened to this node's agent.
+  bool touched(NodeId node) const { return touched_.contains(node); }
 
  private:
   struct Open {
@@ -54,6 +57,7 @@ class GroundTruth {
   Duration silence_limit_;
   std::vector<Open> open_;
   std::vector<Fault::Kind> history_;
+  std::set<NodeId> touched_;
 };
 
 }  // namespace muster::simulation

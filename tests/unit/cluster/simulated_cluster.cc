@@ -39,7 +39,7 @@ SimulatedCluster::SimulatedCluster(Script script, std::uint64_t seed)
       second_(timeline_, [this] { ping(); }),
       stray_check_(timeline_, [this] { look_for_strays(); }) {
   for (int node = 0; node < script_.node_count; ++node)
-    machines_.push_back(std::make_unique<Machine>(timeline_));
+    machines_.push_back(std::make_unique<Machine>(timeline_, script_.work));
 }
 
 void SimulatedCluster::run(Duration limit) {
@@ -49,6 +49,7 @@ void SimulatedCluster::run(Duration limit) {
     timeline_.after(time, [this] {
       last_fault_ = timeline_.now();
       tell(launcher::Interrupted{SIGINT});
+      if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
     });
   }
   if (script_.launcher_dies) timeline_.after(*script_.launcher_dies, [this] { kill_launcher(); });
@@ -103,6 +104,8 @@ void SimulatedCluster::perform(const launcher::StartAgent& action) {
 
 void SimulatedCluster::perform(const launcher::KillAgent& action) {
   Machine& doomed = machine(action.node);
+  if (job_.phase() < Phase::kLeaving)
+    EXPECT_TRUE(truth_.touched(action.node)) << "a healthy agent is killed: node " << action.node.value();
   truth_.noticed(action.node);
   doomed.known = false;
   doomed.session.reset();
@@ -254,17 +257,28 @@ void SimulatedCluster::kill_launcher() {
   launcher_dead_ = true;
   last_fault_ = timeline_.now();
   for (const auto& each : machines_) {
-    if (each->to_agent) each->to_agent->close();
+    if (!each->to_agent) continue;
+    if (script_.launcher_falls_silent) {
+      each->to_agent->fall_silent();
+    } else {
+      each->to_agent->close();
+    }
   }
 }
 
-// Those who lose a peer fail as well, a little later: the victims that must not be blamed. Or they hang.
+// Those who lose a peer fail as well, a little later: the victims that must not be blamed. Or they wait for
+// it for ever.
 void SimulatedCluster::peers_fail() {
-  if (timeline_.one_in(3)) return;
+  const bool hang = timeline_.one_in(3);
   for (const auto& each : machines_) {
     for (const auto& [pid, rank] : each->processes.living_workers(job_.attempt())) {
-      timeline_.after(timeline_.between(1ms, 60ms),
-                      [home = each.get(), pid] { home->processes.end_worker(pid, 1, 0); });
+      timeline_.after(timeline_.between(1ms, 60ms), [home = each.get(), pid, hang] {
+        if (hang) {
+          home->processes.hang(pid);
+        } else {
+          home->processes.end_worker(pid, 1, 0);
+        }
+      });
     }
   }
 }

@@ -20,9 +20,11 @@ struct Script {
   int node_count = 2;
   int workers_per_node = 2;
   int max_restarts = 3;
+  Duration work = std::chrono::seconds(2);  // of a worker before it succeeds
   std::vector<Fault> faults;
   std::vector<Duration> interrupts;  // SIGINT from the user, since the start
   std::optional<Duration> launcher_dies;
+  bool launcher_falls_silent = false;  // its connections do not close then
 };
 
 // How an attempt ended, beside what ended it.
@@ -50,11 +52,12 @@ class SimulatedCluster {
   Duration elapsed() const { return timeline_.now() - start_; }
   Duration since_last_fault() const { return timeline_.now() - last_fault_; }
   const std::vector<Judgement>& judgements() const { return judgements_; }
+  std::optional<int> restarts_when_interrupted() const { return restarts_when_interrupted_; }
   const std::vector<Fault::Kind>& faults() const { return truth_.history(); }
 
  private:
   struct Machine {
-    explicit Machine(Timeline& timeline) : processes(timeline) {}
+    Machine(Timeline& timeline, Duration work) : processes(timeline, work) {}
     Processes processes;
     std::shared_ptr<SimulatedAgent> agent;  // while its process lives
     bool guardian = false;                  // has yet to kill what a dead agent left
@@ -107,6 +110,7 @@ class SimulatedCluster {
   TimePoint start_ = timeline_.now();
   TimePoint last_fault_ = start_;
   TimePoint paused_until_ = start_;
+  std::optional<int> restarts_when_interrupted_;
   std::optional<std::pair<Attempt, launcher::Phase>> armed_;  // whose faults are under way
   GroundTruth truth_{kSilenceLimit};
   std::vector<Judgement> judgements_;

@@ -13,13 +13,17 @@ std::int32_t Processes::start_worker(Attempt attempt, Rank rank) {
   worker.exits_on_term = timeline_.one_in(5);
   if (timeline_.one_in(4)) living_[++last_pid_] = {.attempt = attempt, .rank = rank, .is_child = true};
   living_[pid] = worker;
-  timeline_.after(kWork + timeline_.between(0ms, 200ms), [this, pid] { end_worker(pid, 0, 0); });
+  timeline_.after(work_ + timeline_.between(0ms, 200ms), [this, pid] {
+    if (const auto found = living_.find(pid); found != living_.end() && !found->second.hangs)
+      end_worker(pid, 0, 0);
+  });
   return pid;
 }
 
 void Processes::signal(std::int32_t pid, int signal) {
   const auto found = living_.find(pid);
-  if (found == living_.end() || (signal != SIGKILL && found->second.ignores_term)) return;
+  if (found == living_.end()) return;
+  if (signal != SIGKILL && found->second.ignores_term) return hang(pid);
   const bool exits = signal != SIGKILL && found->second.exits_on_term;
   const Duration delay = signal == SIGKILL ? timeline_.between(0ms, 5ms) : timeline_.between(1ms, 500ms);
   timeline_.after(delay, [this, pid, exits, signal] { end_worker(pid, 0, exits ? 0 : signal); });
@@ -39,6 +43,10 @@ void Processes::kill_leftovers(std::function<void()> done) {
     std::erase_if(living_, [](const auto& entry) { return entry.second.is_child; });
     done();
   });
+}
+
+void Processes::hang(std::int32_t pid) {
+  if (const auto found = living_.find(pid); found != living_.end()) found->second.hangs = true;
 }
 
 void Processes::kill_all() {

@@ -17,12 +17,11 @@
 
 namespace muster::simulation {
 
-constexpr Duration kWork = std::chrono::seconds(2);  // what a worker does before it succeeds
-
 class Processes {
  public:
   using OnExit = std::function<void(std::int32_t pid, int exit_code, int signal)>;
-  explicit Processes(Timeline& timeline) : timeline_(timeline) {}
+  // `work`: how long a worker takes before it succeeds.
+  Processes(Timeline& timeline, Duration work) : timeline_(timeline), work_(work) {}
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
@@ -32,6 +31,7 @@ class Processes {
   // Kills what workers left behind; `done` when none is left.
   void kill_leftovers(std::function<void()> done);
   void kill_all();
+  void hang(std::int32_t pid);  // it ends only when it is killed, or told to
   void end_worker(std::int32_t pid, int exit_code, int signal);
   // Who is told of a worker's end; nobody once its agent is gone.
   void set_parent(OnExit on_exit) { on_exit_ = std::move(on_exit); }
@@ -45,12 +45,14 @@ class Processes {
   struct Process {
     Attempt attempt;
     Rank rank;
-    bool ignores_term = false;
+    bool ignores_term = false;  // and does no more work then
+    bool hangs = false;
     bool exits_on_term = false;
     bool is_child = false;  // of a worker: stays when that ends
   };
 
   Timeline& timeline_;
+  Duration work_;
   OnExit on_exit_;
   std::int32_t last_pid_ = 100;
   std::map<std::int32_t, Process> living_;
