@@ -49,6 +49,7 @@ Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, 
     : io_(io),
       guardian_(guardian),
       id_(node),
+      worker_descriptor_limit_(raise_descriptor_limit()),
       time_(io.get_executor()),
       link_(std::move(connection)),
       tasks_(io.get_executor()),
@@ -211,9 +212,10 @@ void Agent::clear_leftovers() {
 void Agent::perform(const OpenAttempt& action) {
   reports_ = {};
   const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
-  auto run = AttemptRun::open(
-      {io_, tasks_, link_, job_,
-       NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path}, action.plan});
+  auto run =
+      AttemptRun::open({io_, tasks_, link_, job_,
+                        NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path},
+                        action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
   on(AttemptOpened{run_->store_port()});

@@ -22,7 +22,8 @@ namespace muster::agent {
 
 class Agent {
  public:
-  // The guardian must outlive the agent. Blocks the signals that it wants to hear of.
+  // The guardian must outlive the agent. Blocks the signals that it wants to hear of, and raises the
+  // limit of descriptors, for this process and not for its workers.
   Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, Guardian& guardian, NodeId node);
   // Says Hello and begins to obey.
   void start();
@@ -53,6 +54,7 @@ class Agent {
   asio::io_context& io_;
   Guardian& guardian_;
   NodeId id_;
+  rlimit worker_descriptor_limit_;
   net::SystemTime time_;
   Link link_;
   net::TaskGroup tasks_;

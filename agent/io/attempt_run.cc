@@ -1,6 +1,7 @@
 #include "agent/io/attempt_run.h"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,13 @@ int exit_code_of(ErrorCode code) {
   return code == ErrorCode::kPermission ? 126 : 125;
 }
 
+// 2 is for a path that the user can put right; want of descriptors, memory or space is not of that kind.
+int exit_code_of_directory(ErrorCode code) {
+  const bool path =
+      code == ErrorCode::kNotFound || code == ErrorCode::kPermission || code == ErrorCode::kInvalidArgument;
+  return path ? 2 : 125;
+}
+
 std::string search_path(const Environment& inherited, const wire::JobSpec& job) {
   if (const auto own = job.environment.find("PATH"); own != job.environment.end()) return own->second;
   const auto found = inherited.find("PATH");
@@ -47,15 +55,17 @@ std::string read_error_file(const std::string& path) {
 AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting setting) {
   std::unique_ptr<AttemptRun> run(new AttemptRun(std::move(setting)));
   const wire::JobSpec& job = run->setting_.job;
-  if (Status usable = run->check_directory(); !usable) return refused(2, usable.error());
+  if (Status usable = run->check_directory(); !usable)
+    return refused(exit_code_of_directory(usable.error().code()), usable.error());
   auto program = find_program(job.command.empty() ? "" : job.command.front(),
                               search_path(run->setting_.context.inherited, job), job.working_directory);
   if (!program) return refused(exit_code_of(program.error().code()), program.error());
   run->program_ = *std::move(program);
-  run->null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (Status opened = run->open_null(); !opened) return refused(125, opened.error());
   for (LocalRank local_rank; local_rank.value() < run->setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
-    if (Status opened = run->open_logs(local_rank); !opened) return refused(2, opened.error());
+    if (Status opened = run->open_logs(local_rank); !opened)
+      return refused(exit_code_of_directory(opened.error().code()), opened.error());
   }
   if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
   return run;
@@ -76,6 +86,12 @@ Status AttemptRun::check_directory() const {
   const UniqueFd owned(fd);
   if (fd < 0 || access(directory.c_str(), X_OK) < 0)
     return system_failure("cannot use the working directory " + directory, errno);
+  return {};
+}
+
+Status AttemptRun::open_null() {
+  null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null_) return failure(ErrorCode::kInternal, "cannot open /dev/null: {}", std::strerror(errno));
   return {};
 }
 
@@ -131,6 +147,7 @@ AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wir
     command.environment.push_back(name + "=" + value);
   }
   command.working_directory = setting_.job.working_directory;
+  command.descriptor_limit = setting_.descriptor_limit;
   command.streams = {null_.get(), streams[0].output->worker_end(), streams[1].output->worker_end()};
   auto process = spawn(command);
   if (!process) return refused(exit_code_of(process.error().code()), process.error());

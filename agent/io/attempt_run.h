@@ -31,6 +31,7 @@ class AttemptRun {
     wire::JobSpec job;
     NodeContext context;
     wire::PrepareAttempt plan;
+    rlimit descriptor_limit;  // of the workers
   };
   template <class T>
   using OrRefused = std::expected<T, wire::AttemptRefused>;
@@ -62,6 +63,7 @@ class AttemptRun {
 
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
   Status check_directory() const;
+  Status open_null();
   Status open_store();
   Status open_logs(LocalRank local_rank);
   Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);

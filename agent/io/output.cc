@@ -28,8 +28,12 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (!output->log_) return system_failure("cannot write " + log_path, errno);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
-  output->pipe_.assign(ends[0]);
+  UniqueFd read_end(ends[0]);
   output->worker_end_.reset(ends[1]);
+  boost::system::error_code error;
+  output->pipe_.assign(read_end.get(), error);
+  if (error) return system_failure("cannot watch a pipe", error.value());
+  read_end.release();
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);  // refused beyond a user's share: the usual 64 KiB do as well
   return output;

@@ -54,6 +54,14 @@ ErrorCode code_of(const Child& child) {
 
 }  // namespace
 
+rlimit raise_descriptor_limit() {
+  rlimit before{};
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit: {}", std::strerror(errno));
+  const rlimit most{before.rlim_max, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &most);  // cannot fail in a way that matters: the limit then stays as it is
+  return before;
+}
+
 const char* settle(const Place& place) noexcept {
   // A group is enough: the agent has a session without a terminal. A session each would put each worker into
   // a scheduling group of its own (autogroup), which on a busy machine made 16 workers start in 77 ms instead
@@ -70,13 +78,14 @@ const char* settle(const Place& place) noexcept {
   for (int fd = 0; fd < 3; ++fd) {
     if (dup2(place.streams[static_cast<std::size_t>(fd)], fd) < 0) return "set the standard streams";
   }
+  if (setrlimit(RLIMIT_NOFILE, &place.descriptor_limit) < 0) return "set the limit of descriptors";
   return nullptr;
 }
 
 Expected<Process> spawn(const Command& command) {
   const std::vector<char*> arguments = pointers(command.arguments);
   const std::vector<char*> environment = pointers(command.environment);
-  Child child{{getpid(), command.streams, command.working_directory.c_str()},
+  Child child{{getpid(), command.streams, command.working_directory.c_str(), command.descriptor_limit},
               command.program.c_str(),
               arguments.data(),
               environment.data()};

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <vector>
 
@@ -15,15 +16,20 @@
 
 namespace muster::agent {
 
+// Lets this process have as many descriptors as it may: an agent has seven for each worker. What it might
+// have before, which is what its workers should get.
+rlimit raise_descriptor_limit();
+
 struct Place {
   pid_t agent = 0;                  // whose child it must be
   std::array<int, 3> streams = {};  // become stdin, stdout, stderr; none of them below 3
   const char* working_directory = nullptr;
+  rlimit descriptor_limit = {};
 };
 
 // Makes the calling process a worker: own process group, killed with its agent, no signal blocked,
-// ignored or caught, its streams and directory. Async-signal-safe. Null, or the name of what failed, with
-// errno.
+// ignored or caught, its streams, directory and limit of descriptors. Async-signal-safe. Null, or the name of
+// what failed, with errno.
 const char* settle(const Place& place) noexcept;
 
 struct Command {
@@ -32,6 +38,7 @@ struct Command {
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
   std::array<int, 3> streams = {};
+  rlimit descriptor_limit = {};
 };
 
 struct Process {

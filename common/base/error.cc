@@ -11,6 +11,10 @@ ErrorCode code_of(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR: return ErrorCode::kNotFound;
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG: return ErrorCode::kInvalidArgument;
     case EACCES:
     case EPERM:
     case EROFS: return ErrorCode::kPermission;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <netinet/in.h>
 #include <sstream>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "tests/process/agent_process_fixture.h"
@@ -112,6 +113,30 @@ TEST_F(AgentProcess, RefusesDirectoriesThatCannotBeUsed) {
     EXPECT_EQ(refused->exit_code, 2);
     EXPECT_THAT(refused->message, HasSubstr(named));
   }
+}
+
+TEST_F(AgentProcess, HasMoreDescriptorsThanItIsGivenAndItsWorkersHaveThose) {
+  TestLauncher launcher({.in_child = [] {
+    const rlimit limit{32, 1024};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }});
+  launcher.welcome(job("ulimit -Sn; ulimit -Hn"));
+  ASSERT_EQ(launcher.start(16).size(), 16U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_EQ(launcher.output(15, 1), "32\n1024\n");
+}
+
+TEST_F(AgentProcess, RefusesWithAFailureOfItsOwnWhenDescriptorsRunOut) {
+  TestLauncher launcher({.in_child = [] {
+    const rlimit limit{32, 32};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }});
+  launcher.welcome(job("true"));
+  launcher.prepare(16);
+  const auto refused = launcher.wait_for<wire::AttemptRefused>();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->exit_code, 125);
+  EXPECT_THAT(refused->message, HasSubstr("Too many open files"));
 }
 
 TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {

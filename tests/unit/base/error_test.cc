@@ -19,6 +19,8 @@ TEST(Error, SystemFailureTellsWhatTheKernelSaid) {
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_EQ(system_failure("x", EACCES).error().code(), ErrorCode::kPermission);
   EXPECT_EQ(system_failure("x", ECONNREFUSED).error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(system_failure("x", EISDIR).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(system_failure("x", EMFILE).error().code(), ErrorCode::kInternal);
   EXPECT_EQ(system_failure("x", ENOSPC).error().code(), ErrorCode::kInternal);
 }
 
