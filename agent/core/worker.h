@@ -49,7 +49,6 @@ class Worker {
   // Moves on and says what is to be done. An impossible event is a bug and stops the program.
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
-  WorkerState state() const { return state_; }
   std::int32_t pid() const { return pid_; }  // 0 until it was started
   bool ended() const { return state_ == WorkerState::kEnded; }
   // Whether it was told to stop while it ran; asked when it exits.

@@ -51,7 +51,7 @@ Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, 
       id_(node),
       worker_descriptor_limit_(raise_descriptor_limit()),
       time_(io.get_executor()),
-      link_(std::move(connection)),
+      link_(std::move(connection), node),
       tasks_(io.get_executor()),
       node_(time_.now()),
       alarm_(time_.make_alarm([this] { ring(); })) {

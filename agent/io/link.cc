@@ -21,7 +21,8 @@ awaitable<Expected<Link::Incoming>> Link::receive() {
       co_return std::unexpected(frame.error());
     }
     if (dispatcher_.judge(frame->header) != wire::Dispatcher::Verdict::kDeliver) {
-      log::debug("dropped a frame of term {}, attempt {}", frame->header.term, frame->header.attempt);
+      log::debug("dropped a frame for node {} of term {}, attempt {}", frame->header.destination,
+                 frame->header.term, frame->header.attempt);
       continue;
     }
     auto message = wire::decode_for_agent(*frame);

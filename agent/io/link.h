@@ -18,11 +18,12 @@ class Link {
     wire::ToAgent message;
   };
 
-  explicit Link(std::shared_ptr<net::Connection> connection) : connection_(std::move(connection)) {}
+  Link(std::shared_ptr<net::Connection> connection, NodeId own)
+      : connection_(std::move(connection)), dispatcher_(own) {}
   // Queued; ignored once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
-  // The next message that is neither repeated nor stale. kUnavailable: the launcher is gone, or sent what
-  // cannot be understood; the link is closed.
+  // The next message for this node that is neither repeated nor stale. kUnavailable: the launcher is gone, or
+  // sent what cannot be understood; the link is closed.
   awaitable<Expected<Incoming>> receive();
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }

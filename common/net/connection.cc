@@ -22,7 +22,7 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)), last_heard_(Clock::now()), buffer_(16 * 1024) {
+    : socket_(std::move(socket)), tls_(std::move(tls)), buffer_(16 * 1024) {
   socket_.non_blocking(true);
 }
 
@@ -71,7 +71,6 @@ awaitable<Status> Connection::read_more() {
   const std::size_t got =
       co_await socket_.async_receive(asio::buffer(buffer_), asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return failure(ErrorCode::kUnavailable, "the connection is closed ({})", error.message());
-  last_heard_ = Clock::now();
   std::string_view bytes(buffer_.data(), got);
   std::string plain;
   if (tls_ != nullptr) {

@@ -3,7 +3,7 @@
 //
 // Sending never waits: bytes are queued, and what is queued can be asked for, so that a sender with much to
 // say (workers' output) holds back. Receiving is one coroutine's. Closed and silent are different: receive()
-// reports the first; the owner times the second with last_heard(). One thread. Not a protocol: it knows
+// reports the first; the owner times the second. One thread. Not a protocol: it knows
 // frames, not messages.
 #pragma once
 
@@ -41,7 +41,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t backlog_bytes() const { return pending_.size() + in_flight_.size(); }
   // Of a TLS server: who the peer proved to be.
   const std::string& identity() const;
-  TimePoint last_heard() const { return last_heard_; }
   bool closed() const { return !socket_.is_open(); }
   // Pending waits end with kUnavailable. What is queued and can be written without waiting still is.
   void close();
@@ -58,7 +57,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<wire::Frame> frames_;
   std::string pending_;    // to be written next
   std::string in_flight_;  // being written
-  TimePoint last_heard_;
   std::vector<char> buffer_;
 };
 

@@ -148,6 +148,7 @@ Expected<ToLauncher> decode_for_launcher(const Frame& frame) {
 }
 
 Dispatcher::Verdict Dispatcher::judge(const FrameHeader& header) {
+  if (header.destination != own_) return Verdict::kOtherNode;
   if (header.term < term_) return Verdict::kStaleTerm;
   if (header.term > term_) {
     term_ = header.term;

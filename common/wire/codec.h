@@ -19,18 +19,21 @@ std::string encode(FrameHeader header, const ToLauncher& message);
 Expected<ToAgent> decode_for_agent(const Frame& frame);
 Expected<ToLauncher> decode_for_launcher(const Frame& frame);
 
-// Decides which frames of one connection are heard. A frame is dropped when it repeats a sequence number,
-// when its term is lower than the highest seen, or when it belongs to an attempt that is over (output and
-// liveness belong to none).
+// Decides which frames of one connection are heard. A frame is dropped when it is for another node, when it
+// repeats a sequence number, when its term is lower than the highest seen, or when it belongs to an attempt
+// that is over (output and liveness belong to none).
 class Dispatcher {
  public:
-  enum class Verdict { kDeliver, kRepeated, kStaleTerm, kStaleAttempt };
+  enum class Verdict { kDeliver, kOtherNode, kRepeated, kStaleTerm, kStaleAttempt };
+  // `own`: whose frames are heard, a node's or kLauncher.
+  explicit Dispatcher(NodeId own) : own_(own) {}
   Verdict judge(const FrameHeader& header);
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { attempt_ = attempt; }
   Term term() const { return term_; }
 
  private:
+  NodeId own_;
   Term term_;
   Attempt attempt_;
   Sequence sequence_;

@@ -39,7 +39,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<net::Connection> connection_;
   OnMessage on_message_;
   OnClosed on_closed_;
-  wire::Dispatcher dispatcher_;
+  wire::Dispatcher dispatcher_{wire::kLauncher};
   Sequence sent_;
   std::chrono::nanoseconds clock_offset_{0};                     // the agent's clock less ours
   std::optional<std::chrono::nanoseconds> shortest_round_trip_;  // at which the offset was measured

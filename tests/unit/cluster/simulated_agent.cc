@@ -21,7 +21,7 @@ auto SimulatedAgent::awake(What what) {
 
 SimulatedAgent::SimulatedAgent(Parts parts)
     : parts_(std::move(parts)),
-      link_(parts_.to_launcher, wire::kLauncher),
+      link_(parts_.to_launcher, parts_.node, wire::kLauncher),
       node_(parts_.timeline.now()),
       alarm_(parts_.timeline, [this] { awake([this] { on(agent::TimePassed{}); })(); }) {}
 

@@ -93,7 +93,7 @@ void SimulatedCluster::perform(const launcher::StartAgent& action) {
   home.to_launcher->on_bytes = [this, node](const std::string& bytes) { hear(node, bytes); };
   home.to_launcher->on_end = [this, node] { link_ended(node); };
   home.known = true;
-  home.session = std::make_unique<LauncherEnd>(home.to_agent, node);
+  home.session = std::make_unique<LauncherEnd>(home.to_agent, wire::kLauncher, node);
   home.agent = std::make_shared<SimulatedAgent>(SimulatedAgent::Parts{
       timeline_, home.processes, node, home.to_agent, home.to_launcher,
       [this, node](SimulatedAgent::Step step, Attempt attempt) { return refuses(node, step, attempt); },

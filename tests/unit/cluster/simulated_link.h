@@ -65,7 +65,8 @@ inline Expected<wire::ToLauncher> decode(const wire::Frame& frame, const wire::T
 template <class Out, class In>
 class Endpoint {
  public:
-  Endpoint(std::shared_ptr<Stream> out, NodeId peer) : out_(std::move(out)), peer_(peer) {}
+  Endpoint(std::shared_ptr<Stream> out, NodeId own, NodeId peer)
+      : out_(std::move(out)), peer_(peer), dispatcher_(own) {}
   void send(Attempt attempt, const Out& message) {
     sent_ = sent_.next();
     out_->send(wire::encode(

@@ -91,8 +91,19 @@ TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
   EXPECT_FALSE(decode_for_launcher(frame_of(encode(FrameHeader{}, ToAgent(Ping{1})))));
 }
 
+TEST(Dispatcher, DropsFramesForAnotherNode) {
+  Dispatcher dispatcher(NodeId(3));
+  FrameHeader mine = header(1, 0, 1);
+  mine.destination = NodeId(3);
+  FrameHeader other = header(2, 0, 7);
+  other.destination = NodeId(4);
+  EXPECT_EQ(dispatcher.judge(other), Dispatcher::Verdict::kOtherNode);
+  EXPECT_EQ(dispatcher.judge(header(2, 0, 8)), Dispatcher::Verdict::kOtherNode);
+  EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Verdict::kDeliver) << "nothing was learnt from the others";
+}
+
 TEST(Dispatcher, DropsRepeatedFrames) {
-  Dispatcher dispatcher;
+  Dispatcher dispatcher(kLauncher);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kRepeated);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 3)), Dispatcher::Verdict::kDeliver);
@@ -100,7 +111,7 @@ TEST(Dispatcher, DropsRepeatedFrames) {
 }
 
 TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
-  Dispatcher dispatcher;
+  Dispatcher dispatcher(kLauncher);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Verdict::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Verdict::kDeliver)
       << "a new term counts its frames anew";
@@ -109,7 +120,7 @@ TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
 }
 
 TEST(Dispatcher, DropsWhatBelongsToAnEarlierAttemptButNotItsLastWords) {
-  Dispatcher dispatcher;
+  Dispatcher dispatcher(kLauncher);
   dispatcher.advance_to(Attempt(5));
   EXPECT_EQ(dispatcher.judge(header(1, 4, 1, type_of(ToLauncher(WorkerExited{})))),
             Dispatcher::Verdict::kStaleAttempt);
