@@ -69,6 +69,12 @@ std::vector<wire::WorkerReported> Reports::take(Rank rank) {
   return {*std::exchange(found->second.held, std::nullopt)};
 }
 
+bool Reports::admit(const wire::WorkerReported& report, bool crowded) {
+  if (!crowded || (report.kind == "fenced" && fenced_.insert(report.rank).second)) return true;
+  ++dropped_count_;
+  return false;
+}
+
 std::optional<TimePoint> Reports::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [rank, progress] : progress_) {

@@ -5,8 +5,10 @@
 // kInterval per rank, the newest of it. No sockets, no clock.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +41,10 @@ class Reports {
   // All that is held back of this rank: it has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
+  // Whether this one, of those above, is to be sent. When the launcher does not keep up (`crowded`), nothing
+  // is but the first `fenced` of each rank, which decides about the job; what is dropped is counted.
+  bool admit(const wire::WorkerReported& report, bool crowded);
+  std::uint64_t dropped_count() const { return dropped_count_; }
 
  private:
   struct Progress {
@@ -46,6 +52,8 @@ class Reports {
     std::optional<wire::WorkerReported> held;
   };
   std::map<Rank, Progress> progress_;
+  std::set<Rank> fenced_;  // sent in spite of the crowd
+  std::uint64_t dropped_count_ = 0;
 };
 
 }  // namespace muster::agent

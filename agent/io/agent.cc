@@ -123,7 +123,9 @@ void Agent::pass_on(const Report& report) {
 }
 
 void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
-  for (const wire::WorkerReported& report : reports) link_.send(node_.attempt(), report);
+  for (const wire::WorkerReported& report : reports) {
+    if (reports_.admit(report, link_.crowded())) link_.send(node_.attempt(), report);
+  }
 }
 
 awaitable<void> Agent::hear_signals() {
@@ -193,8 +195,10 @@ void Agent::ring() {
 // Orphans that have ended; of workers, watch() learns.
 void Agent::reap_all() {
   reap_orphans([this](pid_t pid) {
-    if (pid == guardian_.pid())
+    if (pid == guardian_.pid()) {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
+      guardian_.ended();
+    }
     return workers_.contains(pid);
   });
 }
@@ -210,7 +214,6 @@ void Agent::clear_leftovers() {
 }
 
 void Agent::perform(const OpenAttempt& action) {
-  reports_ = {};
   const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
   auto run =
       AttemptRun::open({io_, tasks_, link_, job_,
@@ -240,6 +243,10 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const CloseAttempt&) {
   run_.reset();
+  if (reports_.dropped_count() > 0)
+    log::warning("{} reports of workers were dropped: the launcher did not keep up",
+                 reports_.dropped_count());
+  reports_ = {};
 }
 
 void Agent::perform(const Send& action) {

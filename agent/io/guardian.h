@@ -18,7 +18,8 @@ class Guardian {
  public:
   // Forks. Only while this process has one thread.
   static Guardian start();
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return pid_; }  // 0 once it has ended: another process may have its pid then
+  void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
   void guard_run_directory(const std::string& directory);

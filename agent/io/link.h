@@ -13,6 +13,8 @@ namespace muster::agent {
 
 class Link {
  public:
+  static constexpr std::size_t kMaxBacklogBytes = std::size_t{4} << 20;
+
   struct Incoming {
     Attempt attempt;
     wire::ToAgent message;
@@ -27,7 +29,8 @@ class Link {
   awaitable<Expected<Incoming>> receive();
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  std::size_t backlog_bytes() const { return connection_->backlog_bytes(); }
+  // The launcher does not keep up: only what decides about the job should still be sent.
+  bool crowded() const { return connection_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { connection_->close(); }
 
  private:

@@ -9,7 +9,7 @@ namespace muster::agent {
 void TerminalCopy::lines(std::string_view lines) {
   if (!shown_) return;
   for (const std::string_view piece : in_pieces(lines)) {
-    if (link_.backlog_bytes() > kMaxBacklogBytes) {
+    if (link_.crowded()) {
       dropped_line_count_ += count_lines(piece);
     } else {
       send(piece);

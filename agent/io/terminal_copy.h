@@ -13,8 +13,6 @@ namespace muster::agent {
 
 class TerminalCopy {
  public:
-  static constexpr std::size_t kMaxBacklogBytes = std::size_t{4} << 20;
-
   struct Source {
     Attempt attempt;
     Rank rank;

@@ -78,6 +78,17 @@ TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
               ElementsAre("0 step 2", "0 committed 2"));
 }
 
+TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotThatARankIsFenced) {
+  Reports reports;
+  EXPECT_TRUE(reports.admit({Rank(0), "committed", 1, ""}, false));
+  EXPECT_FALSE(reports.admit({Rank(0), "committed", 2, ""}, true));
+  EXPECT_FALSE(reports.admit(step(0, 3), true));
+  EXPECT_TRUE(reports.admit({Rank(0), "fenced", 0, "x"}, true));
+  EXPECT_TRUE(reports.admit({Rank(1), "fenced", 0, "x"}, true));
+  EXPECT_FALSE(reports.admit({Rank(0), "fenced", 0, "x"}, true)) << "once is enough";
+  EXPECT_EQ(reports.dropped_count(), 3U);
+}
+
 TEST(Reports, GivesUpWhatIsHeldBackWhenTheWorkerEnds) {
   Reports reports;
   const TimePoint now{1000s};
