@@ -1,7 +1,9 @@
 // The owner of coroutines that run side by side: they can be cancelled together and waited for.
 //
 // The group must outlive its tasks: cancel(), then wait until empty() (the io_context runs the ends), before
-// destroying it. A task that ends by an exception is a bug and stops the program. One thread.
+// destroying it. Cancel while the tasks' sockets are open or from within io_context::run(): from outside of
+// it, after the sockets were closed, a cancelled operation is touched that is gone already, which crashes. A
+// task that ends by an exception is a bug and stops the program. One thread.
 #pragma once
 
 #include <list>

@@ -29,24 +29,24 @@ struct adl_serializer<std::optional<T>> {
 
 namespace muster::wire {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobSpec, job_id, command, environment, working_directory, log_directory,
-                                   checkpoint_directory, role, max_restarts, agents_on_host, agent_on_host,
-                                   use_gpus, store_on_agent, redirects, grace_ns, controller_grace_ns,
-                                   silence_limit_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Welcome, node, job)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareAttempt, restart_count, node_count, world_size, first_rank,
-                                   local_world_size, host_store, store_address)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartWorkers, master_address, master_port, resume_step)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopWorkers, signal, grace_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ping, sent_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node, pid, hostname, version, core_count)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptPrepared, store_port)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptRefused, exit_code, message)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersStarted, pids)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns, after_stop,
-                                   error_file, last_lines)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerReported, rank, kind, step, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pong, sent_ns, at_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
+                                                log_directory, checkpoint_directory, role, max_restarts,
+                                                agents_on_host, agent_on_host, use_gpus, store_on_agent,
+                                                redirects, grace_ns, controller_grace_ns, silence_limit_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
+                                                first_rank, local_world_size, host_store, store_address)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
+                                                after_stop, error_file, last_lines)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns)
 
 using nlohmann::json;
 
@@ -74,10 +74,54 @@ static void from_json(const json& in, Output& output) {
   in.at("local_rank").get_to(output.local_rank);
   in.at("stream").get_to(output.stream);
   output.text = in.at("text").get_binary();
-  in.at("dropped_line_count").get_to(output.dropped_line_count);
+  output.dropped_line_count = in.value("dropped_line_count", std::uint64_t{0});
 }
 
 namespace {
+
+// The fields without which a message means nothing, or something else; the others have their defaults when an
+// older peer does not send them.
+template <class Message>
+constexpr std::initializer_list<const char*> kRequired{};
+template <>
+constexpr std::initializer_list<const char*> kRequired<JobSpec>{
+    "job_id",          "command", "working_directory", "log_directory", "grace_ns", "controller_grace_ns",
+    "silence_limit_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Welcome>{"node", "job"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<PrepareAttempt>{"node_count", "world_size",
+                                                                       "first_rank", "local_world_size"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<StartWorkers>{"master_address", "master_port"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<StopWorkers>{"signal", "grace_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Ping>{"sent_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<AttemptPrepared>{"store_port"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<AttemptRefused>{"exit_code", "message"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkersStarted>{"pids"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkerExited>{"rank", "local_rank", "exit_code",
+                                                                     "signal", "at_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkerReported>{"rank", "kind"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Pong>{"sent_ns", "at_ns"};
+
+template <class Message>
+Message message_of(const json& body) {
+  for (const char* field : kRequired<Message>) body.at(field);
+  if constexpr (std::is_same_v<Message, Welcome>) {
+    for (const char* field : kRequired<JobSpec>) body.at("job").at(field);
+  }
+  return body.get<Message>();
+}
 
 constexpr std::uint8_t kFirstToAgent = 1;
 constexpr std::uint8_t kFirstToLauncher = 64;
@@ -96,7 +140,7 @@ std::string encode_as(FrameHeader header, const Messages& message, std::uint8_t 
 template <class Messages, std::size_t index = 0>
 Messages parse_alternative(std::size_t wanted, const json& body) {
   if constexpr (index < std::variant_size_v<Messages>) {
-    if (wanted == index) return body.get<std::variant_alternative_t<index, Messages>>();
+    if (wanted == index) return message_of<std::variant_alternative_t<index, Messages>>(body);
     return parse_alternative<Messages, index + 1>(wanted, body);
   } else {
     throw std::out_of_range("unknown type");

@@ -15,7 +15,8 @@ namespace muster::wire {
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 
-// kCorrupt if the type is unknown, a field is missing or has another type.
+// kCorrupt if the type is unknown, a required field is missing, or one has another type. Other fields that
+// are missing have their defaults; unknown ones are ignored.
 Expected<ToAgent> decode_for_agent(const Frame& frame);
 Expected<ToLauncher> decode_for_launcher(const Frame& frame);
 

@@ -152,5 +152,27 @@ TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {
   EXPECT_EQ(committed, 1);
 }
 
+TEST_F(AgentProcess, DropsReportsThatTheLauncherDoesNotReadButNotThatARankIsFenced) {
+  TestLauncher launcher({});
+  launcher.welcome(job("echo $MUSTER_SOCKET; sleep 1000"));
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  while (launcher.output(0, 1).empty()) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+  std::string path = launcher.output(0, 1);
+  path.pop_back();
+  const auto say = [&path](const std::string& kind, const std::string& text) {
+    const std::string datagram =
+        R"({"v":1,"type":")" + kind + R"(","rank":0,"attempt":1,"text":")" + text + "\"}";
+    return eventually([&] { return send_datagram(path, datagram); });
+  };
+  constexpr std::size_t kReports = 2000;
+  for (std::size_t i = 0; i < kReports; ++i) ASSERT_TRUE(say("committed", std::string(7000, 'x')));
+  ASSERT_TRUE(say("fenced", "by another"));
+  launcher.send(wire::StopWorkers{SIGTERM, 5'000'000'000});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  const auto reports = launcher.all<wire::WorkerReported>();
+  EXPECT_LT(reports.size(), kReports);
+  EXPECT_EQ(std::ranges::count(reports, "fenced", &wire::WorkerReported::kind), 1);
+}
+
 }  // namespace
 }  // namespace muster

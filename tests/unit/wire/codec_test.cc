@@ -80,6 +80,48 @@ TEST(Codec, OutputCarriesAnyBytes) {
   EXPECT_EQ(std::get<Output>(back.value()).text, output.text);
 }
 
+// The same message from a peer that does not know this field, a JSON pointer, and knows one of its own.
+Frame without(Frame frame, const std::string& pointer) {
+  auto body = nlohmann::json::from_cbor(frame.body);
+  const nlohmann::json::json_pointer field(pointer);
+  EXPECT_TRUE(body.contains(field)) << pointer;
+  body.at(field.parent_pointer()).erase(field.back());
+  body["of_the_future"] = 1;
+  frame.body.clear();
+  nlohmann::json::to_cbor(body, frame.body);
+  return frame;
+}
+
+TEST(Codec, AFieldWithADefaultMayBeMissing) {
+  JobSpec job;
+  job.max_restarts = 3;
+  job.store_on_agent = false;
+  const Frame welcome = frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), job})));
+  const auto older = decode_for_agent(without(welcome, "/job/store_on_agent"));
+  ASSERT_TRUE(older);
+  EXPECT_TRUE(std::get<Welcome>(*older).job.store_on_agent);
+  EXPECT_EQ(std::get<Welcome>(*older).job.max_restarts, 3);
+  const Frame start = frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40})));
+  const auto clean = decode_for_agent(without(start, "/resume_step"));
+  ASSERT_TRUE(clean);
+  EXPECT_FALSE(std::get<StartWorkers>(*clean).resume_step);
+  Output output;
+  output.dropped_line_count = 7;
+  const Frame said = frame_of(encode(FrameHeader{}, ToLauncher(output)));
+  const auto spoken = decode_for_launcher(without(said, "/dropped_line_count"));
+  ASSERT_TRUE(spoken);
+  EXPECT_EQ(std::get<Output>(*spoken).dropped_line_count, 0U);
+}
+
+TEST(Codec, ARequiredFieldMayNotBeMissing) {
+  const Frame welcome = frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), {}})));
+  for (const std::string field : {"/node", "/job/command", "/job/silence_limit_ns"})
+    EXPECT_FALSE(decode_for_agent(without(welcome, field))) << field;
+  const Frame exited = frame_of(encode(FrameHeader{}, ToLauncher(WorkerExited{})));
+  for (const std::string field : {"/rank", "/exit_code", "/signal"})
+    EXPECT_FALSE(decode_for_launcher(without(exited, field))) << field;
+}
+
 TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
   Frame frame = frame_of(encode(FrameHeader{}, ToAgent(Ping{1})));
   nlohmann::json::to_cbor({{"sent", 1}}, frame.body = "");
