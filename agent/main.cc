@@ -6,7 +6,6 @@
 //
 // The wiring: guardian, then connection, then agent.
 #include <csignal>
-#include <fcntl.h>
 #include <iostream>
 #include <linux/close_range.h>
 #include <string>
@@ -14,8 +13,8 @@
 
 #include "agent/core/arguments.h"
 #include "agent/io/agent.h"
-#include "agent/io/children.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "common/net/listener.h"
 
 namespace muster::agent {
@@ -67,17 +66,9 @@ int run(const Arguments& arguments, Guardian& guardian) {
   return exit_code;
 }
 
-// Descriptors 0 to 2 must be taken, or a pipe would be given one of them; none of the others is a worker's
-// business.
+// None of the inherited descriptors is a worker's business.
 void settle_descriptors() {
-  while (true) {
-    const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd < 0) break;
-    if (fd > STDERR_FILENO) {
-      close(fd);
-      break;
-    }
-  }
+  open_standard_streams();
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 

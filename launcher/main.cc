@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
+#include "common/base/process.h"
 #include "launcher/core/report.h"
 #include "launcher/io/command_line.h"
 #include "launcher/io/gpus.h"
@@ -27,13 +28,6 @@ int refuse(const Error& error, int exit_code) {
 
 void print(int fd, std::string_view text) {
   (void)write_all(fd, text, "output");
-}
-
-// Descriptors 0 to 2 are open from here on: what is opened later must not land there and be taken for output.
-void open_standard_streams() {
-  int fd = 0;
-  while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (fd > 2) close(fd);
 }
 
 // Blocked from the start and read as data, so that none is lost. What the caller has ignored (nohup) stays
@@ -57,12 +51,7 @@ UniqueFd take_signals() {
 
 Surroundings look_around() {
   Surroundings here;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos)
-      here.environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
+  here.environment = own_environment();
   char buffer[4096] = "/";
   if (getcwd(buffer, sizeof buffer) != nullptr) here.working_directory = buffer;
   if (gethostname(buffer, sizeof buffer) == 0) here.hostname = buffer;

@@ -4,19 +4,11 @@
 #include <fmt/format.h>
 #include <string_view>
 
+#include "common/base/text.h"
+
 namespace muster::agent {
 
 namespace {
-
-std::vector<std::string> split(std::string_view list) {
-  std::vector<std::string> parts;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    parts.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return parts;
-}
 
 // The slice of this agent among those that share the machine; LOCAL_RANK indexes it, as torchrun's users
 // expect.
@@ -25,7 +17,9 @@ void set_gpus(Environment& environment, const wire::JobSpec& job, std::int32_t l
   if (job.agents_on_host <= 1) return;  // all of them, under their own numbers
   std::vector<std::string> devices;
   if (inherited != environment.end()) {
-    devices = split(inherited->second);
+    for (const std::string_view device : split(inherited->second, ',')) {
+      if (!device.empty()) devices.emplace_back(device);
+    }
   } else {
     for (int i = 0; i < job.agents_on_host * local_world_size; ++i) devices.push_back(std::to_string(i));
   }

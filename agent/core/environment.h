@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace muster::agent {
 
-using Environment = std::map<std::string, std::string>;
+using Environment = std::map<std::string, std::string, std::less<>>;
 
 // What the whole node has in common in one attempt.
 struct NodeContext {

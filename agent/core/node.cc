@@ -14,10 +14,6 @@ namespace {
 constexpr int kExitLauncherGone = 1;
 constexpr std::int32_t kMaxLocalWorldSize = 4096;
 
-Duration from_ns(std::int64_t count) {
-  return std::chrono::nanoseconds(count);
-}
-
 std::size_t index_of(LocalRank local_rank) {
   return static_cast<std::size_t>(local_rank.value());
 }

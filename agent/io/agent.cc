@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstring>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
+#include "common/base/process.h"
 
 namespace muster::agent {
 
@@ -26,20 +26,6 @@ sigset_t heard_signals() {
   sigemptyset(&set);
   for (const int signal : kSignals) sigaddset(&set, signal);
   return set;
-}
-
-Environment own_environment() {
-  Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const char* equals = std::strchr(*entry, '=');
-    if (equals != nullptr)
-      environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
-  }
-  return environment;
-}
-
-std::int64_t to_ns(TimePoint time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
 }  // namespace
@@ -205,7 +191,9 @@ void Agent::reap_all() {
 
 void Agent::clear_leftovers() {
   reap_all();
-  std::vector<pid_t> leftovers = list_children();
+  auto children = list_children();
+  CHECK(children, "{}", children.error().message());
+  std::vector<pid_t>& leftovers = *children;
   std::erase(leftovers, guardian_.pid());
   clearing_ = !leftovers.empty();
   // Each one's own children come to us when it dies, and its end brings us here again.

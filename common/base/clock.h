@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace muster {
 
@@ -12,5 +13,13 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 using Seconds = std::chrono::duration<double>;  // for durations that people read and write
+
+// As messages carry them: nanoseconds.
+constexpr std::int64_t to_ns(TimePoint time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+constexpr Duration from_ns(std::int64_t count) {
+  return std::chrono::nanoseconds(count);
+}
 
 }  // namespace muster

@@ -19,10 +19,6 @@ constexpr Duration kOverslept = std::chrono::seconds(1);
 
 constexpr auto kIgnore = Reaction::kIgnore;
 
-Duration from_ns(std::int64_t count) {
-  return std::chrono::nanoseconds(count);
-}
-
 template <class Number>
 void raise_to(std::optional<Number>& value, Number candidate) {
   value = std::max(value.value_or(candidate), candidate);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "common/base/text.h"
 #include "launcher/core/several_launchers.h"
 
 namespace muster::launcher {
@@ -23,16 +24,6 @@ std::optional<Number> parse(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    if (end == text.size()) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 // Reads settings one after the other and keeps the first thing that is wrong.

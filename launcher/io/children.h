@@ -16,7 +16,6 @@ struct ChildEnd {
   std::string how;  // "exited with code 1", "was killed by SIGKILL"
 };
 
-void become_subreaper();
 // All that have ended since the last call.
 std::vector<ChildEnd> reap_children();
 // Children other than `known`.

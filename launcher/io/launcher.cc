@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "launcher/io/children.h"
 
 namespace muster::launcher {

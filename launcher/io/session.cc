@@ -8,10 +8,6 @@ namespace {
 
 constexpr Term kTerm{1};
 
-std::int64_t to_ns(TimePoint time) {
-  return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
-
 }  // namespace
 
 void Session::start(net::TaskGroup& tasks, OnMessage on_message, OnClosed on_closed) {

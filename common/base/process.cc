@@ -1,0 +1,70 @@
+#include "common/base/process.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/file.h"
+
+namespace muster {
+
+namespace {
+
+// From /proc/PID/stat, "PID (NAME) STATE PPID ...": NAME may hold anything, so the last parenthesis counts. 0
+// if it is gone.
+pid_t parent_of(const char* pid) {
+  const auto text = read_file(std::string("/proc/") + pid + "/stat", 4096);
+  if (!text) return 0;
+  const std::size_t end = text->rfind(')');
+  int parent = 0;
+  if (end == std::string::npos || std::sscanf(text->c_str() + end + 1, " %*c %d", &parent) != 1) return 0;
+  return parent;
+}
+
+}  // namespace
+
+void become_subreaper() {
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no child subreapers: {}",
+        std::strerror(errno));
+}
+
+Expected<std::vector<pid_t>> list_children() {
+  // /proc/self/task/TID/children would be quicker, but not every kernel is built with it.
+  std::vector<pid_t> children;
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr) return system_failure("cannot read /proc", errno);
+  const pid_t self = getpid();
+  while (const dirent* entry = readdir(processes)) {
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+    if (parent_of(entry->d_name) == self)
+      children.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
+  }
+  closedir(processes);
+  return children;
+}
+
+void open_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+std::map<std::string, std::string, std::less<>> own_environment() {
+  std::map<std::string, std::string, std::less<>> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+// This process and those below it, as launcher and agent both need them.
+//
+// A child subreaper inherits every orphan below it, those with a session of their own included. Nothing here
+// waits. Not between fork and exec.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+// From now on orphans below this process become its children.
+void become_subreaper();
+
+// All children, zombies included. Fails if /proc cannot be read, for want of a descriptor perhaps.
+Expected<std::vector<pid_t>> list_children();
+
+// Descriptors 0 to 2 are taken from here on: what is opened later must not land there and be taken for
+// output.
+void open_standard_streams();
+
+std::map<std::string, std::string, std::less<>> own_environment();
+
+}  // namespace muster

@@ -1,0 +1,42 @@
+#include "common/base/program.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/text.h"
+
+namespace muster {
+
+namespace {
+
+// 0, or the errno that says why it cannot be executed.
+int why_not(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) < 0) return errno == ENOTDIR ? ENOENT : errno;
+  if (S_ISDIR(status.st_mode)) return EISDIR;
+  return access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+FoundProgram look_up_program(const std::string& name, const std::string& search_path,
+                             const std::string& directory) {
+  const std::filesystem::path base(directory);
+  if (name.find('/') != std::string::npos) {
+    const std::string path = (base / name).string();
+    return {path, why_not(path)};
+  }
+  FoundProgram best{name, ENOENT};
+  if (name.empty()) return best;
+  for (const std::string_view folder : split(search_path, ':')) {
+    FoundProgram found{(base / folder / name).string(), 0};
+    found.error = why_not(found.path);
+    if (found.error == 0) return found;
+    if (found.error == EACCES) best = std::move(found);
+  }
+  return best;
+}
+
+}  // namespace muster
