@@ -147,7 +147,7 @@ TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
     Duration limit = SimulatedCluster::kControllerGrace + SimulatedCluster::kGrace + 5s;
     if (script.launcher_falls_silent) limit += SimulatedCluster::kSilenceLimit;
     // An agent that was not welcomed yet holds nothing, and waits for that.
-    if (cluster.job().phase() < Phase::kRunning) limit = std::max(limit, agent::Node::kWelcomeLimit);
+    if (!cluster.all_welcomed()) limit = std::max(limit, agent::Node::kWelcomeLimit);
     invariants::makes_progress(cluster.ended(), cluster.since_last_fault(), limit);
     invariants::nothing_is_left(cluster.living_count());
   });

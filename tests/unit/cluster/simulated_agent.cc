@@ -65,6 +65,7 @@ void SimulatedAgent::obey(Attempt attempt, const wire::ToAgent& message) {
   if (const auto* ping = std::get_if<wire::Ping>(&message)) {
     link_.send(node_.attempt(), wire::Pong{ping->sent_ns, 0});
   } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
+    welcomed_ = true;
     on(agent::Welcomed{welcome->job});
   } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&message)) {
     link_.advance_to(attempt);

@@ -36,7 +36,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void start();
   void stop() { stopped_ = true; }
   void resume();
-  void close_link() { link_.close(); }
+  bool welcomed() const { return welcomed_; }
 
  private:
   // Calls `what` when this process runs, if it still lives then.
@@ -63,6 +63,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   std::deque<agent::Event> events_;
   bool handling_ = false;
   bool stopped_ = false;
+  bool welcomed_ = false;
   std::deque<std::function<void()>> waiting_;  // for the process to go on
   Alarm alarm_;
 };

@@ -258,6 +258,7 @@ void SimulatedCluster::kill_launcher() {
   last_fault_ = timeline_.now();
   for (const auto& each : machines_) {
     if (!each->to_agent) continue;
+    if (each->agent && !each->agent->welcomed()) all_welcomed_ = false;
     if (script_.launcher_falls_silent) {
       each->to_agent->fall_silent();
     } else {

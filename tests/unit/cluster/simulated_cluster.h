@@ -52,6 +52,7 @@ class SimulatedCluster {
   Duration elapsed() const { return timeline_.now() - start_; }
   Duration since_last_fault() const { return timeline_.now() - last_fault_; }
   const std::vector<Judgement>& judgements() const { return judgements_; }
+  bool all_welcomed() const { return all_welcomed_; }  // when the launcher died
   std::optional<int> restarts_when_interrupted() const { return restarts_when_interrupted_; }
   const std::vector<Fault::Kind>& faults() const { return truth_.history(); }
 
@@ -102,6 +103,7 @@ class SimulatedCluster {
   bool handling_ = false;
   bool finished_ = false;
   bool launcher_dead_ = false;
+  bool all_welcomed_ = true;
   bool strays_ = false;
   Alarm deadline_;
   Alarm second_;
