@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/optimizer_part.h"
 
-#include <cstdlib>
 #include <fmt/core.h>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -60,8 +59,7 @@ class OptimizerPart : public StatePart {
     to.values["optimizer.kind"] = kind_;
     to.values["optimizer.groups"] = std::to_string(optimizer_.param_groups().size());
     for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group) {
-      to.values[lr_key(group)] =
-          fmt::format("{:a}", optimizer_.param_groups()[group].options().get_lr());  // exact
+      to.values[lr_key(group)] = write_number(optimizer_.param_groups()[group].options().get_lr());
     }
     for (const auto& [name, parameter] : parameters_) {
       const auto found = optimizer_.state().find(parameter.unsafeGetTensorImpl());
@@ -71,7 +69,7 @@ class OptimizerPart : public StatePart {
         if constexpr (std::is_same_v<decltype(value), at::Tensor&>) {
           if (value.defined()) to.shared[key(name, field)] = value;
         } else {
-          to.values[key(name, field)] = std::to_string(value);
+          to.values[key(name, field)] = write_number<std::int64_t>(value);
         }
       });
     }
@@ -81,7 +79,8 @@ class OptimizerPart : public StatePart {
     check_same("kind", from.value("optimizer.kind"), kind_);
     check_same("number of groups", from.value("optimizer.groups"),
                std::to_string(optimizer_.param_groups().size()));
-    for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group) from.value(lr_key(group));
+    for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group)
+      from.number<double>(lr_key(group));
     for (const auto& [name, parameter] : parameters_) {
       if (from.values.contains(key(name))) state_of(name, parameter, from);
     }
@@ -89,8 +88,7 @@ class OptimizerPart : public StatePart {
 
   void load(const LoadedState& from) override {
     for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group) {
-      optimizer_.param_groups()[group].options().set_lr(
-          std::strtod(from.value(lr_key(group)).c_str(), nullptr));
+      optimizer_.param_groups()[group].options().set_lr(from.number<double>(lr_key(group)));
     }
     for (const auto& [name, parameter] : parameters_) {
       void* const address = parameter.unsafeGetTensorImpl();
@@ -120,12 +118,11 @@ class OptimizerPart : public StatePart {
     visit(*state, [&](const char* field, auto& value) {
       if constexpr (std::is_same_v<decltype(value), at::Tensor&>) {
         if (!from.tensors.contains(key(name, field))) return;
-        const at::Tensor& saved = from.tensor(key(name, field), parameter.sizes());
+        const at::Tensor& saved = from.tensor(key(name, field), parameter);
         // preserve_format: the same strides as the parameter's, as when the optimizer makes it.
-        value = at::empty_like(parameter, parameter.options().dtype(saved.dtype()).requires_grad(false))
-                    .copy_(saved);
+        value = at::empty_like(parameter, parameter.options().requires_grad(false)).copy_(saved);
       } else {
-        value = std::strtoll(from.value(key(name, field)).c_str(), nullptr, 10);
+        value = from.number<std::int64_t>(key(name, field));
       }
     });
     return state;

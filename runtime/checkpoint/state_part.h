@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,10 +29,19 @@ struct LoadedState {
   TensorMap of_rank;  // empty if the checkpoint was written by fewer ranks
   std::map<std::string, std::string> values;
 
-  // std::invalid_argument if there is none of this name, or not of this shape.
-  const at::Tensor& tensor(const std::string& name, at::IntArrayRef shape) const;
+  // std::invalid_argument if there is none of this name, or not of `like`'s shape and type.
+  const at::Tensor& tensor(const std::string& name, const at::Tensor& like) const;
+  // This rank's own if the checkpoint has one, else rank 0's.
+  const at::Tensor& own_tensor(const std::string& name, const at::Tensor& like) const;
   const std::string& value(const std::string& name) const;
+  // What write_number wrote; std::invalid_argument if it is of another kind, or none.
+  template <class Number>
+  Number number(const std::string& name) const;
 };
+
+// A number exactly, with its kind: "int64:7", "double:0.1". For std::int64_t and double.
+template <class Number>
+std::string write_number(Number value);
 
 class StatePart {
  public:

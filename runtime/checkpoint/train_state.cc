@@ -1,10 +1,11 @@
-#include <cstdlib>
 #include <fmt/core.h>
 #include <muster/train_state.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <utility>
 
 #include "runtime/checkpoint/optimizer_part.h"
 #include "runtime/checkpoint/state_part.h"
@@ -15,31 +16,38 @@ namespace {
 
 class ModelPart : public StatePart {
  public:
-  explicit ModelPart(torch::nn::Module& module) : module_(module) {}
+  ModelPart(torch::nn::Module& module, bool own_buffers) : module_(module), own_buffers_(own_buffers) {}
   void save(SavedState& to) override {
     for (const auto& parameter : module_.named_parameters())
       to.shared["model." + parameter.key()] = parameter.value();
-    // Between two forward passes only rank 0's buffers are the ones that will be broadcast.
-    for (const auto& buffer : module_.named_buffers()) to.of_rank_0["model." + buffer.key()] = buffer.value();
+    // Where buffers are broadcast, rank 0's are the ones that the next forward pass begins with. Elsewhere
+    // they also serve the ranks of a larger world.
+    for (const auto& buffer : module_.named_buffers()) {
+      to.of_rank_0["model." + buffer.key()] = buffer.value();
+      if (own_buffers_) to.of_rank["model." + buffer.key()] = buffer.value();
+    }
   }
   void check(const LoadedState& from) const override {
-    each([&](const std::string& name, const at::Tensor& tensor) { from.tensor(name, tensor.sizes()); });
+    each(from, [](const at::Tensor&, const at::Tensor&) {});
   }
   void load(const LoadedState& from) override {
     const at::NoGradGuard no_grad;
-    each([&](const std::string& name, const at::Tensor& tensor) {
-      tensor.copy_(from.tensor(name, tensor.sizes()));
-    });
+    each(from, [](const at::Tensor& tensor, const at::Tensor& saved) { tensor.copy_(saved); });
   }
 
  private:
   template <class Function>
-  void each(Function function) const {
+  void each(const LoadedState& from, Function function) const {
     for (const auto& parameter : module_.named_parameters())
-      function("model." + parameter.key(), parameter.value());
-    for (const auto& buffer : module_.named_buffers()) function("model." + buffer.key(), buffer.value());
+      function(parameter.value(), from.tensor("model." + parameter.key(), parameter.value()));
+    for (const auto& buffer : module_.named_buffers()) {
+      const std::string name = "model." + buffer.key();
+      function(buffer.value(),
+               own_buffers_ ? from.own_tensor(name, buffer.value()) : from.tensor(name, buffer.value()));
+    }
   }
   torch::nn::Module& module_;
+  bool own_buffers_;  // each rank has its own
 };
 
 class LoaderPart : public StatePart {
@@ -112,23 +120,24 @@ class GeneratorPart : public StatePart {
   std::map<std::string, at::Generator> generators_;
 };
 
-using BucketOrder = std::vector<std::vector<std::string>>;
-
 class BucketOrderPart : public StatePart {
  public:
-  BucketOrderPart(std::function<BucketOrder()> get, std::function<void(const BucketOrder&)> set)
-      : get_(std::move(get)), set_(std::move(set)) {}
-  void save(SavedState& to) override { to.values["bucket_order"] = nlohmann::json(get_()).dump(); }
-  void check(const LoadedState&) const override {}
+  explicit BucketOrderPart(TrainState::BucketOrderAccess access) : access_(std::move(access)) {}
+  void save(SavedState& to) override { to.values["bucket_order"] = nlohmann::json(access_.get()).dump(); }
+  void check(const LoadedState& from) const override {
+    if (const auto order = parse(from)) access_.check(*order);
+  }
   void load(const LoadedState& from) override {
-    // A checkpoint of a single process has none.
-    if (!from.values.contains("bucket_order")) return;
-    set_(nlohmann::json::parse(from.value("bucket_order")).get<BucketOrder>());
+    if (const auto order = parse(from)) access_.set(*order);
   }
 
  private:
-  std::function<BucketOrder()> get_;
-  std::function<void(const BucketOrder&)> set_;
+  // A checkpoint of a plain module has none.
+  static std::optional<TrainState::BucketOrder> parse(const LoadedState& from) {
+    if (!from.values.contains("bucket_order")) return std::nullopt;
+    return nlohmann::json::parse(from.value("bucket_order")).get<TrainState::BucketOrder>();
+  }
+  TrainState::BucketOrderAccess access_;
 };
 
 class TensorPart : public StatePart {
@@ -136,10 +145,10 @@ class TensorPart : public StatePart {
   TensorPart(const std::string& name, at::Tensor tensor)
       : name_("user." + name), tensor_(std::move(tensor)) {}
   void save(SavedState& to) override { to.of_rank_0[name_] = tensor_; }
-  void check(const LoadedState& from) const override { from.tensor(name_, tensor_.sizes()); }
+  void check(const LoadedState& from) const override { from.tensor(name_, tensor_); }
   void load(const LoadedState& from) override {
     const at::NoGradGuard no_grad;
-    tensor_.copy_(from.tensor(name_, tensor_.sizes()));
+    tensor_.copy_(from.tensor(name_, tensor_));
   }
 
  private:
@@ -151,42 +160,44 @@ template <class Number>
 class NumberPart : public StatePart {
  public:
   NumberPart(const std::string& name, Number& value) : name_("user." + name), value_(value) {}
-  void save(SavedState& to) override {
-    to.values[name_] = std::is_integral_v<Number> ? fmt::format("{}", value_)
-                                                  : fmt::format("{:a}", static_cast<double>(value_));
-  }
-  void check(const LoadedState& from) const override { from.value(name_); }
-  void load(const LoadedState& from) override {
-    const char* text = from.value(name_).c_str();
-    value_ = std::is_integral_v<Number> ? static_cast<Number>(std::strtoll(text, nullptr, 10))
-                                        : static_cast<Number>(std::strtod(text, nullptr));
-  }
+  void save(SavedState& to) override { to.values[name_] = write_number(value_); }
+  void check(const LoadedState& from) const override { from.number<Number>(name_); }
+  void load(const LoadedState& from) override { value_ = from.number<Number>(name_); }
 
  private:
   std::string name_;
   Number& value_;
 };
 
+class SchedulerPart : public StatePart {
+ public:
+  SchedulerPart(const std::string& name, torch::optim::LRScheduler& scheduler)
+      : name_("scheduler." + name), step_count_(Access::step_count(scheduler)) {}
+  void save(SavedState& to) override { to.values[name_] = write_number<std::int64_t>(step_count_); }
+  void check(const LoadedState& from) const override {
+    if (!std::in_range<unsigned>(from.number<std::int64_t>(name_)))
+      throw std::invalid_argument(fmt::format("its {} is not a count of steps", name_));
+  }
+  void load(const LoadedState& from) override {
+    step_count_ = static_cast<unsigned>(from.number<std::int64_t>(name_));
+  }
+
+ private:
+  // torch lets derived classes alone see the count.
+  struct Access : torch::optim::LRScheduler {
+    static unsigned& step_count(torch::optim::LRScheduler& scheduler) {
+      return scheduler.*(&Access::step_count_);
+    }
+  };
+  std::string name_;
+  unsigned& step_count_;
+};
+
 }  // namespace
 
-const at::Tensor& LoadedState::tensor(const std::string& name, at::IntArrayRef shape) const {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) throw std::invalid_argument(fmt::format("it has no {}", name));
-  if (found->second.sizes() != shape) {
-    throw std::invalid_argument(fmt::format("its {} has the shape {}, not {}", name,
-                                            c10::str(found->second.sizes()), c10::str(shape)));
-  }
-  return found->second;
-}
-
-const std::string& LoadedState::value(const std::string& name) const {
-  const auto found = values.find(name);
-  if (found == values.end()) throw std::invalid_argument(fmt::format("it has no {}", name));
-  return found->second;
-}
-
-TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, DataLoader& loader) {
-  parts_.push_back(std::make_unique<ModelPart>(module));
+TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, DataLoader& loader,
+                       bool own_buffers) {
+  parts_.push_back(std::make_unique<ModelPart>(module, own_buffers));
   parts_.push_back(make_optimizer_part(module, optimizer));
   parts_.push_back(std::make_unique<LoaderPart>(loader));
   parts_.push_back(std::make_unique<GeneratorPart>(module));
@@ -195,17 +206,24 @@ TrainState::TrainState(TrainState&&) noexcept = default;
 TrainState::~TrainState() = default;
 
 void TrainState::add(const std::string& name, at::Tensor tensor) {
-  parts_.push_back(std::make_unique<TensorPart>(name, std::move(tensor)));
+  add_named(name, std::make_unique<TensorPart>(name, std::move(tensor)));
 }
 void TrainState::add(const std::string& name, std::int64_t& value) {
-  parts_.push_back(std::make_unique<NumberPart<std::int64_t>>(name, value));
+  add_named(name, std::make_unique<NumberPart<std::int64_t>>(name, value));
 }
 void TrainState::add(const std::string& name, double& value) {
-  parts_.push_back(std::make_unique<NumberPart<double>>(name, value));
+  add_named(name, std::make_unique<NumberPart<double>>(name, value));
 }
-void TrainState::add_bucket_order(std::function<BucketOrder()> get,
-                                  std::function<void(const BucketOrder&)> set) {
-  parts_.push_back(std::make_unique<BucketOrderPart>(std::move(get), std::move(set)));
+void TrainState::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
+  add_named(name, std::make_unique<SchedulerPart>(name, scheduler));
+}
+void TrainState::add_named(const std::string& name, std::unique_ptr<StatePart> part) {
+  if (!names_.insert(name).second)
+    throw std::invalid_argument(fmt::format("TrainState: '{}' has been added already", name));
+  parts_.push_back(std::move(part));
+}
+void TrainState::add_bucket_order(BucketOrderAccess access) {
+  parts_.push_back(std::make_unique<BucketOrderPart>(std::move(access)));
 }
 
 }  // namespace muster

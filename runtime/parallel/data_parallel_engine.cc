@@ -289,6 +289,14 @@ BucketOrder DataParallelEngine::bucket_order() {
   return order;
 }
 
+void DataParallelEngine::check_bucket_order(const BucketOrder& order) const {
+  if (!order.empty()) state_->indices_of(order);
+}
+
+bool DataParallelEngine::broadcasts_buffers() const {
+  return state_->options.broadcast_buffers;
+}
+
 void DataParallelEngine::set_bucket_order(const BucketOrder& order) {
   if (order.empty()) return;
   state_->pinned = state_->indices_of(order);

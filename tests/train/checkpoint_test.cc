@@ -1,6 +1,7 @@
 // What a checkpoint holds, and what is refused: one process, no crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 #include "common/wire/checkpoint_directory.h"
@@ -190,6 +191,51 @@ TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChang
   EXPECT_THAT([&] { training.checkpoints.restore(training.state); },
               ThrowsMessage<std::runtime_error>(HasSubstr("the optimizer's kind is Adam, not SGD")));
   EXPECT_EQ(bytes_of(*training.net), before);
+}
+
+TEST_F(CheckpointTest, AValueOrTensorOfAnotherTypeIsRefused) {
+  save_two();
+  const auto refusal = [&](const auto& add) {
+    Training training(directory_);
+    TrainState state(*training.net, *training.optimizer, training.loader);
+    add(state);
+    try {
+      training.checkpoints.restore(state);
+      return std::string("none");
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  std::int64_t integer = 0;
+  double real = 0;
+  EXPECT_THAT(refusal([&](TrainState& state) { state.add("best", integer); }),
+              HasSubstr("its user.best is 'double:0.2', not int64:<number>"));
+  EXPECT_THAT(refusal([&](TrainState& state) { state.add("patience", real); }),
+              HasSubstr("its user.patience is 'int64:2', not double:<number>"));
+  EXPECT_THAT(refusal([](TrainState& state) { state.add("average", at::zeros({}, at::kDouble)); }),
+              HasSubstr("its user.average is of the type Float, not Double"));
+  EXPECT_EQ(refusal([&](TrainState& state) { state.add("best", real); }), "none");
+  EXPECT_EQ(real, 0.2);
+}
+
+TEST_F(CheckpointTest, NumbersComeBackExactly) {
+  for (const double value : {0.1, -1e-310, 1e300, -std::numeric_limits<double>::infinity()}) {
+    Training saved(directory_);
+    saved.train(1);
+    saved.best = value;
+    saved.patience = std::numeric_limits<std::int64_t>::min();
+    ASSERT_TRUE(saved.checkpoints.save(saved.state));
+    Training restored(directory_);
+    restored.checkpoints.restore(restored.state);
+    EXPECT_EQ(restored.best, value);
+    EXPECT_EQ(restored.patience, saved.patience);
+  }
+}
+
+TEST_F(CheckpointTest, ANameIsGivenOnce) {
+  Training training(directory_);
+  EXPECT_THAT([&] { training.state.add("best", training.patience); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("'best' has been added already")));
 }
 
 TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {

@@ -1,6 +1,7 @@
 // An interrupted and resumed training ends bit for bit where an undisturbed one does, on 3 and 4 ranks.
 #include <gtest/gtest.h>
 
+#include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -11,29 +12,34 @@ constexpr std::int64_t kEpochs = 2;
 
 struct Plan {
   std::string checkpoints;
-  std::int64_t stop_after = 1000;  // the process ends here, as if killed
+  std::int64_t stop_after = 1000;  // the process ends here, in good order
   std::int64_t every = 5;
   bool with_bucket_order = true;
-  std::string result;  // rank 0 leaves the parameters here when training is through
+  bool broadcast_buffers = true;
+  std::string result;  // where each rank leaves its parameters and buffers when training is through
 };
 
 void train(Job& job, const Plan& plan) {
   torch::manual_seed(7 + static_cast<std::uint64_t>(job.rank()));  // dropout differs from rank to rank
   const NoiseDataset dataset(140);
-  auto model = DistributedDataParallel(SmallNet(), job, {.bucket_cap_mb = 0.004});
+  auto model = DistributedDataParallel(SmallNet(), job,
+                                       {.broadcast_buffers = plan.broadcast_buffers, .bucket_cap_mb = 0.004});
   torch::optim::Adam optimizer(model.parameters(), torch::optim::AdamOptions(1e-2));
+  torch::optim::StepLR scheduler(optimizer, 4, 0.5);
   DataLoader loader(dataset, {.batch_size = 4, .shuffle = true, .num_workers = 2, .seed = 3}, job);
   Checkpointer checkpoints(job, {.every = plan.every, .directory = plan.checkpoints});
   auto state = plan.with_bucket_order ? TrainState(model, optimizer, loader)
                                       : TrainState(*model.module(), optimizer, loader);
+  state.add("scheduler", scheduler);
   checkpoints.restore(state);
   for (auto& batch : loader.epochs(kEpochs)) {
     train_one(model, optimizer, batch);
+    scheduler.step();
     checkpoints.step(state);
     if (checkpoints.steps() == plan.stop_after) return;
   }
   checkpoints.save(state);
-  if (job.rank() == 0) write_bytes(plan.result, bytes_of(*model.module()));
+  write_bytes(plan.result + std::to_string(job.rank()), bytes_of(*model.module()));
 }
 
 class ResumeTest : public testing::TestWithParam<int> {
@@ -41,9 +47,17 @@ class ResumeTest : public testing::TestWithParam<int> {
   void run(const Plan& plan) {
     spawn([&](Job& job) { train(job, plan); }, GetParam());
   }
-  std::string undisturbed() {
-    run({.checkpoints = scratch_ / "undisturbed", .result = scratch_ / "expected"});
-    return read_bytes(scratch_ / "expected");
+  std::string undisturbed(bool broadcast_buffers = true) {
+    run({.checkpoints = scratch_ / "undisturbed",
+         .broadcast_buffers = broadcast_buffers,
+         .result = scratch_ / "expected"});
+    return result("expected");
+  }
+  std::string result(const std::string& name) const {
+    std::string of_all;
+    for (int rank = 0; rank < GetParam(); ++rank)
+      of_all += read_bytes(scratch_ / name + std::to_string(rank));
+    return of_all;
   }
   ScratchDirectory scratch_;
 };
@@ -57,9 +71,20 @@ TEST_P(ResumeTest, EndsWhereAnUndisturbedRunEndsBitForBit) {
     const std::int64_t every = stop == 1 ? 1 : 5;
     run({.checkpoints = checkpoints, .stop_after = stop, .every = every, .result = scratch_ / "none"});
     run({.checkpoints = checkpoints, .every = every, .result = scratch_ / "resumed"});
-    EXPECT_FALSE(std::filesystem::exists(scratch_ / "none"));
-    EXPECT_EQ(read_bytes(scratch_ / "resumed"), expected);
+    EXPECT_TRUE(result("none").empty());
+    EXPECT_EQ(result("resumed"), expected);
   }
+}
+
+TEST_P(ResumeTest, BuffersThatAreNotBroadcastAreEachRanksOwn) {
+  const std::string expected = undisturbed(/*broadcast_buffers=*/false);
+  ASSERT_FALSE(expected.empty());
+  run({.checkpoints = scratch_ / "own",
+       .stop_after = 7,
+       .broadcast_buffers = false,
+       .result = scratch_ / "none"});
+  run({.checkpoints = scratch_ / "own", .broadcast_buffers = false, .result = scratch_ / "resumed"});
+  EXPECT_EQ(result("resumed"), expected);
 }
 
 TEST_P(ResumeTest, EndsElsewhereWithoutTheBucketOrder) {
@@ -69,7 +94,7 @@ TEST_P(ResumeTest, EndsElsewhereWithoutTheBucketOrder) {
        .with_bucket_order = false,
        .result = scratch_ / "none"});
   run({.checkpoints = scratch_ / "a", .with_bucket_order = false, .result = scratch_ / "resumed"});
-  const std::string resumed = read_bytes(scratch_ / "resumed");
+  const std::string resumed = result("resumed");
   ASSERT_EQ(resumed.size(), expected.size());
   EXPECT_NE(resumed, expected);
 }
@@ -100,6 +125,61 @@ TEST(Resume, FewerRanksLoadACheckpointOfMore) {
   spawn([&](Job& job) { save_or_load(job, true); }, 4);
   spawn([&](Job& job) { save_or_load(job, false); }, 2);
   EXPECT_EQ(read_bytes(scratch / "saved"), read_bytes(scratch / "loaded"));
+}
+
+TEST(Resume, ARankThatTheCheckpointDoesNotKnowGetsTheBuffersOfRank0) {
+  const ScratchDirectory scratch;
+  const auto save_or_load = [&](Job& job, bool saving) {
+    const NoiseDataset dataset(64);
+    SmallNet net;
+    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1));
+    DataLoader loader(dataset, {.batch_size = 2}, job);
+    Checkpointer checkpoints(job, {.every = 1, .directory = scratch / "checkpoints"});
+    TrainState state(net, optimizer, loader);
+    at::Tensor& mean = net.norm->running_mean;
+    if (saving) {
+      mean.fill_(job.rank() + 10);
+      checkpoints.step(state);
+      require(checkpoints.wait(), "saved");
+    } else {
+      require_equal(checkpoints.restore(state), 1, "step");
+      require_equal(mean[0].item<float>(), job.rank() == 1 ? 11.F : 10.F, "running mean");
+    }
+  };
+  spawn([&](Job& job) { save_or_load(job, true); }, 2);
+  spawn([&](Job& job) { save_or_load(job, false); }, 3);
+}
+
+// Every part fits but the order in which gradients are reduced: no rank changes anything.
+TEST(Resume, ACheckpointOfOtherTrainedParametersIsRefusedByAllRanksAndChangesNothing) {
+  const ScratchDirectory scratch;
+  const auto save_or_load = [&](Job& job, bool saving) {
+    const NoiseDataset dataset(64);
+    SmallNet net;
+    if (!saving) net.linear1->weight.set_requires_grad(false);
+    auto model = DistributedDataParallel(net, job);
+    torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+    DataLoader loader(dataset, {.batch_size = 2}, job);
+    Checkpointer checkpoints(job, {.every = 1000, .directory = scratch / "checkpoints"});
+    auto state = TrainState(model, optimizer, loader);
+    if (saving) {
+      train_one(model, optimizer, *loader.epochs(1).begin());
+      checkpoints.step(state);
+      require(checkpoints.save(state), "saved");
+      return;
+    }
+    const std::string before = bytes_of(*model.module());
+    std::string error;
+    try {
+      checkpoints.restore(state);
+    } catch (const std::runtime_error& refused) {
+      error = refused.what();
+    }
+    require(error.contains("bucket order: 'linear1.weight'"), "it is refused: " + error);
+    require(bytes_of(*model.module()) == before, "nothing is changed");
+  };
+  spawn([&](Job& job) { save_or_load(job, true); }, 2);
+  spawn([&](Job& job) { save_or_load(job, false); }, 2);
 }
 
 // One rank cannot write: the save fails on all, once, training goes on, and the next save succeeds.

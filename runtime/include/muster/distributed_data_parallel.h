@@ -56,6 +56,9 @@ class DistributedDataParallel {
   // Reduces in this order from now on; empty: leaves the order alone. Throws std::invalid_argument if it is
   // not of this model.
   void set_bucket_order(const BucketOrder& order) { engine_->set_bucket_order(order); }
+  // Throws what set_bucket_order would, and changes nothing.
+  void check_bucket_order(const BucketOrder& order) const { engine_->check_bucket_order(order); }
+  bool broadcasts_buffers() const { return engine_->broadcasts_buffers(); }
 
   // The module inside. Its forward() called directly does not take part in the reduction.
   const std::shared_ptr<Module>& module() const { return module_; }

@@ -43,7 +43,9 @@ class DataParallelEngine {
   void zero_grad(bool set_to_none);
   bool set_sync(bool sync);  // returns what it was
   BucketOrder bucket_order();
+  void check_bucket_order(const BucketOrder& order) const;
   void set_bucket_order(const BucketOrder& order);
+  bool broadcasts_buffers() const;
 
  private:
   struct State;
