@@ -1,5 +1,6 @@
 #include "runtime/control/reports.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -15,7 +16,10 @@ namespace muster {
 namespace {
 
 constexpr std::chrono::seconds kHeartbeatInterval{1};
+// Of a step that was not sent the agent learns by the next heartbeat only, and a worker that is killed sends
+// none: so slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
+constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
 constexpr std::size_t kTextLimitBytes = 512;  // at most 3 KiB when escaped
 
 UniqueFd connect_to(const std::string& path) {
@@ -47,10 +51,11 @@ Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt
 
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  if (now - std::chrono::steady_clock::duration(last_sent_.load(std::memory_order_relaxed)) < kStepInterval)
-    return;
-  last_sent_.store(now.count(), std::memory_order_relaxed);
+  using Duration = std::chrono::steady_clock::duration;
+  const Duration now = std::chrono::steady_clock::now().time_since_epoch();
+  const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;
+  if (paid - now > kStepBurst) return;
+  paid_until_.store(paid.count(), std::memory_order_relaxed);
   send("step", step);
 }
 

@@ -24,7 +24,7 @@ class Reports {
   Reports(const Reports&) = delete;
   Reports& operator=(const Reports&) = delete;
 
-  // A "step", unless the last one was sent less than 10 ms ago: then the heartbeat brings it.
+  // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
   void step(std::int64_t step);
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // The newest step reported; -1 before the first.
@@ -37,8 +37,8 @@ class Reports {
   int rank_;
   std::uint64_t attempt_;
   std::atomic<std::int64_t> step_{-1};
-  std::atomic<std::chrono::steady_clock::rep> last_sent_{0};
-  std::jthread heart_;  // last, so that it ends before what it uses
+  std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // each step sent moves it on by 10 ms
+  std::jthread heart_;                                         // last, so that it ends before what it uses
 };
 
 }  // namespace muster

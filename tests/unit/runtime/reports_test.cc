@@ -60,6 +60,16 @@ TEST(Reports, BeatEverySecondWithTheNewestStep) {
   EXPECT_EQ(agent.next("heartbeat")["step"], 1000);
 }
 
+TEST(Reports, TellEveryStepOfAShortBurst) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  for (int step = 1; step <= 100; ++step) {
+    reports.step(step);
+    ASSERT_EQ(agent.next("step")["step"], step);
+  }
+}
+
 TEST(Reports, NeverBlockWhenTheAgentDoesNotRead) {
   ScratchDirectory scratch;
   Agent agent(scratch / "s");
