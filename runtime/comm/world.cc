@@ -91,9 +91,10 @@ void read_tcp(std::string_view address, Reader& reader, World& world) {
   std::string_view host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   unsigned port = 0;
-  if (colon != std::string_view::npos)
-    std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
-  if (host.empty() || port == 0 || port > 65535)
+  const char* const end = address.data() + address.size();
+  const bool number =
+      colon != std::string_view::npos && std::from_chars(address.data() + colon + 1, end, port).ptr == end;
+  if (host.empty() || !number || port == 0 || port > 65535)
     reader.fail(fmt::format("init_method tcp://{} is not tcp://host:port", address));
   world.host = host;
   world.port = static_cast<std::uint16_t>(port);

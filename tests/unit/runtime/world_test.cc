@@ -129,6 +129,7 @@ TEST(World, IsReadFromTcpAndFileMethods) {
 TEST(World, RefusesMethodsItCannotUse) {
   EXPECT_THAT(read({}, "tcp://host", 0, 1).error().message(), HasSubstr("tcp://host is not tcp://host:port"));
   EXPECT_THAT(read({}, "tcp://host:99999", 0, 1).error().message(), HasSubstr("is not tcp://host:port"));
+  EXPECT_THAT(read({}, "tcp://host:20x0", 0, 1).error().message(), HasSubstr("is not tcp://host:port"));
   EXPECT_THAT(read({}, "tcp://host:2000", 2, 2).error().message(), HasSubstr("they are 2 and 2"));
   EXPECT_THAT(read({}, "file:///tmp/store").error().message(), HasSubstr("they are -1 and -1"));
   EXPECT_THAT(read({}, "mpi://", 0, 1).error().message(), HasSubstr("is not one of env://"));
