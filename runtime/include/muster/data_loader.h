@@ -52,7 +52,8 @@ class DataLoader {
   DataLoader(const Dataset&&, DataLoaderOptions, int, int) = delete;
   ~DataLoader();
 
-  // All batches from here to the end of epoch number `count`, counted from the very first. What a dataset
+  // All batches from here to the end of epoch number `count`, counted from the very first. Their first
+  // dimension is batch_size, but smaller in the last of an epoch without drop_last. What a dataset
   // throws is rethrown in the loop as std::runtime_error, which names the examples and has the original
   // nested in it.
   Epochs epochs(std::int64_t count);

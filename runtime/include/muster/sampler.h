@@ -24,8 +24,8 @@ class DistributedSampler {
   DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                      DistributedSamplerOptions options = {});
 
-  std::int64_t size() const { return num_samples_; }  // examples per rank and epoch
-  std::vector<std::int64_t> indices(std::int64_t epoch) const;
+  std::int64_t size() const { return num_samples_; }            // examples per rank and epoch
+  std::vector<std::int64_t> indices(std::int64_t epoch) const;  // size() of them, each below dataset_size
 
  private:
   std::int64_t dataset_size_;
