@@ -37,13 +37,15 @@ std::unique_ptr<Data> load_data(const std::string& folder) {
   }
 }
 
-// How the demonstration loses a worker: only in the very first attempt, so that the next one gets through.
+// How the demonstration loses a worker: only in the launch's first attempt, so that the next one gets
+// through.
 void fail_if_asked(const Options& options, const muster::Job& job, std::int64_t step) {
-  if (!options.fail_at || job.restart_count() > 0 || job.attempt() > 1) return;
+  if (!options.fail_at || job.restart_count() > 0) return;
   if (options.fail_at->rank == job.rank() && options.fail_at->step == step) std::raise(SIGKILL);
 }
 
-void train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, const Options& options,
+// False if the result could not be saved.
+bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, const Options& options,
            const muster::Job& job) {
   torch::optim::Adam optimizer(model.parameters(), torch::optim::AdamOptions(options.lr));
   muster::DataLoader loader(data.train,
@@ -60,7 +62,7 @@ void train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
 
   std::int64_t steps = options.epochs * loader.batches_per_epoch();
   if (options.max_steps > 0) steps = std::min(steps, options.max_steps);
-  if (resumed >= steps) return;
+  if (resumed >= steps) return true;
   Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
   for (auto& batch : loader.epochs(options.epochs)) {
     optimizer.zero_grad();
@@ -74,7 +76,7 @@ void train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
     fail_if_asked(options, job, checkpoints.steps());
     if (checkpoints.steps() >= steps) break;
   }
-  checkpoints.save(state);
+  return checkpoints.save(state);
 }
 
 }  // namespace
@@ -92,7 +94,10 @@ int main(int argc, char** argv) {
   // Equal parameters everywhere, but a dropout of its own for each rank.
   muster::seed_everything(options.seed + 1 + static_cast<std::uint64_t>(job.rank()));
 
-  train(model, *data, options, job);
+  if (!train(model, *data, options, job)) {
+    std::fprintf(stderr, "train_fashion_mnist: the last step could not be saved\n");
+    return 1;
+  }
   const double share = accuracy(*net, data->test, job);
   if (job.rank() == 0)
     std::printf("test accuracy %.4f\nparameters xxh3 %s\n", share, parameter_digest(*net).c_str());

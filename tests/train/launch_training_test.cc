@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
@@ -102,15 +103,43 @@ TEST_F(LaunchTraining, WithoutOneUsableCheckpointItSaysSoAndDoesNotStartAnew) {
 
 TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory) {
   LaunchRun older(command("c", 100000, {"--epochs", "100"}));
-  // Not before its first checkpoint is there does the newer one have something to take over.
-  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(scratch_ / "c") && !shards("c", 5).empty(); },
-                         std::chrono::seconds(30)));
+  // Not before its first checkpoint is committed does the newer one have something to take over.
+  ASSERT_TRUE(
+      eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
+                 std::chrono::seconds(30)));
   LaunchRun newer(command("c", 40));
   EXPECT_EQ(newer.exit_code(), 0) << newer.err();
   EXPECT_EQ(older.exit_code(), 125) << older.err();
   const std::string name = newer.report()["job_id"];
   EXPECT_THAT(older.err(), HasSubstr(name)) << "the older one names the job that took over";
   EXPECT_EQ(older.report()["restarts"], 0) << "it does not take the directory back";
+  EXPECT_EQ(newer.report()["restarts"], 0);
+  std::set<std::string> attempts;
+  for (const auto& directory : std::filesystem::directory_iterator(scratch_ / "c")) {
+    const std::string folder = directory.path().filename();
+    if (std::filesystem::exists(directory.path() / "manifest.json"))
+      attempts.insert(folder.substr(folder.find('.')));
+  }
+  attempts.erase(".attempt-1");
+  EXPECT_THAT(attempts, testing::SizeIs(1)) << "the newer one's checkpoints are of one attempt";
+}
+
+TEST_F(LaunchTraining, TheDemonstrationLosesItsWorkerInAUsedDirectoryToo) {
+  LaunchRun first(command("c", 5));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  LaunchRun second(command("c", 8, {"--fail-at", "2:7"}));
+  EXPECT_EQ(second.exit_code(), 0) << second.err();
+  EXPECT_EQ(second.report()["restarts"], 1);
+}
+
+TEST_F(LaunchTraining, ATrainingWhoseLastStepCannotBeSavedFails) {
+  // No file may grow beyond 64 KiB, so no shard can be written.
+  const std::string limited =
+      "trap '' XFSZ; ulimit -f 128; exec " TRAIN_PROGRAM " --batch-size 16 --max-steps 2";
+  LaunchRun run({"--gpus-per-node", "2", "--device", "cpu", "--checkpoint-dir", scratch_ / "c",
+                 "--max-restarts", "0", "--", "/bin/sh", "-c", limited});
+  EXPECT_EQ(run.exit_code(), 1) << run.err();
+  EXPECT_TRUE(run.printed("the last step could not be saved")) << run.err();
 }
 
 TEST_F(LaunchTraining, TheJobFileOfTheDemonstrationIsValid) {
