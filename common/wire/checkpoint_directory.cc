@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
 constexpr std::uint64_t kManifestLimit = 64 << 20;
-constexpr int kBeginTries = 1000;  // each lost try is another process's success
+constexpr int kClaimTries = 1000;  // each lost try is another process's success
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {
@@ -77,6 +77,9 @@ std::string CheckpointDirectory::manifest_path(CheckpointId id) const {
 std::string CheckpointDirectory::attempt_path(Attempt attempt) const {
   return fmt::format("{}/{:06}.json", attempts_path(), attempt.value());
 }
+std::string CheckpointDirectory::claim_path(Attempt attempt) const {
+  return fmt::format("{}/{:06}.claim", attempts_path(), attempt.value());
+}
 
 Status CheckpointDirectory::check_writable() const {
   const std::string what = fmt::format("cannot use checkpoint directory {}", path_);
@@ -88,22 +91,31 @@ Status CheckpointDirectory::check_writable() const {
   return {};
 }
 
-Expected<std::vector<Attempt>> CheckpointDirectory::attempt_numbers() const {
+Expected<std::vector<Attempt>> CheckpointDirectory::recorded() const {
+  return numbers_with(".json");
+}
+Expected<std::vector<Attempt>> CheckpointDirectory::claimed() const {
+  return numbers_with(".claim");
+}
+
+Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_view ending) const {
   auto names = names_in(attempts_path());
   if (!names) return std::unexpected(names.error());
   std::vector<Attempt> numbers;
   for (const std::string& name : *names) {
     std::string_view rest = name;
     std::uint64_t number = 0;
-    const bool numbered = rest.size() >= 6 && take_number(rest, number) && take_word(rest, ".json");
+    const bool numbered = rest.size() >= 6 && take_number(rest, number);
+    const std::string_view found = rest.starts_with(".json") ? ".json" : ".claim";
+    const bool known = numbered && take_word(rest, found);
     // What a crash leaves of create_file_exclusively, and what NFS leaves of a removed file, is nobody's
     // attempt.
-    if ((numbered && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
-    if (!numbered || !rest.empty()) {
+    if ((known && rest.starts_with(".tmp-")) || name.starts_with('.')) continue;
+    if (!known || !rest.empty()) {
       return failure(ErrorCode::kCorrupt, "{}/{} is not a file of Muster: move it away", attempts_path(),
                      name);
     }
-    numbers.push_back(Attempt(number));
+    if (found == ending) numbers.push_back(Attempt(number));
   }
   std::ranges::sort(numbers);
   return numbers;
@@ -119,7 +131,7 @@ Expected<AttemptRecord> CheckpointDirectory::read_attempt(Attempt attempt) const
 }
 
 Expected<std::vector<AttemptRecord>> CheckpointDirectory::attempts() const {
-  auto numbers = attempt_numbers();
+  auto numbers = recorded();
   if (!numbers) return std::unexpected(numbers.error());
   std::vector<AttemptRecord> records;
   for (const Attempt number : *numbers) {
@@ -207,7 +219,7 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::resumable() const {
 }
 
 Expected<std::vector<CheckpointId>> CheckpointDirectory::orphans() const {
-  auto numbers = attempt_numbers();
+  auto numbers = recorded();
   if (!numbers) return std::unexpected(numbers.error());
   auto ids = committed();
   if (!ids) return std::unexpected(ids.error());
@@ -225,57 +237,68 @@ Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
   return newest == entries->end() ? std::nullopt : std::optional(newest->id);
 }
 
+Expected<Attempt> CheckpointDirectory::newest_number() const {
+  auto claims = claimed();
+  if (!claims) return std::unexpected(claims.error());
+  auto records = recorded();
+  if (!records) return std::unexpected(records.error());
+  return std::max(claims->empty() ? Attempt(0) : claims->back(),
+                  records->empty() ? Attempt(0) : records->back());
+}
+
 // After all attempt files and all step directories: a directory whose attempt file is lost must not get a
 // second owner.
 Expected<Attempt> CheckpointDirectory::unused_number() const {
-  auto numbers = attempt_numbers();
-  if (!numbers) return std::unexpected(numbers.error());
+  auto newest = newest_number();
+  if (!newest) return std::unexpected(newest.error());
   auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
-  Attempt last = numbers->empty() ? Attempt(0) : numbers->back();
+  Attempt last = *newest;
   for (const CheckpointId& id : *ids) last = std::max(last, id.attempt);
   return std::max(last.next(), kFirstAttempt);
 }
 
-Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job) const {
-  if (Status made = make_directories(attempts_path()); !made) return std::unexpected(made.error());
-  std::vector<AttemptRecord> before;  // the attempts that this one follows
-  bool mine_is_last = false;
-  for (int tries = 0; tries < kBeginTries; ++tries) {
-    if (!mine_is_last) {
-      auto records = attempts();
-      if (!records) return std::unexpected(records.error());
-      before = *std::move(records);
-    }
-    auto resume = newest_from(before);
-    if (!resume) return std::unexpected(resume.error());
+Expected<Attempt> CheckpointDirectory::claim_number() const {
+  for (int tries = 0; tries < kClaimTries; ++tries) {
     auto number = unused_number();
-    if (!number) return std::unexpected(number.error());
-    AttemptRecord record{.attempt = *number, .job = job, .host = host_name(), .resume = *resume};
-    Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));
-    if (!created && created.error().code() != ErrorCode::kFenced) {
-      return failure_within("cannot begin an attempt", std::move(created));
-    }
-    mine_is_last = created.has_value();
-    if (!mine_is_last) continue;
-    // A writer commits, then looks for a newer attempt; we create ours, then look for a newer commit. So a
-    // commit that raced with us is either taken up here, by one more attempt, or its writer learns that it
-    // came too late.
-    auto now_newest = newest_from(before);
-    if (!now_newest) return std::unexpected(now_newest.error());
-    if (*now_newest == *resume) return record;
+    if (!number) return number;
+    Status created = create_file_exclusively(claim_path(*number), "");
+    if (created) return number;
+    if (created.error().code() != ErrorCode::kFenced) return std::unexpected(created.error());
   }
-  return failure(ErrorCode::kUnavailable, "cannot begin an attempt in {}: other launches keep taking it over",
-                 path_);
+  return failure(ErrorCode::kUnavailable, "other launches keep taking {} over", path_);
 }
 
-Expected<std::optional<AttemptRecord>> CheckpointDirectory::newer_attempt(Attempt mine) const {
-  auto numbers = attempt_numbers();
-  if (!numbers) return std::unexpected(numbers.error());
-  if (numbers->empty() || numbers->back() <= mine) return std::nullopt;
-  auto record = read_attempt(numbers->back());
-  if (!record) return std::unexpected(record.error());
-  return *std::move(record);
+Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job) const {
+  if (Status made = make_directories(attempts_path()); !made) return std::unexpected(made.error());
+  // A directory that cannot be taken over must not be taken from its owner either.
+  if (auto readable = attempts(); !readable) return std::unexpected(readable.error());
+  auto number = claim_number();
+  if (!number) return failure_within("cannot begin an attempt", std::move(number));
+  // A writer commits, then looks for a newer number; we claim ours, then look for the newest commit. So a
+  // commit that raced with us is either seen here, or its writer learns that it came too late.
+  auto before = attempts();
+  if (!before) return std::unexpected(before.error());
+  std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > *number; });
+  auto resume = newest_from(*before);
+  if (!resume) return std::unexpected(resume.error());
+  AttemptRecord record{.attempt = *number, .job = job, .host = host_name(), .resume = *resume};
+  Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));
+  if (!created) return failure_within("cannot begin an attempt", std::move(created));
+  return record;
+}
+
+Status CheckpointDirectory::check_newest(Attempt mine) const {
+  auto newest = newest_number();
+  if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
+  if (*newest <= mine) return {};
+  // The number is the proof; the file only says whose it is.
+  const auto owner = read_attempt(*newest);
+  return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
+                 *newest,
+                 owner ? fmt::format(" of job '{}' on host {}", owner->job, owner->host)
+                       : fmt::format(" (its file cannot be read: {})", owner.error().message()),
+                 path_, mine);
 }
 
 Status CheckpointDirectory::remove(CheckpointId id) const {

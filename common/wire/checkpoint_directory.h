@@ -52,11 +52,13 @@ class CheckpointDirectory {
   // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
   Expected<std::vector<CheckpointId>> orphans() const;
 
-  // Takes the directory over: creates the next attempt's file, which says that it resumes from the newest of
-  // resumable(). From here on all older attempts are fenced. Several callers at once get different numbers.
+  // Takes the directory over: claims the next number, which fences all older attempts, and then writes the
+  // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get
+  // different numbers.
   Expected<AttemptRecord> begin_attempt(const std::string& job) const;
-  // The fence: the newest attempt after `mine`, if somebody has begun one.
-  Expected<std::optional<AttemptRecord>> newer_attempt(Attempt mine) const;
+  // The fence: kFenced if somebody has begun an attempt after `mine`; the message says which attempt of which
+  // job on which host.
+  Status check_newest(Attempt mine) const;
 
   // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
   // damaged checkpoint.
@@ -65,8 +67,13 @@ class CheckpointDirectory {
  private:
   std::string attempts_path() const { return path_ + "/attempts"; }
   std::string attempt_path(Attempt attempt) const;
+  std::string claim_path(Attempt attempt) const;
   Expected<AttemptRecord> read_attempt(Attempt attempt) const;
-  Expected<std::vector<Attempt>> attempt_numbers() const;
+  Expected<std::vector<Attempt>> recorded() const;
+  Expected<std::vector<Attempt>> claimed() const;
+  Expected<std::vector<Attempt>> numbers_with(std::string_view ending) const;
+  Expected<Attempt> newest_number() const;
+  Expected<Attempt> claim_number() const;
   CheckpointEntry read_entry(CheckpointId id) const;
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;

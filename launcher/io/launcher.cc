@@ -216,14 +216,12 @@ void Launcher::perform(const BeginAttempt&) {
         {Refusal::Kind::kCannotStart, std::nullopt, exit_code_of_path_error(error.code()), error.message()}});
   };
   if (job_.restart_count() > 0 && job_.attempt() != Attempt()) {
-    const auto newer = directory.newer_attempt(job_.attempt());
-    if (!newer) return deny(newer.error());
-    if (*newer) {
-      return post(AttemptDenied{
-          {Refusal::Kind::kFenced, std::nullopt, kExitInternal,
-           fmt::format("job {} on {} has taken over {} with attempt {}; nothing is restarted here",
-                       (*newer)->job, (*newer)->host, directory.path(), (*newer)->attempt)}});
+    const Status newest = directory.check_newest(job_.attempt());
+    if (!newest && newest.error().code() == ErrorCode::kFenced) {
+      return post(AttemptDenied{{Refusal::Kind::kFenced, std::nullopt, kExitInternal,
+                                 newest.error().message() + "; nothing is restarted here"}});
     }
+    if (!newest) return deny(newest.error());
   }
   const auto begun = directory.begin_attempt(plan_.job.job_id);
   if (!begun) return deny(begun.error());

@@ -137,13 +137,7 @@ void remove_failed(const CommitPlan& plan, CheckpointId id) {
 }  // namespace
 
 Status check_fence(const CommitPlan& plan) {
-  auto newer = plan.directory.newer_attempt(plan.attempt);
-  if (!newer) return failure_within("cannot look for a newer attempt", std::move(newer));
-  if (!*newer) return {};
-  const AttemptRecord& owner = **newer;
-  return failure(ErrorCode::kFenced,
-                 "attempt {} of job '{}' on host {} has taken over checkpoint directory {} from attempt {}",
-                 owner.attempt, owner.job, owner.host, plan.directory.path(), plan.attempt);
+  return plan.directory.check_newest(plan.attempt);
 }
 
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,

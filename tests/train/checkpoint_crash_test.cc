@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+#include "common/wire/checkpoint_directory.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -21,10 +23,18 @@ namespace {
 enum class Fault { kNone, kKill, kNoSpace };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
+std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
+int calls_to_meanwhile = 0;
 
 // True if this call shall fail.
 bool fails_here() {
-  if (fault == Fault::kNone || --calls_left != 0) return false;
+  if (fault == Fault::kNone) return false;
+  if (calls_to_meanwhile > 0 && --calls_to_meanwhile == 0) {
+    const Fault mine = fault.exchange(Fault::kNone);
+    meanwhile();
+    fault = mine;
+  }
+  if (--calls_left != 0) return false;
   if (fault == Fault::kKill) raise(SIGKILL);
   errno = ENOSPC;
   return true;
@@ -195,6 +205,56 @@ TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {
     ASSERT_EQ(restored_step(directory), 1);
     if (WIFEXITED(status)) break;
   }
+}
+
+// What the writer of this attempt does to commit; true if it may report it.
+bool commit(const CheckpointDirectory& directory, CheckpointId id) {
+  const CheckpointManifest manifest{
+      .id = id,
+      .job = "job",
+      .world_size = 1,
+      .files = {{.name = "rank-00000.safetensors", .size_bytes = 3, .xxh3 = "x"}}};
+  return make_directories(directory.path_of(id)) &&
+         write_file_durably(directory.manifest_path(id), encode_manifest(manifest)) &&
+         directory.check_newest(id.attempt);
+}
+
+// Every pair of moments: attempt 1 commits, then the process that takes over is killed.
+TEST(CheckpointCrash, AReportedCommitIsResumedAlthoughAnAttemptWasKilledWhileItBegan) {
+  int reported_count = 0;
+  bool killed = true;
+  for (int commit_at = 1; killed; ++commit_at) {
+    killed = false;
+    for (int kill_at = commit_at;; ++kill_at) {
+      SCOPED_TRACE(fmt::format("commit at call {}, kill at {}", commit_at, kill_at));
+      ASSERT_LT(kill_at, kMaxCalls);
+      const ScratchDirectory scratch;
+      const CheckpointDirectory directory(scratch / "checkpoints");
+      const CheckpointId old{.step = 1, .attempt = Attempt(1)};
+      const CheckpointId raced{.step = 2, .attempt = Attempt(1)};
+      ASSERT_EQ(directory.begin_attempt("job").value().attempt, Attempt(1));
+      ASSERT_TRUE(commit(directory, old));
+      const int status = in_child([&] {
+        meanwhile = [&] {
+          if (commit(directory, raced)) write_bytes(scratch / "reported", "");
+        };
+        calls_to_meanwhile = commit_at;
+        calls_left = kill_at;
+        fault = Fault::kKill;
+        return directory.begin_attempt("taker") ? 0 : 1;
+      });
+      const bool reported = std::filesystem::exists(scratch / "reported");
+      reported_count += reported ? 1 : 0;
+      const auto resume = directory.begin_attempt("next").value().resume;
+      EXPECT_TRUE(resume == raced || (resume == old && !reported));
+      if (WIFEXITED(status)) {
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+        break;
+      }
+      killed = true;
+    }
+  }
+  EXPECT_GT(reported_count, 5);
 }
 
 }  // namespace

@@ -187,12 +187,41 @@ TEST_F(CheckpointDirectoryTest, NumberOfALostAttemptFileIsNotGivenAgainAndItsChe
 
 TEST_F(CheckpointDirectoryTest, FenceNamesTheNewestOwner) {
   const Attempt mine = begin();
-  EXPECT_FALSE(directory_.newer_attempt(mine).value());
+  EXPECT_TRUE(directory_.check_newest(mine));
   directory_.begin_attempt("other").value();
-  const auto newer = directory_.newer_attempt(mine).value();
-  ASSERT_TRUE(newer);
-  EXPECT_EQ(newer->job, "other");
-  EXPECT_FALSE(newer->host.empty());
+  const Status fenced = directory_.check_newest(mine);
+  ASSERT_FALSE(fenced);
+  EXPECT_EQ(fenced.error().code(), ErrorCode::kFenced);
+  EXPECT_THAT(fenced.error().message(), HasSubstr("attempt 2 of job 'other' on host"));
+}
+
+TEST_F(CheckpointDirectoryTest, ANewerAttemptFencesEvenIfItsFileCannotBeReadOrIsNotWrittenYet) {
+  const Attempt mine = begin();
+  for (const char* file : {"attempts/000007.json", "attempts/000008.claim"}) {
+    write(file, "");
+    const Status fenced = directory_.check_newest(mine);
+    ASSERT_FALSE(fenced);
+    EXPECT_EQ(fenced.error().code(), ErrorCode::kFenced);
+    EXPECT_THAT(fenced.error().message(), HasSubstr("(its file cannot be read: "));
+  }
+}
+
+// A launcher that claimed a number and died: older attempts are fenced, nothing they had reported is lost.
+TEST_F(CheckpointDirectoryTest, AClaimWithoutARecordIsSkippedByTheChain) {
+  const Attempt first = begin();
+  commit(100, first);
+  write("attempts/000002.claim", "");
+  EXPECT_THAT(resumable(), ElementsAre("100@1"));
+  const AttemptRecord third = directory_.begin_attempt("job").value();
+  EXPECT_EQ(third.attempt, Attempt(3));
+  EXPECT_EQ(third.resume, (CheckpointId{.step = 100, .attempt = first}));
+}
+
+TEST_F(CheckpointDirectoryTest, ADirectoryThatCannotBeTakenOverIsNotTakenFromItsOwner) {
+  begin();
+  write("attempts/000002.json", "garbage");
+  EXPECT_FALSE(directory_.begin_attempt("job"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000003.claim"));
 }
 
 TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {
@@ -213,7 +242,7 @@ TEST_F(CheckpointDirectoryTest, ACommitThatRacesWithATakeoverIsTakenUpOrFenced) 
     bool fenced = false;
     std::thread writer([&] {
       commit(step, mine);
-      fenced = directory_.newer_attempt(mine).value().has_value();
+      fenced = !directory_.check_newest(mine);
     });
     const AttemptRecord taker = directory_.begin_attempt("taker").value();
     writer.join();
