@@ -96,6 +96,7 @@ def main():
         sys.exit(130)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        print(f"demo: removed {directory}, the logs and checkpoints of both runs", flush=True)
     for what in failed:
         print(f"demo: this does not hold: {what}", file=sys.stderr)
     if not failed:
