@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace muster {
 
@@ -119,6 +120,19 @@ Status make_directories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return system_failure("cannot create directory " + path, error.value());
+  return {};
+}
+
+Status make_directories_durably(const std::string& path) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (std::filesystem::path at = path; !at.empty() && !std::filesystem::exists(at, ignored);
+       at = at.parent_path())
+    missing.push_back(at.string());
+  if (Status made = make_directories(path); !made) return made;
+  for (const std::string& directory : missing) {
+    if (Status synced = sync_directory(directory_of(directory)); !synced) return synced;
+  }
   return {};
 }
 

@@ -83,7 +83,8 @@ std::string CheckpointDirectory::claim_path(Attempt attempt) const {
 
 Status CheckpointDirectory::check_writable() const {
   const std::string what = fmt::format("cannot use checkpoint directory {}", path_);
-  if (Status made = make_directories(attempts_path()); !made) return failure_within(what, std::move(made));
+  if (Status made = make_directories_durably(attempts_path()); !made)
+    return failure_within(what, std::move(made));
   std::string probe = path_ + "/.probe-XXXXXX";
   UniqueFd fd(mkostemp(probe.data(), O_CLOEXEC));
   if (!fd) return system_failure(what, errno);
@@ -270,7 +271,7 @@ Expected<Attempt> CheckpointDirectory::claim_number() const {
 }
 
 Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job) const {
-  if (Status made = make_directories(attempts_path()); !made) return std::unexpected(made.error());
+  if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
   // A directory that cannot be taken over must not be taken from its owner either.
   if (auto readable = attempts(); !readable) return std::unexpected(readable.error());
   auto number = claim_number();

@@ -59,6 +59,15 @@ TEST(File, ARegularFileIsReadAndNothingElseIsWaitedFor) {
   EXPECT_EQ(read_regular_file(directory.path(), 100).error().code(), ErrorCode::kCorrupt);
 }
 
+TEST(File, DirectoriesAreMadeDurablyWhereMissing) {
+  ScratchDirectory directory;
+  const std::string path = directory / "a/b/c";
+  ASSERT_TRUE(make_directories_durably(path));
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  EXPECT_TRUE(make_directories_durably(path)) << "it may exist";
+  EXPECT_EQ(make_directories_durably("/dev/null/x").error().code(), ErrorCode::kNotFound);
+}
+
 TEST(File, FailuresNameThePath) {
   EXPECT_EQ(read_file("/nowhere/x", 1).error().message(),
             "cannot open /nowhere/x: No such file or directory");
