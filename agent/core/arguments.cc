@@ -1,20 +1,13 @@
 #include "agent/core/arguments.h"
 
-#include <charconv>
 #include <map>
 #include <string_view>
+
+#include "common/base/text.h"
 
 namespace muster::agent {
 
 namespace {
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 Status parse_peer(const std::string& peer, Arguments& arguments) {
   const std::size_t colon = peer.rfind(':');

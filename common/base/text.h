@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +20,15 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
     if (end == text.size()) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+// Nothing unless the whole text is a number that fits.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 }  // namespace muster

@@ -1,7 +1,6 @@
 #include "launcher/core/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -16,14 +15,6 @@ std::string variable_name(std::string_view prefix, std::string_view flag) {
   std::string name(prefix);
   for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
   return name;
-}
-
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 // Reads settings one after the other and keeps the first thing that is wrong.
@@ -49,7 +40,7 @@ class Reader {
   void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value) {
     const Setting* setting = find(name);
     if (setting == nullptr) return;
-    const auto number = parse<std::int32_t>(setting->values.back());
+    const auto number = parse_number<std::int32_t>(setting->values.back());
     if (!number || *number < low)
       return refuse(*setting, fmt::format("is not a number of {}: give {} or more", what, low));
     value = *number;
@@ -57,7 +48,7 @@ class Reader {
   void seconds(std::string_view name, bool may_be_zero, Duration& value) {
     const Setting* setting = find(name);
     if (setting == nullptr) return;
-    const auto number = parse<double>(setting->values.back());
+    const auto number = parse_number<double>(setting->values.back());
     // A year: more is a mistake, and nanoseconds must not overflow.
     if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero) ||
         *number > 3.2e7) {
@@ -91,8 +82,8 @@ void read_nodes(Reader& reader, Options& options) {
   const Setting* setting = reader.find("nodes");
   if (setting == nullptr) return;
   const auto parts = split(setting->values.back(), ':');
-  const auto low = parse<std::int32_t>(parts.front());
-  const auto high = parse<std::int32_t>(parts.back());
+  const auto low = parse_number<std::int32_t>(parts.front());
+  const auto high = parse_number<std::int32_t>(parts.back());
   if (parts.size() > 2 || !low || !high || *low < 1 || *high < 1) {
     return reader.refuse(*setting, "is not a number of nodes: give 1 or more");
   }
@@ -114,7 +105,7 @@ void read_workers(Reader& reader, Options& options) {
     options.workers_per_node.kind = text == "auto" ? kAuto : text == "gpu" ? kGpu : kCpu;
     return;
   }
-  const auto number = parse<std::int32_t>(text);
+  const auto number = parse_number<std::int32_t>(text);
   if (!number || *number < 1)
     return reader.refuse(*setting, "is not a number of workers: give 1 or more, or auto, gpu or cpu");
   options.workers_per_node.number = *number;
@@ -146,7 +137,7 @@ bool streams_are_valid(std::string_view text) {
   if (one(text)) return true;
   return std::ranges::all_of(split(text, ','), [&](std::string_view part) {
     const std::size_t colon = part.find(':');
-    return colon != std::string_view::npos && parse<std::uint16_t>(part.substr(0, colon)) &&
+    return colon != std::string_view::npos && parse_number<std::uint16_t>(part.substr(0, colon)) &&
            one(part.substr(colon + 1));
   });
 }
@@ -166,7 +157,7 @@ void read_output(Reader& reader, Options& options) {
   if (setting == nullptr) return;
   auto& shown = options.shown_local_ranks.emplace();
   for (const std::string_view part : split(setting->values.back(), ',')) {
-    const auto rank = parse<std::uint16_t>(part);
+    const auto rank = parse_number<std::uint16_t>(part);
     if (!rank) return reader.refuse(*setting, "is no list of local ranks: give them as 0,1");
     shown.push_back(*rank);
   }
@@ -307,7 +298,7 @@ std::int32_t streams_of(std::string_view text, std::int32_t local_rank) {
   std::int32_t streams = 0;
   for (const std::string_view part : split(text, ',')) {
     const std::size_t colon = part.find(':');
-    if (colon != std::string_view::npos && parse<std::int32_t>(part.substr(0, colon)) == local_rank)
+    if (colon != std::string_view::npos && parse_number<std::int32_t>(part.substr(0, colon)) == local_rank)
       streams = part.back() - '0';
   }
   return streams;

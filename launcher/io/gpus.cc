@@ -1,9 +1,10 @@
 #include "launcher/io/gpus.h"
 
 #include <algorithm>
-#include <charconv>
 #include <dlfcn.h>
 #include <fmt/core.h>
+
+#include "common/base/text.h"
 
 namespace muster::launcher {
 
@@ -12,15 +13,10 @@ namespace {
 // As CUDA reads it: the list ends at the first entry that names no device.
 std::int32_t visible_count(std::string_view list, std::int32_t present) {
   std::int32_t count = 0;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    const std::string_view entry = list.substr(0, end);
-    int index = 0;
-    const auto [rest, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-    const bool is_number = error == std::errc{} && rest == entry.data() + entry.size();
-    if (entry.empty() || (is_number && (index < 0 || index >= present))) break;
+  for (const std::string_view entry : split(list, ',')) {
+    const auto index = parse_number<int>(entry);
+    if (entry.empty() || (index && (*index < 0 || *index >= present))) break;
     ++count;
-    list.remove_prefix(std::min(end + 1, list.size()));
   }
   return std::min(count, present);
 }
