@@ -32,7 +32,8 @@ namespace muster::wire {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
                                                 log_directory, checkpoint_directory, role, max_restarts,
                                                 agents_on_host, agent_on_host, use_gpus, store_on_agent,
-                                                redirects, grace_ns, controller_grace_ns, silence_limit_ns)
+                                                redirects, grace_ns, controller_grace_ns, silence_limit_ns,
+                                                heartbeat_limit_ns, hang_limit_ns, warm)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address)
@@ -42,11 +43,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count, executed_because)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
-                                                after_stop, error_file, last_lines)
+                                                after_stop, error_file, last_lines, oom_kill_count,
+                                                memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Preempt, grace_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, hard, what, section, step,
+                                                since_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStacks, rank, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentNotice, text)
 
 using nlohmann::json;
 
@@ -56,6 +63,10 @@ static void to_json(json& out, const Leave&) {
   out = json::object();
 }
 static void from_json(const json&, Leave&) {}
+static void to_json(json& out, const DumpStacks&) {
+  out = json::object();
+}
+static void from_json(const json&, DumpStacks&) {}
 static void to_json(json& out, const WorkersGone&) {
   out = json::object();
 }
@@ -113,6 +124,14 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<WorkerReported>{"rank", "kind"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Pong>{"sent_ns", "at_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Preempt>{"grace_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkerStalled>{"rank", "hard", "since_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkerStacks>{"rank", "text"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<AgentNotice>{"text"};
 
 template <class Message>
 Message message_of(const json& body) {
@@ -165,12 +184,17 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// Output of a dead attempt is still somebody's last words; hellos, pings and leaves belong to the connection.
+// Output of a dead attempt is still somebody's last words; hellos, pings, notices and leaves belong to the
+// connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {
-      type_of<ToAgent, Welcome>(kFirstToAgent),      type_of<ToAgent, Leave>(kFirstToAgent),
-      type_of<ToAgent, Ping>(kFirstToAgent),         type_of<ToLauncher, Hello>(kFirstToLauncher),
-      type_of<ToLauncher, Output>(kFirstToLauncher), type_of<ToLauncher, Pong>(kFirstToLauncher),
+      type_of<ToAgent, Welcome>(kFirstToAgent),
+      type_of<ToAgent, Leave>(kFirstToAgent),
+      type_of<ToAgent, Ping>(kFirstToAgent),
+      type_of<ToLauncher, Hello>(kFirstToLauncher),
+      type_of<ToLauncher, Output>(kFirstToLauncher),
+      type_of<ToLauncher, Pong>(kFirstToLauncher),
+      type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
   };
   return std::ranges::find(free_types, type) == std::end(free_types);
 }

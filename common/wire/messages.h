@@ -38,6 +38,11 @@ struct JobSpec {
   std::int64_t grace_ns = 0;             // from TERM to KILL
   std::int64_t controller_grace_ns = 0;  // workers live this long without a launcher
   std::int64_t silence_limit_ns = 0;     // a peer that says nothing for so long is taken for dead
+  // A worker that heartbeats, and then does not for so long, hangs. 0: not watched.
+  std::int64_t heartbeat_limit_ns = 0;
+  // A step or section may take so long before anything has been learned about it. 0: not watched.
+  std::int64_t hang_limit_ns = 0;
+  std::string warm = "auto";  // auto: programs with the ELF note; on: always; off: never
 };
 
 // Launcher to agent.
@@ -64,6 +69,10 @@ struct StopWorkers {
   std::int32_t signal = 15;   // sent first
   std::int64_t grace_ns = 0;  // then KILL; 0: KILL at once
 };
+struct DumpStacks {};  // of all workers of the attempt; answered by a WorkerStacks for each
+struct Preempt {       // pass the notice on to workers that can save and leave
+  std::int64_t grace_ns = 0;
+};
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
@@ -87,6 +96,8 @@ struct AttemptRefused {  // the attempt cannot be started on this node, nor woul
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank
+  std::int32_t warm_count = 0;     // of them forked from the template
+  std::string executed_because{};  // why the others were not, if they might have been
 };
 struct WorkerExited {
   Rank rank;
@@ -98,6 +109,29 @@ struct WorkerExited {
   bool after_stop = false;              // the agent had already been told to stop the workers
   std::string error_file;               // what the worker left in TORCHELASTIC_ERROR_FILE, at most 64 KiB
   std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
+  std::int64_t oom_kill_count = 0;      // that the memory cgroup counted during this attempt; 0: none seen
+  std::int64_t memory_limit_bytes = 0;  // of that cgroup
+  std::int64_t peak_memory_bytes = 0;   // of the worker
+  bool core_dumped = false;
+  std::string gpu_fault;  // what NVML said of its GPU: "XID 79: GPU has fallen off the bus (GPU 3)"
+};
+// A worker that lives and does not get on. `hard`: its limit has passed, and the attempt is to be stopped;
+// else it is only worth telling.
+struct WorkerStalled {
+  Rank rank;
+  bool stopped = false;  // its process is stopped or frozen (state T, or the freezer)
+  bool hard = false;
+  std::string what;           // one clause: "is stopped (SIGSTOP) for 3 s"
+  std::string section;        // the innermost, or empty
+  std::int64_t step = -1;     // the newest it reported
+  std::int64_t since_ns = 0;  // when it last got on, by the agent's clock
+};
+struct WorkerStacks {
+  Rank rank;
+  std::string text;  // at most 64 KiB
+};
+struct AgentNotice {  // one line for the user
+  std::string text;
 };
 struct WorkersGone {};  // every process of the attempt on this node has ended
 struct Output {         // whole lines for the terminal
@@ -110,7 +144,7 @@ struct Output {         // whole lines for the terminal
 };
 struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   Rank rank;
-  std::string kind;  // heartbeat, step, resumed, committed, fenced, finished
+  std::string kind;  // hello, heartbeat, step, resumed, committed, preempted, fenced, finished
   std::int64_t step = 0;
   std::string text;
 };
@@ -120,8 +154,10 @@ struct Pong {
 };
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
-using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping>;
-using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
-                                WorkersGone, Output, WorkerReported, Pong>;
+using ToAgent =
+    std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks, Preempt>;
+using ToLauncher =
+    std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
+                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice>;
 
 }  // namespace muster::wire

@@ -33,6 +33,13 @@ constexpr Flag kOwnFlags[] = {
     {"controller-grace", 0, "SECONDS", kOption,
      "Time that workers live on when this launcher is gone (default 30)."},
     {"silence-limit", 0, "SECONDS", kOption, "An agent that says nothing for so long is lost (default 10)."},
+    {"heartbeat-limit", 0, "SECONDS", kOption,
+     "A worker that sent heartbeats, and then none for so long, hangs (default 30; 0: not watched)."},
+    {"hang-limit", 0, "SECONDS", kOption,
+     "A step or section may take so long until its usual time is known (default 600; 0: not watched)."},
+    {"warm", 0, "", kOption,
+     "Fork workers from a loaded copy of the program (default: if it links Muster::warm_start)."},
+    {"no-warm", 0, "", kOption, "Execute every worker, although the program could be forked."},
     {"redirects", 'r', "STREAMS", kOption,
      "Keep output off the terminal: 1 stdout, 2 stderr, 3 both, or by local rank: 0:3,1:1. Files are always "
      "written."},

@@ -266,6 +266,13 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.seconds("grace", true, options.grace);
   reader.seconds("controller-grace", true, options.controller_grace);
   reader.seconds("silence-limit", false, options.silence_limit);
+  reader.seconds("heartbeat-limit", true, options.heartbeat_limit);
+  reader.seconds("hang-limit", true, options.hang_limit);
+  bool warm = false;
+  bool no_warm = false;
+  reader.flag("warm", warm);
+  reader.flag("no-warm", no_warm);
+  options.warm = warm ? "on" : no_warm ? "off" : "auto";
   read_environment(reader, here.environment, options);
   read_directories(reader, here, options);
   read_output(reader, options);
@@ -283,6 +290,8 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
     return failure(ErrorCode::kInvalidArgument,
                    "--module and --no-python exclude each other: give one of them");
   }
+  if (warm && no_warm)
+    return failure(ErrorCode::kInvalidArgument, "--warm and --no-warm exclude each other: give one of them");
   if (program.empty() || program.front().empty()) {
     return failure(ErrorCode::kInvalidArgument,
                    "no program is given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");

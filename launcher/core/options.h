@@ -29,8 +29,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // Adds a value under the name of the flag's option. Errors: the option was already set under another name.
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
 
-// The settings that variables make. In a worker of another job, those that are that worker's are none. Errors:
-// a flag that is not supported.
+// The settings that variables make. In a worker of another job, those that are that worker's are none.
+// Errors: a flag that is not supported.
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
@@ -49,8 +49,11 @@ struct Options {
   Duration grace = std::chrono::seconds(10);
   Duration controller_grace = std::chrono::seconds(30);
   Duration silence_limit = std::chrono::seconds(10);
-  std::string log_directory;         // absolute
-  std::string checkpoint_directory;  // absolute, or empty
+  Duration heartbeat_limit = std::chrono::seconds(30);  // zero: not watched
+  Duration hang_limit = std::chrono::seconds(600);      // zero: not watched
+  std::string warm = "auto";                            // auto, on, off
+  std::string log_directory;                            // absolute
+  std::string checkpoint_directory;                     // absolute, or empty
   std::string role = "default";
   std::string job_name;                      // --rdzv-id, or empty
   std::map<std::string, std::string> added;  // --env

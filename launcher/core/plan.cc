@@ -122,6 +122,9 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.grace_ns = std::chrono::nanoseconds(options.grace).count();
   job.controller_grace_ns = std::chrono::nanoseconds(options.controller_grace).count();
   job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();
+  job.heartbeat_limit_ns = std::chrono::nanoseconds(options.heartbeat_limit).count();
+  job.hang_limit_ns = std::chrono::nanoseconds(options.hang_limit).count();
+  job.warm = options.warm;
   return plan;
 }
 

@@ -100,7 +100,8 @@ TEST(Arguments, KeepUnderscoresInValues) {
 TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
   EXPECT_THAT(read({"--gpus", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
-  EXPECT_THAT(error_of({"--no", "x"}), HasSubstr("could be --nodes, --no-python, --node-rank: write it out"));
+  EXPECT_THAT(error_of({"--no", "x"}),
+              HasSubstr("could be --nodes, --no-warm, --no-python, --node-rank: write it out"));
 }
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
