@@ -7,11 +7,11 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/base/settle.h"
 
 namespace muster::agent {
 
@@ -19,6 +19,9 @@ namespace {
 
 struct Child {
   Place place;
+  const char* working_directory;
+  rlimit descriptor_limit;
+  int kept_fd;
   const char* program;
   char* const* arguments;
   char* const* environment;
@@ -26,12 +29,25 @@ struct Child {
   int error = 0;
 };
 
+// What exec leaves as it is, as a program expects to find it. Null, or the name of what failed, with errno.
+const char* begin_anew(const Child& child) {
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (chdir(child.working_directory) < 0) return "change to the working directory";
+  if (setrlimit(RLIMIT_NOFILE, &child.descriptor_limit) < 0) return "set the limit of descriptors";
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (child.kept_fd >= 0 && fcntl(child.kept_fd, F_SETFD, 0) < 0) return "keep a descriptor";
+  return nullptr;
+}
+
 // Runs in the agent's memory while the agent waits: touches nothing but `child`.
 int become(void* argument) {
   auto& child = *static_cast<Child*>(argument);
   child.failed = settle(child.place);
+  if (child.failed == nullptr) child.failed = begin_anew(child);
   if (child.failed == nullptr) {
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     execve(child.program, child.arguments, child.environment);
     child.failed = "execute";
   }
@@ -62,34 +78,14 @@ rlimit raise_descriptor_limit() {
   return before;
 }
 
-const char* settle(const Place& place) noexcept {
-  // A group is enough: the agent has a session without a terminal. A session each would put each worker into
-  // a scheduling group of its own (autogroup), which on a busy machine made 16 workers start in 77 ms instead
-  // of 27.
-  if (setpgid(0, 0) < 0) return "make a process group";
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) return "set the parent-death signal";
-  // The agent may have died before the line above; nobody would kill this process then.
-  if (getppid() != place.agent) return "find the agent alive";
-  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (chdir(place.working_directory) < 0) return "change to the working directory";
-  for (int fd = 0; fd < 3; ++fd) {
-    if (dup2(place.streams[static_cast<std::size_t>(fd)], fd) < 0) return "set the standard streams";
-  }
-  if (setrlimit(RLIMIT_NOFILE, &place.descriptor_limit) < 0) return "set the limit of descriptors";
-  return nullptr;
-}
-
 Expected<Process> spawn(const Command& command) {
   const std::vector<char*> arguments = pointers(command.arguments);
   const std::vector<char*> environment = pointers(command.environment);
-  Child child{{getpid(), command.streams, command.working_directory.c_str(), command.descriptor_limit},
-              command.program.c_str(),
-              arguments.data(),
+  Child child{{getpid(), command.streams}, command.working_directory.c_str(),
+              command.descriptor_limit,    command.kept_fd,
+              command.program.c_str(),     arguments.data(),
               environment.data()};
-  // The child shares the agent's memory, so it must not run a handler there: until settle() it has every
+  // The child shares the agent's memory, so it must not run a handler there: until begin_anew() it has every
   // signal blocked.
   sigset_t all;
   sigset_t before;

@@ -1,8 +1,8 @@
 // Starting one worker process and learning how it ended.
 //
 // A worker is executed from a vfork-like clone, so that a failure to execute is known at once and costs no
-// copy of the agent. settle() is what a process does first to become a worker, however it came to be. The
-// agent's one thread calls everything here: a worker dies with the thread that started it.
+// copy of the agent. The agent's one thread calls everything here: a worker dies with the thread that started
+// it.
 #pragma once
 
 #include <array>
@@ -20,18 +20,6 @@ namespace muster::agent {
 // have before, which is what its workers should get.
 rlimit raise_descriptor_limit();
 
-struct Place {
-  pid_t agent = 0;                  // whose child it must be
-  std::array<int, 3> streams = {};  // become stdin, stdout, stderr; none of them below 3
-  const char* working_directory = nullptr;
-  rlimit descriptor_limit = {};
-};
-
-// Makes the calling process a worker: own process group, killed with its agent, no signal blocked,
-// ignored or caught, its streams, directory and limit of descriptors. Async-signal-safe. Null, or the name of
-// what failed, with errno.
-const char* settle(const Place& place) noexcept;
-
 struct Command {
   std::string program;  // a path
   std::vector<std::string> arguments;
@@ -39,6 +27,7 @@ struct Command {
   std::string working_directory;
   std::array<int, 3> streams = {};
   rlimit descriptor_limit = {};
+  int kept_fd = -1;  // the one descriptor above stderr that it gets, under the same number; -1: none
 };
 
 struct Process {
