@@ -13,14 +13,35 @@ namespace {
 using enum Treatment;
 
 constexpr Flag kOwnFlags[] = {
-    {"nodes", 0, "N", kOption, "Number of nodes; each gets one agent (default 1). All run on this machine."},
+    {"nodes", 0, "N", kOption,
+     "Number of nodes; each gets one agent (default 1). All run on this machine. MIN:MAX: go on with fewer, "
+     "at least MIN, when one is lost; the next restart grows again."},
+    {"spare-nodes", 0, "K", kOption,
+     "Further nodes whose agents wait, ready to take the place of lost ones (default 0)."},
     {"gpus-per-node", 0, "M", kOption,
      "Workers on each node: a number, or auto, gpu, cpu: what the machine has, shared by its nodes (default "
      "1)."},
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto)."},
     {"max-restarts", 0, "K", kOption,
-     "Start all workers again after a failure, at most K times (default 3; torchrun's is 0)."},
+     "Start all workers again after a failure, at most K times within --restart-window (default 3; "
+     "torchrun's "
+     "is 0)."},
+    {"restart-window", 0, "SECONDS", kOption, "Restarts longer ago do not count (default 3600)."},
+    {"restart-delay", 0, "SECONDS", kOption,
+     "Wait so long before a second restart without progress, then twice as long each time, 30 s at most "
+     "(default 1; the first restart is immediate)."},
+    {"no-progress-limit", 0, "K", kOption,
+     "Stop with exit code 93 after K failures in a row that are the same, without a new checkpoint (default "
+     "3; 0: never)."},
+    {"node-exclusion", 0, "SECONDS", kOption,
+     "Leave out a node that was lost twice within --restart-window for so long, if the job can do without it "
+     "(default 600; 0: never)."},
+    {"preemption-grace", 0, "SECONDS", kOption,
+     "Time that workers have to save and leave after SIGTERM or SIGUSR1, if they can (default 30)."},
+    {"time-limit", 0, "[[HH:]MM:]SS", kOption,
+     "Stop the job after this time; workers that can are told --preemption-grace before it, so that they "
+     "save."},
     {"checkpoint-dir", 0, "DIR", kOption,
      "Where the workers keep checkpoints; attempts resume from the newest complete one."},
     {"log-dir", 0, "DIR", kOption,

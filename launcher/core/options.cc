@@ -1,10 +1,11 @@
 #include "launcher/core/options.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "launcher/core/recovery_options.h"
+#include "launcher/core/setting_reader.h"
 #include "launcher/core/several_launchers.h"
 
 namespace muster::launcher {
@@ -17,86 +18,7 @@ std::string variable_name(std::string_view prefix, std::string_view flag) {
   return name;
 }
 
-// Reads settings one after the other and keeps the first thing that is wrong.
-class Reader {
- public:
-  explicit Reader(const Settings& settings) : settings_(settings) {}
-
-  const Setting* find(std::string_view name) const {
-    const auto found = settings_.find(name);
-    return found == settings_.end() || found->second.values.empty() ? nullptr : &found->second;
-  }
-  void refuse(const Setting& setting, std::string_view what) {
-    if (!error_)
-      error_ = Error(ErrorCode::kInvalidArgument,
-                     fmt::format("{}: {} {}", setting.source, setting.values.back(), what));
-  }
-  void text(std::string_view name, std::string& value) {
-    if (const Setting* setting = find(name)) value = setting->values.back();
-  }
-  void flag(std::string_view name, bool& value) {
-    if (const Setting* setting = find(name)) value = setting->values.back() == "1";
-  }
-  void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value) {
-    const Setting* setting = find(name);
-    if (setting == nullptr) return;
-    const auto number = parse_number<std::int32_t>(setting->values.back());
-    if (!number || *number < low)
-      return refuse(*setting, fmt::format("is not a number of {}: give {} or more", what, low));
-    value = *number;
-  }
-  void seconds(std::string_view name, bool may_be_zero, Duration& value) {
-    const Setting* setting = find(name);
-    if (setting == nullptr) return;
-    const auto number = parse_number<double>(setting->values.back());
-    // A year: more is a mistake, and nanoseconds must not overflow.
-    if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero) ||
-        *number > 3.2e7) {
-      return refuse(*setting, "is not a number of seconds: give one such as 10 or 0.5");
-    }
-    value = std::chrono::duration_cast<Duration>(Seconds(*number));
-  }
-  template <class Choice>
-  void choice(std::string_view name, std::initializer_list<std::pair<std::string_view, Choice>> choices,
-              Choice& value) {
-    const Setting* setting = find(name);
-    if (setting == nullptr) return;
-    std::string names;
-    for (const auto& [text, chosen] : choices) {
-      if (setting->values.back() == text) {
-        value = chosen;
-        return;
-      }
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", text);
-    }
-    refuse(*setting, fmt::format("is none of {}", names));
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  const Settings& settings_;
-  std::optional<Error> error_;
-};
-
-void read_nodes(Reader& reader, Options& options) {
-  const Setting* setting = reader.find("nodes");
-  if (setting == nullptr) return;
-  const auto parts = split(setting->values.back(), ':');
-  const auto low = parse_number<std::int32_t>(parts.front());
-  const auto high = parse_number<std::int32_t>(parts.back());
-  if (parts.size() > 2 || !low || !high || *low < 1 || *high < 1) {
-    return reader.refuse(*setting, "is not a number of nodes: give 1 or more");
-  }
-  if (*low != *high) {
-    return reader.refuse(
-        *setting,
-        fmt::format("asks for an elastic size, which is not supported yet: give one number, such as {}",
-                    *high));
-  }
-  options.nodes = *low;
-}
-
-void read_workers(Reader& reader, Options& options) {
+void read_workers(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("gpus-per-node");
   if (setting == nullptr) return;
   using enum WorkerCount::Kind;
@@ -111,7 +33,7 @@ void read_workers(Reader& reader, Options& options) {
   options.workers_per_node.number = *number;
 }
 
-void read_environment(Reader& reader, const Environment& inherited, Options& options) {
+void read_environment(SettingReader& reader, const Environment& inherited, Options& options) {
   const Setting* setting = reader.find("env");
   if (setting == nullptr) return;
   for (const std::string& text : setting->values) {
@@ -142,7 +64,7 @@ bool streams_are_valid(std::string_view text) {
   });
 }
 
-void read_output(Reader& reader, Options& options) {
+void read_output(SettingReader& reader, Options& options) {
   for (const auto& [name, value] :
        {std::pair("redirects", &options.redirects), std::pair("tee", &options.tee)}) {
     const Setting* setting = reader.find(name);
@@ -163,7 +85,7 @@ void read_output(Reader& reader, Options& options) {
   }
 }
 
-void read_directories(Reader& reader, const Surroundings& here, Options& options) {
+void read_directories(SettingReader& reader, const Surroundings& here, Options& options) {
   const std::filesystem::path base(here.working_directory);
   const auto absolute = [&](const std::string& path) { return (base / path).lexically_normal().string(); };
   for (const auto& [name, value] : {std::pair("log-dir", &options.log_directory),
@@ -188,7 +110,7 @@ void read_directories(Reader& reader, const Surroundings& here, Options& options
   }
 }
 
-void read_job_name(Reader& reader, Options& options) {
+void read_job_name(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("rdzv-id");
   if (setting == nullptr || setting->values.back() == "none") return;
   options.job_name = setting->values.back();
@@ -257,12 +179,11 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here) {
   Options options;
-  Reader reader(settings);
-  read_nodes(reader, options);
+  SettingReader reader(settings);
   read_workers(reader, options);
   reader.choice("device", {{"auto", Device::kAuto}, {"cuda", Device::kCuda}, {"cpu", Device::kCpu}},
                 options.device);
-  reader.count("max-restarts", 0, "restarts", options.max_restarts);
+  read_recovery(reader, options);
   reader.seconds("grace", true, options.grace);
   reader.seconds("controller-grace", true, options.controller_grace);
   reader.seconds("silence-limit", false, options.silence_limit);
@@ -300,6 +221,11 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   if (const Status alone = refuse_several_launchers(settings, options, here); !alone)
     return std::unexpected(alone.error());
   return options;
+}
+
+std::string nodes_text(const Options& options) {
+  return options.min_nodes ? fmt::format("{}:{}", *options.min_nodes, options.nodes)
+                           : std::to_string(options.nodes);
 }
 
 std::int32_t streams_of(std::string_view text, std::int32_t local_rank) {

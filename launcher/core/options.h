@@ -41,11 +41,24 @@ struct WorkerCount {
   std::int32_t number = 1;  // of kNumber
 };
 
+// What is done about failures, and about the end of the time that the job has.
+struct RecoveryOptions {
+  Duration restart_window = std::chrono::hours(1);  // in which max_restarts counts
+  Duration restart_delay = std::chrono::seconds(1);
+  std::int32_t no_progress_limit = 3;                    // zero: none
+  Duration node_exclusion = std::chrono::seconds(600);   // zero: none is left out
+  Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
+  std::optional<Duration> time_limit;
+};
+
 struct Options {
-  std::int32_t nodes = 1;
+  std::int32_t nodes = 1;                 // MAX of MIN:MAX
+  std::optional<std::int32_t> min_nodes;  // of MIN:MAX
+  std::int32_t spare_nodes = 0;
   WorkerCount workers_per_node;
   Device device = Device::kAuto;
   std::int32_t max_restarts = 3;
+  RecoveryOptions recovery;
   Duration grace = std::chrono::seconds(10);
   Duration controller_grace = std::chrono::seconds(30);
   Duration silence_limit = std::chrono::seconds(10);
@@ -79,6 +92,9 @@ struct Surroundings {
 
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);
+
+// As --nodes takes it: "2", or "1:4".
+std::string nodes_text(const Options& options);
 
 // What -r or -t mean for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
 std::int32_t streams_of(std::string_view text, std::int32_t local_rank);

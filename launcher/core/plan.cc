@@ -60,6 +60,10 @@ std::string as_shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+double seconds(Duration duration) {
+  return std::chrono::duration_cast<Seconds>(duration).count();
+}
+
 std::string ranks_text(const NodePlan& node) {
   const int first = node.first_rank.value();
   return node.worker_count == 1 ? fmt::format("{}", first)
@@ -75,6 +79,10 @@ bool needs_gpu_count(const Options& options) {
 
 std::int32_t Plan::world_size() const {
   return nodes.back().first_rank.value() + nodes.back().worker_count;
+}
+
+std::int32_t Plan::agent_count() const {
+  return static_cast<std::int32_t>(nodes.size()) + spare_nodes;
 }
 
 wire::JobSpec Plan::spec_for(NodeId node) const {
@@ -94,6 +102,11 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
                    "--gpus-per-node: {} nodes with {} workers each are more than {} workers", options.nodes,
                    *per_node, kMostWorkers);
   }
+  if (std::int64_t{options.spare_nodes} * *per_node > kMostWorkers) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
+                   *per_node, kMostWorkers);
+  }
   if (options.device == Device::kCuda && world_size > machine.gpu_count) {
     return failure(ErrorCode::kInvalidArgument,
                    "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
@@ -103,6 +116,9 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   }
   Plan plan;
   plan.control = options.control;
+  plan.min_nodes = options.min_nodes;
+  plan.spare_nodes = options.spare_nodes;
+  plan.recovery = options.recovery;
   for (std::int32_t node = 0; node < options.nodes; ++node)
     plan.nodes.push_back({NodeId(node), Rank(node * *per_node), *per_node});
   wire::JobSpec& job = plan.job;
@@ -150,13 +166,23 @@ std::string plan_as_text(const Plan& plan) {
   line("directory", job.working_directory);
   line("logs", job.log_directory);
   line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
-  line("restarts", fmt::format("at most {}", job.max_restarts));
+  line("restarts",
+       fmt::format("at most {} within {:g} s", job.max_restarts, seconds(plan.recovery.restart_window)));
+  if (plan.min_nodes)
+    line("nodes",
+         fmt::format("{}, or fewer down to {} when some are lost", plan.nodes.size(), *plan.min_nodes));
+  if (plan.recovery.time_limit) line("time limit", fmt::format("{:g} s", seconds(*plan.recovery.time_limit)));
   line("GPUs", job.use_gpus ? "one for each worker" : "none");
   for (const auto& [name, value] : job.environment) line("environment", fmt::format("{}={}", name, value));
   text += fmt::format("\n{:<13}{:<13}{}\n", "node", "workers", "ranks");
   for (const NodePlan& node : plan.nodes) {
     text += fmt::format("{:<13}{:<13}{}\n", fmt::format("node{}", node.node), node.worker_count,
                         ranks_text(node));
+  }
+  for (std::int32_t spare = 0; spare < plan.spare_nodes; ++spare) {
+    text += fmt::format("{:<13}{:<13}{}\n",
+                        fmt::format("node{}", plan.nodes.size() + static_cast<std::size_t>(spare)), "-",
+                        "spare: takes those of a lost node");
   }
   return text;
 }
@@ -168,6 +194,8 @@ std::string plan_as_json(const Plan& plan) {
                      {"first_rank", node.first_rank.value()},
                      {"worker_count", node.worker_count}});
   }
+  nlohmann::ordered_json time_limit = nullptr;
+  if (plan.recovery.time_limit) time_limit = seconds(*plan.recovery.time_limit);
   const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
                                        {"command", plan.job.command},
                                        {"environment", plan.job.environment},
@@ -175,6 +203,10 @@ std::string plan_as_json(const Plan& plan) {
                                        {"log_directory", plan.job.log_directory},
                                        {"checkpoint_directory", plan.job.checkpoint_directory},
                                        {"max_restarts", plan.job.max_restarts},
+                                       {"time_limit_seconds", std::move(time_limit)},
+                                       {"min_nodes", plan.min_nodes.value_or(plan.nodes.size())},
+                                       {"max_nodes", plan.nodes.size()},
+                                       {"spare_nodes", plan.spare_nodes},
                                        {"world_size", plan.world_size()},
                                        {"use_gpus", plan.job.use_gpus},
                                        {"nodes", std::move(nodes)}};

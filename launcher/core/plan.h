@@ -28,9 +28,15 @@ struct NodePlan {
 
 struct Plan {
   wire::JobSpec job;  // what all nodes share; spec_for() adds the node's own
+  // Those that take part at full size, with the ranks that they have then. Spare nodes are numbered after
+  // them.
   std::vector<NodePlan> nodes;
+  std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
+  std::int32_t spare_nodes = 0;
+  RecoveryOptions recovery;
   Control control = Control::kSocket;
-  std::int32_t world_size() const;
+  std::int32_t world_size() const;  // at full size
+  std::int32_t agent_count() const;
   wire::JobSpec spec_for(NodeId node) const;
 };
 

@@ -38,7 +38,7 @@ std::string count_text(const WorkerCount& count) {
 std::string whole_job(const Options& options) {
   return fmt::format(
       "one launch starts all nodes, on this machine: run `launch --nodes {} --gpus-per-node {} {}` once",
-      options.nodes, count_text(options.workers_per_node), options.program.front());
+      nodes_text(options), count_text(options.workers_per_node), options.program.front());
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Status refuse_several_launchers(const Settings& settings, const Options& options
                    "{}: {} nodes are allocated by Slurm, but all nodes of a launch run on this machine; to "
                    "use this machine alone: "
                    "`env -u SLURM_JOB_NUM_NODES -u SLURM_NNODES launch --nodes {} --gpus-per-node {} {}`",
-                   name, count->second, options.nodes, count_text(options.workers_per_node),
+                   name, count->second, nodes_text(options), count_text(options.workers_per_node),
                    options.program.front());
   }
   return {};

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{
             {"--log-dir", "/proc/nowhere", "true"}, 2, "--log-dir: cannot create directory /proc/nowhere"},
         BadInput{{"--checkpoint-dir", "/proc/nowhere", "true"}, 2, "--checkpoint-dir: "},
-        BadInput{{"--nnodes", "1:4", "true"}, 2, "elastic size"},
+        BadInput{{"--nnodes", "4:1", "true"}, 2, "--nnodes: 4:1 has its smallest number last"},
+        BadInput{{"--time-limit", "2h", "true"}, 2, "--time-limit: 2h is not a time"},
         BadInput{{"--nnodes", "2", "--node-rank", "1", "true"}, 2, "one of several launchers"},
         BadInput{{"--run-path", "true"}, 2, "--run-path: not supported"},
         BadInput{{"--config", "/no/such.yaml", "true"}, 2, "/no/such.yaml: No such file"},

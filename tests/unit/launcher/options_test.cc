@@ -92,32 +92,84 @@ TEST_P(BadValues, GetOneLineThatNamesTheFlagTheValueAndWhatIsRight) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadValues,
-    testing::Values(BadValue{"nodes", "0", "is not a number of nodes: give 1 or more"},
-                    BadValue{"nodes", "-1", "give 1 or more"}, BadValue{"nodes", "two", "give 1 or more"},
-                    BadValue{"nodes", "2x", "give 1 or more"},
-                    BadValue{"nodes", "99999999999999999999", "give 1 or more"},
-                    BadValue{"nodes", "1:4", "not supported yet: give one number, such as 4"},
-                    BadValue{"nnodes", "1:2:3", "give 1 or more"},
-                    BadValue{"gpus-per-node", "0", "1 or more, or auto, gpu or cpu"},
-                    BadValue{"nproc-per-node", "xpu", "1 or more, or auto, gpu or cpu"},
-                    BadValue{"device", "tpu", "is none of auto, cuda, cpu"},
-                    BadValue{"max-restarts", "-1", "give 0 or more"},
-                    BadValue{"grace", "soon", "is not a number of seconds"},
-                    BadValue{"grace", "-1", "is not a number of seconds"},
-                    BadValue{"grace", "inf", "is not a number of seconds"},
-                    BadValue{"grace", "nan", "is not a number of seconds"},
-                    BadValue{"silence-limit", "0", "is not a number of seconds"},
-                    BadValue{"controller-grace", "1e99", "is not a number of seconds"},
-                    BadValue{"redirects", "4", "names no streams"},
-                    BadValue{"tee", "0:1,", "names no streams"}, BadValue{"tee", "x:1", "names no streams"},
-                    BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
-                    BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
-                    BadValue{"rdzv-id", "../x", "cannot name a job"},
-                    BadValue{"control", "udp", "is none of socket, tcp"},
-                    BadValue{"store", "disk", "is none of agent, worker"}));
+    testing::Values(
+        BadValue{"nodes", "0", "is not a number of nodes: give 1 or more"},
+        BadValue{"nodes", "-1", "give 1 or more"}, BadValue{"nodes", "two", "give 1 or more"},
+        BadValue{"nodes", "2x", "give 1 or more"},
+        BadValue{"nodes", "99999999999999999999", "give 1 or more"},
+        BadValue{"nodes", "4:1", "give MIN:MAX, such as 1:4"}, BadValue{"nodes", "1:2:3", "or MIN:MAX"},
+        BadValue{"nodes", "0:2", "or MIN:MAX"}, BadValue{"nodes", ":2", "or MIN:MAX"},
+        BadValue{"spare-nodes", "-1", "give 0 or more"},
+        BadValue{"restart-window", "0", "is not a number of seconds"},
+        BadValue{"restart-delay", "-1", "is not a number of seconds"},
+        BadValue{"no-progress-limit", "few", "is not a number of failures: give 0 or more"},
+        BadValue{"node-exclusion", "x", "is not a number of seconds"},
+        BadValue{"preemption-grace", "x", "is not a number of seconds"},
+        BadValue{"time-limit", "0", "is not a time: give seconds, MM:SS or HH:MM:SS"},
+        BadValue{"time-limit", "1:60", "is not a time"}, BadValue{"time-limit", "1:2:3:4", "is not a time"},
+        BadValue{"time-limit", "1:-2", "is not a time"}, BadValue{"time-limit", "2h", "is not a time"},
+        BadValue{"time-limit", "99999:00:00", "is not a time"}, BadValue{"nnodes", "1:2:3", "give 1 or more"},
+        BadValue{"gpus-per-node", "0", "1 or more, or auto, gpu or cpu"},
+        BadValue{"nproc-per-node", "xpu", "1 or more, or auto, gpu or cpu"},
+        BadValue{"device", "tpu", "is none of auto, cuda, cpu"},
+        BadValue{"max-restarts", "-1", "give 0 or more"},
+        BadValue{"grace", "soon", "is not a number of seconds"},
+        BadValue{"grace", "-1", "is not a number of seconds"},
+        BadValue{"grace", "inf", "is not a number of seconds"},
+        BadValue{"grace", "nan", "is not a number of seconds"},
+        BadValue{"silence-limit", "0", "is not a number of seconds"},
+        BadValue{"controller-grace", "1e99", "is not a number of seconds"},
+        BadValue{"redirects", "4", "names no streams"}, BadValue{"tee", "0:1,", "names no streams"},
+        BadValue{"tee", "x:1", "names no streams"},
+        BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
+        BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
+        BadValue{"rdzv-id", "../x", "cannot name a job"},
+        BadValue{"control", "udp", "is none of socket, tcp"},
+        BadValue{"store", "disk", "is none of agent, worker"}));
 
 TEST(Options, TakeOneNumberOfNodesInTorchrunsForm) {
   EXPECT_EQ(options_of({{"nnodes", "2:2"}})->nodes, 2);
+}
+
+TEST(Options, TakeSmallestAndLargestNumberOfNodes) {
+  const auto elastic = options_of({{"nodes", "1:4"}});
+  ASSERT_TRUE(elastic);
+  EXPECT_EQ(elastic->nodes, 4);
+  EXPECT_EQ(elastic->min_nodes, 1);
+  EXPECT_EQ(nodes_text(*elastic), "1:4");
+  EXPECT_EQ(options_of({{"nodes", "4"}})->min_nodes, std::nullopt);
+  EXPECT_EQ(nodes_text(*options_of({{"nodes", "4:4"}})), "4");
+}
+
+TEST(Options, SayHowToRecover) {
+  const RecoveryOptions defaults = options_of({})->recovery;
+  EXPECT_EQ(defaults.restart_window, 3600s);
+  EXPECT_EQ(defaults.restart_delay, 1s);
+  EXPECT_EQ(defaults.no_progress_limit, 3);
+  EXPECT_EQ(defaults.node_exclusion, 600s);
+  EXPECT_EQ(defaults.preemption_grace, 30s);
+  EXPECT_EQ(defaults.time_limit, std::nullopt);
+  const auto given = options_of({{"spare-nodes", "2"},
+                                 {"restart-window", "60"},
+                                 {"restart-delay", "0"},
+                                 {"no-progress-limit", "0"},
+                                 {"node-exclusion", "0.5"},
+                                 {"preemption-grace", "5"}});
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->spare_nodes, 2);
+  EXPECT_EQ(given->recovery.restart_window, 60s);
+  EXPECT_EQ(given->recovery.restart_delay, 0s);
+  EXPECT_EQ(given->recovery.no_progress_limit, 0);
+  EXPECT_EQ(given->recovery.node_exclusion, 500ms);
+  EXPECT_EQ(given->recovery.preemption_grace, 5s);
+}
+
+TEST(Options, TakeATimeInSecondsOrAsOnAClock) {
+  const auto limit = [](const char* text) { return options_of({{"time-limit", text}})->recovery.time_limit; };
+  EXPECT_EQ(limit("90"), 90s);
+  EXPECT_EQ(limit("0.5"), 500ms);
+  EXPECT_EQ(limit("90:00"), 90min);
+  EXPECT_EQ(limit("2:30:05"), 2h + 30min + 5s);
 }
 
 TEST(Options, NeedAProgram) {

@@ -122,6 +122,22 @@ TEST(PlanText, NamesCommandRanksAndPlaces) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
+TEST(Plan, AddsSpareNodesAfterTheOthers) {
+  Options asked = options(2, {Kind::kNumber, 2});
+  asked.min_nodes = 1;
+  asked.spare_nodes = 1;
+  const auto plan = make_plan(asked, kNoGpus, kHere, "job");
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->world_size(), 4) << "spares have no ranks";
+  EXPECT_EQ(plan->agent_count(), 3);
+  const std::string text = plan_as_text(*plan);
+  EXPECT_THAT(text, HasSubstr("2, or fewer down to 1"));
+  EXPECT_THAT(text, HasSubstr("node2        -            spare"));
+  const auto json = nlohmann::json::parse(plan_as_json(*plan));
+  EXPECT_EQ(json.at("min_nodes"), 1);
+  EXPECT_EQ(json.at("spare_nodes"), 1);
+}
+
 TEST(PlanText, IsAlsoJson) {
   const auto json = nlohmann::json::parse(
       plan_as_json(*make_plan(options(2, {Kind::kNumber, 2}), kNoGpus, kHere, "job-7")));
