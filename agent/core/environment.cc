@@ -59,8 +59,12 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
 
 }  // namespace
 
+std::string attempt_directory(const wire::JobSpec& job, Attempt attempt) {
+  return fmt::format("{}/attempt_{}", job.log_directory, attempt);
+}
+
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
-  return fmt::format("{}/attempt_{}/rank_{}", job.log_directory, attempt, rank);
+  return fmt::format("{}/rank_{}", attempt_directory(job, attempt), rank);
 }
 
 Environment environment_of(const NodeContext& node, const wire::JobSpec& job,

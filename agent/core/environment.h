@@ -26,7 +26,8 @@ struct NodeContext {
   std::string socket_path;  // MUSTER_SOCKET
 };
 
-// LOG_DIRECTORY/attempt_A/rank_R
+// LOG_DIRECTORY/attempt_A, and rank_R in it
+std::string attempt_directory(const wire::JobSpec& job, Attempt attempt);
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
 
 Environment environment_of(const NodeContext& node, const wire::JobSpec& job,

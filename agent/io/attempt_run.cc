@@ -50,6 +50,15 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
+// One at a time, so that other things have their turn. A stream that was closed meanwhile has its file.
+awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  for (const auto& output : outputs) {
+    co_await asio::post(executor, asio::use_awaitable);
+    output->prepare_log();
+  }
+}
+
 }  // namespace
 
 AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting setting) {
@@ -62,11 +71,8 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   if (!program) return refused(exit_code_of(program.error().code()), program.error());
   run->program_ = *std::move(program);
   if (Status opened = run->open_null(); !opened) return refused(125, opened.error());
-  for (LocalRank local_rank; local_rank.value() < run->setting_.plan.local_world_size;
-       local_rank = local_rank.next()) {
-    if (Status opened = run->open_logs(local_rank); !opened)
-      return refused(exit_code_of_directory(opened.error().code()), opened.error());
-  }
+  if (Status opened = run->open_ranks(); !opened)
+    return refused(exit_code_of_directory(opened.error().code()), opened.error());
   if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
   return run;
 }
@@ -108,16 +114,35 @@ Status AttemptRun::open_store() {
   return {};
 }
 
-Status AttemptRun::open_logs(LocalRank local_rank) {
-  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
-  if (Status made = make_directories(directory); !made)
+Status AttemptRun::open_ranks() {
+  if (Status made = make_directories(attempt_directory(setting_.job, setting_.context.attempt)); !made)
     return failure_within("cannot keep logs", std::move(made));
+  for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
+       local_rank = local_rank.next()) {
+    if (Status opened = open_rank(local_rank); !opened) return opened;
+  }
+  // The others' files come when the workers run: on a busy disk creating one takes as long as starting a
+  // worker.
+  for (const Stream& stream : ranks_.front().streams) {
+    if (Status opened = stream.output->open_log(); !opened) return opened;
+  }
+  return {};
+}
+
+// The directory is needed at once: the worker may leave its error file there.
+Status AttemptRun::open_rank(LocalRank local_rank) {
+  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
+  const std::string error_file = directory + "/error.json";
+  if (mkdir(directory.c_str(), 0777) != 0) {
+    if (errno != EEXIST)
+      return system_failure("cannot keep logs: cannot create directory " + directory, errno);
+    unlink(error_file.c_str());
+  }
   auto standard = open_stream(directory, local_rank, 1);
   if (!standard) return std::unexpected(standard.error());
   auto error = open_stream(directory, local_rank, 2);
   if (!error) return std::unexpected(error.error());
-  ranks_.push_back({directory + "/error.json", {*std::move(standard), *std::move(error)}});
-  unlink(ranks_.back().error_file.c_str());
+  ranks_.push_back({error_file, {*std::move(standard), *std::move(error)}});
   return {};
 }
 
@@ -155,7 +180,17 @@ AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wir
     stream.output->worker_has_its_end();
     setting_.tasks.spawn(stream.output->read_all());
   }
+  const bool last = local_rank.value() + 1 == setting_.plan.local_world_size;
+  if (last) setting_.tasks.spawn(open_logs(outputs()));
   return *std::move(process);
+}
+
+std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
+  std::vector<std::shared_ptr<Output>> all;
+  for (const RankFiles& files : ranks_) {
+    for (const Stream& stream : files.streams) all.push_back(stream.output);
+  }
+  return all;
 }
 
 wire::WorkerExited AttemptRun::last_words(LocalRank local_rank) {

@@ -65,8 +65,10 @@ class AttemptRun {
   Status check_directory() const;
   Status open_null();
   Status open_store();
-  Status open_logs(LocalRank local_rank);
+  Status open_ranks();
+  Status open_rank(LocalRank local_rank);
   Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
+  std::vector<std::shared_ptr<Output>> outputs() const;
 
   Setting setting_;
   std::string program_;

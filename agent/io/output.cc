@@ -24,8 +24,6 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
                                                const std::string& log_path, OnLines on_lines,
                                                OnNotice on_notice) {
   std::shared_ptr<Output> output(new Output(executor, log_path, std::move(on_lines), std::move(on_notice)));
-  output->log_.reset(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!output->log_) return system_failure("cannot write " + log_path, errno);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd read_end(ends[0]);
@@ -34,7 +32,9 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   output->pipe_.assign(read_end.get(), error);
   if (error) return system_failure("cannot watch a pipe", error.value());
   read_end.release();
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  output->pipe_.non_blocking(true);
+  output->log_.reset(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
+  if (!output->log_) return system_failure("cannot write " + log_path, errno);
   fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);  // refused beyond a user's share: the usual 64 KiB do as well
   return output;
 }
@@ -45,6 +45,19 @@ Output::Output(const asio::any_io_executor& executor, std::string log_path, OnLi
       log_path_(std::move(log_path)),
       on_lines_(std::move(on_lines)),
       on_notice_(std::move(on_notice)) {}
+
+Status Output::open_log() {
+  if (log_open_) return {};
+  log_.reset();
+  log_.reset(::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  log_open_ = true;
+  if (!log_) return system_failure("cannot write " + log_path_, errno);
+  return {};
+}
+
+void Output::prepare_log() {
+  if (const Status opened = open_log(); !opened) lost(0, opened.error().message());
+}
 
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
@@ -77,6 +90,7 @@ void Output::finish() {
 
 void Output::close() {
   finish();
+  prepare_log();
   if (lost_bytes_ > 0) log::warning("{} bytes of {} were lost", lost_bytes_, log_path_);
   lost_bytes_ = 0;
   boost::system::error_code ignored;
@@ -93,22 +107,23 @@ void Output::take(std::string_view bytes) {
 }
 
 void Output::write_log(std::string_view bytes) {
+  prepare_log();
   while (!bytes.empty()) {
     const ssize_t put = ::write(log_.get(), bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) {
-      if (lost_bytes_ == 0) {
-        const std::string notice =
-            fmt::format("cannot write {}: {}; what is written there from here on may be lost", log_path_,
-                        std::strerror(errno));
-        log::error("{}", notice);
-        on_notice_(notice);
-      }
-      lost_bytes_ += bytes.size();
-      return;
-    }
+    if (put <= 0)
+      return lost(bytes.size(), fmt::format("cannot write {}: {}", log_path_, std::strerror(errno)));
     bytes.remove_prefix(static_cast<std::size_t>(put));
   }
+}
+
+void Output::lost(std::size_t bytes, const std::string& why) {
+  if (!std::exchange(losing_, true)) {
+    const std::string notice = why + "; what is written there from here on may be lost";
+    log::error("{}", notice);
+    on_notice_(notice);
+  }
+  lost_bytes_ += bytes;
 }
 
 }  // namespace muster::agent

@@ -2,8 +2,9 @@
 // line.
 //
 // The log file comes first. If it cannot be written (a full disk) the bytes lost are counted and said once,
-// and training goes on. The terminal's copy may lose lines. A pipe's end says nothing about the worker:
-// whoever holds it open may be somebody else. Shared with its reading task; one thread.
+// and training goes on. Files are slow to create, so it is opened when it is asked for or needed; its
+// descriptor is set aside from the start. The terminal's copy may lose lines. A pipe's end says nothing about
+// the worker: whoever holds it open may be somebody else. Shared with its reading task; one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,14 @@ class Output : public std::enable_shared_from_this<Output> {
   // What the agent itself has to say to the user about this stream.
   using OnNotice = std::function<void(const std::string& line)>;
 
-  // Opens the log file (appending) and the pipe. Errors name the file.
+  // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
                                                 const std::string& log_path, OnLines on_lines,
                                                 OnNotice on_notice);
+  // Opens the log file, appending, if it is not open yet.
+  Status open_log();
+  // The same, with a failure treated as one to write.
+  void prepare_log();
   // The end that the worker writes to. The agent gives its own copy up once the worker has it.
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
@@ -46,15 +51,18 @@ class Output : public std::enable_shared_from_this<Output> {
   bool read_some(std::size_t limit_bytes);
   void take(std::string_view bytes);
   void write_log(std::string_view bytes);
+  void lost(std::size_t bytes, const std::string& why);
 
   asio::posix::stream_descriptor pipe_;
   UniqueFd worker_end_;
   std::string log_path_;
   UniqueFd log_;
+  bool log_open_ = false;  // else log_ keeps a descriptor for it
   OnLines on_lines_;
   OnNotice on_notice_;
   Lines lines_;
   LastLines last_lines_;
+  bool losing_ = false;  // it has been said
   std::uint64_t lost_bytes_ = 0;
 };
 

@@ -61,6 +61,34 @@ TEST_F(AgentProcess, KeepsRedirectedStreamsOffTheTerminalOnly) {
   EXPECT_EQ(log("rank_1/stderr.log"), "err\n");
 }
 
+TEST_F(AgentProcess, KeepsAnEmptyFileOfAStreamThatSaidNothing) {
+  TestLauncher launcher({});
+  launcher.welcome(job("exit 0"));
+  ASSERT_EQ(launcher.start(3).size(), 3U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  for (const char* rank : {"rank_0", "rank_1", "rank_2"}) {
+    for (const char* stream : {"/stdout.log", "/stderr.log"}) {
+      EXPECT_TRUE(
+          std::filesystem::is_regular_file(scratch_ / (std::string("logs/attempt_1/") + rank + stream)))
+          << rank << stream;
+    }
+  }
+}
+
+// All workers run; the log file of one of them cannot be created.
+TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
+  TestLauncher launcher({});
+  std::filesystem::create_directories(scratch_ / "logs/attempt_1/rank_1/stdout.log");
+  launcher.welcome(job("echo from $RANK; exit $RANK"));
+  ASSERT_EQ(launcher.start(2).size(), 2U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_EQ(launcher.all<wire::WorkerExited>().size(), 2U);
+  EXPECT_EQ(log("rank_0/stdout.log"), "from 0\n");
+  EXPECT_THAT(launcher.output(1, 1),
+              HasSubstr("muster: cannot write " + scratch_ / "logs/attempt_1/rank_1/stdout.log"));
+  EXPECT_THAT(launcher.output(1, 1), HasSubstr("from 1\n"));
+}
+
 TEST_F(AgentProcess, DropsAndCountsTerminalLinesWhenTheLauncherDoesNotRead) {
   TestLauncher launcher({});
   const std::string done = scratch_ / "done";
