@@ -14,8 +14,38 @@ bool is_progress(std::string_view kind) {
 }
 
 bool is_event(std::string_view kind) {
-  constexpr std::array<std::string_view, 4> kEvents = {"resumed", "committed", "fenced", "finished"};
+  constexpr std::array<std::string_view, 6> kEvents = {"hello",     "resumed", "committed",
+                                                       "preempted", "fenced",  "finished"};
   return std::ranges::find(kEvents, kind) != kEvents.end();
+}
+
+bool is_for_agent(std::string_view kind) {
+  return kind == "section" || kind == "stacks";
+}
+
+constexpr std::size_t kMaxSectionBytes = 128;
+
+// It is printed on terminals.
+std::string printable(std::string text) {
+  text.resize(std::min(text.size(), kMaxSectionBytes));
+  for (char& letter : text) {
+    if (letter < ' ' || letter > '~') letter = '?';
+  }
+  return text;
+}
+
+constexpr std::int64_t kMaxSectionMs = std::int64_t{1} << 40;
+
+void read_section(const nlohmann::json& parsed, Report& report) {
+  const bool beat = report.message.kind == "heartbeat";
+  if (beat ? !parsed.contains("section") : report.message.kind != "section") return;
+  report.section = parsed.at(beat ? "section" : "name").get<std::string>();
+  report.section = printable(*std::move(report.section));
+  if (beat)
+    report.section_time = std::chrono::milliseconds(
+        std::clamp(parsed.value("section_ms", std::int64_t{0}), std::int64_t{0}, kMaxSectionMs));
+  else
+    report.entered = parsed.at("state").get<std::string>() == "enter";
 }
 
 }  // namespace
@@ -31,14 +61,21 @@ Expected<Report> parse_report(std::string_view datagram) {
     report.attempt = Attempt(parsed.at("attempt").get<std::uint64_t>());
     report.message.rank = Rank(parsed.at("rank").get<std::int32_t>());
     report.message.kind = parsed.at("type").get<std::string>();
-    report.message.step = parsed.value("step", std::int64_t{0});
+    // A heartbeat that names no step has made none.
+    report.message.step = parsed.value("step", std::int64_t{report.message.kind == "heartbeat" ? -1 : 0});
     report.message.text = parsed.value("text", std::string());
-    const bool known = is_progress(report.message.kind) || is_event(report.message.kind);
-    if (parsed.at("v") != 1 || !known) return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    const std::string& kind = report.message.kind;
+    if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))
+      return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    read_section(parsed, report);
     return report;
   } catch (const json::exception& error) {
     return failure(ErrorCode::kCorrupt, "a report with a wrong field: {}", error.what());
   }
+}
+
+bool is_for_launcher(const Report& report) {
+  return !is_for_agent(report.message.kind);
 }
 
 std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report, TimePoint now) {

@@ -1,8 +1,9 @@
 // What workers say over MUSTER_SOCKET: parsing one datagram, and how often it is passed on to the launcher.
 //
-// A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}. What happened once
-// (resumed, committed, fenced, finished) is passed on at once; progress (step, heartbeat) at most every
-// kInterval per rank, the newest of it. No sockets, no clock.
+// A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
+// What happened once (hello, resumed, committed, preempted, fenced, finished) is passed on at once; progress
+// (step, heartbeat) at most every kInterval per rank, the newest of it; sections and answers to commands are
+// the agent's own business. No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,16 @@ constexpr std::size_t kMaxReportBytes = 8 << 10;
 struct Report {
   Attempt attempt;
   wire::WorkerReported message;
+  std::optional<std::string> section;  // section: which; heartbeat: the innermost one, "" for none
+  Duration section_time{};             // heartbeat: in it so far
+  bool entered = false;                // section
 };
 
 // kCorrupt if it is no report of version 1.
 Expected<Report> parse_report(std::string_view datagram);
+
+// Whether the launcher hears of it; the rest is for the agent.
+bool is_for_launcher(const Report& report);
 
 class Reports {
  public:

@@ -104,7 +104,8 @@ void Agent::welcome(const wire::Welcome& welcome) {
 
 void Agent::pass_on(const Report& report) {
   if (run_ == nullptr || report.attempt != node_.attempt() || !run_->has_rank(report.message.rank)) return;
-  send_reports(reports_.on(report.message, time_.now()));
+  if (health_) health_->on(report, time_.now());
+  if (is_for_launcher(report)) send_reports(reports_.on(report.message, time_.now()));
   set_alarm();
 }
 
@@ -142,6 +143,7 @@ awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
   const TimePoint now = time_.now();
   const Ending ending = reap(pidfd.native_handle());
   workers_.erase(process.pid);
+  if (health_) health_->remove(run_->rank_of(local_rank));
   wire::WorkerExited report = run_->last_words(local_rank);
   report.exit_code = ending.exit_code;
   report.signal = ending.signal;
@@ -169,13 +171,29 @@ void Agent::on(Event event) {
 
 void Agent::set_alarm() {
   auto next = node_.next_deadline();
-  if (const auto report = reports_.next_deadline(); report && (!next || *report < *next)) next = report;
+  const auto consider = [&next](std::optional<TimePoint> when) {
+    if (when && (!next || *when < *next)) next = when;
+  };
+  consider(reports_.next_deadline());
+  if (health_) consider(health_->next_deadline());
   alarm_->set(next);
 }
 
 void Agent::ring() {
   send_reports(reports_.due(time_.now()));
+  look_after_workers();
   on(TimePassed{});
+}
+
+void Agent::look_after_workers() {
+  const auto due = health_ ? health_->next_deadline() : std::nullopt;
+  if (!due || *due > time_.now()) return;
+  // What they have said already must not be missed.
+  if (socket_ != nullptr) socket_->receive_waiting();
+  for (const wire::WorkerStalled& stalled : health_->look(time_.now())) {
+    log::warning("rank {} {}", stalled.rank, stalled.what);
+    link_.send(node_.attempt(), stalled);
+  }
 }
 
 // Orphans that have ended; of workers, watch() learns.
@@ -209,6 +227,7 @@ void Agent::perform(const OpenAttempt& action) {
                         action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
+  health_.emplace(job_);
   on(AttemptOpened{run_->store_port()});
 }
 
@@ -216,12 +235,14 @@ void Agent::perform(const StartWorker& action) {
   auto process = run_->start(action.local_rank, action.start);
   if (!process) return on(WorkerNotStarted{action.local_rank, process.error()});
   workers_.insert(process->pid);
+  health_->add(run_->rank_of(action.local_rank), process->pid, time_.now());
   on(WorkerStarted{action.local_rank, process->pid});
   tasks_.spawn(watch(action.local_rank, *std::move(process)));
 }
 
 void Agent::perform(const SignalWorker& action) {
   log::info("signal {} to worker {}", action.signal, action.pid);
+  health_->remove(run_->rank_of(action.local_rank));
   kill(-action.pid, action.signal);
 }
 
@@ -231,6 +252,7 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const CloseAttempt&) {
   run_.reset();
+  health_.reset();
   if (reports_.dropped_count() > 0)
     log::warning("{} reports of workers were dropped: the launcher did not keep up",
                  reports_.dropped_count());

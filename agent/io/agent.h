@@ -13,6 +13,7 @@
 #include "agent/core/report.h"
 #include "agent/io/attempt_run.h"
 #include "agent/io/guardian.h"
+#include "agent/io/health.h"
 #include "agent/io/link.h"
 #include "agent/io/worker_socket.h"
 #include "common/net/task_group.h"
@@ -40,6 +41,7 @@ class Agent {
   void on(Event event);
   void set_alarm();
   void ring();
+  void look_after_workers();
   void reap_all();
   void clear_leftovers();
 
@@ -63,6 +65,7 @@ class Agent {
   wire::JobSpec job_;
   std::unique_ptr<WorkerSocket> socket_;  // from Welcome on
   std::unique_ptr<AttemptRun> run_;       // of the attempt at hand
+  std::optional<Health> health_;          // of its workers
   std::set<pid_t> workers_;               // that have not been reaped
   bool clearing_ = false;                 // leftovers are being killed
   std::deque<Event> events_;

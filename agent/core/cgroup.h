@@ -1,0 +1,30 @@
+// Where a process's control groups lie in the file system, from the kernel's two tables: /proc/PID/cgroup and
+// /proc/self/mountinfo; and what their small files say.
+//
+// Version 1 (one hierarchy a controller), version 2 (one for all) and both at once. Text in, values out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace muster::agent {
+
+struct Cgroup {
+  std::string directory;
+  bool unified = false;  // version 2
+  bool operator==(const Cgroup&) const = default;
+};
+
+// The group of version 1 that holds the process for this controller, else its group of version 2, which may
+// or may not have the controller. Nothing if it is not mounted where we can see it.
+std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
+                                  std::string_view controller);
+// Its group of version 2.
+std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
+
+// The number after "KEY " at the start of a line, as in memory.events: "oom_kill 3".
+std::optional<std::int64_t> number_of(std::string_view text, std::string_view key);
+
+}  // namespace muster::agent

@@ -1,0 +1,60 @@
+#include "agent/core/cgroup.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+constexpr const char* kHybrid =
+    "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:1 master:2 - cgroup cgroup rw,cpu,cpuacct\n"
+    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+    "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+constexpr const char* kUnified = "35 24 0:30 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+TEST(FindCgroup, PrefersTheControllersOwnHierarchyToVersionTwo) {
+  const char* own = "7:memory:/jobs/a\n3:cpu,cpuacct:/\n0::/jobs/b\n";
+  EXPECT_EQ(find_cgroup(own, kHybrid, "memory"), (Cgroup{"/sys/fs/cgroup/memory/jobs/a", false}));
+  EXPECT_EQ(find_cgroup(own, kHybrid, "cpuacct"), (Cgroup{"/sys/fs/cgroup/cpu,cpuacct", false}));
+  EXPECT_EQ(find_cgroup(own, kHybrid, "freezer"), (Cgroup{"/sys/fs/cgroup/unified/jobs/b", true}));
+  EXPECT_EQ(find_unified_cgroup(own, kHybrid), (Cgroup{"/sys/fs/cgroup/unified/jobs/b", true}));
+}
+
+TEST(FindCgroup, FindsVersionTwo) {
+  EXPECT_EQ(find_cgroup("0::/user.slice/x.scope\n", kUnified, "memory"),
+            (Cgroup{"/sys/fs/cgroup/user.slice/x.scope", true}));
+  EXPECT_EQ(find_cgroup("0::/\n", kUnified, "memory"), (Cgroup{"/sys/fs/cgroup", true}));
+}
+
+TEST(FindCgroup, FollowsAContainersMount) {
+  const char* mounts = "9 8 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+  EXPECT_EQ(find_cgroup("4:memory:/docker/abc\n", mounts, "memory"),
+            (Cgroup{"/sys/fs/cgroup/memory", false}));
+  EXPECT_EQ(find_cgroup("4:memory:/docker/abc/in\n", mounts, "memory"),
+            (Cgroup{"/sys/fs/cgroup/memory/in", false}));
+  EXPECT_EQ(find_cgroup("4:memory:/docker/abcd\n", mounts, "memory"), std::nullopt);
+  EXPECT_EQ(find_cgroup("0::/../other\n", kUnified, "memory"), std::nullopt);
+}
+
+TEST(FindCgroup, ReadsEscapedPathsAndNothingFromGarbage) {
+  EXPECT_EQ(find_cgroup("0::/a\n", "1 2 0:3 / /my\\040groups rw - cgroup2 none rw\n", "memory"),
+            (Cgroup{"/my groups/a", true}));
+  for (const char* text :
+       {"", "\n", ":", "::", "0:", "0::", "x::/a", "1:memory", "- - -", "1 2 3 - cgroup2"}) {
+    EXPECT_EQ(find_cgroup(text, text, "memory"), std::nullopt) << text;
+    EXPECT_EQ(find_cgroup(text, kHybrid, "memory").has_value(), std::string(text) == "0::") << text;
+    EXPECT_EQ(find_cgroup("0::/a", text, "memory"), std::nullopt) << text;
+  }
+}
+
+TEST(NumberOf, FindsTheWholeKey) {
+  const char* events = "low 1\noom 2\noom_kill 3\noom_group_kill 4\n";
+  EXPECT_EQ(number_of(events, "oom_kill"), 3);
+  EXPECT_EQ(number_of(events, "oom"), 2);
+  EXPECT_EQ(number_of(events, "kill"), std::nullopt);
+  EXPECT_EQ(number_of("oom_kill x\n", "oom_kill"), std::nullopt);
+  EXPECT_EQ(number_of("", "oom_kill"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace muster::agent
