@@ -12,20 +12,19 @@ namespace {
 
 // The slice of this agent among those that share the machine; LOCAL_RANK indexes it, as torchrun's users
 // expect.
-void set_gpus(Environment& environment, const wire::PrepareAttempt& plan) {
+void set_gpus(Environment& environment, const wire::JobSpec& job, std::int32_t local_world_size) {
   const auto inherited = environment.find("CUDA_VISIBLE_DEVICES");
-  if (plan.agents_on_host <= 1) return;  // all of them, under their own numbers
+  if (job.agents_on_host <= 1) return;  // all of them, under their own numbers
   std::vector<std::string> devices;
   if (inherited != environment.end()) {
     for (const std::string_view device : split(inherited->second, ',')) {
       if (!device.empty()) devices.emplace_back(device);
     }
   } else {
-    for (int i = 0; i < plan.agents_on_host * plan.local_world_size; ++i)
-      devices.push_back(std::to_string(i));
+    for (int i = 0; i < job.agents_on_host * local_world_size; ++i) devices.push_back(std::to_string(i));
   }
-  const std::size_t share = devices.size() / static_cast<std::size_t>(plan.agents_on_host);
-  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * plan.agent_on_host;
+  const std::size_t share = devices.size() / static_cast<std::size_t>(job.agents_on_host);
+  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * job.agent_on_host;
   environment["CUDA_VISIBLE_DEVICES"] =
       fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
 }
@@ -54,18 +53,19 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.job_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  set("TORCHELASTIC_ERROR_FILE", rank_directory(job, node.attempt, rank) + "/error.json");
+  set("TORCHELASTIC_ERROR_FILE", error_file(node, job, rank));
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 }
 
 }  // namespace
 
-std::string attempt_directory(const wire::JobSpec& job, Attempt attempt) {
-  return fmt::format("{}/attempt_{}", job.log_directory, attempt);
+std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
+  return fmt::format("{}/attempt_{}/rank_{}", job.log_directory, attempt, rank);
 }
 
-std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
-  return fmt::format("{}/rank_{}", attempt_directory(job, attempt), rank);
+std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {
+  if (node.run_directory.empty()) return rank_directory(job, node.attempt, rank) + "/error.json";
+  return fmt::format("{}/error_{}_{}.json", node.run_directory, node.attempt, rank);
 }
 
 Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
@@ -74,9 +74,9 @@ Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
   Environment environment = node.inherited;
   for (const auto& [name, value] : job.environment) environment[name] = value;
   set_torchrun(environment, job, plan, start, node, local_rank);
-  const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
+  const int workers_on_host = std::max(1, plan.local_world_size * job.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
-  if (job.use_gpus) set_gpus(environment, plan);
+  if (job.use_gpus) set_gpus(environment, job, plan.local_world_size);
   environment["MUSTER_JOB_ID"] = job.job_id;
   environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());

@@ -23,12 +23,14 @@ struct NodeContext {
   std::int32_t core_count = 1;
   NodeId node;
   Attempt attempt;
-  std::string socket_path;  // MUSTER_SOCKET
+  std::string socket_path;    // MUSTER_SOCKET
+  std::string run_directory;  // on a local disk, there before any worker; empty if there is none
 };
 
-// LOG_DIRECTORY/attempt_A, and rank_R in it
-std::string attempt_directory(const wire::JobSpec& job, Attempt attempt);
+// LOG_DIRECTORY/attempt_A/rank_R
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
+// TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
+std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
 Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
                            const wire::PrepareAttempt& plan, const wire::StartWorkers& start,

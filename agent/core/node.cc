@@ -29,7 +29,6 @@ Actions Node::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  if (unkillable_at_ && (!next || *unkillable_at_ < *next)) next = unkillable_at_;
   if (const auto orphan = orphan_deadline(); orphan && (!next || *orphan < *next)) next = orphan;
   return next;
 }
@@ -47,7 +46,7 @@ void Node::handle(const Welcomed& event, TimePoint) {
   job_ = event.job;
 }
 
-void Node::handle(const AttemptRequested& event, TimePoint now) {
+void Node::handle(const AttemptRequested& event, TimePoint) {
   if (!job_ || leaving_ || event.attempt <= attempt_) return;
   switch (phase_) {
     case Phase::kIdle: open(event); break;
@@ -61,7 +60,7 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
     case Phase::kClearing:
       // Two attempts never run side by side: the older one is not worth a grace any more.
       waiting_ = event;
-      kill_workers(now);
+      kill_workers();
       break;
     case Phase::kLeft: break;
   }
@@ -116,12 +115,12 @@ void Node::handle(const WorkerStarted& event, TimePoint) {
   actions_.emplace_back(Send{std::move(started)});
 }
 
-void Node::handle(const WorkerNotStarted& event, TimePoint now) {
+void Node::handle(const WorkerNotStarted& event, TimePoint) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
   phase_ = Phase::kRunning;
   actions_.emplace_back(Send{event.refusal});
-  kill_workers(now);
+  kill_workers();
   clear_if_all_ended();
 }
 
@@ -153,15 +152,6 @@ void Node::handle(const StopRequested& event, TimePoint now) {
   }
 }
 
-void Node::handle(const SignalRequested& event, TimePoint) {
-  if (event.attempt != attempt_ || !workers_live()) return;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (!workers_[i].running()) continue;
-    actions_.emplace_back(
-        SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), event.signal});
-  }
-}
-
 void Node::handle(const LeaveRequested& event, TimePoint now) {
   leave(event.reason, 0, now);
 }
@@ -187,8 +177,7 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
 }
 
 void Node::handle(const TimePassed&, TimePoint now) {
-  if (kill_at_ && *kill_at_ <= now) kill_workers(now);
-  if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable();
+  if (kill_at_ && *kill_at_ <= now) kill_workers();
   const auto orphan = orphan_deadline();
   if (orphan && *orphan <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
@@ -210,7 +199,7 @@ void Node::quit_if_left() {
 }
 
 void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
-  if (grace <= Duration::zero()) return kill_workers(now);
+  if (grace <= Duration::zero()) return kill_workers();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
@@ -219,30 +208,17 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
 
-void Node::kill_workers(TimePoint now) {
+void Node::kill_workers() {
   kill_at_.reset();
-  if (!unkillable_at_) unkillable_at_ = now + kUnkillableLimit;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].on(WorkerEvent::kKillRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), SIGKILL});
   }
 }
 
-void Node::name_unkillable() {
-  unkillable_at_.reset();
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].ended()) continue;
-    actions_.emplace_back(Send{wire::WorkerUnkillable{
-        Rank(plan_.first_rank.value() + static_cast<std::int32_t>(i)), workers_[i].pid(),
-        fmt::format("has not ended {} s after SIGKILL",
-                    std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
-  }
-}
-
 void Node::clear_if_all_ended() {
   if (!std::ranges::all_of(workers_, &Worker::ended)) return;
   kill_at_.reset();
-  unkillable_at_.reset();
   phase_ = Phase::kClearing;
   actions_.emplace_back(KillLeftovers{});
 }

@@ -80,8 +80,6 @@ void Agent::hear(const Link::Incoming& incoming) {
     on(StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
     on(StopRequested{attempt, *stop});
-  } else if (const auto* order = std::get_if<wire::SignalWorkers>(&incoming.message)) {
-    on(SignalRequested{attempt, order->signal});
   } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
     on(LeaveRequested{"the launcher said so"});
   }
@@ -223,10 +221,11 @@ void Agent::clear_leftovers() {
 
 void Agent::perform(const OpenAttempt& action) {
   const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
-  auto run =
-      AttemptRun::open({io_, tasks_, link_, job_,
-                        NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path},
-                        action.plan, worker_descriptor_limit_});
+  const std::string run_directory = socket_ != nullptr ? socket_->directory() : "";
+  auto run = AttemptRun::open(
+      {io_, tasks_, link_, job_,
+       NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path, run_directory},
+       action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
   health_.emplace(job_);

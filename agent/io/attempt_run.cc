@@ -8,13 +8,15 @@
 #include <utility>
 
 #include "agent/io/program.h"
+#include "common/base/log.h"
 
 namespace muster::agent {
 
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
-constexpr std::size_t kMaxErrorFileBytes = 64 << 10;
+constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
+constexpr std::size_t kMaxReportedBytes = 64 << 10;
 
 std::unexpected<wire::AttemptRefused> refused(int exit_code, const Error& error) {
   return std::unexpected(wire::AttemptRefused{exit_code, error.message()});
@@ -44,10 +46,16 @@ std::string read_error_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status{};
   if (!fd || fstat(fd.get(), &status) < 0 || !S_ISREG(status.st_mode)) return {};
-  std::string text(kMaxErrorFileBytes, '\0');
+  std::string text(static_cast<std::size_t>(std::min(status.st_size, kMaxErrorFileBytes)), '\0');
   const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   return text;
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return system_failure("cannot create " + path, errno);
+  return write_all(fd.get(), text, path);
 }
 
 // One at a time, so that other things have their turn. A stream that was closed meanwhile has its file.
@@ -78,8 +86,8 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
 }
 
 AttemptRun::~AttemptRun() {
-  for (RankFiles& files : ranks_) {
-    for (Stream& stream : files.streams) {
+  for (RankStreams& streams : ranks_) {
+    for (Stream& stream : streams) {
       stream.output->close();
       stream.copy->end();
     }
@@ -114,35 +122,27 @@ Status AttemptRun::open_store() {
   return {};
 }
 
+// Creating a rank's directory and files may take longer than starting it: ext4 passes over every inode that
+// was freed in the last minutes. The first rank's tell whether the disk can be used, the others' come when
+// all workers run.
 Status AttemptRun::open_ranks() {
-  if (Status made = make_directories(attempt_directory(setting_.job, setting_.context.attempt)); !made)
-    return failure_within("cannot keep logs", std::move(made));
+  const bool error_files_need_directories = setting_.context.run_directory.empty();
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
-    if (Status opened = open_rank(local_rank); !opened) return opened;
+    const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
+    if (local_rank == LocalRank(0) || error_files_need_directories) {
+      if (Status made = make_directories(directory); !made)
+        return failure_within("cannot keep logs", std::move(made));
+    }
+    auto standard = open_stream(directory, local_rank, 1);
+    if (!standard) return std::unexpected(standard.error());
+    auto error = open_stream(directory, local_rank, 2);
+    if (!error) return std::unexpected(error.error());
+    ranks_.push_back({*std::move(standard), *std::move(error)});
   }
-  // The others' files come when the workers run: on a busy disk creating one takes as long as starting a
-  // worker.
-  for (const Stream& stream : ranks_.front().streams) {
+  for (const Stream& stream : ranks_.front()) {
     if (Status opened = stream.output->open_log(); !opened) return opened;
   }
-  return {};
-}
-
-// The directory is needed at once: the worker may leave its error file there.
-Status AttemptRun::open_rank(LocalRank local_rank) {
-  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
-  const std::string error_file = directory + "/error.json";
-  if (mkdir(directory.c_str(), 0777) != 0) {
-    if (errno != EEXIST)
-      return system_failure("cannot keep logs: cannot create directory " + directory, errno);
-    unlink(error_file.c_str());
-  }
-  auto standard = open_stream(directory, local_rank, 1);
-  if (!standard) return std::unexpected(standard.error());
-  auto error = open_stream(directory, local_rank, 2);
-  if (!error) return std::unexpected(error.error());
-  ranks_.push_back({error_file, {*std::move(standard), *std::move(error)}});
   return {};
 }
 
@@ -163,7 +163,7 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
 }
 
 AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wire::StartWorkers& start) {
-  const auto& streams = ranks_.at(static_cast<std::size_t>(local_rank.value())).streams;
+  const auto& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
   Command command;
   command.program = program_;
   command.arguments = arguments_of(setting_.job.command, local_rank);
@@ -187,23 +187,38 @@ AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wir
 
 std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
   std::vector<std::shared_ptr<Output>> all;
-  for (const RankFiles& files : ranks_) {
-    for (const Stream& stream : files.streams) all.push_back(stream.output);
+  for (const RankStreams& streams : ranks_) {
+    for (const Stream& stream : streams) all.push_back(stream.output);
   }
   return all;
 }
 
 wire::WorkerExited AttemptRun::last_words(LocalRank local_rank) {
-  RankFiles& files = ranks_.at(static_cast<std::size_t>(local_rank.value()));
-  for (Stream& stream : files.streams) {
+  RankStreams& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
+  for (Stream& stream : streams) {
     stream.output->finish();
     stream.copy->end();
   }
   wire::WorkerExited words;
-  words.error_file = read_error_file(files.error_file);
-  const LastLines& errors = files.streams[1].output->last_lines();
-  words.last_lines = errors.empty() ? files.streams[0].output->last_lines().lines() : errors.lines();
+  words.error_file = keep_error_file(rank_of(local_rank));
+  const LastLines& errors = streams[1].output->last_lines();
+  words.last_lines = errors.empty() ? streams[0].output->last_lines().lines() : errors.lines();
   return words;
+}
+
+std::string AttemptRun::keep_error_file(Rank rank) const {
+  const std::string left = error_file(setting_.context, setting_.job, rank);
+  std::string text = read_error_file(left);
+  if (text.empty()) return text;
+  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank);
+  if (!left.starts_with(directory)) {
+    Status kept = make_directories(directory);
+    if (kept) kept = write_file(directory + "/error.json", text);
+    if (!kept) log::warning("{}", kept.error().message());
+    unlink(left.c_str());
+  }
+  text.resize(std::min(text.size(), kMaxReportedBytes));
+  return text;
 }
 
 bool AttemptRun::has_rank(Rank rank) const {

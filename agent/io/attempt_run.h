@@ -56,25 +56,22 @@ class AttemptRun {
     std::shared_ptr<TerminalCopy> copy;
     std::shared_ptr<Output> output;
   };
-  struct RankFiles {
-    std::string error_file;
-    std::array<Stream, 2> streams;  // stdout, stderr
-  };
+  using RankStreams = std::array<Stream, 2>;  // stdout, stderr
 
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
   Status check_directory() const;
   Status open_null();
   Status open_store();
   Status open_ranks();
-  Status open_rank(LocalRank local_rank);
   Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
   std::vector<std::shared_ptr<Output>> outputs() const;
+  std::string keep_error_file(Rank rank) const;
 
   Setting setting_;
   std::string program_;
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it
-  std::vector<RankFiles> ranks_;      // by local rank
+  std::vector<RankStreams> ranks_;    // by local rank
 };
 
 }  // namespace muster::agent

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
@@ -49,8 +50,16 @@ Output::Output(const asio::any_io_executor& executor, std::string log_path, OnLi
 Status Output::open_log() {
   if (log_open_) return {};
   log_.reset();
-  log_.reset(::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   log_open_ = true;
+  const auto open_file = [this] {
+    log_.reset(::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  };
+  open_file();
+  if (!log_ && errno == ENOENT) {
+    if (Status made = make_directories(std::filesystem::path(log_path_).parent_path().string()); !made)
+      return made;
+    open_file();
+  }
   if (!log_) return system_failure("cannot write " + log_path_, errno);
   return {};
 }

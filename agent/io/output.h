@@ -31,7 +31,7 @@ class Output : public std::enable_shared_from_this<Output> {
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
                                                 const std::string& log_path, OnLines on_lines,
                                                 OnNotice on_notice);
-  // Opens the log file, appending, if it is not open yet.
+  // Opens the log file, appending, and makes its directory, if that has not been done yet.
   Status open_log();
   // The same, with a failure treated as one to write.
   void prepare_log();

@@ -17,7 +17,8 @@
 namespace muster::agent {
 
 // Lets this process have as many descriptors as it may: an agent has seven for each worker. What it might
-// have before, which is what its workers should get.
+// have before, which is what its workers should get. To be called while few descriptors are open: those of
+// spawn()'s own are the quicker the lower they are.
 rlimit raise_descriptor_limit();
 
 struct Command {

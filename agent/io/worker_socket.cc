@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -103,8 +104,8 @@ void WorkerSocket::receive_waiting() {
 }
 
 void remove_run_directory(const std::string& directory) {
-  unlink((directory + kSocketName).c_str());
-  rmdir(directory.c_str());
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
 }
 
 }  // namespace muster::agent

@@ -40,7 +40,7 @@ class WorkerSocket {
   OnReport on_report_;
 };
 
-// The socket and then the directory; nothing else that may be in it.
+// With all files in it.
 void remove_run_directory(const std::string& directory);
 
 }  // namespace muster::agent

@@ -144,6 +144,7 @@ TEST_F(AgentProcess, PassesOnTheErrorFile) {
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->error_file, "{\"message\":1}");
+  EXPECT_EQ(log("rank_0/error.json"), "{\"message\":1}");
 }
 
 TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {

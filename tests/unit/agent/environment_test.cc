@@ -12,7 +12,7 @@ using testing::Pair;
 
 struct Given {
   NodeContext node{
-      {{"PATH", "/bin"}, {"HOME", "/home/a"}}, 16, NodeId(1), Attempt(5), "/tmp/muster-x/agent.sock"};
+      {{"PATH", "/bin"}, {"HOME", "/home/a"}}, 16, NodeId(1), Attempt(5), "/run/agent.sock", "/run"};
   wire::JobSpec job{};
   wire::PrepareAttempt plan{2, 2, 4, Rank(2), 2, false, ""};
   wire::StartWorkers start{"10.0.0.1", 29400, std::nullopt};
@@ -26,6 +26,12 @@ struct Given {
     return environment_of(node, job, plan, start, LocalRank(local_rank));
   }
 };
+
+TEST(ErrorFile, IsInTheLogDirectoryWhereTheAgentHasNoDirectoryOfItsOwn) {
+  Given given;
+  given.node.run_directory = "";
+  EXPECT_EQ(error_file(given.node, given.job, Rank(3)), "/logs/attempt_5/rank_3/error.json");
+}
 
 TEST(EnvironmentOf, IsTorchrunsAndMustersAndNothingElse) {
   const Environment expected = {{"PATH", "/bin"},
@@ -46,12 +52,12 @@ TEST(EnvironmentOf, IsTorchrunsAndMustersAndNothingElse) {
                                 {"TORCHELASTIC_RUN_ID", "j1"},
                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                 {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-                                {"TORCHELASTIC_ERROR_FILE", "/logs/attempt_5/rank_3/error.json"},
+                                {"TORCHELASTIC_ERROR_FILE", "/run/error_5_3.json"},
                                 {"OMP_NUM_THREADS", "8"},
                                 {"MUSTER_JOB_ID", "j1"},
                                 {"MUSTER_ATTEMPT", "5"},
                                 {"MUSTER_NODE_ID", "1"},
-                                {"MUSTER_SOCKET", "/tmp/muster-x/agent.sock"}};
+                                {"MUSTER_SOCKET", "/run/agent.sock"}};
   EXPECT_EQ(Given().of(1), expected);
 }
 
@@ -69,7 +75,7 @@ TEST(EnvironmentOf, KeepsWhatTheUserHasSet) {
 
 TEST(EnvironmentOf, SharesTheCoresOfTheMachine) {
   Given given;
-  given.plan.agents_on_host = 2;
+  given.job.agents_on_host = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "4")));
   given.node.core_count = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "1")));
@@ -97,13 +103,13 @@ TEST(EnvironmentOf, GivesAgentsOfOneMachineDisjointGpus) {
   Given given;
   given.job.use_gpus = true;
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("CUDA_VISIBLE_DEVICES"))));
-  given.plan.agents_on_host = 2;
+  given.job.agents_on_host = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "0,1")));
-  given.plan.agent_on_host = 1;
+  given.job.agent_on_host = 1;
   EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "2,3")));
   given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4,GPU-a,6,7";
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "6,7")));
-  given.plan.agent_on_host = 0;
+  given.job.agent_on_host = 0;
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
 }
 
