@@ -31,6 +31,15 @@ if(MUSTER_SANITIZE)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
 endif()
 
+option(MUSTER_FUZZ "Build the fuzzers (Clang only)" OFF)
+if(MUSTER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "MUSTER_FUZZ needs Clang's libFuzzer: -DCMAKE_CXX_COMPILER=clang++-19.")
+  endif()
+  # All of our code says where it has been, so that a fuzzer sees what an input reaches.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header carries a time stamp and its own path; both would defeat the cache.

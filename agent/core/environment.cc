@@ -12,19 +12,20 @@ namespace {
 
 // The slice of this agent among those that share the machine; LOCAL_RANK indexes it, as torchrun's users
 // expect.
-void set_gpus(Environment& environment, const wire::JobSpec& job, std::int32_t local_world_size) {
+void set_gpus(Environment& environment, const wire::PrepareAttempt& plan) {
   const auto inherited = environment.find("CUDA_VISIBLE_DEVICES");
-  if (job.agents_on_host <= 1) return;  // all of them, under their own numbers
+  if (plan.agents_on_host <= 1) return;  // all of them, under their own numbers
   std::vector<std::string> devices;
   if (inherited != environment.end()) {
     for (const std::string_view device : split(inherited->second, ',')) {
       if (!device.empty()) devices.emplace_back(device);
     }
   } else {
-    for (int i = 0; i < job.agents_on_host * local_world_size; ++i) devices.push_back(std::to_string(i));
+    for (int i = 0; i < plan.agents_on_host * plan.local_world_size; ++i)
+      devices.push_back(std::to_string(i));
   }
-  const std::size_t share = devices.size() / static_cast<std::size_t>(job.agents_on_host);
-  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * job.agent_on_host;
+  const std::size_t share = devices.size() / static_cast<std::size_t>(plan.agents_on_host);
+  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * plan.agent_on_host;
   environment["CUDA_VISIBLE_DEVICES"] =
       fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
 }
@@ -74,9 +75,9 @@ Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
   Environment environment = node.inherited;
   for (const auto& [name, value] : job.environment) environment[name] = value;
   set_torchrun(environment, job, plan, start, node, local_rank);
-  const int workers_on_host = std::max(1, plan.local_world_size * job.agents_on_host);
+  const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
-  if (job.use_gpus) set_gpus(environment, job, plan.local_world_size);
+  if (job.use_gpus) set_gpus(environment, plan);
   environment["MUSTER_JOB_ID"] = job.job_id;
   environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());

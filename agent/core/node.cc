@@ -29,6 +29,7 @@ Actions Node::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
+  if (unkillable_at_ && (!next || *unkillable_at_ < *next)) next = unkillable_at_;
   if (const auto orphan = orphan_deadline(); orphan && (!next || *orphan < *next)) next = orphan;
   return next;
 }
@@ -46,7 +47,7 @@ void Node::handle(const Welcomed& event, TimePoint) {
   job_ = event.job;
 }
 
-void Node::handle(const AttemptRequested& event, TimePoint) {
+void Node::handle(const AttemptRequested& event, TimePoint now) {
   if (!job_ || leaving_ || event.attempt <= attempt_) return;
   switch (phase_) {
     case Phase::kIdle: open(event); break;
@@ -60,7 +61,7 @@ void Node::handle(const AttemptRequested& event, TimePoint) {
     case Phase::kClearing:
       // Two attempts never run side by side: the older one is not worth a grace any more.
       waiting_ = event;
-      kill_workers();
+      kill_workers(now);
       break;
     case Phase::kLeft: break;
   }
@@ -115,12 +116,12 @@ void Node::handle(const WorkerStarted& event, TimePoint) {
   actions_.emplace_back(Send{std::move(started)});
 }
 
-void Node::handle(const WorkerNotStarted& event, TimePoint) {
+void Node::handle(const WorkerNotStarted& event, TimePoint now) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
   phase_ = Phase::kRunning;
   actions_.emplace_back(Send{event.refusal});
-  kill_workers();
+  kill_workers(now);
   clear_if_all_ended();
 }
 
@@ -152,6 +153,15 @@ void Node::handle(const StopRequested& event, TimePoint now) {
   }
 }
 
+void Node::handle(const SignalRequested& event, TimePoint) {
+  if (event.attempt != attempt_ || !workers_live()) return;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].running()) continue;
+    actions_.emplace_back(
+        SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), event.signal});
+  }
+}
+
 void Node::handle(const LeaveRequested& event, TimePoint now) {
   leave(event.reason, 0, now);
 }
@@ -177,7 +187,8 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
 }
 
 void Node::handle(const TimePassed&, TimePoint now) {
-  if (kill_at_ && *kill_at_ <= now) kill_workers();
+  if (kill_at_ && *kill_at_ <= now) kill_workers(now);
+  if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable();
   const auto orphan = orphan_deadline();
   if (orphan && *orphan <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
@@ -199,7 +210,7 @@ void Node::quit_if_left() {
 }
 
 void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
-  if (grace <= Duration::zero()) return kill_workers();
+  if (grace <= Duration::zero()) return kill_workers(now);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
@@ -208,17 +219,30 @@ void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
   kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
 }
 
-void Node::kill_workers() {
+void Node::kill_workers(TimePoint now) {
   kill_at_.reset();
+  if (!unkillable_at_) unkillable_at_ = now + kUnkillableLimit;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].on(WorkerEvent::kKillRequested) == WorkerEffect::kNone) continue;
     actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), SIGKILL});
   }
 }
 
+void Node::name_unkillable() {
+  unkillable_at_.reset();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].ended()) continue;
+    actions_.emplace_back(Send{wire::WorkerUnkillable{
+        Rank(plan_.first_rank.value() + static_cast<std::int32_t>(i)), workers_[i].pid(),
+        fmt::format("has not ended {} s after SIGKILL",
+                    std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
+  }
+}
+
 void Node::clear_if_all_ended() {
   if (!std::ranges::all_of(workers_, &Worker::ended)) return;
   kill_at_.reset();
+  unkillable_at_.reset();
   phase_ = Phase::kClearing;
   actions_.emplace_back(KillLeftovers{});
 }

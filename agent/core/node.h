@@ -6,7 +6,7 @@
 //
 // A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
 // ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
-// worker's exit.
+// worker's exit. A worker that survives SIGKILL is named to the launcher; the node is not empty without it.
 #pragma once
 
 #include <optional>
@@ -36,6 +36,10 @@ struct StopRequested {
   Attempt attempt;
   wire::StopWorkers stop;
 };
+struct SignalRequested {  // for the workers, which go on
+  Attempt attempt;
+  std::int32_t signal = 0;
+};
 struct LeaveRequested {
   std::string reason;
 };
@@ -62,9 +66,9 @@ struct WorkerEnded {  // reaped, its output read
 };
 struct LeftoversGone {};
 struct TimePassed {};  // next_deadline() has come
-using Event = std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, LeaveRequested,
-                           LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened, WorkerStarted,
-                           WorkerNotStarted, WorkerEnded, LeftoversGone, TimePassed>;
+using Event = std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, SignalRequested,
+                           LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
+                           WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
@@ -101,6 +105,8 @@ class Node {
   Attempt attempt() const { return attempt_; }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
+  // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
+  static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
 
  private:
   // kOpening and kStarting last only until the shell has answered an action.
@@ -110,6 +116,7 @@ class Node {
   void handle(const AttemptRequested& event, TimePoint now);
   void handle(const StartRequested& event, TimePoint now);
   void handle(const StopRequested& event, TimePoint now);
+  void handle(const SignalRequested& event, TimePoint now);
   void handle(const LeaveRequested& event, TimePoint now);
   void handle(const LauncherHeard& event, TimePoint now);
   void handle(const LauncherClosed& event, TimePoint now);
@@ -125,7 +132,8 @@ class Node {
   std::optional<TimePoint> orphan_deadline() const;
   void open(const AttemptRequested& request);
   void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
-  void kill_workers();
+  void kill_workers(TimePoint now);
+  void name_unkillable();
   void clear_if_all_ended();
   void attempt_is_over();
   void leave(std::string reason, int exit_code, TimePoint now);
@@ -138,6 +146,7 @@ class Node {
   wire::StartWorkers start_;
   std::vector<Worker> workers_;              // by local rank
   std::optional<TimePoint> kill_at_;         // the grace's end
+  std::optional<TimePoint> unkillable_at_;   // who was killed has ended by then, or cannot
   std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
   std::optional<Quit> leaving_;
   TimePoint heard_;

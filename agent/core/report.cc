@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/wire/json.h"
+
 namespace muster::agent {
 
 namespace {
@@ -43,7 +45,8 @@ void read_section(const nlohmann::json& parsed, Report& report) {
   report.section = printable(*std::move(report.section));
   if (beat)
     report.section_time = std::chrono::milliseconds(
-        std::clamp(parsed.value("section_ms", std::int64_t{0}), std::int64_t{0}, kMaxSectionMs));
+        std::clamp(parsed.contains("section_ms") ? whole_number<std::int64_t>(parsed["section_ms"]) : 0,
+                   std::int64_t{0}, kMaxSectionMs));
   else
     report.entered = parsed.at("state").get<std::string>() == "enter";
 }
@@ -58,11 +61,12 @@ Expected<Report> parse_report(std::string_view datagram) {
   if (!parsed.is_object()) return failure(ErrorCode::kCorrupt, "a report that is no JSON object");
   try {
     Report report;
-    report.attempt = Attempt(parsed.at("attempt").get<std::uint64_t>());
-    report.message.rank = Rank(parsed.at("rank").get<std::int32_t>());
+    report.attempt = Attempt(whole_number<std::uint64_t>(parsed.at("attempt")));
+    report.message.rank = Rank(whole_number<std::int32_t>(parsed.at("rank")));
     report.message.kind = parsed.at("type").get<std::string>();
     // A heartbeat that names no step has made none.
-    report.message.step = parsed.value("step", std::int64_t{report.message.kind == "heartbeat" ? -1 : 0});
+    report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
+                                                  : (report.message.kind == "heartbeat" ? -1 : 0);
     report.message.text = parsed.value("text", std::string());
     const std::string& kind = report.message.kind;
     if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))

@@ -49,7 +49,8 @@ class Worker {
   // Moves on and says what is to be done. An impossible event is a bug and stops the program.
   WorkerEffect on(WorkerEvent event);
   void started(std::int32_t pid);
-  std::int32_t pid() const { return pid_; }  // 0 until it was started
+  std::int32_t pid() const { return pid_; }                         // 0 until it was started
+  bool running() const { return state_ == WorkerState::kRunning; }  // and not told to stop
   bool ended() const { return state_ == WorkerState::kEnded; }
   // Whether it was told to stop while it ran; asked when it exits.
   bool stop_requested() const { return stop_requested_; }

@@ -80,6 +80,8 @@ void Agent::hear(const Link::Incoming& incoming) {
     on(StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
     on(StopRequested{attempt, *stop});
+  } else if (const auto* order = std::get_if<wire::SignalWorkers>(&incoming.message)) {
+    on(SignalRequested{attempt, order->signal});
   } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
     on(LeaveRequested{"the launcher said so"});
   }

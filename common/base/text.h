@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,14 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
     if (end == text.size()) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+// The same with a question mark for every control character: what others wrote stays one line and commands no
+// terminal.
+inline std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char letter) { return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f; }, '?');
+  return text;
 }
 
 // Nothing unless the whole text is a number that fits.

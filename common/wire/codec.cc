@@ -31,12 +31,13 @@ namespace muster::wire {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
                                                 log_directory, checkpoint_directory, role, max_restarts,
-                                                agents_on_host, agent_on_host, use_gpus, store_on_agent,
-                                                redirects, grace_ns, controller_grace_ns, silence_limit_ns,
-                                                heartbeat_limit_ns, hang_limit_ns, warm)
+                                                use_gpus, store_on_agent, redirects, grace_ns,
+                                                controller_grace_ns, silence_limit_ns, heartbeat_limit_ns,
+                                                hang_limit_ns, warm)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
-                                                first_rank, local_world_size, host_store, store_address)
+                                                first_rank, local_world_size, host_store, store_address,
+                                                agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns)
@@ -54,6 +55,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, ha
                                                 since_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStacks, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentNotice, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, what)
 
 using nlohmann::json;
 
@@ -132,6 +135,10 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<WorkerStacks>{"rank", "text"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<AgentNotice>{"text"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<SignalWorkers>{"signal"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<WorkerUnkillable>{"rank", "pid"};
 
 template <class Message>
 Message message_of(const json& body) {

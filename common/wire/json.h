@@ -1,15 +1,31 @@
-// JSON from files that others may have written.
+// JSON from files and datagrams that others may have written.
 //
 // The library reads any depth of nesting, but writes and copies by recursion, so that a deep document would
-// end the process. This refuses it while reading. A plain function; safe in any thread.
+// end the process; and it casts any number to any other, which is undefined for 1e300. This refuses both.
+// Plain functions; safe in any thread.
 #pragma once
 
+#include <concepts>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 namespace muster {
 
-// nlohmann::json::exception if it is not JSON, or nested deeper than 8: none of our files is.
+// nlohmann::json::exception if it is not JSON, nested deeper than 8, or has a number that is not whole: none
+// of our files has.
 nlohmann::json parse_shallow_json(std::string_view text);
+
+// nlohmann::json::exception if it is not a whole number, or not one of `Number`.
+template <std::integral Number>
+Number whole_number(const nlohmann::json& value) {
+  if (const auto* positive = value.get_ptr<const nlohmann::json::number_unsigned_t*>();
+      positive != nullptr && std::in_range<Number>(*positive))
+    return static_cast<Number>(*positive);
+  if (const auto* any = value.get_ptr<const nlohmann::json::number_integer_t*>();
+      any != nullptr && !value.is_number_unsigned() && std::in_range<Number>(*any))
+    return static_cast<Number>(*any);
+  throw nlohmann::json::other_error::create(502, "a number that is not whole, or too large", &value);
+}
 
 }  // namespace muster

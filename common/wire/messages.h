@@ -28,9 +28,6 @@ struct JobSpec {
   std::string checkpoint_directory;  // empty: none
   std::string role = "default";
   std::int32_t max_restarts = 0;
-  std::int32_t agents_on_host =
-      1;  // agents that share this machine's cores and GPUs; this one is agent_on_host of them
-  std::int32_t agent_on_host = 0;
   bool use_gpus = false;       // give each worker its own CUDA_VISIBLE_DEVICES
   bool store_on_agent = true;  // false: rank 0 hosts the store (torch's own server)
   std::vector<std::int32_t>
@@ -59,6 +56,9 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   std::int32_t local_world_size = 0;
   bool host_store = false;  // this agent serves the attempt's store
   std::string store_address;
+  // Agents that share this machine's cores and GPUs in this attempt; this one is agent_on_host of them.
+  std::int32_t agents_on_host = 1;
+  std::int32_t agent_on_host = 0;
 };
 struct StartWorkers {
   std::string master_address;
@@ -72,6 +72,9 @@ struct StopWorkers {
 struct DumpStacks {};  // of all workers of the attempt; answered by a WorkerStacks for each
 struct Preempt {       // pass the notice on to workers that can save and leave
   std::int64_t grace_ns = 0;
+};
+struct SignalWorkers {  // one signal of the user's for every worker that runs; nothing else changes
+  std::int32_t signal = 0;
 };
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
@@ -133,6 +136,11 @@ struct WorkerStacks {
 struct AgentNotice {  // one line for the user
   std::string text;
 };
+struct WorkerUnkillable {  // it was killed, and still lives: the attempt cannot end on this node
+  Rank rank;
+  std::int32_t pid = 0;
+  std::string what;  // one clause: "has not ended 3 s after SIGKILL"
+};
 struct WorkersGone {};  // every process of the attempt on this node has ended
 struct Output {         // whole lines for the terminal
   Rank rank;
@@ -154,10 +162,10 @@ struct Pong {
 };
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
-using ToAgent =
-    std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks, Preempt>;
+using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
+                             Preempt, SignalWorkers>;
 using ToLauncher =
     std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
-                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice>;
+                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable>;
 
 }  // namespace muster::wire

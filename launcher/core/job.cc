@@ -72,7 +72,7 @@ void Job::handle(const AgentSaid& event, TimePoint now) {
 void Job::hear(NodeId id, const wire::Hello&, TimePoint now) {
   if (node(id).state != Node::State::kStarting) return;
   node(id).state = Node::State::kJoined;
-  decide(Send{id, wire::Welcome{id, plan_.spec_for(id)}}, "the agent greeted");
+  decide(Send{id, wire::Welcome{id, plan_.job}}, "the agent greeted");
   react(Occurrence::kJoined, now);
 }
 
@@ -164,14 +164,17 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   phase_ = Phase::kPreparing;
   for (const NodePlan& each : plan_.nodes) {
     node(each.node).prepared = false;
-    decide(Send{each.node, wire::PrepareAttempt{.restart_count = restart_count_,
-                                                .node_count = static_cast<std::int32_t>(plan_.nodes.size()),
-                                                .world_size = plan_.world_size(),
-                                                .first_rank = each.first_rank,
-                                                .local_world_size = each.worker_count,
-                                                .host_store = each.first_rank == Rank(0),
-                                                .store_address = "127.0.0.1"}},
-           "every agent is there");
+    decide(
+        Send{each.node, wire::PrepareAttempt{.restart_count = restart_count_,
+                                             .node_count = static_cast<std::int32_t>(plan_.nodes.size()),
+                                             .world_size = plan_.world_size(),
+                                             .first_rank = each.first_rank,
+                                             .local_world_size = each.worker_count,
+                                             .host_store = each.first_rank == Rank(0),
+                                             .store_address = "127.0.0.1",
+                                             .agents_on_host = static_cast<std::int32_t>(plan_.nodes.size()),
+                                             .agent_on_host = each.node.value()}},
+        "every agent is there");
   }
   react(Occurrence::kBegun, now);
 }

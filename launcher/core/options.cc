@@ -18,7 +18,90 @@ std::string variable_name(std::string_view prefix, std::string_view flag) {
   return name;
 }
 
+<<<<<<< HEAD
 void read_workers(SettingReader& reader, Options& options) {
+=======
+// Reads settings one after the other and keeps the first thing that is wrong.
+class Reader {
+ public:
+  explicit Reader(const Settings& settings) : settings_(settings) {}
+
+  const Setting* find(std::string_view name) const {
+    const auto found = settings_.find(name);
+    return found == settings_.end() || found->second.values.empty() ? nullptr : &found->second;
+  }
+  void refuse(const Setting& setting, std::string_view what) {
+    if (!error_)
+      error_ = Error(ErrorCode::kInvalidArgument,
+                     one_line(fmt::format("{}: {} {}", setting.source, setting.values.back(), what)));
+  }
+  void text(std::string_view name, std::string& value) {
+    if (const Setting* setting = find(name)) value = setting->values.back();
+  }
+  void flag(std::string_view name, bool& value) {
+    if (const Setting* setting = find(name)) value = setting->values.back() == "1";
+  }
+  void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    const auto number = parse_number<std::int32_t>(setting->values.back());
+    if (!number || *number < low)
+      return refuse(*setting, fmt::format("is not a number of {}: give {} or more", what, low));
+    value = *number;
+  }
+  void seconds(std::string_view name, bool may_be_zero, Duration& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    const auto number = parse_number<double>(setting->values.back());
+    // A year: more is a mistake, and nanoseconds must not overflow.
+    if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero) ||
+        *number > 3.2e7) {
+      return refuse(*setting, "is not a number of seconds: give one such as 10 or 0.5");
+    }
+    value = std::chrono::duration_cast<Duration>(Seconds(*number));
+  }
+  template <class Choice>
+  void choice(std::string_view name, std::initializer_list<std::pair<std::string_view, Choice>> choices,
+              Choice& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    std::string names;
+    for (const auto& [text, chosen] : choices) {
+      if (setting->values.back() == text) {
+        value = chosen;
+        return;
+      }
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", text);
+    }
+    refuse(*setting, fmt::format("is none of {}", names));
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Settings& settings_;
+  std::optional<Error> error_;
+};
+
+void read_nodes(Reader& reader, Options& options) {
+  const Setting* setting = reader.find("nodes");
+  if (setting == nullptr) return;
+  const auto parts = split(setting->values.back(), ':');
+  const auto low = parse_number<std::int32_t>(parts.front());
+  const auto high = parse_number<std::int32_t>(parts.back());
+  if (parts.size() > 2 || !low || !high || *low < 1 || *high < 1) {
+    return reader.refuse(*setting, "is not a number of nodes: give 1 or more");
+  }
+  if (*low != *high) {
+    return reader.refuse(
+        *setting,
+        fmt::format("asks for an elastic size, which is not supported yet: give one number, such as {}",
+                    *high));
+  }
+  options.nodes = *low;
+}
+
+void read_workers(Reader& reader, Options& options) {
+>>>>>>> 372894f (tests: fuzzers for what others send, and what they found)
   const Setting* setting = reader.find("gpus-per-node");
   if (setting == nullptr) return;
   using enum WorkerCount::Kind;

@@ -85,12 +85,6 @@ std::int32_t Plan::agent_count() const {
   return static_cast<std::int32_t>(nodes.size()) + spare_nodes;
 }
 
-wire::JobSpec Plan::spec_for(NodeId node) const {
-  wire::JobSpec spec = job;
-  spec.agent_on_host = node.value();
-  return spec;
-}
-
 Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
                          std::string job_id) {
   const auto per_node = workers_per_node(options, machine);
@@ -131,7 +125,6 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.checkpoint_directory = options.checkpoint_directory;
   job.role = options.role;
   job.max_restarts = options.max_restarts;
-  job.agents_on_host = options.nodes;
   job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
   job.store_on_agent = options.store_on_agent;
   job.redirects = hidden_streams(options, *per_node);

@@ -27,7 +27,7 @@ struct NodePlan {
 };
 
 struct Plan {
-  wire::JobSpec job;  // what all nodes share; spec_for() adds the node's own
+  wire::JobSpec job;
   // Those that take part at full size, with the ranks that they have then. Spare nodes are numbered after
   // them.
   std::vector<NodePlan> nodes;
@@ -37,7 +37,6 @@ struct Plan {
   Control control = Control::kSocket;
   std::int32_t world_size() const;  // at full size
   std::int32_t agent_count() const;
-  wire::JobSpec spec_for(NodeId node) const;
 };
 
 // `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where

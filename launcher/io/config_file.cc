@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "common/base/file.h"
+#include "common/base/text.h"
 
 namespace muster::launcher {
 
@@ -60,9 +61,7 @@ Status add(ConfigFile& file, std::string name, const YAML::Node& value, const st
   return {};
 }
 
-}  // namespace
-
-Expected<ConfigFile> read_config_file(const std::string& path) {
+Expected<ConfigFile> read(const std::string& path) {
   auto text = read_file(path, kLimitBytes);
   if (!text) return std::unexpected(text.error());
   ConfigFile file;
@@ -78,6 +77,15 @@ Expected<ConfigFile> read_config_file(const std::string& path) {
   } catch (const YAML::Exception& error) {
     return failure(ErrorCode::kInvalidArgument, "{} line {}: {}", path, error.mark.line + 1, error.msg);
   }
+  return file;
+}
+
+}  // namespace
+
+Expected<ConfigFile> read_config_file(const std::string& path) {
+  auto file = read(path);
+  // Keys and values are quoted, and what yaml-cpp says quotes too; line breaks among them.
+  if (!file) return std::unexpected(Error(file.error().code(), one_line(file.error().message())));
   return file;
 }
 

@@ -75,7 +75,7 @@ TEST(EnvironmentOf, KeepsWhatTheUserHasSet) {
 
 TEST(EnvironmentOf, SharesTheCoresOfTheMachine) {
   Given given;
-  given.job.agents_on_host = 2;
+  given.plan.agents_on_host = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "4")));
   given.node.core_count = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "1")));
@@ -103,13 +103,13 @@ TEST(EnvironmentOf, GivesAgentsOfOneMachineDisjointGpus) {
   Given given;
   given.job.use_gpus = true;
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("CUDA_VISIBLE_DEVICES"))));
-  given.job.agents_on_host = 2;
+  given.plan.agents_on_host = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "0,1")));
-  given.job.agent_on_host = 1;
+  given.plan.agent_on_host = 1;
   EXPECT_THAT(given.of(0), Contains(Pair("CUDA_VISIBLE_DEVICES", "2,3")));
   given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4,GPU-a,6,7";
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "6,7")));
-  given.job.agent_on_host = 0;
+  given.plan.agent_on_host = 0;
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
 }
 

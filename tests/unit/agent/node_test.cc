@@ -283,6 +283,35 @@ TEST_F(NodeTest, ALauncherThatNeverSaysWelcomeIsGone) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
+TEST_F(NodeTest, NamesAWorkerThatSurvivesBeingKilled) {
+  run_attempt(1, 2);
+  on(stop(1, 0s));
+  on(WorkerEnded{LocalRank(0), {}});
+  advance(2s);
+  EXPECT_THAT(sent<wire::WorkerUnkillable>(), IsEmpty());
+  advance(1s);
+  ASSERT_EQ(sent<wire::WorkerUnkillable>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkerUnkillable>()[0].rank, Rank(5));
+  EXPECT_EQ(sent<wire::WorkerUnkillable>()[0].pid, 101);
+  advance(10s);
+  EXPECT_THAT(sent<wire::WorkerUnkillable>(), IsEmpty()) << "it is said once";
+  on(WorkerEnded{LocalRank(1), {}});
+  on(LeftoversGone{});
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U) << "it could be killed after all";
+}
+
+TEST_F(NodeTest, PassesASignalOnToWorkersThatRun) {
+  run_attempt(1, 3);
+  on(WorkerEnded{LocalRank(1), {}});
+  on(SignalRequested{Attempt(1), SIGUSR1});
+  EXPECT_THAT(signals(), ElementsAre("100:10", "102:10"));
+  on(SignalRequested{Attempt(2), SIGUSR1});
+  EXPECT_THAT(signals(), IsEmpty()) << "meant for another attempt";
+  on(stop(1, 3s));
+  on(SignalRequested{Attempt(1), SIGUSR1});
+  EXPECT_THAT(signals(), IsEmpty()) << "they have been told to stop";
+}
+
 TEST_F(NodeTest, AStopWhileLeftoversAreKilledIsAnsweredOnce) {
   run_attempt(1, 1);
   on(WorkerEnded{LocalRank(0), {}});

@@ -43,6 +43,10 @@ TEST(ParseReport, RefusesGarbage) {
         std::string(R"({"v":1,"type":"shout","rank":0,"attempt":1})"),
         std::string(R"({"v":1,"type":"step","rank":"zero","attempt":1})"),
         std::string(R"({"v":1,"type":"step","rank":0})"),
+        std::string(R"({"v":1,"type":"step","rank":0,"attempt":1e300})"),
+        std::string(R"({"v":1,"type":"step","rank":4294967296,"attempt":1})"),
+        std::string(R"({"v":1,"type":"step","rank":0,"attempt":-1})"),
+        std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"step":9223372036854775808})"),
         std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"text":5})")}) {
     EXPECT_FALSE(parse_report(datagram)) << datagram.substr(0, 80);
   }

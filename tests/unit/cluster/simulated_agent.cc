@@ -74,6 +74,8 @@ void SimulatedAgent::obey(Attempt attempt, const wire::ToAgent& message) {
     on(agent::StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&message)) {
     on(agent::StopRequested{attempt, *stop});
+  } else if (const auto* order = std::get_if<wire::SignalWorkers>(&message)) {
+    on(agent::SignalRequested{attempt, order->signal});
   } else if (std::holds_alternative<wire::Leave>(message)) {
     on(agent::LeaveRequested{"the launcher said so"});
   }

@@ -54,6 +54,15 @@ TEST_F(CommandLine, TakesTheProgramOfTheCommandLineFirst) {
   EXPECT_TRUE(read->json);
 }
 
+TEST_F(CommandLine, SaysInOneLineWhatIsWrongWhateverTheFileHolds) {
+  for (const char* text : {"\"no\\ndes\": 2\n", "nodes: \"2\\n3\"\n", "role: \"\\\x01\"\n"}) {
+    write(text);
+    const std::string said = error({"--config", "job.yaml", "x"});
+    EXPECT_THAT(said, HasSubstr("job.yaml")) << text;
+    EXPECT_EQ(said.find_first_of("\n\x1b\x01"), std::string::npos) << said;
+  }
+}
+
 TEST_F(CommandLine, NamesFileLineAndKeyOfWhatIsWrong) {
   write("nodes: 2\nndoes: 3\n");
   EXPECT_THAT(error({"--config", "job.yaml", "x"}),

@@ -47,8 +47,6 @@ TEST(Plan, NumbersRanksNodeByNode) {
   EXPECT_EQ(plan->world_size(), 6);
   EXPECT_EQ(plan->nodes[2].first_rank, Rank(4));
   EXPECT_EQ(plan->job.log_directory, "/logs/job");
-  EXPECT_EQ(plan->spec_for(NodeId(2)).agent_on_host, 2);
-  EXPECT_EQ(plan->spec_for(NodeId(2)).agents_on_host, 3);
 }
 
 TEST(Plan, SharesWhatTheMachineHasAmongItsNodes) {

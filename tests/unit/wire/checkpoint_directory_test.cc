@@ -164,6 +164,14 @@ TEST_F(CheckpointDirectoryTest, DeepNestingIsRefused) {
               HasSubstr("nested deeper than 8"));
 }
 
+TEST_F(CheckpointDirectoryTest, NumbersThatAreNotWholeAreRefused) {
+  EXPECT_THAT(
+      parse_attempt_record(R"({"format":1,"attempt":1e300,"job":"","host":"","resume":null})", Attempt(1))
+          .error()
+          .message(),
+      HasSubstr("a number that is not whole"));
+}
+
 TEST_F(CheckpointDirectoryTest, AttemptFileUnderAnotherNumberIsRefused) {
   begin();
   std::filesystem::copy_file(scratch_ / "attempts/000001.json", scratch_ / "attempts/000002.json");

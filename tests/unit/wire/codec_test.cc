@@ -47,8 +47,9 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
       decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, {}}))));
   EXPECT_FALSE(std::get<StartWorkers>(clean.value()).resume_step.has_value());
 
-  for (const ToAgent& message : {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}),
-                                 ToAgent(Ping{9}), ToAgent(DumpStacks{}), ToAgent(Preempt{7})}) {
+  for (const ToAgent& message :
+       {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
+        ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());
@@ -67,7 +68,7 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
        {ToLauncher(Hello{}), ToLauncher(AttemptPrepared{1}), ToLauncher(AttemptRefused{}),
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
-        ToLauncher(AgentNotice{"a"})}) {
+        ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());

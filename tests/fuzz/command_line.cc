@@ -1,0 +1,34 @@
+// Any words after `launch`, one a line.
+#include "launcher/io/command_line.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "tests/fuzz/input.h"
+
+namespace muster::launcher {
+namespace {
+
+// It names a file of this machine, which is no part of the input.
+bool names_a_file(const Arguments& arguments) {
+  return std::ranges::any_of(arguments.flags, [](const auto& given) { return given.flag->name == "config"; });
+}
+
+}  // namespace
+}  // namespace muster::launcher
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace muster;
+  FuzzInput input(data, size);
+  std::vector<std::string> words;
+  while (!input.empty()) words.emplace_back(input.until('\n'));
+  if (const auto sorted = launcher::sort_arguments(words); sorted && launcher::names_a_file(*sorted))
+    return 0;
+  const auto request =
+      launcher::read_command_line(words, {.environment = {}, .working_directory = "/", .hostname = "host"});
+  if (!request) {
+    CHECK(!request.error().message().empty());
+    CHECK(request.error().message().find('\n') == std::string::npos, "{}", request.error().message());
+  }
+  return 0;
+}

@@ -1,0 +1,39 @@
+// What a worker may send to MUSTER_SOCKET: any bytes. What is taken for a report can be passed on.
+#include "agent/core/report.h"
+#include "common/base/check.h"
+#include "common/wire/codec.h"
+#include "tests/fuzz/input.h"
+
+namespace muster::agent {
+namespace {
+
+void pass_on(const wire::WorkerReported& report) {
+  std::vector<wire::Frame> frames;
+  wire::FrameReader reader;
+  CHECK(reader.feed(wire::encode(wire::FrameHeader{}, report), frames).has_value() && frames.size() == 1);
+  const auto heard = wire::decode_for_launcher(frames[0]);
+  CHECK(heard.has_value(), "{}", heard.error().message());
+  const auto& same = std::get<wire::WorkerReported>(*heard);
+  CHECK(same.rank == report.rank && same.kind == report.kind && same.step == report.step &&
+        same.text == report.text);
+}
+
+}  // namespace
+}  // namespace muster::agent
+
+// Datagrams, one a line, 40 ms apart.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace muster;
+  FuzzInput input(data, size);
+  agent::Reports reports;
+  TimePoint now{};
+  while (!input.empty()) {
+    const auto report = agent::parse_report(input.until('\n'));
+    now += std::chrono::milliseconds(40);
+    if (!report || !agent::is_for_launcher(*report)) continue;
+    for (const auto& passed : reports.on(report->message, now)) agent::pass_on(passed);
+    if (const auto next = reports.next_deadline())
+      CHECK(*next <= now + agent::Reports::kInterval, "held back for too long");
+  }
+  return 0;
+}
