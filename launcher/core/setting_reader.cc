@@ -43,7 +43,7 @@ const Setting* SettingReader::find(std::string_view name) const {
 void SettingReader::refuse(const Setting& setting, std::string_view what) {
   if (!error_)
     error_ = Error(ErrorCode::kInvalidArgument,
-                   fmt::format("{}: {} {}", setting.source, setting.values.back(), what));
+                   one_line(fmt::format("{}: {} {}", setting.source, setting.values.back(), what)));
 }
 
 void SettingReader::text(std::string_view name, std::string& value) {
