@@ -158,7 +158,7 @@ void Node::handle(const SignalRequested& event, TimePoint) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].running()) continue;
     actions_.emplace_back(
-        SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), event.signal});
+        SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), event.signal, true});
   }
 }
 

@@ -83,6 +83,7 @@ struct SignalWorker {  // its whole process group
   LocalRank local_rank;
   std::int32_t pid = 0;
   std::int32_t signal = 0;
+  bool passed_on = false;  // from the user: the worker goes on
 };
 struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone
 struct CloseAttempt {};   // logs and store

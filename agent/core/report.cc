@@ -111,7 +111,8 @@ std::vector<wire::WorkerReported> Reports::take(Rank rank) {
 }
 
 bool Reports::admit(const wire::WorkerReported& report, bool crowded) {
-  if (!crowded || (report.kind == "fenced" && fenced_.insert(report.rank).second)) return true;
+  const bool decides = report.kind == "fenced" || report.kind == "preempted";
+  if (!crowded || (decides && sent_in_spite_.emplace(report.rank, report.kind).second)) return true;
   ++dropped_count_;
   return false;
 }

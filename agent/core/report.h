@@ -49,7 +49,8 @@ class Reports {
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Whether this one, of those above, is to be sent. When the launcher does not keep up (`crowded`), nothing
-  // is but the first `fenced` of each rank, which decides about the job; what is dropped is counted.
+  // is but the first `fenced` and `preempted` of each rank, which decide about the job; what is dropped is
+  // counted.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 
@@ -59,7 +60,7 @@ class Reports {
     std::optional<wire::WorkerReported> held;
   };
   std::map<Rank, Progress> progress_;
-  std::set<Rank> fenced_;  // sent in spite of the crowd
+  std::set<std::pair<Rank, std::string>> sent_in_spite_;  // of the crowd: rank and kind
   std::uint64_t dropped_count_ = 0;
 };
 

@@ -82,6 +82,11 @@ void Agent::hear(const Link::Incoming& incoming) {
     on(StopRequested{attempt, *stop});
   } else if (const auto* order = std::get_if<wire::SignalWorkers>(&incoming.message)) {
     on(SignalRequested{attempt, order->signal});
+  } else if (std::holds_alternative<wire::DumpStacks>(incoming.message)) {
+    if (health_) send_all(health_->dump_stacks(time_.now()));
+    set_alarm();
+  } else if (const auto* notice = std::get_if<wire::Preempt>(&incoming.message)) {
+    if (health_) health_->preempt(from_ns(notice->grace_ns));
   } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
     on(LeaveRequested{"the launcher said so"});
   }
@@ -91,7 +96,9 @@ void Agent::welcome(const wire::Welcome& welcome) {
   job_ = welcome.job;
   guardian_.guard_job(job_.job_id, id_);
   if (socket_ == nullptr) {
-    auto socket = WorkerSocket::open(io_.get_executor(), [this](const Report& report) { pass_on(report); });
+    auto socket = WorkerSocket::open(
+        io_.get_executor(),
+        [this](const Report& report, const std::string& sender) { pass_on(report, sender); });
     if (socket) {
       socket_ = *std::move(socket);
       guardian_.guard_run_directory(socket_->directory());
@@ -104,9 +111,9 @@ void Agent::welcome(const wire::Welcome& welcome) {
   on(Welcomed{job_});
 }
 
-void Agent::pass_on(const Report& report) {
+void Agent::pass_on(const Report& report, const std::string& sender) {
   if (run_ == nullptr || report.attempt != node_.attempt() || !run_->has_rank(report.message.rank)) return;
-  if (health_) health_->on(report, time_.now());
+  if (health_) send_all(health_->on(report, sender, time_.now()));
   if (is_for_launcher(report)) send_reports(reports_.on(report.message, time_.now()));
   set_alarm();
 }
@@ -115,6 +122,10 @@ void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
   for (const wire::WorkerReported& report : reports) {
     if (reports_.admit(report, link_.crowded())) link_.send(node_.attempt(), report);
   }
+}
+
+void Agent::send_all(const std::vector<wire::ToLauncher>& messages) {
+  for (const wire::ToLauncher& message : messages) link_.send(node_.attempt(), message);
 }
 
 awaitable<void> Agent::hear_signals() {
@@ -145,7 +156,7 @@ awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
   const TimePoint now = time_.now();
   const Ending ending = reap(pidfd.native_handle());
   workers_.erase(process.pid);
-  if (health_) health_->remove(run_->rank_of(local_rank));
+  if (health_) health_->ended(run_->rank_of(local_rank));
   wire::WorkerExited report = run_->last_words(local_rank);
   report.exit_code = ending.exit_code;
   report.signal = ending.signal;
@@ -192,10 +203,7 @@ void Agent::look_after_workers() {
   if (!due || *due > time_.now()) return;
   // What they have said already must not be missed.
   if (socket_ != nullptr) socket_->receive_waiting();
-  for (const wire::WorkerStalled& stalled : health_->look(time_.now())) {
-    log::warning("rank {} {}", stalled.rank, stalled.what);
-    link_.send(node_.attempt(), stalled);
-  }
+  send_all(health_->look(time_.now()));
 }
 
 // Orphans that have ended; of workers, watch() learns.
@@ -230,7 +238,10 @@ void Agent::perform(const OpenAttempt& action) {
        action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
-  health_.emplace(job_);
+  health_.emplace(
+      Health::Setting{job_, action.attempt, [this](const std::string& receiver, const std::string& datagram) {
+                        return socket_ != nullptr && socket_->send(receiver, datagram);
+                      }});
   on(AttemptOpened{run_->store_port()});
 }
 
@@ -238,14 +249,14 @@ void Agent::perform(const StartWorker& action) {
   auto process = run_->start(action.local_rank, action.start);
   if (!process) return on(WorkerNotStarted{action.local_rank, process.error()});
   workers_.insert(process->pid);
-  health_->add(run_->rank_of(action.local_rank), process->pid, time_.now());
+  health_->started(run_->rank_of(action.local_rank), process->pid, time_.now());
   on(WorkerStarted{action.local_rank, process->pid});
   tasks_.spawn(watch(action.local_rank, *std::move(process)));
 }
 
 void Agent::perform(const SignalWorker& action) {
   log::info("signal {} to worker {}", action.signal, action.pid);
-  health_->remove(run_->rank_of(action.local_rank));
+  if (!action.passed_on) health_->told_to_stop(run_->rank_of(action.local_rank));
   kill(-action.pid, action.signal);
 }
 

@@ -36,8 +36,9 @@ class Agent {
   awaitable<void> watch(LocalRank local_rank, Process process);
   void hear(const Link::Incoming& incoming);
   void welcome(const wire::Welcome& welcome);
-  void pass_on(const Report& report);
+  void pass_on(const Report& report, const std::string& sender);
   void send_reports(const std::vector<wire::WorkerReported>& reports);
+  void send_all(const std::vector<wire::ToLauncher>& messages);
   void on(Event event);
   void set_alarm();
   void ring();

@@ -1,22 +1,136 @@
 #include "agent/io/health.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unistd.h>
+
+#include "agent/core/environment.h"
+#include "agent/io/thread_states.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+
 namespace muster::agent {
 
-Health::Health(const wire::JobSpec& job)
-    : hang_({.heartbeat = from_ns(job.heartbeat_limit_ns), .hang = from_ns(job.hang_limit_ns)}) {}
+namespace {
 
-void Health::add(Rank rank, pid_t pid, TimePoint now) {
+constexpr std::size_t kMaxStacksBytes = 64 << 10;
+constexpr std::size_t kMaxFileBytes = 4 << 20;
+
+bool lists(const std::string& capabilities, std::string_view word) {
+  const auto words = split(capabilities, ' ');
+  return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+Health::Health(Setting setting)
+    : setting_(std::move(setting)),
+      hang_({.heartbeat = from_ns(setting_.job.heartbeat_limit_ns),
+             .hang = from_ns(setting_.job.hang_limit_ns)}) {}
+
+void Health::started(Rank rank, pid_t pid, TimePoint now) {
   hang_.add(rank, now);
-  pids_[rank] = pid;
+  workers_[rank].pid = pid;
 }
 
-void Health::remove(Rank rank) {
+void Health::ended(Rank rank) {
   hang_.remove(rank);
-  pids_.erase(rank);
+  dump_.ended(rank);
+  workers_.erase(rank);
 }
 
-std::vector<wire::WorkerStalled> Health::look(TimePoint now) {
-  return hang_.look(states_.look(pids_), now);
+Health::Messages Health::on(const Report& report, const std::string& sender, TimePoint now) {
+  hang_.on(report, now);
+  const Rank rank = report.message.rank;
+  const auto found = workers_.find(rank);
+  if (found == workers_.end()) return {};
+  if (!sender.empty()) found->second.address = sender;
+  if (report.message.kind == "hello") {
+    found->second.writes_stacks = lists(report.message.text, "stacks");
+    found->second.can_be_preempted = lists(report.message.text, "preemption");
+  }
+  if (report.message.kind == "stacks" && dump_.answered(rank)) return {read_stacks(rank)};
+  return {};
+}
+
+bool Health::command(const Worker& worker, const std::string& datagram) const {
+  return setting_.send && setting_.send(worker.address, datagram);
+}
+
+Health::Messages Health::dump_stacks(TimePoint now) {
+  Messages stacks;
+  std::set<Rank> asked;
+  for (const auto& [rank, worker] : workers_) {
+    const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", stacks_path(rank)}};
+    if (worker.writes_stacks && command(worker, order.dump()))
+      asked.insert(rank);
+    else
+      stacks.emplace_back(write_kernels_view(rank, "the program cannot write its own stacks"));
+  }
+  dump_.asked(asked, now);
+  return stacks;
+}
+
+void Health::preempt(Duration grace) {
+  const nlohmann::json notice{
+      {"v", 1},
+      {"type", "preempt"},
+      {"grace_ms", std::chrono::duration_cast<std::chrono::milliseconds>(grace).count()}};
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.can_be_preempted && !command(worker, notice.dump()))
+      log::warning("rank {} does not take the notice of preemption", rank);
+  }
+}
+
+Health::Messages Health::look(TimePoint now) {
+  Messages messages;
+  for (const Rank rank : dump_.late(now))
+    messages.emplace_back(write_kernels_view(rank, "the program did not answer"));
+  const auto next_look = hang_.next_deadline();
+  if (!next_look || *next_look > now) return messages;
+  std::map<Rank, pid_t> pids;
+  for (const auto& [rank, worker] : workers_) pids[rank] = worker.pid;
+  for (wire::WorkerStalled& stalled : hang_.look(states_.look(pids), now)) {
+    log::warning("rank {} {}", stalled.rank, stalled.what);
+    messages.emplace_back(std::move(stalled));
+  }
+  return messages;
+}
+
+std::optional<TimePoint> Health::next_deadline() const {
+  const auto look = hang_.next_deadline();
+  const auto dump = dump_.next_deadline();
+  if (look && dump) return std::min(*look, *dump);
+  return look ? look : dump;
+}
+
+std::string Health::stacks_path(Rank rank) const {
+  return rank_directory(setting_.job, setting_.attempt, rank) + "/stacks.txt";
+}
+
+wire::WorkerStacks Health::read_stacks(Rank rank) const {
+  auto text = read_regular_file(stacks_path(rank), kMaxFileBytes);
+  if (!text) return write_kernels_view(rank, text.error().message());
+  text->resize(std::min(text->size(), kMaxStacksBytes));
+  return {rank, *std::move(text)};
+}
+
+wire::WorkerStacks Health::write_kernels_view(Rank rank, const std::string& reason) const {
+  std::string text =
+      fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(workers_.at(rank).pid));
+  text.resize(std::min(text.size(), kMaxStacksBytes));
+  // Whatever lies there now, it must neither block us nor lead elsewhere.
+  const std::string path = stacks_path(rank);
+  unlink(path.c_str());
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const Status written =
+      file ? write_all(file.get(), text, path) : system_failure("cannot write " + path, errno);
+  if (!written) log::warning("{}", written.error().message());
+  return {rank, std::move(text)};
 }
 
 }  // namespace muster::agent

@@ -1,35 +1,67 @@
-// How the workers of one attempt are doing: looks at their processes once a second and has HangWatch judge.
+// How the workers of one attempt are doing: looks at their processes once a second and has HangWatch judge;
+// has their stacks written when the launcher asks.
 //
-// The agent tells it who lives and what workers report, and sends on what it answers. Decides nothing. One
-// thread.
+// The agent tells it who lives and what workers report, and sends on what it answers. A worker that said it
+// can is asked for its stacks itself; for others, and for those that do not answer in time, the kernel's view
+// of their threads must do. One thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <sys/types.h>
 #include <vector>
 
 #include "agent/core/hang.h"
+#include "agent/core/stack_dump.h"
 #include "agent/io/process_states.h"
 
 namespace muster::agent {
 
 class Health {
  public:
-  explicit Health(const wire::JobSpec& job);
+  struct Setting {
+    wire::JobSpec job;
+    Attempt attempt;
+    // To a worker's address; false if it cannot be reached.
+    std::function<bool(const std::string& receiver, const std::string& datagram)> send;
+  };
+  using Messages = std::vector<wire::ToLauncher>;
 
-  void add(Rank rank, pid_t pid, TimePoint now);
-  // It has ended, or has been told to.
-  void remove(Rank rank);
-  void on(const Report& report, TimePoint now) { hang_.on(report, now); }
-  // To be called when next_deadline() has come, after the reports that wait.
-  std::vector<wire::WorkerStalled> look(TimePoint now);
-  std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
+  explicit Health(Setting setting);
+
+  void started(Rank rank, pid_t pid, TimePoint now);
+  // It is not expected to get on any more.
+  void told_to_stop(Rank rank) { hang_.remove(rank); }
+  void ended(Rank rank);
+  Messages on(const Report& report, const std::string& sender, TimePoint now);
+  // Of all workers.
+  Messages dump_stacks(TimePoint now);
+  // Passes the notice on to those that can save and leave.
+  void preempt(Duration grace);
+  // When next_deadline() has come, after the reports that wait.
+  Messages look(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
 
  private:
+  struct Worker {
+    pid_t pid = 0;
+    std::string address;  // of its newest datagram
+    bool writes_stacks = false;
+    bool can_be_preempted = false;
+  };
+
+  bool command(const Worker& worker, const std::string& datagram) const;
+  std::string stacks_path(Rank rank) const;
+  wire::WorkerStacks read_stacks(Rank rank) const;
+  wire::WorkerStacks write_kernels_view(Rank rank, const std::string& reason) const;
+
+  Setting setting_;
   HangWatch hang_;
+  StackDump dump_;
   ProcessStates states_;
-  std::map<Rank, pid_t> pids_;
+  std::map<Rank, Worker> workers_;
 };
 
 }  // namespace muster::agent

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,12 +32,19 @@ Expected<std::string> make_run_directory() {
   return pattern;
 }
 
-// The next datagram of this user, empty if it was somebody else's or too large. kUnavailable: none is
-// waiting.
-Expected<std::string_view> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
+struct Datagram {
+  std::string_view text;  // empty if it was somebody else's or too large
+  std::string sender;     // an abstract name begins with a NUL
+};
+
+// The next one of this user. kUnavailable: none is waiting.
+Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
   iovec part{buffer.data(), buffer.size()};
+  sockaddr_un address{};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
   msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeof address;
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
@@ -45,11 +53,13 @@ Expected<std::string_view> receive_one(int socket, std::array<char, kMaxReportBy
   if (size < 0) return failure(ErrorCode::kUnavailable, "no datagram");
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_CREDENTIALS || (message.msg_flags & MSG_TRUNC) != 0)
-    return std::string_view();
+    return Datagram();
   ucred sender{};
   std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  if (sender.uid != geteuid()) return std::string_view();
-  return std::string_view(buffer.data(), static_cast<std::size_t>(size));
+  if (sender.uid != geteuid()) return Datagram();
+  constexpr std::size_t kBeforePath = offsetof(sockaddr_un, sun_path);
+  const std::size_t path_bytes = message.msg_namelen > kBeforePath ? message.msg_namelen - kBeforePath : 0;
+  return Datagram{{buffer.data(), static_cast<std::size_t>(size)}, {address.sun_path, path_bytes}};
 }
 
 }  // namespace
@@ -98,9 +108,19 @@ void WorkerSocket::receive_waiting() {
   for (int i = 0; i < kDatagramsAtOnce; ++i) {
     const auto datagram = receive_one(socket_.native_handle(), buffer);
     if (!datagram) break;
-    if (datagram->empty()) continue;
-    if (const auto report = parse_report(*datagram)) on_report_(*report);
+    if (datagram->text.empty()) continue;
+    if (const auto report = parse_report(datagram->text)) on_report_(*report, datagram->sender);
   }
+}
+
+bool WorkerSocket::send(const std::string& receiver, const std::string& datagram) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (receiver.empty() || receiver.size() > sizeof address.sun_path) return false;
+  receiver.copy(address.sun_path, receiver.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + receiver.size());
+  return sendto(socket_.native_handle(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                reinterpret_cast<const sockaddr*>(&address), size) == static_cast<ssize_t>(datagram.size());
 }
 
 void remove_run_directory(const std::string& directory) {

@@ -1,4 +1,5 @@
-// MUSTER_SOCKET: the datagram socket over which workers tell their agent what they are doing.
+// MUSTER_SOCKET: the datagram socket over which workers tell their agent what they are doing, and hear its
+// commands if they have an address.
 //
 // Lives in a directory of its own, mode 0700, under TMPDIR. Datagrams of other users, too large ones and
 // garbage are ignored: a worker cannot harm its agent. Does not know attempts or ranks. One thread.
@@ -16,7 +17,8 @@ namespace muster::agent {
 
 class WorkerSocket {
  public:
-  using OnReport = std::function<void(const Report&)>;
+  // `sender`: where an answer goes to; empty if it has no address.
+  using OnReport = std::function<void(const Report&, const std::string& sender)>;
 
   static Expected<std::unique_ptr<WorkerSocket>> open(const asio::any_io_executor& executor,
                                                       OnReport on_report);
@@ -30,6 +32,8 @@ class WorkerSocket {
   awaitable<void> receive_all();
   // What is there now: before a worker's end is reported.
   void receive_waiting();
+  // Without waiting; false if nobody takes it.
+  bool send(const std::string& receiver, const std::string& datagram);
 
  private:
   WorkerSocket(std::string directory, asio::posix::stream_descriptor socket, OnReport on_report)
