@@ -65,6 +65,9 @@ Health::Messages Health::dump_stacks(TimePoint now) {
   Messages stacks;
   std::set<Rank> asked;
   for (const auto& [rank, worker] : workers_) {
+    // The directory is made only while the workers run already.
+    const Status made = make_directories(rank_directory(setting_.job, setting_.attempt, rank));
+    if (!made) log::warning("{}", made.error().message());
     const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", stacks_path(rank)}};
     if (worker.writes_stacks && command(worker, order.dump()))
       asked.insert(rank);
