@@ -4,38 +4,20 @@
 //   launch_latency [--ranks 4,16] [--runs 21] [--torchrun PATH] [--json]
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
-
-extern char** environ;
 
 namespace muster::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using Command = std::vector<std::string>;
-
-pid_t spawn(const Command& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int fd : {1, 2}) posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  return error == 0 ? pid : -1;
-}
 
 // One launch: milliseconds from before the spawn to the last rank's stamp, or nothing if not all ranks ran.
 std::optional<double> measure(const std::vector<Command>& commands, int ranks, const std::string& stamps) {

@@ -1,0 +1,53 @@
+// How long a job stands still when it loses a rank: Muster beside bare posix_spawn and torchrun, in turn, in
+// one run.
+//
+//   recovery [--ranks 4,16] [--runs 9] [--torchrun PATH] [--json]
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "bench/recovery/plain.h"
+
+namespace muster::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+int run(int argc, char** argv) {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  if (argc == 5 && std::string_view(argv[1]) == "--bare")
+    return run_bare(std::atoi(argv[2]), argv[3], argv[4]);
+  CLI::App app("A rank's death to the next attempt, beside posix_spawn and torchrun");
+  std::vector<int> ranks = {4, 16};
+  int runs = 9;
+  bool json = false;
+  const char* home = std::getenv("HOME");
+  std::string torchrun =
+      fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  app.add_option("--ranks", ranks, "Numbers of ranks, even")->delimiter(',');
+  app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
+  app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");
+  app.add_flag("--json", json, "Print JSON");
+  CLI11_PARSE(app, argc, argv);
+  if (!fs::exists(torchrun)) torchrun.clear();
+
+  const Programs programs{self.parent_path(), self.string(), torchrun};
+  nlohmann::json report = nlohmann::json::array();
+  for (const int count : ranks) {
+    for (const Table& table : compare_plain(programs, count, runs)) {
+      if (json) {
+        report.push_back(to_json(table.title, table.unit, table.rows));
+      } else {
+        print_table(table.title, table.unit, table.rows);
+      }
+    }
+  }
+  if (json) fmt::print("{}\n", report.dump(2));
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  return muster::bench::run(argc, argv);
+}

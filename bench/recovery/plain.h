@@ -1,0 +1,31 @@
+// Plain ranks, of which one is killed: how long until the death is acted on, all are gone, and all of the
+// next attempt are in main.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "bench/measure.h"
+
+namespace muster::bench {
+
+struct Programs {
+  std::filesystem::path bin;  // launch and the probes
+  std::string self;           // for run_bare
+  std::string torchrun;       // empty: left out
+};
+
+struct Table {
+  std::string title;
+  std::string unit;
+  std::vector<Series> rows;
+};
+
+// Three tables for one number of ranks.
+std::vector<Table> compare_plain(const Programs& programs, int ranks, int runs);
+
+// Starts the ranks, ends them when one has died, and starts them again: what no launcher can do better.
+int run_bare(int ranks, const std::string& probe, const std::string& stamps);
+
+}  // namespace muster::bench
