@@ -179,7 +179,7 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
 
 void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
-  attempt_is_over();
+  attempt_is_over(std::ranges::none_of(workers_, &Worker::stop_requested));
   actions_.emplace_back(Send{wire::WorkersGone{}});
   if (closed_) leave("the launcher is gone", kExitLauncherGone, now);
   quit_if_left();
@@ -247,10 +247,10 @@ void Node::clear_if_all_ended() {
   actions_.emplace_back(KillLeftovers{});
 }
 
-void Node::attempt_is_over() {
+void Node::attempt_is_over(bool keep_store) {
   phase_ = Phase::kIdle;
   workers_.clear();
-  actions_.emplace_back(CloseAttempt{});
+  actions_.emplace_back(CloseAttempt{keep_store});
 }
 
 }  // namespace muster::agent

@@ -86,7 +86,10 @@ struct SignalWorker {  // its whole process group
   bool passed_on = false;  // from the user: the worker goes on
 };
 struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone
-struct CloseAttempt {};   // logs and store
+struct CloseAttempt {     // logs and store
+  bool keep_store =
+      false;  // until the next attempt: this node's ranks came to their end, others' may use it still
+};
 struct Send {
   wire::ToLauncher message;
 };
@@ -136,7 +139,7 @@ class Node {
   void kill_workers(TimePoint now);
   void name_unkillable();
   void clear_if_all_ended();
-  void attempt_is_over();
+  void attempt_is_over(bool keep_store = false);
   void leave(std::string reason, int exit_code, TimePoint now);
   void quit_if_left();
 

@@ -230,6 +230,7 @@ void Agent::clear_leftovers() {
 }
 
 void Agent::perform(const OpenAttempt& action) {
+  finished_store_.reset();
   const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
   const std::string run_directory = socket_ != nullptr ? socket_->directory() : "";
   auto run = AttemptRun::open(
@@ -264,7 +265,8 @@ void Agent::perform(const KillLeftovers&) {
   clear_leftovers();
 }
 
-void Agent::perform(const CloseAttempt&) {
+void Agent::perform(const CloseAttempt& action) {
+  if (action.keep_store) finished_store_ = run_->take_store();
   run_.reset();
   health_.reset();
   if (reports_.dropped_count() > 0)

@@ -64,11 +64,12 @@ class Agent {
   Node node_;
   Reports reports_;
   wire::JobSpec job_;
-  std::unique_ptr<WorkerSocket> socket_;  // from Welcome on
-  std::unique_ptr<AttemptRun> run_;       // of the attempt at hand
-  std::optional<Health> health_;          // of its workers
-  std::set<pid_t> workers_;               // that have not been reaped
-  bool clearing_ = false;                 // leftovers are being killed
+  std::unique_ptr<WorkerSocket> socket_;       // from Welcome on
+  std::unique_ptr<AttemptRun> run_;            // of the attempt at hand
+  std::optional<StoreServer> finished_store_;  // of the attempt before
+  std::optional<Health> health_;               // of its workers
+  std::set<pid_t> workers_;                    // that have not been reaped
+  bool clearing_ = false;                      // leftovers are being killed
   std::deque<Event> events_;
   bool handling_ = false;
   int exit_code_ = 0;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/core/environment.h"
@@ -41,6 +42,7 @@ class AttemptRun {
   AttemptRun& operator=(const AttemptRun&) = delete;
   ~AttemptRun();
 
+  std::optional<StoreServer> take_store() { return std::exchange(store_, std::nullopt); }
   std::int32_t store_port() const { return store_ ? store_->port() : 0; }
   OrRefused<Process> start(LocalRank local_rank, const wire::StartWorkers& start);
   // Once the worker has ended: what it printed last, what it left in its error file. Its output has been

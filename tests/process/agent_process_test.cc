@@ -193,6 +193,27 @@ TEST_F(AgentProcess, HostsAFreshStoreForTheAttempt) {
   EXPECT_FALSE(can_connect(prepared->store_port));
 }
 
+// A rank on another node may come to its end later, and needs the store until then.
+TEST_F(AgentProcess, KeepsTheStoreForOtherNodesUntilTheNextAttempt) {
+  TestLauncher launcher({});
+  launcher.welcome(job("true"));
+  wire::PrepareAttempt plan;
+  plan.node_count = plan.world_size = 2;
+  plan.local_world_size = 1;
+  plan.host_store = true;
+  plan.store_address = "127.0.0.1";
+  launcher.send(plan);
+  const auto prepared = launcher.wait_for<wire::AttemptPrepared>();
+  ASSERT_TRUE(prepared);
+  launcher.send(wire::StartWorkers{"127.0.0.1", prepared->store_port, std::nullopt});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_TRUE(can_connect(prepared->store_port));
+  launcher.set_attempt(Attempt(2));
+  launcher.send(plan);
+  ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
+  EXPECT_FALSE(can_connect(prepared->store_port));
+}
+
 TEST_F(AgentProcess, AnswersPings) {
   TestLauncher launcher({});
   launcher.send(wire::Ping{42});
