@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <optional>
 #include <string>
@@ -34,6 +35,24 @@ inline void nothing_is_left(int living_process_count) {
 // G2: no worker of an attempt is started on a node while a process of an earlier one lives there.
 inline void attempts_do_not_overlap(int node, int earlier_process_count) {
   EXPECT_EQ(earlier_process_count, 0) << "G2: node " << node << " still has processes of an earlier attempt";
+}
+
+// G4: what was reported committed is where the next attempt goes on, or behind it.
+inline void loses_no_commit(std::uint64_t committed_step, std::uint64_t resumed_step) {
+  EXPECT_GE(resumed_step, committed_step) << "G4: a committed step was not resumed from";
+}
+
+// G4: a step of the committed history uses its samples, each once, over all ranks.
+inline void same_samples(std::uint64_t step, std::vector<std::uint64_t> used,
+                         std::vector<std::uint64_t> right) {
+  std::ranges::sort(used);
+  std::ranges::sort(right);
+  EXPECT_EQ(used, right) << "G4: samples of step " << step;
+}
+
+// G5: whatever happened, the end is that of a run to which nothing happened.
+inline void ends_as_undisturbed(const std::string& hash, const std::string& undisturbed) {
+  EXPECT_EQ(hash, undisturbed) << "G5: the job ended with another state than an undisturbed one";
 }
 
 // G6: the failure that came first is blamed, never a victim.

@@ -1,0 +1,294 @@
+#include "tests/chaos/trial.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "tests/chaos/fault.h"
+#include "tests/chaos/ledger.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster::chaos {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kStepCount = 24;
+constexpr std::uint64_t kSaveEvery = 4;
+constexpr int kStepMs = 4;
+constexpr auto kGrace = 1s;
+constexpr auto kControllerGrace = 2s;
+// G1, and for a machine that is busy with other things.
+constexpr auto kEndLimit = kGrace + 5s;
+constexpr auto kFaultLimit = 20s;
+
+class Trial {
+ public:
+  explicit Trial(const TrialPlan& plan) : plan_(plan), random_(plan.seed) {}
+  TrialResult run();
+
+ private:
+  struct Injected {
+    Fault* fault;
+    Mark mark;
+    TimePoint at;
+  };
+
+  void set_up();
+  void launch();
+  void hit(std::size_t index);
+  std::optional<Mark> mark_of(std::size_t index) const;
+  void go(std::size_t index) const { std::ofstream(stage_.scratch / fmt::format("go.{}", index)) << ""; }
+  void wait_until_empty();
+  void judge(int exit_code);
+  void judge_culprits(const nlohmann::json& report);
+  nlohmann::json report() const;
+  Ledger ledger() const { return Ledger(stage_.scratch.path().string()); }
+
+  const TrialPlan& plan_;
+  std::mt19937_64 random_;
+  Stage stage_;
+  std::vector<std::unique_ptr<Fault>> faults_;
+  std::vector<Injected> injected_;
+  std::unique_ptr<LaunchRun> run_;
+  TrialResult result_;
+};
+
+// The state in which a run ends to which nothing happens: the same at any world size.
+const std::string& undisturbed_hash() {
+  static const std::string hash = [] {
+    const ScratchDirectory scratch;
+    LaunchRun run({"--quiet", "--gpus-per-node", "2", "--checkpoint-dir", scratch / "checkpoints",
+                   CHAOS_WORKER, scratch.path(), std::to_string(kStepCount), std::to_string(kSaveEvery),
+                   "0"});
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    return Ledger(scratch.path()).hash();
+  }();
+  return hash;
+}
+
+void Trial::set_up() {
+  faults_.push_back(fault_kinds().at(plan_.fault).make(random_));
+  if (plan_.second) faults_.push_back(fault_kinds().at(*plan_.second).make(random_));
+  for (const auto& fault : faults_) fault->setup(stage_);
+}
+
+void Trial::launch() {
+  std::vector<std::string> words = {"--quiet",
+                                    "--nodes",
+                                    std::to_string(plan_.nodes),
+                                    "--gpus-per-node",
+                                    std::to_string(plan_.workers_per_node),
+                                    "--max-restarts",
+                                    plan_.restarts ? "3" : "0",
+                                    "--grace",
+                                    "1",
+                                    "--controller-grace",
+                                    "2",
+                                    "--control",
+                                    plan_.tcp ? "tcp" : "socket",
+                                    "--log-dir",
+                                    stage_.logs,
+                                    "--checkpoint-dir",
+                                    stage_.checkpoints};
+  words.insert(words.end(), stage_.flags.begin(), stage_.flags.end());
+  words.insert(words.end(), {CHAOS_WORKER, stage_.scratch.path(), std::to_string(kStepCount),
+                             std::to_string(kSaveEvery), std::to_string(kStepMs)});
+  words.push_back(fmt::format("{}:{}:{}:{}", plan_.victim, plan_.step, plan_.where, faults_[0]->what()));
+  if (plan_.second)
+    words.push_back(
+        fmt::format("{}:{}:{}:{}", plan_.second_victim, 1, plan_.second_where, faults_[1]->what()));
+  if (stage_.memory) stage_.memory->enter();
+  run_ = std::make_unique<LaunchRun>(words);
+  if (stage_.memory) stage_.memory->leave();
+  stage_.launcher = run_->pid();
+  stage_.printed = [this] { return run_->out() + run_->err(); };
+}
+
+std::optional<Mark> Trial::mark_of(std::size_t index) const {
+  const auto text = read_file(stage_.scratch / fmt::format("moment.{}", index), 4096);
+  if (!text) return std::nullopt;
+  const auto words = split(*text, ' ');
+  const auto number = [&](std::size_t i) { return parse_number<int>(words.at(i)).value_or(0); };
+  return Mark{.rank = index == 0 ? plan_.victim : plan_.second_victim,
+              .worker = number(0),
+              .agent = number(1),
+              .attempt = static_cast<std::uint64_t>(number(2)),
+              .node = number(3)};
+}
+
+void Trial::hit(std::size_t index) {
+  std::optional<Mark> mark;
+  const bool came = eventually(
+      [&] { return (mark = mark_of(index)).has_value() || !is_running(run_->pid()); }, kFaultLimit);
+  if (!came || !mark) {
+    ADD_FAILURE() << "moment " << index << " never came\n" << run_->err();
+    return;
+  }
+  Fault& fault = *faults_[index];
+  injected_.push_back({&fault, *mark, Clock::now()});
+  fault.inject(stage_, *mark);
+  go(index);
+  EXPECT_TRUE(eventually([&] { return fault.propagated(stage_, *mark); }, kFaultLimit))
+      << "the fault did not take hold\n"
+      << run_->err();
+  fault.recover(stage_);
+}
+
+void Trial::wait_until_empty() {
+  eventually([&] { return run_->descendants().empty(); }, kEndLimit);
+  result_.orphan_count = static_cast<int>(run_->descendants().size());
+  invariants::nothing_is_left(result_.orphan_count);
+}
+
+nlohmann::json Trial::report() const {
+  // The newest of the jobs.
+  std::filesystem::path newest;
+  for (const auto& entry : std::filesystem::directory_iterator(stage_.logs))
+    newest = std::max(newest, entry.path());
+  const auto text = read_file(newest / "report.json", 1 << 24);
+  return text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+}
+
+invariants::Culprit culprit_of(const nlohmann::json& attempt) {
+  invariants::Culprit culprit;
+  const auto& blamed = attempt.at("culprit");
+  if (blamed.is_null()) return culprit;
+  if (blamed.at("rank").is_number()) culprit.rank = blamed.at("rank").get<int>();
+  if (blamed.at("node").is_number()) culprit.node = blamed.at("node").get<int>();
+  return culprit;
+}
+
+void Trial::judge_culprits(const nlohmann::json& report) {
+  const auto attempt_of = [&](std::uint64_t number) -> const nlohmann::json* {
+    for (const auto& attempt : report.at("attempts")) {
+      if (attempt.at("attempt") == number) return &attempt;
+    }
+    return nullptr;
+  };
+  for (const Injected& injected : injected_) {
+    const Truth truth = injected.fault->truth(injected.mark);
+    if (!truth.culprit) continue;
+    const nlohmann::json* attempt = attempt_of(injected.mark.attempt);
+    ASSERT_NE(attempt, nullptr) << "G6: the report has no attempt " << injected.mark.attempt << report.dump();
+    const invariants::Culprit blamed = culprit_of(*attempt);
+    invariants::blames(blamed, *truth.culprit);
+    const auto& culprit = attempt->at("culprit");
+    if (culprit.contains("class"))
+      EXPECT_EQ(culprit.at("class"), truth.class_name) << "G6: the class of the cause";
+    if (injected_.size() == 1) result_.culprit_right = blamed == *truth.culprit;
+  }
+}
+
+void Trial::judge(int exit_code) {
+  const Ledger ledger = this->ledger();
+  const int finished = ledger.finished_count();
+  invariants::success_is_earned(exit_code, plan_.world_size(), finished);
+  result_.false_success = exit_code == 0 && finished != plan_.world_size();
+  ledger.check(CheckpointDirectory(stage_.checkpoints), kStepCount);
+  if (injected_.empty()) return;
+  const Injected& first = injected_.front();
+  const Truth truth = first.fault->truth(first.mark);
+  const bool ends = truth.culprit && !plan_.restarts && !first.fault->ends_launch();
+  if (ends && truth.exit_code) EXPECT_EQ(exit_code, *truth.exit_code) << run_->err();
+  if (ends && !truth.exit_code) EXPECT_NE(exit_code, 0) << run_->err();
+  if (!ends) {
+    EXPECT_EQ(exit_code, 0) << run_->err();
+    invariants::ends_as_undisturbed(ledger.hash(), undisturbed_hash());
+  }
+  if (const auto at = ledger.stopped(first.mark.attempt, first.mark.rank)) result_.detection = *at - first.at;
+  if (const auto at = ledger.resumed_after(first.mark.attempt, plan_.world_size()))
+    result_.recovery = *at - first.at;
+  if (result_.recovery) invariants::makes_progress(true, *result_.recovery, kFaultLimit);
+  const nlohmann::json report = this->report();
+  if (report.is_object()) {
+    judge_culprits(report);
+    if (!truth.culprit && !first.fault->ends_launch())
+      EXPECT_EQ(report.at("restarts"), 0) << "a restart for nothing";
+  } else {
+    EXPECT_TRUE(!truth.culprit) << "G6: there is no report";
+  }
+}
+
+TrialResult Trial::run() {
+  set_up();
+  launch();
+  for (std::size_t i = 0; i < faults_.size(); ++i) hit(i);
+  int exit_code = run_->exit_code();
+  const bool ended_with_it = !injected_.empty() && injected_.front().fault->ends_launch();
+  if (ended_with_it) {
+    EXPECT_EQ(exit_code, 128 + SIGKILL);
+    eventually([&] { return run_->descendants().empty(); }, kControllerGrace);
+    wait_until_empty();
+    launch();
+    exit_code = run_->exit_code();
+  }
+  wait_until_empty();
+  judge(exit_code);
+  for (const auto& fault : faults_) fault->cleanup(stage_);
+  return result_;
+}
+
+}  // namespace
+
+std::string TrialPlan::text() const {
+  std::string text = fmt::format("{} of rank {} at {} {}", fault_kinds().at(fault).name, victim, where,
+                                 where == "start" ? "" : std::to_string(step));
+  if (second)
+    text += fmt::format(", then {} of rank {} at {}", fault_kinds().at(*second).name, second_victim,
+                        second_where);
+  return text + fmt::format("; {} x {} ranks, {}{}", nodes, workers_per_node, tcp ? "tcp" : "socket",
+                            restarts ? "" : ", no restart");
+}
+
+TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::uint64_t count) { return random() % count; };
+  TrialPlan plan;
+  plan.seed = seed;
+  plan.fault = fault;
+  plan.nodes = 1 + static_cast<int>(pick(2));
+  plan.workers_per_node = plan.nodes == 2 ? 1 + static_cast<int>(pick(2)) : 2 + static_cast<int>(pick(3));
+  plan.victim = static_cast<int>(pick(static_cast<std::uint64_t>(plan.world_size())));
+  plan.second_victim = static_cast<int>(pick(static_cast<std::uint64_t>(plan.world_size())));
+  plan.step = 1 + pick(kStepCount - kSaveEvery - 1);
+  constexpr const char* kPlaces[] = {"step", "step", "save", "start"};
+  plan.where = kPlaces[pick(std::size(kPlaces))];
+  plan.second_where = kPlaces[pick(std::size(kPlaces))];
+  plan.tcp = pick(3) == 0;
+  plan.restarts = pick(4) != 0;
+  std::vector<std::size_t> seconds;
+  for (std::size_t i = 0; i < fault_kinds().size(); ++i) {
+    if (fault_kinds()[i].can_be_second) seconds.push_back(i);
+  }
+  const std::size_t second = seconds[pick(seconds.size())];
+  if (fault_kinds()[fault].can_be_second && plan.restarts && pick(4) == 0) plan.second = second;
+  // A disk that fills while nobody writes to it is no fault.
+  if (fault_kinds()[fault].name == "disk full") plan.where = "step";
+  return plan;
+}
+
+TrialResult run_trial(const TrialPlan& plan) {
+  undisturbed_hash();
+  testing::TestPartResultArray parts;
+  TrialResult result;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &parts);
+    result = Trial(plan).run();
+  }
+  for (int i = 0; i < parts.size(); ++i) {
+    if (parts.GetTestPartResult(i).failed())
+      result.violations.emplace_back(parts.GetTestPartResult(i).summary());
+  }
+  return result;
+}
+
+}  // namespace muster::chaos

@@ -1,0 +1,46 @@
+// One trial: a job of the chaos training, one or two faults, and whether what Muster promises held.
+//
+// A trial follows from its seed alone, except for the machine's timing. Blocking; one at a time in a process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+
+namespace muster::chaos {
+
+struct TrialPlan {
+  std::uint64_t seed = 0;
+  std::size_t fault = 0;              // of fault_kinds()
+  std::optional<std::size_t> second{};  // while the job recovers from the first
+  int nodes = 1;
+  int workers_per_node = 2;
+  int victim = 0;
+  int second_victim = 0;
+  std::uint64_t step = 1;
+  std::string where;  // step, save, start
+  std::string second_where;
+  bool restarts = true;
+  bool tcp = false;
+
+  int world_size() const { return nodes * workers_per_node; }
+  std::string text() const;
+};
+
+TrialPlan make_plan(std::uint64_t seed, std::size_t fault);
+
+struct TrialResult {
+  std::vector<std::string> violations;
+  std::optional<bool> culprit_right;  // of a single fault that somebody is to blame for
+  std::optional<Duration> detection;  // until another rank was told to stop
+  std::optional<Duration> recovery;   // until all ranks of the next attempt were where training goes on
+  int orphan_count = 0;
+  bool false_success = false;
+};
+
+TrialResult run_trial(const TrialPlan& plan);
+
+}  // namespace muster::chaos

@@ -1,0 +1,337 @@
+// A training as small as chaos needs it: no LibTorch, every sum exact, and at any number of ranks the same
+// result.
+//
+// Each step takes a batch of samples, which the ranks share out; the sums meet in the attempt's store; the
+// state follows. Checkpoints lie in the real directory, committed as docs/checkpoint_layout.md says. What the
+// driver needs to know of each rank stands in DIRECTORY/ledger.ATTEMPT.RANK, a line each: what, a number, the
+// time.
+//
+//   worker DIRECTORY STEPS SAVE_EVERY STEP_MS [MOMENT...]
+//
+// MOMENT is RANK:STEP:WHERE:WHAT: at that step (or the first one after it, on its first occasion only, and
+// after the moment before it) that rank writes DIRECTORY/moment.I and waits for DIRECTORY/go.I. WHERE is
+// start, step or save; WHAT is wait, exit=CODE, memory, or flood.
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "bench/store/store_client.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "common/wire/checkpoint_directory.h"
+#include "common/wire/digest.h"
+#include "tests/chaos/samples.h"
+
+namespace muster::chaos {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  CHECK(value != nullptr, "{} is not set", name);
+  return value;
+}
+
+template <class Number>
+Number number(std::string_view text) {
+  const auto value = parse_number<Number>(text);
+  CHECK(value.has_value(), "{} is no number", text);
+  return *value;
+}
+
+struct Moment {
+  int rank = 0;
+  std::uint64_t step = 0;
+  std::string where;
+  std::string what;
+};
+
+int term_fd = -1;
+
+// "term 0 TIME", with what a signal handler may call; then what TERM does.
+void note_term(int) {
+  char line[40] = "term 0 ";
+  const std::int64_t now = to_ns(Clock::now());
+  char* end = std::to_chars(line + 7, line + sizeof line - 1, now).ptr;
+  *end++ = '\n';
+  (void)!write(term_fd, line, static_cast<std::size_t>(end - line));
+  signal(SIGTERM, SIG_DFL);
+  raise(SIGTERM);
+}
+
+class Training {
+ public:
+  Training(const std::vector<std::string>& words);
+  int run();
+
+ private:
+  void restore();
+  void load(CheckpointId id, const CheckpointManifest& manifest);
+  void step();
+  Status save();
+  Expected<std::string> write_shard(CheckpointId id);
+  Status commit(CheckpointId id);
+  void remove_old(CheckpointId newest);
+  void note(std::string_view what, std::uint64_t number, const std::string& more = "") const;
+  void tell(std::string_view type, std::uint64_t number) const;
+  void moment(std::string_view where);
+  void act(const std::string& what) const;
+  std::string key(std::string_view what, int rank) const {
+    return fmt::format("{}/{}/{}", what, step_, rank);
+  }
+
+  std::string directory_;
+  std::uint64_t steps_, save_every_;
+  int step_ms_;
+  std::vector<Moment> moments_;
+  std::size_t armed_count_ = 1;  // a moment belongs to an attempt that began after the one before it
+  int rank_ = number<int>(variable("RANK"));
+  int world_size_ = number<int>(variable("WORLD_SIZE"));
+  Attempt attempt_{number<std::uint64_t>(variable("MUSTER_ATTEMPT"))};
+  CheckpointDirectory checkpoints_{variable("MUSTER_CHECKPOINT_DIR")};
+  UniqueFd ledger_;
+  UniqueFd agent_;
+  std::optional<bench::StoreClient> store_;
+  std::uint64_t step_ = 0;  // done so far
+  std::array<std::uint64_t, 512> state_{};
+};
+
+Training::Training(const std::vector<std::string>& words)
+    : directory_(words.at(0)),
+      steps_(number<std::uint64_t>(words.at(1))),
+      save_every_(number<std::uint64_t>(words.at(2))),
+      step_ms_(number<int>(words.at(3))) {
+  for (std::size_t i = 4; i < words.size(); ++i) {
+    const auto parts = split(words[i], ':');
+    CHECK(parts.size() == 4, "{}", words[i]);
+    moments_.push_back({number<int>(parts[0]), number<std::uint64_t>(parts[1]), std::string(parts[2]),
+                        std::string(parts[3])});
+  }
+  while (access(fmt::format("{}/go.{}", directory_, armed_count_ - 1).c_str(), F_OK) == 0) ++armed_count_;
+  const std::string ledger = fmt::format("{}/ledger.{}.{}", directory_, attempt_, rank_);
+  ledger_.reset(open(ledger.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  CHECK(static_cast<bool>(ledger_), "{}: {}", ledger, std::strerror(errno));
+  term_fd = ledger_.get();
+  signal(SIGTERM, note_term);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = variable("MUSTER_SOCKET");
+  CHECK(path.size() < sizeof address.sun_path);
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  agent_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  CHECK(connect(agent_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "{}", path);
+}
+
+// One write a line: a rank that is killed leaves whole lines.
+void Training::note(std::string_view what, std::uint64_t number, const std::string& more) const {
+  const std::string line = fmt::format("{} {} {}{}\n", what, number, to_ns(Clock::now()), more);
+  CHECK(write_all(ledger_.get(), line, "ledger").has_value());
+}
+
+void Training::tell(std::string_view type, std::uint64_t number) const {
+  const nlohmann::json message{{"v", 1},         {"type", type},
+                               {"rank", rank_},  {"attempt", attempt_.value()},
+                               {"step", number}, {"pid", getpid()}};
+  const std::string bytes = message.dump();
+  // Like the runtime's: whatever becomes of it, training goes on.
+  (void)send(agent_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Training::act(const std::string& what) const {
+  if (what.starts_with("exit=")) std::_Exit(number<int>(std::string_view(what).substr(5)));
+  if (what == "memory") {
+    constexpr std::size_t kPieceBytes = 8 << 20;
+    static std::vector<std::string> taken;
+    for (std::size_t used = 0; used < std::size_t{1} << 30; used += kPieceBytes)
+      taken.emplace_back(kPieceBytes, static_cast<char>(used));
+  }
+  if (what == "flood") {
+    const std::string line(1000, 'x');
+    for (int i = 0; i < 4000; ++i) std::puts(line.c_str());
+    (void)std::fflush(stdout);
+  }
+}
+
+void Training::moment(std::string_view where) {
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const Moment& moment = moments_[i];
+    const std::string mark = fmt::format("{}/moment.{}", directory_, i);
+    const auto exists = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
+    if (moment.rank != rank_ || moment.where != where || (where != "start" && step_ < moment.step)) continue;
+    if (i >= armed_count_ || exists(mark)) continue;
+    const UniqueFd file(open((mark + ".new").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const std::string text = fmt::format("{} {} {} {} {}", getpid(), getppid(), attempt_,
+                                         variable("MUSTER_NODE_ID"), to_ns(Clock::now()));
+    CHECK(write_all(file.get(), text, mark).has_value());
+    std::filesystem::rename(mark + ".new", mark);
+    const auto gone = Clock::now() + std::chrono::seconds(30);
+    while (!exists(fmt::format("{}/go.{}", directory_, i)) && Clock::now() < gone) poll(nullptr, 0, 1);
+    act(moment.what);
+  }
+}
+
+void Training::load(CheckpointId id, const CheckpointManifest& manifest) {
+  std::string bytes;
+  for (const ManifestFile& file : manifest.files) {
+    const auto part = read_file(checkpoints_.path_of(id) + "/" + file.name, file.size_bytes);
+    CHECK(part && xxh3_digest(*part) == file.xxh3, "{} is damaged", file.name);
+    bytes += *part;
+  }
+  CHECK(bytes.size() == sizeof state_, "{} bytes", bytes.size());
+  std::memcpy(state_.data(), bytes.data(), bytes.size());
+  step_ = id.step;
+}
+
+void Training::restore() {
+  if (rank_ == 0) {
+    const auto found = checkpoints_.resumable();
+    CHECK(found.has_value(), "{}", found.error().message());
+    store_->set("restore",
+                found->empty() ? "" : fmt::format("{} {}", found->front().step, found->front().attempt));
+  }
+  const std::string word = store_->get("restore");
+  if (word.empty()) return;
+  const auto parts = split(word, ' ');
+  const CheckpointId id{.step = number<std::uint64_t>(parts.at(0)),
+                        .attempt = Attempt(number<std::uint64_t>(parts.at(1)))};
+  const auto text = read_file(checkpoints_.manifest_path(id), 1 << 20);
+  CHECK(text.has_value(), "{}", text.error().message());
+  const auto manifest = parse_manifest(*text);
+  CHECK(manifest.has_value(), "{}", manifest.error().message());
+  load(id, *manifest);
+  tell("resumed", step_);
+}
+
+void Training::step() {
+  const std::vector<std::uint64_t> batch = samples_of_step(step_ + 1);
+  std::array<std::uint64_t, 4> sum{};
+  std::string mine;
+  for (std::size_t i = static_cast<std::size_t>(rank_); i < batch.size();
+       i += static_cast<std::size_t>(world_size_)) {
+    mine += fmt::format(" {}", batch[i]);
+    for (std::size_t j = 0; j < sum.size(); ++j)
+      sum[j] += mix(batch[i] * 7 + j + state_[batch[i] % state_.size()]);
+  }
+  note("step", step_ + 1, mine);
+  ++step_;
+  moment("step");
+  store_->set(key("sum", rank_), std::string_view(reinterpret_cast<const char*>(sum.data()), sizeof sum));
+  std::array<std::uint64_t, 4> total{};
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const std::string other = store_->get(key("sum", rank));
+    CHECK(other.size() == sizeof sum);
+    std::memcpy(sum.data(), other.data(), sizeof sum);
+    for (std::size_t j = 0; j < sum.size(); ++j) total[j] += sum[j];
+  }
+  for (std::size_t i = 0; i < state_.size(); ++i) state_[i] = mix(state_[i] + total[i % total.size()] + i);
+  tell("step", step_);
+  poll(nullptr, 0, step_ms_);  // the work
+}
+
+Expected<std::string> Training::write_shard(CheckpointId id) {
+  if (Status made = make_directories(checkpoints_.path_of(id)); !made) return std::unexpected(made.error());
+  const auto cut = [this](int rank) {
+    return state_.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(world_size_);
+  };
+  const std::string_view shard(reinterpret_cast<const char*>(state_.data() + cut(rank_)),
+                               (cut(rank_ + 1) - cut(rank_)) * sizeof state_[0]);
+  const std::string name = fmt::format("rank-{:05}", rank_);
+  if (Status written = write_file_durably(checkpoints_.path_of(id) + "/" + name, shard); !written)
+    return std::unexpected(written.error());
+  return fmt::format("{} {} {}", name, shard.size(), xxh3_digest(shard));
+}
+
+// Rank 0: from everybody's shard to the manifest's rename.
+Status Training::commit(CheckpointId id) {
+  CheckpointManifest manifest{
+      .id = id, .job = variable("MUSTER_JOB_ID"), .world_size = world_size_, .files = {}};
+  std::string missing;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const std::string word = store_->get(key("shard", rank));
+    const auto parts = split(word, ' ');
+    if (parts.size() != 3) {
+      missing = word;
+    } else {
+      manifest.files.push_back(
+          {std::string(parts[0]), number<std::uint64_t>(parts[1]), std::string(parts[2])});
+    }
+  }
+  if (!missing.empty()) return failure(ErrorCode::kUnavailable, "{}", missing);
+  if (Status clear = checkpoints_.check_newest(attempt_); !clear) return clear;
+  if (Status written = write_file_durably(checkpoints_.manifest_path(id), encode_manifest(manifest));
+      !written)
+    return written;
+  if (Status synced = sync_directory(checkpoints_.path()); !synced) return synced;
+  return checkpoints_.check_newest(attempt_);
+}
+
+void Training::remove_old(CheckpointId newest) {
+  const auto found = checkpoints_.committed();
+  CHECK(found.has_value());
+  for (const CheckpointId& id : *found) {
+    if (id.step + 2 * save_every_ <= newest.step) (void)checkpoints_.remove(id);
+  }
+}
+
+Status Training::save() {
+  const CheckpointId id{.step = step_, .attempt = attempt_};
+  const auto shard = write_shard(id);
+  moment("save");
+  store_->set(key("shard", rank_), shard ? *shard : "failed:" + shard.error().message());
+  if (rank_ == 0) {
+    const Status committed = commit(id);
+    if (committed) {
+      note("committed", step_);
+      tell("committed", step_);
+      remove_old(id);
+    } else if (!std::filesystem::exists(checkpoints_.manifest_path(id))) {
+      (void)checkpoints_.remove(id);
+    }
+    if (!committed && committed.error().code() == ErrorCode::kFenced) tell("fenced", step_);
+    store_->set(key("word", 0), committed ? "" : committed.error().message());
+  }
+  const std::string word = store_->get(key("word", 0));
+  if (word.empty()) return {};
+  return failure(ErrorCode::kUnavailable, "cannot save step {}: {}", step_, word);
+}
+
+int Training::run() {
+  note("start", static_cast<std::uint64_t>(getpid()));
+  moment("start");
+  store_.emplace(number<std::uint16_t>(variable("MASTER_PORT")));
+  restore();
+  note("resume", step_);
+  while (step_ < steps_) {
+    step();
+    if (step_ % save_every_ != 0 && step_ != steps_) continue;
+    if (const Status saved = save(); !saved) {
+      if (rank_ == 0) (void)std::fprintf(stderr, "%s\n", saved.error().message().c_str());
+      if (step_ == steps_) return 1;
+    }
+  }
+  note("finish", step_,
+       " " + xxh3_digest(std::string_view(reinterpret_cast<const char*>(state_.data()), sizeof state_)));
+  tell("finished", step_);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::chaos
+
+int main(int argc, char** argv) {
+  CHECK(argc >= 5, "worker DIRECTORY STEPS SAVE_EVERY STEP_MS [MOMENT...]");
+  return muster::chaos::Training({argv + 1, argv + argc}).run();
+}
