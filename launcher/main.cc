@@ -38,7 +38,7 @@ UniqueFd take_signals() {
   sigset_t taken;
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     struct sigaction current{};
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&taken, number);

@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <optional>
 #include <poll.h>
 #include <sstream>
@@ -23,28 +22,27 @@ constexpr std::int64_t kLimit = 60'000 * kMillisecond;
 
 struct Stamp {
   char what;  // M in main, T told to stop
-  int restart_count;
-  int rank;
+  int again;  // 1 after the kill
   pid_t pid;
   std::int64_t at_ns;
 };
 
-std::vector<Stamp> read_stamps(const std::string& path, char what, int restart_count) {
+std::vector<Stamp> read_stamps(const std::string& path, char what, int again) {
   std::vector<Stamp> stamps;
   std::istringstream lines(read_file(path, 1 << 20).value_or(""));
-  for (Stamp each{}; lines >> each.what >> each.restart_count >> each.rank >> each.pid >> each.at_ns;) {
-    if (each.what == what && each.restart_count == restart_count) stamps.push_back(each);
+  for (Stamp each{}; lines >> each.what >> each.again >> each.pid >> each.at_ns;) {
+    if (each.what == what && each.again == again) stamps.push_back(each);
   }
   return stamps;
 }
 
 // Until all ranks of this attempt are in main; fewer if they do not come in time.
-std::vector<Stamp> wait_for_ranks(const std::string& path, int restart_count, int ranks) {
+std::vector<Stamp> wait_for_ranks(const std::string& path, int again, int ranks) {
   const std::int64_t end = now_ns() + kLimit;
   std::vector<Stamp> stamps;
   do {
     poll(nullptr, 0, 1);
-    stamps = read_stamps(path, 'M', restart_count);
+    stamps = read_stamps(path, 'M', again);
   } while (static_cast<int>(stamps.size()) < ranks && now_ns() < end);
   return stamps;
 }
@@ -75,6 +73,7 @@ std::optional<Times> kill_one(const std::string& stamps, int ranks) {
   poll(nullptr, 0, 100);  // what a start leaves to do is done
   std::vector<UniqueFd> pidfds;
   for (const Stamp& each : first) pidfds.emplace_back(static_cast<int>(syscall(SYS_pidfd_open, each.pid, 0)));
+  UniqueFd(open((stamps + ".killed").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const std::int64_t begin = now_ns();
   kill(first[first.size() / 2].pid, SIGKILL);
   const std::int64_t gone = wait_for_ends(pidfds);
@@ -91,6 +90,7 @@ std::optional<Times> kill_one(const std::string& stamps, int ranks) {
 
 std::optional<Times> measure(const std::vector<Command>& commands, int ranks, const std::string& stamps) {
   fs::remove(stamps);
+  fs::remove(stamps + ".killed");
   std::vector<pid_t> pids;
   for (const Command& command : commands) pids.push_back(spawn(command));
   const auto times = kill_one(stamps, ranks);
@@ -183,17 +183,12 @@ std::vector<Table> compare_plain(const Programs& programs, int ranks, int runs) 
 }
 
 int run_bare(int ranks, const std::string& probe, const std::string& stamps) {
-  for (const char* restart_count : {"0", "1"}) {
-    setenv("TORCHELASTIC_RESTART_COUNT", restart_count, 1);
+  for (const bool first : {true, false}) {
     std::vector<pid_t> pids;
-    for (int rank = 0; rank < ranks; ++rank) {
-      setenv("RANK", std::to_string(rank).c_str(), 1);
-      pids.push_back(spawn({probe, stamps}));
-    }
-    if (const pid_t dead = waitpid(-1, nullptr, 0); restart_count[0] == '0') {
-      for (const pid_t pid : pids) {
-        if (pid != dead) kill(pid, SIGTERM);
-      }
+    for (int rank = 0; rank < ranks; ++rank) pids.push_back(spawn({probe, stamps}));
+    const pid_t dead = waitpid(-1, nullptr, 0);
+    for (const pid_t pid : pids) {
+      if (first && pid != dead) kill(pid, SIGTERM);
     }
     while (waitpid(-1, nullptr, 0) > 0) {
     }

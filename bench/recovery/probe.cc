@@ -2,8 +2,6 @@
 // was told to stop. The first attempt then waits for its end, later ones are done at once.
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +9,7 @@
 namespace {
 
 int file = -1;
-char place[32];  // "RESTART_COUNT RANK PID"
+char place[32];  // "0|1 PID": 1 is after the kill
 
 bool stamp(char what) {
   timespec now{};
@@ -22,23 +20,20 @@ bool stamp(char what) {
   return write(file, line, static_cast<size_t>(size)) == size;
 }
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "0" : value;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   file = open(argv[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  const char* restart_count = variable("TORCHELASTIC_RESTART_COUNT");
-  std::snprintf(place, sizeof place, "%s %s %d", restart_count, variable("RANK"), getpid());
+  char killed[4096];
+  std::snprintf(killed, sizeof killed, "%s.killed", argv[1]);
+  const bool again = access(killed, F_OK) == 0;
+  std::snprintf(place, sizeof place, "%d %d", again ? 1 : 0, getpid());
   std::signal(SIGTERM, [](int) {
     stamp('T');
     _exit(128 + SIGTERM);
   });
   if (!stamp('M')) return 1;
-  if (std::strcmp(restart_count, "0") != 0) return 0;
+  if (again) return 0;
   for (;;) pause();
 }

@@ -1,105 +1,41 @@
 // The job as the launcher sees it: which agents there are, what the attempt is doing, what happens next.
 //
 // Decisions only: events come in with the time, and the actions that they lead to go out, each with its
-// reason. What ended an attempt is judged by verdict.h when its last worker is gone; a lost node is replaced,
-// and the attempt repeated, while restarts are left. One thread; performs nothing, reads no clock.
+// reason. Its parts decide by themselves: who takes part (placement.h), whose fault it was (verdict.h),
+// whether and when to try again (restart_policy.h), who hangs (hang.h), who can leave on notice
+// (preemption.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/wire/messages.h"
+#include "launcher/core/attempt_history.h"
+#include "launcher/core/job_events.h"
 #include "launcher/core/plan.h"
+#include "launcher/core/preemption.h"
 #include "launcher/core/reactions.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/restart_policy.h"
+#include "launcher/core/roster.h"
 
 namespace muster::launcher {
 
-// ---- Events ----
-struct Began {};    // once, first
-struct AgentSaid {  // WorkerExited.at_ns has been translated to the launcher's clock
-  NodeId node;
-  Attempt attempt;
-  wire::ToLauncher message;
-};
-struct AgentEnded {  // its process or its connection
-  NodeId node;
-  std::string how;
-};
-struct StraysEnded {};  // no process of a lost or killed agent is left on this machine
-struct AttemptBegun {   // answers BeginAttempt
-  Attempt attempt;
-  std::optional<std::uint64_t> resume_step;
-};
-struct AttemptDenied {  // answers BeginAttempt: the checkpoint directory cannot be used, or belongs to a
-                        // newer launch
-  Refusal refusal;
-};
-struct Interrupted {
-  int signal = 0;
-};
-struct TimePassed {};  // next_deadline() has come
-using Event = std::variant<Began, AgentSaid, AgentEnded, StraysEnded, AttemptBegun, AttemptDenied,
-                           Interrupted, TimePassed>;
-
-// ---- Actions ----
-struct StartAgent {
-  NodeId node;
-};
-struct KillAgent {  // by SIGKILL; its end is not told, only the end of all that it leaves (StraysEnded)
-  NodeId node;
-};
-struct BeginAttempt {  // take its number; answered by AttemptBegun or AttemptDenied
-  std::int32_t restart_count = 0;
-};
-struct Send {
-  NodeId node;
-  wire::ToAgent message;
-};
-struct Tell {  // the user, in one line
-  std::string text;
-};
-struct Finish {};
-struct Decision {
-  std::variant<StartAgent, KillAgent, BeginAttempt, Send, Tell, Finish> action;
-  std::string reason;
-};
-using Decisions = std::vector<Decision>;
-
-// What is remembered of each attempt, for the report.
-struct AttemptHistory {
-  Attempt attempt;
-  std::optional<std::int64_t> resumed_step;  // said by rank 0
-  std::optional<std::int64_t> last_step;     // the highest that any rank reported
-  std::optional<std::int64_t> committed_step;
-  std::optional<std::int64_t> repeated_steps;
-  std::optional<Verdict> verdict;  // empty while it runs
-};
-
 class Job {
  public:
-  explicit Job(Plan plan) : plan_(std::move(plan)), nodes_(plan_.nodes.size()) {}
+  explicit Job(Plan plan);
   Decisions on(const Event& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
   Phase phase() const { return phase_; }
   Attempt attempt() const { return attempt_; }
   std::int32_t restart_count() const { return restart_count_; }
+  const std::vector<NodePlan>& members() const { return members_; }  // of the attempt, with their ranks
   const std::vector<AttemptHistory>& history() const { return history_; }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
-  std::string waiting_for() const;                     // for a user who sees nothing happen yet
+  std::string waiting_for(TimePoint now) const;        // for a user who sees nothing happen yet
 
  private:
-  struct Node {
-    enum class State { kAbsent, kStarting, kJoined, kLeft } state = State::kAbsent;
-    TimePoint last_heard;
-    bool prepared = false;
-    bool has_workers = false;  // told to start some, and not yet empty
-  };
-
+  // Events (job.cc).
   void handle(const Began& event, TimePoint now);
   void handle(const AgentSaid& event, TimePoint now);
   void handle(const AgentEnded& event, TimePoint now);
@@ -112,51 +48,87 @@ class Job {
   void hear(NodeId id, const wire::Hello& hello, TimePoint now);
   void hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now);
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
+  void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
   void hear(NodeId id, const wire::WorkerExited& exited, TimePoint now);
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
   void hear(NodeId id, const wire::WorkerReported& reported, TimePoint now);
+  void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
+  void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);
+  void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
+  void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
   template <class Other>
-  void hear(NodeId, const Other&, TimePoint) {}  // output, pongs and pids decide nothing
+  void hear(NodeId, const Other&, TimePoint) {}  // output and pongs decide nothing
 
   Reaction reaction(Occurrence occurrence) const;
   void react(Occurrence occurrence, TimePoint now);
+  void interrupt(int signal, TimePoint now);
+  void pass_on(int signal);
+  void notice(int signal, Duration grace, TimePoint now);
+  void mind_time_limit(TimePoint now);
+  void mind_phase_deadline(TimePoint now);
+
+  // What follows from them (job_attempt.cc).
   void advance(TimePoint now);
   void gather(TimePoint now);
   void start_workers();
+  void ask_for_stacks(std::string reason);
+  void dump(TimePoint now);
   void stop_workers(TimePoint now);
   void hurry(TimePoint now);
+  void give_up_on_late_nodes(TimePoint now);
+  void judge_attempt();
   void conclude(TimePoint now);
-  void restart(TimePoint now);
+  bool recover(TimePoint now);
+  void restart(const RestartDecision& decision, TimePoint now);
   void leave(TimePoint now);
-  void lose(NodeId id, TimePoint at, std::string how, TimePoint now);
+  void abandon(TimePoint now, std::string reason);
+  void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
   void kill_node(NodeId id, TimePoint at, const std::string& how, TimePoint now);
   void kill_late_nodes(TimePoint now);
   bool attempt_ran() const;
-  std::string restart_text() const;
+  std::string restart_text(TimePoint now) const;
+  void tell_wait(TimePoint now);
 
-  Node& node(NodeId id) { return nodes_.at(static_cast<std::size_t>(id.value())); }
+  const NodePlan* member(NodeId id) const;  // nullptr: it takes no part in the attempt
   bool owns(NodeId id, Rank rank) const;
-  bool any_workers() const;
-  bool all_in(Node::State state) const;
+  std::size_t living_worker_count() const;
+  Placement placement(TimePoint now) const;
   void decide(decltype(Decision::action) action, std::string reason) {
     decisions_.push_back({std::move(action), std::move(reason)});
   }
+  void record(std::string event, std::string text, std::optional<NodeId> node = {},
+              std::optional<Rank> rank = {}) {
+    decide(Record{std::move(event), rank, node, std::move(text)}, "for the record");
+  }
 
   Plan plan_;
-  std::vector<Node> nodes_;
+  Size size_;
+  Roster roster_;
+  RestartPolicy policy_;
+  std::vector<NodePlan> members_;
   Phase phase_ = Phase::kGathering;
   Attempt attempt_;
   std::optional<std::uint64_t> resume_step_;
   std::int32_t store_port_ = 0;
   std::int32_t restart_count_ = 0;
   AttemptFacts facts_;  // of this attempt
+  Preemption preemption_;
   bool strays_ = false;
-  std::optional<TimePoint> phase_deadline_;  // of stopping and leaving
+  bool asked_for_stacks_ = false;
+  bool progressed_ = false;  // a checkpoint was committed since the last failure
+  TimePoint began_;
+  TimePoint not_before_;                     // the back-off's end
+  TimePoint kill_from_;                      // the grace's end, once stopping
+  std::optional<TimePoint> phase_deadline_;  // of dumping, preempting, stopping and leaving
+  bool killed_late_ = false;
+  bool time_noticed_ = false;
+  std::int32_t interrupt_count_ = 0;
   std::vector<AttemptHistory> history_;
   Verdict verdict_;
   std::optional<Verdict> repeated_;          // why this attempt is a restart
   std::optional<int> restart_forbidden_by_;  // the user's signal while a failed attempt was being stopped
-  Decisions decisions_;                      // of the event at hand
+  bool time_is_up_ = false;
+  Decisions decisions_;  // of the event at hand
 };
 
 }  // namespace muster::launcher

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/words.h"
+
 namespace muster::launcher {
 
 namespace {
@@ -58,10 +60,6 @@ std::string as_shell_word(const std::string& word) {
   std::string quoted = "'";
   for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
   return quoted + "'";
-}
-
-double seconds(Duration duration) {
-  return std::chrono::duration_cast<Seconds>(duration).count();
 }
 
 std::string ranks_text(const NodePlan& node) {
@@ -160,11 +158,12 @@ std::string plan_as_text(const Plan& plan) {
   line("logs", job.log_directory);
   line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
   line("restarts",
-       fmt::format("at most {} within {:g} s", job.max_restarts, seconds(plan.recovery.restart_window)));
+       fmt::format("at most {} within {:g} s", job.max_restarts, in_seconds(plan.recovery.restart_window)));
   if (plan.min_nodes)
     line("nodes",
          fmt::format("{}, or fewer down to {} when some are lost", plan.nodes.size(), *plan.min_nodes));
-  if (plan.recovery.time_limit) line("time limit", fmt::format("{:g} s", seconds(*plan.recovery.time_limit)));
+  if (plan.recovery.time_limit)
+    line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
   line("GPUs", job.use_gpus ? "one for each worker" : "none");
   for (const auto& [name, value] : job.environment) line("environment", fmt::format("{}={}", name, value));
   text += fmt::format("\n{:<13}{:<13}{}\n", "node", "workers", "ranks");
@@ -188,7 +187,7 @@ std::string plan_as_json(const Plan& plan) {
                      {"worker_count", node.worker_count}});
   }
   nlohmann::ordered_json time_limit = nullptr;
-  if (plan.recovery.time_limit) time_limit = seconds(*plan.recovery.time_limit);
+  if (plan.recovery.time_limit) time_limit = in_seconds(*plan.recovery.time_limit);
   const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
                                        {"command", plan.job.command},
                                        {"environment", plan.job.environment},

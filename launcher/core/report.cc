@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/words.h"
+
 namespace muster::launcher {
 
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kShownLines = 12;
+constexpr std::size_t kShownLines = 4;
+constexpr std::size_t kShownEvidence = 7;
 
 template <class Number>
 ordered_json or_null(const std::optional<Number>& value) {
@@ -17,15 +20,13 @@ ordered_json or_null(const std::optional<Number>& value) {
 }
 
 ordered_json culprit_json(const Verdict& verdict) {
-  ordered_json json = {{"rank", nullptr},
-                       {"node", nullptr},
-                       {"cause", verdict.cause},
-                       {"exit_code", nullptr},
-                       {"signal", nullptr}};
+  ordered_json json = {
+      {"rank", nullptr},      {"node", nullptr},   {"class", name_of(verdict.kind)}, {"cause", verdict.cause},
+      {"exit_code", nullptr}, {"signal", nullptr}, {"evidence", verdict.evidence},   {"hint", verdict.hint}};
+  if (verdict.rank) json["rank"] = verdict.rank->value();
   if (verdict.node) json["node"] = verdict.node->value();
   if (!verdict.culprit) return json;
   const WorkerEnd& end = *verdict.culprit;
-  json["rank"] = end.rank.value();
   json[end.signal != 0 ? "signal" : "exit_code"] = end.signal != 0 ? end.signal : end.exit_code;
   if (!end.message.empty()) json["message"] = end.message;
   json["last_lines"] = end.last_lines;
@@ -35,19 +36,13 @@ ordered_json culprit_json(const Verdict& verdict) {
 ordered_json attempt_json(const AttemptHistory& attempt) {
   const bool failed = attempt.verdict && attempt.verdict->kind != Verdict::Kind::kSucceeded;
   return {{"attempt", attempt.attempt.value()},
+          {"node_count", attempt.node_count},
+          {"world_size", attempt.world_size},
           {"resumed_step", or_null(attempt.resumed_step)},
           {"last_step", or_null(attempt.last_step)},
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
           {"culprit", failed ? culprit_json(*attempt.verdict) : ordered_json(nullptr)}};
-}
-
-std::string count_of(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-double seconds(Duration duration) {
-  return std::chrono::duration_cast<Seconds>(duration).count();
 }
 
 std::string success_line(const Outcome& outcome) {
@@ -57,10 +52,14 @@ std::string success_line(const Outcome& outcome) {
           : fmt::format(" after {}", count_of(static_cast<std::size_t>(outcome.restart_count), "restart"));
   return fmt::format("launch: {} succeeded in {:.1f} s{}; logs: {}\n",
                      count_of(static_cast<std::size_t>(outcome.plan.world_size()), "rank"),
-                     seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
+                     in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
 }
 
-void add_evidence(std::string& text, const WorkerEnd& end) {
+void add_evidence(std::string& text, const Verdict& verdict) {
+  for (std::size_t i = 0; i < std::min(verdict.evidence.size(), kShownEvidence); ++i)
+    text += fmt::format("  {:<12}{}\n", i == 0 ? "evidence" : "", verdict.evidence[i]);
+  if (!verdict.culprit || verdict.kind == Verdict::Kind::kHang) return;
+  const WorkerEnd& end = *verdict.culprit;
   if (!end.message.empty()) text += fmt::format("  error       {}\n", end.message);
   if (end.last_lines.empty()) return;
   text += "  last lines\n";
@@ -81,20 +80,42 @@ std::string attempts_text(const Outcome& outcome) {
   return text;
 }
 
+// What to type next: the culprit's output, or all that is known.
+std::string next_command(const Outcome& outcome) {
+  const std::string& job = outcome.plan.job.job_id;
+  return outcome.verdict.rank ? fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank)
+                              : fmt::format("launch report {}", job);
+}
+
+std::string_view outcome_word(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kInterrupted:
+    case Verdict::Kind::kTimeLimit: return "stopped";
+    case Verdict::Kind::kPreempted: return "left";
+    default: return "failed";
+  }
+}
+
 }  // namespace
 
 std::string report_as_json(const Outcome& outcome) {
   ordered_json attempts = ordered_json::array();
   for (const AttemptHistory& attempt : outcome.attempts) attempts.push_back(attempt_json(attempt));
+  ordered_json collateral = ordered_json::array();
+  for (const Rank rank : outcome.verdict.collateral) collateral.push_back(rank.value());
   const bool failed = outcome.verdict.kind != Verdict::Kind::kSucceeded;
   const ordered_json json = {{"job_id", outcome.plan.job.job_id},
                              {"exit_code", outcome.verdict.exit_code},
                              {"origin", outcome.verdict.origin},
+                             {"class", name_of(outcome.verdict.kind)},
                              {"cause", outcome.verdict.cause},
+                             {"evidence", outcome.verdict.evidence},
+                             {"hint", outcome.verdict.hint},
                              {"culprit", failed ? culprit_json(outcome.verdict) : ordered_json(nullptr)},
                              {"collateral_count", outcome.verdict.collateral_count},
+                             {"collateral", std::move(collateral)},
                              {"restarts", outcome.restart_count},
-                             {"duration_seconds", seconds(outcome.duration)},
+                             {"duration_seconds", in_seconds(outcome.duration)},
                              {"node_count", outcome.plan.nodes.size()},
                              {"world_size", outcome.plan.world_size()},
                              {"command", outcome.plan.job.command},
@@ -108,22 +129,23 @@ std::string report_as_json(const Outcome& outcome) {
 std::string summary(const Outcome& outcome) {
   const Verdict& verdict = outcome.verdict;
   if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome);
-  const bool stopped = verdict.kind == Verdict::Kind::kInterrupted;
-  std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", stopped ? "stopped" : "failed",
-                                 seconds(outcome.duration), verdict.cause);
-  if (verdict.culprit) add_evidence(text, *verdict.culprit);
+  std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
+                                 in_seconds(outcome.duration), verdict.cause);
+  add_evidence(text, verdict);
+  if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
     text += fmt::format("  collateral  {} ended because of it\n",
                         count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
   }
   text += fmt::format("  attempts    {}\n", attempts_text(outcome));
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
-  const bool translated = verdict.kind == Verdict::Kind::kWorkerFailed && verdict.culprit->signal == 0 &&
+  const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
                           verdict.culprit->exit_code != verdict.exit_code;
   text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
                       translated ? fmt::format(" (the worker's own, {}, is one of the launcher's verdicts)",
                                                verdict.culprit->exit_code)
                                  : "");
+  text += fmt::format("  next        {}\n", next_command(outcome));
   return text;
 }
 

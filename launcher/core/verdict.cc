@@ -1,24 +1,42 @@
 #include "launcher/core/verdict.h"
 
 #include <algorithm>
-#include <cstring>
+#include <csignal>
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
+#include <iterator>
+
+#include "launcher/core/hints.h"
 
 namespace muster::launcher {
 
 namespace {
 
-// The launcher's own verdicts: a worker's number must not be taken for one of them.
-constexpr int kOwnExitCodes[] = {69, 75, 93, 124, 125, 253};
+using Kind = Verdict::Kind;
 
-const WorkerEnd* first_failure(const AttemptFacts& facts) {
+// Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
+// all, lets go of its connections long before it has ended.
+constexpr Duration kPeerWindow = std::chrono::seconds(3);
+
+bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
+  return std::pair(left.at, left.rank) < std::pair(right.at, right.rank);
+}
+
+template <class Predicate>
+const WorkerEnd* first_of(const std::vector<WorkerEnd>& ends, Predicate predicate) {
   const WorkerEnd* first = nullptr;
-  for (const WorkerEnd& end : facts.ends) {
-    if (!end.failed() || end.after_stop) continue;
-    if (first == nullptr || std::pair(end.at, end.rank) < std::pair(first->at, first->rank)) first = &end;
+  for (const WorkerEnd& end : ends) {
+    if (end.failed() && predicate(end) && (first == nullptr || earlier(end, *first))) first = &end;
   }
   return first;
+}
+
+const WorkerEnd* first_failure(const AttemptFacts& facts) {
+  const WorkerEnd* first = first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop; });
+  if (first == nullptr || !shows_lost_peer(first->text())) return first;
+  const WorkerEnd* cause = first_of(facts.ends, [first](const WorkerEnd& end) {
+    return !end.by_stop && end.at <= first->at + kPeerWindow && !shows_lost_peer(end.text());
+  });
+  return cause != nullptr ? cause : first;
 }
 
 const AgentLoss* first_loss(const AttemptFacts& facts) {
@@ -32,44 +50,77 @@ const AgentLoss* first_loss(const AttemptFacts& facts) {
 // agent that still lives, and came first.
 bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
   constexpr Duration kNoticed = std::chrono::milliseconds(100);
-  return loss.at <= failure.at + (loss.node == failure.node ? Duration::zero() : kNoticed);
+  if (loss.node == failure.node) return loss.at <= failure.at;
+  return loss.at <= failure.at + (shows_lost_peer(failure.text()) ? kPeerWindow : kNoticed);
+}
+
+Verdict make(Kind kind, int exit_code, std::string origin, std::string cause) {
+  Verdict verdict;
+  verdict.kind = kind;
+  verdict.exit_code = exit_code;
+  verdict.origin = std::move(origin);
+  verdict.cause = std::move(cause);
+  return verdict;
 }
 
 Verdict refused(const Refusal& refusal) {
   const std::string where = refusal.node ? fmt::format("node{}: ", *refusal.node) : "";
-  return {.kind = Verdict::Kind::kRefused,
-          .exit_code = refusal.exit_code,
-          .origin = "launcher",
-          .cause = where + refusal.message,
-          .culprit = {},
-          .node = refusal.node};
+  Verdict verdict = make(Kind::kRefused, refusal.exit_code, "launcher", where + refusal.message);
+  verdict.node = refusal.node;
+  return verdict;
 }
 
 Verdict interrupted(int signal) {
-  return {.kind = Verdict::Kind::kInterrupted,
-          .exit_code = 128 + signal,
-          .origin = "user",
-          .cause = fmt::format("stopped by {}", signal_name(signal)),
-          .culprit = {},
-          .node = {}};
+  return make(Kind::kInterrupted, 128 + signal, "user", fmt::format("stopped by {}", signal_name(signal)));
+}
+
+Verdict out_of_time(const AttemptFacts& facts) {
+  if (facts.committed_on_notice) {
+    return make(Kind::kTimeLimit, kExitPreempted, "launcher",
+                "the time limit was reached; a checkpoint was committed before it");
+  }
+  return make(Kind::kTimeLimit, kExitTimeOut, "launcher", "the time limit was reached");
 }
 
 Verdict lost(const AgentLoss& loss) {
-  return {.kind = Verdict::Kind::kAgentLost,
-          .exit_code = kExitNodesMissing,
-          .origin = "launcher",
-          .cause = fmt::format("node{} was lost: {}", loss.node, loss.how),
-          .culprit = {},
-          .node = loss.node};
+  Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
+                         fmt::format("node{} was lost: {}", loss.node, loss.how));
+  verdict.node = loss.node;
+  return verdict;
+}
+
+Kind kind_of(const WorkerEnd& end) {
+  if (end.out_of_memory()) return Kind::kOutOfMemory;
+  if (!end.gpu_fault.empty()) return Kind::kGpu;
+  if (shows_full_disk(end.text())) return Kind::kDiskFull;
+  return end.signal != 0 ? Kind::kSignal : Kind::kExit;
 }
 
 Verdict failed(const WorkerEnd& end) {
-  return {.kind = Verdict::Kind::kWorkerFailed,
-          .exit_code = exit_code_for(end),
-          .origin = "worker",
-          .cause = fmt::format("rank {} (node{}) {}", end.rank, end.node, end_text(end)),
-          .culprit = end,
-          .node = end.node};
+  const bool out_of_memory = end.out_of_memory();
+  Verdict verdict = make(kind_of(end), out_of_memory ? kExitOutOfMemory : exit_code_for(end),
+                         out_of_memory ? "launcher" : "worker",
+                         fmt::format("rank {} (node{}) {}", end.rank, end.node, end_text(end)));
+  verdict.culprit = end;
+  verdict.rank = end.rank;
+  verdict.node = end.node;
+  verdict.evidence = evidence_of(end);
+  verdict.hint = hint_for(end.text() + "\n" + end_text(end));
+  return verdict;
+}
+
+Verdict hung(const AttemptFacts& facts) {
+  const Stall& stall = facts.hang.culprit();
+  std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
+  if (!stall.section.empty()) cause += fmt::format(" in section {}", stall.section);
+  Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
+  verdict.rank = stall.rank;
+  verdict.node = stall.node;
+  const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
+  if (end != facts.ends.end()) verdict.culprit = *end;
+  verdict.evidence = facts.hang.evidence();
+  verdict.hint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
+  return verdict;
 }
 
 bool all_succeeded(const AttemptFacts& facts) {
@@ -77,34 +128,104 @@ bool all_succeeded(const AttemptFacts& facts) {
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
 }
 
-}  // namespace
+// Every rank has left by itself, with a checkpoint.
+bool all_saved(const AttemptFacts& facts) {
+  return facts.notice_given && facts.committed_on_notice &&
+         facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
+         std::ranges::all_of(facts.ends, [](const WorkerEnd& end) {
+           return end.signal == 0 && (end.exit_code == 0 || end.exit_code == kExitPreempted);
+         });
+}
 
-Verdict judge(const AttemptFacts& facts) {
-  if (facts.interrupted_by) return interrupted(*facts.interrupted_by);
-  if (facts.refusal) return refused(*facts.refusal);
+// A rank that left on notice has done what it was told.
+bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
+  return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
+}
+
+Verdict incomplete(const AttemptFacts& facts) {
+  return make(
+      Kind::kInternal, kExitInternal, "launcher",
+      fmt::format("{} of {} ranks succeeded, and how the others ended is not known",
+                  std::ranges::count_if(facts.ends, [](const WorkerEnd& end) { return !end.failed(); }),
+                  facts.world_size));
+}
+
+void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
+  for (const WorkerEnd& end : facts.ends) {
+    if (end.failed() && end.rank != verdict.rank) verdict.collateral.push_back(end.rank);
+  }
+  std::ranges::sort(verdict.collateral);
+  verdict.collateral_count = verdict.kind == Kind::kNodeLost
+                                 ? facts.world_size
+                                 : static_cast<std::int32_t>(verdict.collateral.size());
+}
+
+Verdict failure_of(AttemptFacts facts) {
+  std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts, end); });
   const WorkerEnd* failure = first_failure(facts);
   const AgentLoss* loss = first_loss(facts);
   Verdict verdict;
-  if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
+  if (facts.hangs) {
+    verdict = hung(facts);
+  } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
     verdict = lost(*loss);
-    verdict.collateral_count = facts.world_size;
   } else if (failure != nullptr) {
     verdict = failed(*failure);
-    verdict.collateral_count =
-        static_cast<std::int32_t>(std::ranges::count_if(facts.ends, &WorkerEnd::failed)) - 1;
-  } else if (all_succeeded(facts)) {
-    return {.kind = Verdict::Kind::kSucceeded,
-            .exit_code = 0,
-            .origin = "none",
-            .cause = "all ranks succeeded",
-            .culprit = {},
-            .node = {}};
   } else {
-    verdict.origin = "launcher";
-    verdict.cause =
-        fmt::format("{} of {} ranks succeeded, and how the others ended is not known",
-                    std::ranges::count_if(facts.ends, [](const WorkerEnd& end) { return !end.failed(); }),
-                    facts.world_size);
+    return incomplete(facts);
+  }
+  add_collateral(verdict, facts);
+  return verdict;
+}
+
+}  // namespace
+
+bool Verdict::restart_may_help() const {
+  switch (kind) {
+    case Kind::kExit:
+    case Kind::kSignal:
+    case Kind::kOutOfMemory:
+    case Kind::kHang:
+    case Kind::kGpu:
+    case Kind::kDiskFull:
+    case Kind::kNodeLost:
+    case Kind::kInternal: return true;
+    case Kind::kSucceeded:
+    case Kind::kNoProgress:
+    case Kind::kPreempted:
+    case Kind::kTimeLimit:
+    case Kind::kRefused:
+    case Kind::kInterrupted: return false;
+  }
+  return false;
+}
+
+std::string_view name_of(Kind kind) {
+  constexpr std::string_view kNames[] = {
+      "succeeded", "exit",        "signal",    "out_of_memory", "hang",    "gpu",         "disk_full",
+      "node_lost", "no_progress", "preempted", "time_limit",    "refused", "interrupted", "internal"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Verdict judge(const AttemptFacts& facts) {
+  Verdict verdict;
+  if (all_saved(facts)) {
+    verdict = make(Kind::kPreempted, kExitPreempted, "launcher",
+                   "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
+  } else if (facts.interrupted_by) {
+    verdict = interrupted(*facts.interrupted_by);
+  } else if (facts.out_of_time) {
+    verdict = out_of_time(facts);
+  } else if (facts.refusal) {
+    verdict = refused(*facts.refusal);
+  } else if (all_succeeded(facts)) {
+    verdict = make(Kind::kSucceeded, 0, "none", "all ranks succeeded");
+  } else {
+    verdict = failure_of(facts);
+  }
+  for (const Unkillable& each : facts.unkillable) {
+    verdict.evidence.push_back(
+        fmt::format("rank {} (node{}, pid {}) {}", each.rank, each.node, each.pid, each.what));
   }
   return verdict;
 }
@@ -113,10 +234,23 @@ Verdict stopped_after(const Verdict& failed, int signal) {
   return ended_after(failed, interrupted(signal));
 }
 
+Verdict out_of_time_after(const Verdict& failed) {
+  return ended_after(failed, out_of_time({}));
+}
+
+Verdict without_progress(const Verdict& failed, std::string_view reason) {
+  Verdict verdict = failed;
+  verdict.kind = Kind::kNoProgress;
+  verdict.exit_code = kExitNoProgress;
+  verdict.origin = "launcher";
+  verdict.cause = fmt::format("no progress: {}: {}", reason, failed.cause);
+  return verdict;
+}
+
 Verdict ended_after(const Verdict& failed, const Verdict& end) {
   Verdict verdict = failed;
   verdict.kind = end.kind;
-  verdict.exit_code = end.kind == Verdict::Kind::kRefused ? kExitInternal : end.exit_code;
+  verdict.exit_code = end.kind == Kind::kRefused ? kExitInternal : end.exit_code;
   verdict.origin = end.origin;
   verdict.cause = fmt::format("{}, after {}", end.cause, failed.cause);
   return verdict;
@@ -130,31 +264,6 @@ int exit_code_of_path_error(ErrorCode code) {
     case ErrorCode::kCorrupt: return kExitUsage;
     default: return kExitInternal;
   }
-}
-
-int exit_code_for(const WorkerEnd& end) {
-  if (end.signal != 0) return 128 + end.signal;
-  return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;
-}
-
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
-}
-
-std::string end_text(const WorkerEnd& end) {
-  if (end.signal != 0) return fmt::format("was killed by {}", signal_name(end.signal));
-  return fmt::format("exited with code {}", end.exit_code);
-}
-
-std::string message_of_error_file(std::string_view json_text) {
-  auto value = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
-  // {"message": {"message": "...", "extraInfo": {...}}}, or {"message": "..."}.
-  for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
-    nlohmann::json inner = std::move(value["message"]);
-    value = std::move(inner);
-  }
-  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 }  // namespace muster::launcher

@@ -1,8 +1,8 @@
 // Whose fault it was, and what the job's exit code is: decided from the facts of one attempt. Pure.
 //
 // The first failing worker is the culprit, by the time at which its end was seen, corrected to the launcher's
-// clock; whoever ended after the workers had been told to stop is a victim. docs/operations.md lists the exit
-// codes.
+// clock; whoever ended after the workers had been told to stop is a victim, and so is a worker that complains
+// of a lost peer while another fails by itself. docs/operations.md lists classes and exit codes.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,18 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "launcher/core/hang.h"
+#include "launcher/core/worker_end.h"
 
 namespace muster::launcher {
 
 constexpr int kExitUsage = 2;
 constexpr int kExitNodesMissing = 69;
+constexpr int kExitPreempted = 75;
+constexpr int kExitNoProgress = 93;
+constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
-
-struct WorkerEnd {
-  Rank rank;
-  NodeId node;
-  std::int32_t exit_code = 0;  // if signal is 0
-  std::int32_t signal = 0;
-  TimePoint at;
-  bool after_stop = false;
-  std::string message;  // of its error file
-  std::vector<std::string> last_lines;
-  bool failed() const { return exit_code != 0 || signal != 0; }
-};
+constexpr int kExitOutOfMemory = 253;
 
 // An agent that is gone, and its workers with it.
 struct AgentLoss {
@@ -48,6 +42,14 @@ struct Refusal {
   std::string message;
 };
 
+// A worker that lives on after SIGKILL.
+struct Unkillable {
+  Rank rank;
+  NodeId node;
+  std::int32_t pid = 0;
+  std::string what;
+};
+
 struct AttemptFacts {
   std::int32_t world_size = 0;
   bool started = false;  // the agents were told to start the workers
@@ -55,46 +57,61 @@ struct AttemptFacts {
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
   std::optional<int> interrupted_by;  // a signal from the user
+  Hang hang;
+  bool hangs = false;  // it was stopped because of that
+  std::vector<Unkillable> unkillable;
+  bool notice_given = false;  // to leave: signal or time limit
+  bool committed_on_notice = false;
+  bool out_of_time = false;  // the time limit has passed
 };
 
 struct Verdict {
-  enum class Kind {
+  enum class Kind {  // the class of the cause; name_of() names it
     kSucceeded,
-    kWorkerFailed,
-    kAgentLost,
+    kExit,
+    kSignal,
+    kOutOfMemory,
+    kHang,
+    kGpu,
+    kDiskFull,
+    kNodeLost,
+    kNoProgress,
+    kPreempted,
+    kTimeLimit,
     kRefused,
     kInterrupted,
-    kIncomplete
-  } kind = Kind::kIncomplete;
+    kInternal,
+  } kind = Kind::kInternal;
   int exit_code = kExitInternal;
   std::string origin;                // worker, launcher, user, or none on success
   std::string cause;                 // one clause: "rank 2 (node1) was killed by SIGKILL"
-  std::optional<WorkerEnd> culprit;  // of kWorkerFailed, and of what came of one
+  std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
+  std::optional<Rank> rank;          // to blame
   std::optional<NodeId> node;
+  std::vector<std::string> evidence;  // a line each
+  std::string hint;                   // what to do about it, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
-  bool restart_may_help() const {
-    return kind == Kind::kWorkerFailed || kind == Kind::kAgentLost || kind == Kind::kIncomplete;
-  }
+  std::vector<Rank> collateral;       // those of them whose end is known
+
+  // A failure of workers or nodes; not what was asked for, nor what would be refused again.
+  bool restart_may_help() const;
 };
+
+std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 
 Verdict judge(const AttemptFacts& facts);
 
 // A failed attempt that would have been repeated, had the user not stopped the job: the user's exit code,
 // with the culprit.
 Verdict stopped_after(const Verdict& failed, int signal);
+// The same where the job's time was up: 124.
+Verdict out_of_time_after(const Verdict& failed);
+// The last of the same failures in a row: 93.
+Verdict without_progress(const Verdict& failed, std::string_view reason);
 // `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's
 // input was right once, so a refusal is the launcher's own failure.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
 // Of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
-
-// The exit code that the launcher gives for a worker's end: its own, 128 + signal, or 1 where its own means a
-// verdict of the launcher.
-int exit_code_for(const WorkerEnd& end);
-std::string signal_name(int signal);
-// "exited with code 3", "was killed by SIGKILL"
-std::string end_text(const WorkerEnd& end);
-// The message in a torchrun error file, or "" if there is none to be found.
-std::string message_of_error_file(std::string_view json_text);
 
 }  // namespace muster::launcher

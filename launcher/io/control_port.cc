@@ -30,7 +30,7 @@ ControlPort::ControlPort(const Plan& plan, std::unique_ptr<net::Listener> listen
     : job_and_role_(fmt::format("{}/{}", plan.job.job_id, plan.job.role)),
       listener_(std::move(listener)),
       secret_(net::make_key()) {
-  for (const NodePlan& each : plan.nodes) nodes_.push_back(each.node);
+  for (std::int32_t node = 0; node < plan.agent_count(); ++node) nodes_.emplace_back(node);
 }
 
 std::string ControlPort::key_of(NodeId node) const {

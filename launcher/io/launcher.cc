@@ -1,12 +1,15 @@
 #include "launcher/io/launcher.h"
 
+#include <chrono>
 #include <csignal>
+#include <fcntl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "launcher/core/events.h"
 #include "launcher/io/children.h"
 
 namespace muster::launcher {
@@ -22,7 +25,8 @@ constexpr Duration kStrayLimit = std::chrono::seconds(2);
 constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
 
 const char* name_of(const decltype(Decision::action)& action) {
-  constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "send", "tell", "finish"};
+  constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "send",
+                                    "tell",        "record",     "finish"};
   return kNames[action.index()];
 }
 
@@ -39,7 +43,9 @@ Launcher::Launcher(Plan plan, Parts parts)
       second_(time_.make_alarm([this] { tick(); })),
       half_gone_(time_.make_alarm([this] { look_for_half_gone(); })),
       strays_(time_.make_alarm([this] { look_for_strays(); })),
-      agents_(plan_.nodes.size()),
+      agents_(static_cast<std::size_t>(plan_.agent_count())),
+      event_log_(open((plan_.job.log_directory + "/events.jsonl").c_str(),
+                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
       started_(time_.now()) {}
 
 Launcher::~Launcher() {
@@ -82,6 +88,7 @@ void Launcher::post(Event event) {
 }
 
 void Launcher::note(const Decision& decision) {
+  if (std::holds_alternative<Record>(decision.action)) return;  // goes to events.jsonl
   const double at = std::chrono::duration_cast<Seconds>(time_.now() - started_).count();
   std::string text;
   if (const auto* told = std::get_if<Tell>(&decision.action)) text = ": " + told->text;
@@ -166,8 +173,8 @@ void Launcher::half_gone(Agent& agent) {
 
 void Launcher::look_for_half_gone() {
   std::optional<TimePoint> next;
-  for (const NodePlan& each : plan_.nodes) {
-    Agent& half = agent(each.node);
+  for (std::size_t i = 0; i < agents_.size(); ++i) {
+    Agent& half = agents_[i];
     if (!half.half_gone_since) continue;
     const TimePoint end = *half.half_gone_since + kHalfGoneLimit;
     if (end > time_.now()) {
@@ -176,7 +183,7 @@ void Launcher::look_for_half_gone() {
       kill_for(half, "closed its connection");
     } else {
       half.session->close();
-      lose(each.node);
+      lose(NodeId(static_cast<std::int32_t>(i)));
     }
   }
   half_gone_->set(next);
@@ -241,6 +248,12 @@ void Launcher::perform(const Tell& action) {
   if (!parts_.quiet) parts_.terminal.say(action.text);
 }
 
+// A full disk must not stop the job.
+void Launcher::perform(const Record& action) {
+  const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  (void)write_all(event_log_.get(), event_line(action, job_.attempt(), since_1970.count()), "events.jsonl");
+}
+
 void Launcher::perform(const Finish&) {
   parts_.context.stop();
 }
@@ -269,15 +282,15 @@ void Launcher::read_signals() {
 
 void Launcher::reap() {
   for (const ChildEnd& end : reap_children()) {
-    for (const NodePlan& each : plan_.nodes) {
-      Agent& ended = agent(each.node);
+    for (std::size_t i = 0; i < agents_.size(); ++i) {
+      Agent& ended = agents_[i];
       if (ended.pid != end.pid) continue;
       ended.pid = 0;
       ended.how = "its agent " + (ended.killed_for.empty() ? end.how : ended.killed_for);
       if (ended.session) {
         half_gone(ended);
       } else {
-        lose(each.node);
+        lose(NodeId(static_cast<std::int32_t>(i)));
       }
       break;
     }
@@ -314,7 +327,7 @@ void Launcher::tick() {
     if (each.session) each.session->send_ping(time_.now());
   }
   const bool starting = job_.phase() == Phase::kGathering || job_.phase() == Phase::kPreparing;
-  if (const std::string text = starting ? job_.waiting_for() : ""; text != told_waiting_for_) {
+  if (const std::string text = starting ? job_.waiting_for(time_.now()) : ""; text != told_waiting_for_) {
     told_waiting_for_ = text;
     if (!text.empty() && !parts_.quiet) parts_.terminal.say(text);
   }

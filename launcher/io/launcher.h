@@ -25,7 +25,7 @@ class Launcher {
     asio::io_context& context;
     Terminal& terminal;
     const LocalBootstrap& bootstrap;
-    int signals;  // a signalfd of INT, TERM, HUP, QUIT and CHLD, all blocked
+    int signals;  // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
     int journal;  // a file that takes a line for every decision
     bool quiet = false;
   };
@@ -54,6 +54,7 @@ class Launcher {
   void perform(const BeginAttempt& action);
   void perform(const Send& action);
   void perform(const Tell& action);
+  void perform(const Record& action);
   void perform(const Finish& action);
   void note(const Decision& decision);
 
@@ -87,6 +88,7 @@ class Launcher {
   std::unique_ptr<net::Alarm> half_gone_;
   std::unique_ptr<net::Alarm> strays_;
   std::vector<Agent> agents_;
+  UniqueFd event_log_;
   std::unique_ptr<ControlPort> control_port_;  // of --control tcp
   std::deque<Event> events_;
   bool performing_ = false;

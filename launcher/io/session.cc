@@ -64,6 +64,8 @@ void Session::hear(const wire::Frame& frame) {
     const std::int64_t here = difference(exited->at_ns, clock_offset_.count());
     exited->at_ns = std::clamp(here, std::int64_t{0}, to_ns(Clock::now()));
   }
+  if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
+    stalled->since_ns = difference(stalled->since_ns, clock_offset_.count());
   on_message_(*this, frame.header.attempt, std::move(*message));
 }
 

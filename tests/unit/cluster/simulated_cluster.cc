@@ -26,7 +26,7 @@ launcher::Plan plan_of(const Script& script) {
 
 Culprit blamed(const launcher::Verdict& verdict) {
   Culprit culprit;
-  if (verdict.culprit) culprit.rank = verdict.culprit->rank.value();
+  if (verdict.rank) culprit.rank = verdict.rank->value();
   if (verdict.node) culprit.node = verdict.node->value();
   return culprit;
 }

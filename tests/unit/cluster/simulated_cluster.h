@@ -76,6 +76,7 @@ class SimulatedCluster {
   void perform(const launcher::BeginAttempt& action);
   void perform(const launcher::Send& action);
   void perform(const launcher::Tell&) {}
+  void perform(const launcher::Record&) {}
   void perform(const launcher::Finish&) { finished_ = true; }
   void hear(NodeId node, const std::string& bytes);
   void link_ended(NodeId node);

@@ -1,103 +1,7 @@
-#include "launcher/core/job.h"
-
-#include <algorithm>
-#include <csignal>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
 namespace {
-
-using namespace std::chrono_literals;
-using testing::HasSubstr;
-
-Plan two_nodes_of_two(std::int32_t max_restarts) {
-  Plan plan;
-  plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
-  plan.job.max_restarts = max_restarts;
-  plan.job.grace_ns = std::chrono::nanoseconds(10s).count();
-  plan.job.silence_limit_ns = std::chrono::nanoseconds(2s).count();
-  return plan;
-}
-
-// A job whose events are given by hand; what it decided last can be asked for.
-class JobTest : public testing::Test {
- protected:
-  explicit JobTest(std::int32_t max_restarts = 1) : job(two_nodes_of_two(max_restarts)) {}
-
-  void happen(Event event) { last = job.on(event, now); }
-  void said(int node, wire::ToLauncher message) {
-    happen(AgentSaid{NodeId(node), job.attempt(), std::move(message)});
-  }
-  void greet(int node) { said(node, wire::Hello{}); }
-  void begin() { happen(AttemptBegun{job.attempt().next(), std::nullopt}); }
-  void gather() {
-    happen(Began{});
-    greet(0);
-    greet(1);
-  }
-  void prepare() {
-    gather();
-    begin();
-  }
-  void start_workers() {
-    said(0, wire::AttemptPrepared{4711});
-    said(1, wire::AttemptPrepared{});
-  }
-  void run() {
-    prepare();
-    start_workers();
-  }
-  static wire::WorkerExited exited(int rank, int code, int signal = 0, bool after_stop = false) {
-    wire::WorkerExited message;
-    message.rank = Rank(rank);
-    message.exit_code = code;
-    message.signal = signal;
-    message.after_stop = after_stop;
-    return message;
-  }
-  void worker_exits(int rank, int code, int signal = 0, bool after_stop = false, TimePoint at = {}) {
-    wire::WorkerExited message = exited(rank, code, signal, after_stop);
-    message.at_ns = std::chrono::nanoseconds((at == TimePoint() ? now : at).time_since_epoch()).count();
-    said(rank / 2, message);
-  }
-  void empty(int node) { said(node, wire::WorkersGone{}); }
-  void empty_all() {
-    empty(0);
-    empty(1);
-  }
-  void agents_leave() {
-    happen(AgentEnded{NodeId(0), "left"});
-    happen(AgentEnded{NodeId(1), "left"});
-    happen(StraysEnded{});
-  }
-  template <class Action>
-  std::vector<Action> decided() const {
-    std::vector<Action> found;
-    for (const Decision& decision : last) {
-      if (const auto* action = std::get_if<Action>(&decision.action)) found.push_back(*action);
-    }
-    return found;
-  }
-  template <class Message>
-  std::vector<std::pair<int, Message>> sent() const {
-    std::vector<std::pair<int, Message>> found;
-    for (const Send& send : decided<Send>()) {
-      if (const auto* message = std::get_if<Message>(&send.message))
-        found.emplace_back(send.node.value(), *message);
-    }
-    return found;
-  }
-
-  Job job;
-  TimePoint now{1000s};
-  Decisions last;
-};
-
-class JobWithoutRestarts : public JobTest {
- protected:
-  JobWithoutRestarts() : JobTest(0) {}
-};
 
 TEST_F(JobTest, StartsAnAgentOnEveryNode) {
   happen(Began{});
@@ -392,7 +296,7 @@ TEST_F(JobTest, ASignalWhileAFailedAttemptStopsForbidsTheRestartAndKeepsTheCulpr
   EXPECT_EQ(job.verdict().cause, "stopped by SIGINT, after rank 2 (node1) exited with code 3");
   ASSERT_TRUE(job.verdict().culprit);
   EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
-  EXPECT_EQ(job.history().back().verdict->kind, Verdict::Kind::kWorkerFailed);
+  EXPECT_EQ(job.history().back().verdict->kind, Verdict::Kind::kExit);
 }
 
 TEST_F(JobWithoutRestarts, ASignalWhileTheLastAttemptStopsChangesNothing) {

@@ -34,13 +34,17 @@ class Report : public testing::Test {
                  .last_step = 57,
                  .committed_step = 40,
                  .repeated_steps = {},
-                 .verdict = failed},
+                 .verdict = failed,
+                 .world_size = 4,
+                 .node_count = 2},
                 {.attempt = Attempt(2),
                  .resumed_step = 40,
                  .last_step = 90,
                  .committed_step = 80,
                  .repeated_steps = 17,
-                 .verdict = failed}};
+                 .verdict = failed,
+                 .world_size = 4,
+                 .node_count = 2}};
   }
   Outcome outcome(const Verdict& verdict) const {
     return {plan, verdict, attempts, 1, std::chrono::milliseconds(2500)};

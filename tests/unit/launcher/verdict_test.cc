@@ -11,14 +11,14 @@ using namespace std::chrono_literals;
 constexpr TimePoint kStart{1000s};
 
 WorkerEnd end(int rank, int code, int signal = 0, Duration after = 0s, bool after_stop = false) {
-  return {.rank = Rank(rank),
-          .node = NodeId(rank / 2),
-          .exit_code = code,
-          .signal = signal,
-          .at = kStart + after,
-          .after_stop = after_stop,
-          .message = "",
-          .last_lines = {}};
+  WorkerEnd result;
+  result.rank = Rank(rank);
+  result.node = NodeId(rank / 2);
+  result.exit_code = code;
+  result.signal = signal;
+  result.at = kStart + after;
+  result.after_stop = result.by_stop = after_stop;
+  return result;
 }
 
 AttemptFacts facts(std::vector<WorkerEnd> ends) {

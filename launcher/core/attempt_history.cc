@@ -1,0 +1,25 @@
+#include "launcher/core/attempt_history.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+void raise_to(std::optional<std::int64_t>& value, std::int64_t candidate) {
+  value = std::max(value.value_or(candidate), candidate);
+}
+
+}  // namespace
+
+void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported) {
+  AttemptHistory& current = history.back();
+  if (reported.kind == "step" || reported.kind == "heartbeat") raise_to(current.last_step, reported.step);
+  if (reported.kind == "committed") raise_to(current.committed_step, reported.step);
+  if (reported.kind != "resumed" || reported.rank != Rank(0)) return;
+  current.resumed_step = reported.step;
+  const auto before = history.size() > 1 ? history[history.size() - 2].last_step : std::nullopt;
+  if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
+}
+
+}  // namespace muster::launcher

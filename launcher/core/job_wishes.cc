@@ -1,0 +1,120 @@
+// The part of Job that the user and the clock move: signals, notices, limits.
+#include <csignal>
+#include <utility>
+
+#include "launcher/core/job.h"
+#include "launcher/core/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// A deadline noticed so late means that the launcher itself was stopped or starved: nobody could be heard
+// meanwhile.
+constexpr Duration kOverslept = std::chrono::seconds(1);
+
+constexpr auto kIgnore = Reaction::kIgnore;
+
+}  // namespace
+
+// TERM and USR1 are how schedulers say that the machine is needed; what workers can do with it is theirs to
+// say.
+void Job::handle(const Interrupted& event, TimePoint now) {
+  const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1;
+  if (is_notice && phase_ == Phase::kRunning && preemption_.all_can(facts_.world_size))
+    return notice(event.signal, plan_.recovery.preemption_grace, now);
+  if (event.signal == SIGUSR1 || event.signal == SIGUSR2) return pass_on(event.signal);
+  interrupt(event.signal, now);
+}
+
+void Job::interrupt(int signal, TimePoint now) {
+  constexpr int kLeaveAtOnce = 3;
+  if (phase_ == Phase::kDone) return;
+  record("interrupted", signal_name(signal));
+  // A job that has its verdict keeps it.
+  if (phase_ < Phase::kStopping) facts_.interrupted_by = signal;
+  const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
+  if (++interrupt_count_ >= kLeaveAtOnce) {
+    if (stops_for_another_reason) restart_forbidden_by_ = restart_forbidden_by_.value_or(signal);
+    return abandon(now, "the user asked three times");
+  }
+  if (stops_for_another_reason && !restart_forbidden_by_) {
+    restart_forbidden_by_ = signal;
+    return tell_wait(now);
+  }
+  react(Occurrence::kInterrupted, now);
+}
+
+void Job::pass_on(int signal) {
+  const bool noticed = signal == SIGUSR1 && preemption_.given();
+  if (phase_ == Phase::kDone || noticed) return;
+  const auto nodes = phase_ < Phase::kStopping ? roster_.nodes_with_workers() : std::vector<NodeId>{};
+  decide(Tell{fmt::format("{} {}", signal_name(signal),
+                          nodes.empty() ? "is ignored: no worker runs that could take it"
+                                        : "is passed on to the workers")},
+         "the user sent it");
+  for (const NodeId node : nodes) decide(Send{node, wire::SignalWorkers{signal}}, "the user sent it");
+}
+
+// `signal`: 0 for the time limit.
+void Job::notice(int signal, Duration grace, TimePoint now) {
+  const std::string why = signal == 0 ? "the time limit comes near" : signal_name(signal);
+  preemption_.give(signal);
+  record("preemption_notice", why);
+  decide(
+      Tell{fmt::format("{}: the workers are asked to save and leave within {:g} s", why, in_seconds(grace))},
+      "all of them can");
+  for (const NodeId node : roster_.nodes_with_workers())
+    decide(Send{node, wire::Preempt{std::chrono::nanoseconds(grace).count()}}, why);
+  phase_deadline_ = now + grace;
+  react(Occurrence::kNoticed, now);
+}
+
+void Job::handle(const TimePassed&, TimePoint now) {
+  const auto due = next_deadline();
+  if (!due || *due > now) return;
+  if (now - *due > kOverslept) roster_.forgive_silence(now);
+  const Duration limit = from_ns(plan_.job.silence_limit_ns);
+  for (const NodeId id : roster_.silent(limit, now)) {
+    const Roster::Agent& quiet = roster_.at(id);
+    const std::string how = fmt::format(
+        "its agent {} for {:g} s",
+        quiet.state == Roster::Agent::State::kStarting ? "did not appear" : "was silent", in_seconds(limit));
+    // Faults after the last sign of life may all be its doing, so it counts from there.
+    kill_node(id, quiet.last_heard, how, now);
+  }
+  mind_time_limit(now);
+  if (phase_deadline_ && *phase_deadline_ <= now) mind_phase_deadline(now);
+}
+
+void Job::mind_time_limit(TimePoint now) {
+  if (!plan_.recovery.time_limit || time_is_up_ || phase_ >= Phase::kLeaving) return;
+  const Duration limit = *plan_.recovery.time_limit;
+  if (now >= began_ + limit) {
+    time_is_up_ = true;
+    facts_.out_of_time = phase_ < Phase::kStopping;
+    return react(Occurrence::kTimeLimit, now);
+  }
+  if (time_noticed_ || now < notice_time(began_, limit, plan_.recovery.preemption_grace)) return;
+  time_noticed_ = true;
+  if (reaction(Occurrence::kNoticed) == kIgnore || !preemption_.all_can(facts_.world_size)) return;
+  notice(0, began_ + limit - now, now);
+}
+
+void Job::mind_phase_deadline(TimePoint now) {
+  switch (phase_) {
+    case Phase::kGathering: phase_deadline_.reset(); return advance(now);
+    case Phase::kDumping: return react(Occurrence::kStacksEnded, now);
+    case Phase::kPreempting:
+      if (preemption_.signal() != 0) facts_.interrupted_by = preemption_.signal();
+      return react(Occurrence::kNoticeExpired, now);
+    case Phase::kStopping:
+    case Phase::kLeaving: return give_up_on_late_nodes(now);
+    case Phase::kBeginning:
+    case Phase::kPreparing:
+    case Phase::kRunning:
+    case Phase::kDone: phase_deadline_.reset(); return;
+  }
+}
+
+}  // namespace muster::launcher

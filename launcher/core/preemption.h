@@ -1,0 +1,41 @@
+// The notice that a job has to leave: who can save and leave by itself, who was told, who has done it.
+//
+// It comes from SIGTERM or SIGUSR1, or from the time limit. It is passed on only if every rank can take it:
+// one that cannot would keep the others from agreeing on a step. Plain values; what follows is decided in
+// job.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+
+namespace muster::launcher {
+
+class Preemption {
+ public:
+  // What a rank said of itself: words, of which "preemption" matters here.
+  void hello(Rank rank, std::string_view capabilities);
+  bool all_can(std::int32_t world_size) const {
+    return capable_.size() == static_cast<std::size_t>(world_size);
+  }
+  void give(int signal) { signal_ = signal, given_ = true; }
+  bool given() const { return given_; }
+  int signal() const { return signal_; }  // 0: the time limit
+  void committed() { committed_ = committed_ || given_; }
+  bool has_committed() const { return committed_; }  // since the notice
+
+ private:
+  std::set<Rank> capable_;
+  bool given_ = false;
+  int signal_ = 0;
+  bool committed_ = false;
+};
+
+// When the notice of a time limit is due: the grace before it, but not before half of the time.
+TimePoint notice_time(TimePoint began, Duration time_limit, Duration grace);
+
+}  // namespace muster::launcher

@@ -1,0 +1,98 @@
+#include "launcher/core/worker_end.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+namespace muster::launcher {
+
+namespace {
+
+// The launcher's own verdicts: a worker's number must not be taken for one of them.
+constexpr int kOwnExitCodes[] = {69, 75, 93, 124, 125, 253};
+
+std::string size_text(std::int64_t bytes) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  const double mebibytes = static_cast<double>(bytes) / kMebibyte;
+  return mebibytes < 1024 ? fmt::format("{:.0f} MiB", mebibytes)
+                          : fmt::format("{:.1f} GiB", mebibytes / 1024);
+}
+
+}  // namespace
+
+WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
+  // Told to stop, a worker ends by TERM, or with a code of its own choice, or by the KILL that follows.
+  // Another signal, and a KILL that nobody sent yet, are its own misfortune.
+  const bool as_told =
+      exited.signal == 0 || exited.signal == SIGTERM || (exited.signal == SIGKILL && killing);
+  return {.rank = exited.rank,
+          .node = node,
+          .exit_code = exited.exit_code,
+          .signal = exited.signal,
+          .at = TimePoint(from_ns(exited.at_ns)),
+          .after_stop = exited.after_stop,
+          .by_stop = exited.after_stop && as_told,
+          .message = message_of_error_file(exited.error_file),
+          .last_lines = exited.last_lines,
+          .oom_kill_count = exited.oom_kill_count,
+          .memory_limit_bytes = exited.memory_limit_bytes,
+          .peak_memory_bytes = exited.peak_memory_bytes,
+          .core_dumped = exited.core_dumped,
+          .gpu_fault = exited.gpu_fault};
+}
+
+bool WorkerEnd::out_of_memory() const {
+  return signal == SIGKILL && oom_kill_count > 0;
+}
+
+std::string WorkerEnd::text() const {
+  std::string all = message;
+  for (const std::string& line : last_lines) all += "\n" + line;
+  return all;
+}
+
+int exit_code_for(const WorkerEnd& end) {
+  if (end.signal != 0) return 128 + end.signal;
+  return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+std::string end_text(const WorkerEnd& end) {
+  if (end.out_of_memory()) return "was killed by the kernel for want of memory";
+  if (end.signal != 0) return fmt::format("was killed by {}", signal_name(end.signal));
+  return fmt::format("exited with code {}", end.exit_code);
+}
+
+std::vector<std::string> evidence_of(const WorkerEnd& end) {
+  std::vector<std::string> lines;
+  if (end.oom_kill_count > 0) {
+    std::string line = fmt::format("the memory cgroup counted {} OOM kill{}", end.oom_kill_count,
+                                   end.oom_kill_count == 1 ? "" : "s");
+    if (end.memory_limit_bytes > 0)
+      line += fmt::format("; its limit is {}", size_text(end.memory_limit_bytes));
+    if (end.peak_memory_bytes > 0)
+      line += fmt::format("; the worker used {}", size_text(end.peak_memory_bytes));
+    lines.push_back(std::move(line));
+  }
+  if (!end.gpu_fault.empty()) lines.push_back("NVML: " + end.gpu_fault);
+  if (end.core_dumped) lines.emplace_back("it dumped core");
+  return lines;
+}
+
+std::string message_of_error_file(std::string_view json_text) {
+  auto value = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  // {"message": {"message": "...", "extraInfo": {...}}}, or {"message": "..."}.
+  for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
+    nlohmann::json inner = std::move(value["message"]);
+    value = std::move(inner);
+  }
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,53 @@
+// How one worker ended: what its agent saw and what it left, and what that means by itself. Pure.
+//
+// Which of several ends is the cause is decided in verdict.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/wire/messages.h"
+
+namespace muster::launcher {
+
+struct WorkerEnd {
+  Rank rank;
+  NodeId node;
+  std::int32_t exit_code = 0;  // if signal is 0
+  std::int32_t signal = 0;
+  TimePoint at;
+  bool after_stop = false;  // the workers had been told to stop
+  bool by_stop = false;     // and this end is what they were told
+  std::string message;      // of its error file
+  std::vector<std::string> last_lines;
+  std::int64_t oom_kill_count = 0;
+  std::int64_t memory_limit_bytes = 0;
+  std::int64_t peak_memory_bytes = 0;
+  bool core_dumped = false;
+  std::string gpu_fault;
+
+  bool failed() const { return exit_code != 0 || signal != 0; }
+  // The kernel killed it for want of memory: the counter of its cgroup says so.
+  bool out_of_memory() const;
+  std::string text() const;  // all that it said, to look for patterns in
+};
+
+// `killing`: the workers have had, or may have had, SIGKILL from us.
+WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing);
+
+// The exit code that the launcher gives for a worker's end: its own, 128 + signal, or 1 where its own means a
+// verdict of the launcher.
+int exit_code_for(const WorkerEnd& end);
+std::string signal_name(int signal);
+// "exited with code 3", "was killed by SIGKILL"
+std::string end_text(const WorkerEnd& end);
+// What speaks for the cause, a line each.
+std::vector<std::string> evidence_of(const WorkerEnd& end);
+// The message in a torchrun error file, or "" if there is none to be found.
+std::string message_of_error_file(std::string_view json_text);
+
+}  // namespace muster::launcher
