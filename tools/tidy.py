@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "common/wire": ["common/base", "common/wire"],
     "common/net": COMMON,
     "launcher/core": ["common/base", "common/wire", "launcher/core"],
+    "launcher/io": [*COMMON, "launcher/core", "launcher/io"],
     "launcher": [*COMMON, "launcher"],
     "agent/core": ["common/base", "common/wire", "agent/core"],
     "agent": [*COMMON, "agent"],

@@ -12,9 +12,10 @@
 
 namespace muster {
 
-// nlohmann::json::exception if it is not JSON, nested deeper than 8, or has a number that is not whole: none
-// of our files has.
-nlohmann::json parse_shallow_json(std::string_view text);
+// Numbers that are not whole: only job.json and report.json have some.
+enum class Fractions { kRefused, kTaken };
+// nlohmann::json::exception if it is not JSON, nested deeper than 8, or has a number that is refused.
+nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions = Fractions::kRefused);
 
 // nlohmann::json::exception if it is not a whole number, or not one of `Number`.
 template <std::integral Number>

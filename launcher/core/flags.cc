@@ -1,10 +1,6 @@
 #include "launcher/core/flags.h"
 
 #include <algorithm>
-#include <cctype>
-#include <fmt/ranges.h>
-
-#include "launcher/core/nearest.h"
 
 namespace muster::launcher {
 
@@ -81,69 +77,6 @@ constexpr Flag kOwnFlags[] = {
     {"help", 'h', "", kOption, "Print this help."},
 };
 
-bool matches(const Flag& flag, std::string_view prefix) {
-  return flag.name.starts_with(prefix);
-}
-
-template <class Predicate>
-std::vector<const Flag*> flags_where(Predicate predicate) {
-  std::vector<const Flag*> found;
-  for (const auto flags : {own_flags(), torchrun_flags()}) {
-    for (const Flag& flag : flags) {
-      if (predicate(flag)) found.push_back(&flag);
-    }
-  }
-  return found;
-}
-
-Expected<const Flag*> resolve(std::string_view name, const std::string& spelling) {
-  if (const Flag* exact = find_flag(name)) return exact;
-  auto found = flags_where([name](const Flag& flag) { return matches(flag, name); });
-  if (name.empty() || found.empty()) {
-    return failure(ErrorCode::kInvalidArgument, "{}: {}", spelling, unknown_flag_hint(name));
-  }
-  const bool same = std::ranges::all_of(
-      found, [&](const Flag* flag) { return option_name(*flag) == option_name(*found[0]); });
-  if (same) return found[0];
-  std::vector<std::string> names;
-  for (const Flag* flag : found) names.push_back(fmt::format("--{}", flag->name));
-  return failure(ErrorCode::kInvalidArgument, "{}: could be {}: write it out", spelling,
-                 fmt::join(names, ", "));
-}
-
-// A flag as it stands in one word, before its value is looked for in the next.
-struct Word {
-  const Flag* flag;
-  std::string spelling;
-  std::optional<std::string> value;
-};
-
-Expected<Word> read_long(const std::string& word) {
-  const std::size_t equals = word.find('=');
-  std::string spelling = word.substr(0, equals);
-  std::string name = spelling.substr(2);
-  std::ranges::replace(name, '_', '-');
-  const auto flag = resolve(name, spelling);
-  if (!flag) return std::unexpected(flag.error());
-  std::optional<std::string> value;
-  if (equals != std::string::npos) value = word.substr(equals + 1);
-  return Word{*flag, std::move(spelling), std::move(value)};
-}
-
-Expected<Word> read_short(const std::string& word) {
-  const auto found = flags_where([&](const Flag& flag) { return flag.letter == word[1]; });
-  if (found.empty()) {
-    return failure(ErrorCode::kInvalidArgument, "{}: not a flag of launch: `launch --help` lists them", word);
-  }
-  std::optional<std::string> value;
-  if (word.size() > 2) value = word.substr(word[2] == '=' ? 3 : 2);
-  return Word{found[0], word.substr(0, 2), std::move(value)};
-}
-
-bool looks_like_flag(const std::string& word) {
-  return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
-}
-
 }  // namespace
 
 std::span<const Flag> own_flags() {
@@ -151,55 +84,15 @@ std::span<const Flag> own_flags() {
 }
 
 const Flag* find_flag(std::string_view name) {
-  const auto found = flags_where([name](const Flag& flag) { return flag.name == name; });
-  return found.empty() ? nullptr : found[0];
+  for (const auto flags : {own_flags(), torchrun_flags()}) {
+    const auto found = std::ranges::find(flags, name, &Flag::name);
+    if (found != flags.end()) return &*found;
+  }
+  return nullptr;
 }
 
 std::string_view option_name(const Flag& flag) {
   return flag.treatment == kAlias ? flag.text : flag.name;
-}
-
-std::string unknown_flag_hint(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Flag* flag : flags_where([](const Flag&) { return true; })) names.push_back(flag->name);
-  const auto near = nearest(name, names);
-  return near ? fmt::format("not a flag of launch: did you mean --{}?", *near)
-              : "not a flag of launch: `launch --help` lists them";
-}
-
-Expected<Arguments> sort_arguments(const std::vector<std::string>& words) {
-  Arguments result;
-  auto next = words.begin();
-  for (; next != words.end() && next->size() > 1 && next->front() == '-'; ++next) {
-    if (*next == "--") {
-      ++next;
-      break;
-    }
-    auto word = next->starts_with("--") ? read_long(*next) : read_short(*next);
-    if (!word) return std::unexpected(word.error());
-    const Flag& flag = *word->flag;
-    if (flag.treatment == kUnsupported) {
-      return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", word->spelling, flag.text);
-    }
-    if (flag.value.empty() && word->value) {
-      return failure(ErrorCode::kInvalidArgument, "{}: takes no value, but was given {}", word->spelling,
-                     *word->value);
-    }
-    if (!flag.value.empty() && !word->value) {
-      if (next + 1 == words.end() || looks_like_flag(next[1])) {
-        return failure(ErrorCode::kInvalidArgument, "{}: its value is missing: give {} {}", word->spelling,
-                       word->spelling, flag.value);
-      }
-      word->value = *++next;
-    }
-    if (flag.treatment == kNoEffect) {
-      result.notices.push_back(fmt::format("{}: accepted, has no effect: {}", word->spelling, flag.text));
-    } else {
-      result.flags.push_back({&flag, std::move(word->spelling), std::move(word->value)});
-    }
-  }
-  result.program.assign(next, words.end());
-  return result;
 }
 
 }  // namespace muster::launcher

@@ -1,16 +1,12 @@
 // Every flag that `launch` knows, as data: its own (flags.cc) and torchrun's (torchrun_flags.cc).
 //
-// The command line, the environment and the configuration file are read by these tables, and --help is
-// printed from them, so that a flag is described once. What a value means is decided in options.h.
+// The command line (arguments.h), the environment and the configuration file are read by these tables, and
+// --help, the man page and the shells' completions are made from them, so that a flag is described once. What
+// a value means is decided in options.h.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include "common/base/error.h"
 
 namespace muster::launcher {
 
@@ -36,24 +32,5 @@ std::span<const Flag> torchrun_flags();
 const Flag* find_flag(std::string_view name);
 // The name under which the flag's value is kept: its own, or that of the option it is an alias of.
 std::string_view option_name(const Flag& flag);
-// "not a flag of launch", with the nearest that is one.
-std::string unknown_flag_hint(std::string_view name);
-
-// What stands on a command line: flags up to the first word that is none, then the program.
-struct Arguments {
-  struct Given {
-    const Flag* flag;
-    std::string spelling;  // as typed, for messages
-    std::optional<std::string> value;
-  };
-  std::vector<Given> flags;
-  std::vector<std::string> program;
-  std::vector<std::string> notices;
-};
-
-// Takes apart the words after the program's own name: `--`, `--name=value`, `-r3`, underscores and
-// unambiguous prefixes of flags are understood, never past the program's name. Each error is one line that
-// names the flag.
-Expected<Arguments> sort_arguments(const std::vector<std::string>& words);
 
 }  // namespace muster::launcher

@@ -127,6 +127,14 @@ void read_job_name(SettingReader& reader, Options& options) {
 
 }  // namespace
 
+Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here) {
+  Options options;
+  SettingReader reader(settings);
+  read_directories(reader, here, options);
+  if (reader.error()) return std::unexpected(*reader.error());
+  return options.log_directory;
+}
+
 Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value) {
   const auto [place, is_new] = settings.try_emplace(std::string(option_name(flag)), Setting{source, {}});
   if (!is_new && place->second.source != source) {

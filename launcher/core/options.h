@@ -95,6 +95,8 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
 
 // As --nodes takes it: "2", or "1:4".
 std::string nodes_text(const Options& options);
+// Where jobs keep their logs, absolute; all that is asked of the settings of a command that looks at jobs.
+Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here);
 
 // What -r or -t mean for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
 std::int32_t streams_of(std::string_view text, std::int32_t local_rank);

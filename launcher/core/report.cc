@@ -121,7 +121,8 @@ std::string report_as_json(const Outcome& outcome) {
                              {"command", outcome.plan.job.command},
                              {"log_directory", outcome.plan.job.log_directory},
                              {"checkpoint_directory", outcome.plan.job.checkpoint_directory},
-                             {"attempts", std::move(attempts)}};
+                             {"attempts", std::move(attempts)},
+                             {"summary", summary(outcome)}};
   // What workers wrote need not be UTF-8.
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

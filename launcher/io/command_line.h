@@ -1,4 +1,4 @@
-// From words, variables and the configuration file to options; the only place that knows CLI11.
+// From words, variables and the configuration file to options.
 //
 // Reads the configuration file, and nothing else; starts nothing. Each error is one line for the user.
 #pragma once
@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/core/commands.h"
 #include "launcher/core/options.h"
 
 namespace muster::launcher {
@@ -14,13 +15,15 @@ namespace muster::launcher {
 struct Request {
   Options options;
   std::vector<std::string> notices;  // one line each, for stderr
+  bool has_program = true;           // false only for `check`
 };
 struct Answer {  // --help or --version: to be printed, and that is all
   std::string text;
 };
 
-// `words`: those after the program's own name.
+// `words`: those after the name of `command`, which takes a program.
 Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
-                                                          const Surroundings& here);
+                                                          const Surroundings& here,
+                                                          const Command& command = *find_command("run"));
 
 }  // namespace muster::launcher

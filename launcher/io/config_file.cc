@@ -5,6 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/base/text.h"
+#include "launcher/core/arguments.h"
 
 namespace muster::launcher {
 

@@ -11,6 +11,7 @@
 #include "common/base/process.h"
 #include "launcher/core/events.h"
 #include "launcher/io/children.h"
+#include "launcher/io/job_files.h"
 
 namespace muster::launcher {
 
@@ -57,6 +58,9 @@ void Launcher::run() {
   wait_for_signals();
   second_->set(time_.now() + std::chrono::seconds(1));
   post(Began{});
+  // While the agents start: it must not cost the start anything.
+  if (const Status written = write_job_record(plan_); !written)
+    parts_.terminal.say(written.error().message());
   parts_.context.run();
   if (control_port_) control_port_->stop();
   for (Agent& each : agents_) {

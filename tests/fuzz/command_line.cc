@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "launcher/core/arguments.h"
 #include "tests/fuzz/input.h"
 
 namespace muster::launcher {

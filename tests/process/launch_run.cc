@@ -21,6 +21,7 @@ std::vector<std::string> environment_of(const std::map<std::string, std::string>
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text(*entry);
     const auto is = [&](const char* prefix) { return text.starts_with(prefix); };
+    if (added.contains(text.substr(0, text.find('=')))) continue;
     if (!is("MUSTER_") && !is("PET_") && !is("SLURM_") && !is("XDG_STATE_HOME=") && !is("OMP_NUM_THREADS="))
       entries.push_back(text);
   }

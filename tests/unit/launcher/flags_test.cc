@@ -1,4 +1,4 @@
-#include "launcher/core/flags.h"
+#include "launcher/core/arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

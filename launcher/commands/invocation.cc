@@ -1,0 +1,66 @@
+#include "launcher/commands/invocation.h"
+
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/process.h"
+#include "common/base/text.h"
+#include "launcher/core/help.h"
+#include "launcher/core/verdict.h"
+#include "launcher/io/job_files.h"
+
+namespace muster::launcher {
+
+Surroundings look_around() {
+  Surroundings here;
+  here.environment = own_environment();
+  char buffer[4096] = "/";
+  if (getcwd(buffer, sizeof buffer) != nullptr) here.working_directory = buffer;
+  if (gethostname(buffer, sizeof buffer) == 0) here.hostname = buffer;
+  return here;
+}
+
+int print(std::string_view text, int exit_code) {
+  (void)write_all(STDOUT_FILENO, text, "output");
+  return exit_code;
+}
+
+int refuse(const Error& error, int exit_code) {
+  (void)write_all(STDERR_FILENO, fmt::format("launch: {}\n", one_line(error.message())), "stderr");
+  return exit_code;
+}
+
+std::expected<CommandArguments, int> read_arguments(const Invocation& invocation) {
+  auto arguments = read_command_arguments(invocation.command, invocation.words);
+  if (!arguments) return std::unexpected(refuse(arguments.error(), kExitUsage));
+  if (arguments->has("help")) return std::unexpected(print(help_of(invocation.command)));
+  return std::move(*arguments);
+}
+
+Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here) {
+  Settings settings;
+  if (const auto given = arguments.flags.find("log-dir"); given != arguments.flags.end())
+    settings["log-dir"] = {given->second.spelling, {given->second.value.value_or("")}};
+  // Of the variables only the one that names the directory matters here; a wrong one is the launch's affair.
+  Environment relevant;
+  for (const char* name : {"MUSTER_LOG_DIR", "PET_LOG_DIR"}) {
+    if (const auto found = here.environment.find(name); found != here.environment.end())
+      relevant.insert(*found);
+  }
+  auto variables = settings_from_environment(relevant);
+  if (!variables) return std::unexpected(variables.error());
+  settings.merge(*variables);
+  return log_directory_of(settings, here);
+}
+
+Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here,
+                            Preferred preferred) {
+  const auto directory = log_directory_of(arguments, here);
+  if (!directory) return std::unexpected(directory.error());
+  const auto jobs = list_jobs(*directory);
+  if (!jobs) return std::unexpected(jobs.error());
+  return choose_job(*jobs, arguments.operands.empty() ? "" : arguments.operands.front(), preferred,
+                    *directory);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,44 @@
+// One call of `launch`: the command, its words, and where it was started; and what the commands share.
+//
+// A command is one function that takes an Invocation and returns the exit code. It prints; main() decides
+// nothing but which one is called. Blocking.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/core/arguments.h"
+#include "launcher/core/job_list.h"
+#include "launcher/core/options.h"
+
+namespace muster::launcher {
+
+struct Invocation {
+  const Command& command;
+  std::vector<std::string> words;  // after the command's name
+  Surroundings here;
+};
+
+// By `commands/NAME.cc`, in the order of the table of commands.
+int run(const Invocation& invocation);
+int plan(const Invocation& invocation);
+int ps(const Invocation& invocation);
+int report(const Invocation& invocation);
+int completion(const Invocation& invocation);
+int man(const Invocation& invocation);
+
+Surroundings look_around();
+
+// On stdout, and one line on stderr; returns the exit code given.
+int print(std::string_view text, int exit_code = 0);
+int refuse(const Error& error, int exit_code);
+
+// The flags and operands of a command that starts nothing. Has answered --help itself where it returns an
+// exit code.
+std::expected<CommandArguments, int> read_arguments(const Invocation& invocation);
+Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here);
+// The job that is meant, by its name or `preferred`.
+Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here, Preferred preferred);
+
+}  // namespace muster::launcher

@@ -1,0 +1,63 @@
+#include "launcher/commands/prepare.h"
+
+#include "common/base/machine.h"
+#include "launcher/core/nearest.h"
+#include "launcher/core/verdict.h"
+#include "launcher/io/gpus.h"
+#include "launcher/io/job_directory.h"
+#include "launcher/io/program_file.h"
+
+namespace muster::launcher {
+
+namespace {
+
+Machine look_at_machine(const Options& options, const Surroundings& here) {
+  Machine machine{.core_count = count_cores(), .gpu_count = 0, .gpu_note = ""};
+  if (needs_gpu_count(options)) {
+    const auto visible = here.environment.find("CUDA_VISIBLE_DEVICES");
+    GpuCount gpus =
+        count_gpus(visible == here.environment.end() ? std::nullopt : std::optional(visible->second));
+    machine.gpu_count = gpus.count;
+    machine.gpu_note = std::move(gpus.note);
+  }
+  return machine;
+}
+
+// A word that is no program may have been meant for a command.
+std::string command_hint(const Invocation& invocation) {
+  const std::vector<std::string>& words = invocation.words;
+  if (invocation.command.name != "run" || words.empty()) return "";
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  const auto near = nearest(words.front(), names);
+  return near ? fmt::format("; did you mean the command `launch {}`?", *near) : "";
+}
+
+}  // namespace
+
+std::expected<Prepared, int> prepare(const Invocation& invocation) {
+  auto asked = read_command_line(invocation.words, invocation.here, invocation.command);
+  if (!asked) return std::unexpected(refuse(asked.error(), kExitUsage));
+  if (const auto* answer = std::get_if<Answer>(&*asked)) return std::unexpected(print(answer->text));
+  Request& request = std::get<Request>(*asked);
+  Machine machine = look_at_machine(request.options, invocation.here);
+  auto plan = make_plan(request.options, machine, invocation.here, make_job_id(request.options.job_name));
+  if (!plan) return std::unexpected(refuse(plan.error(), kExitUsage));
+  return Prepared{std::move(request), std::move(machine), std::move(*plan)};
+}
+
+int refuse_program(const Prepared& prepared, const Invocation& invocation) {
+  const std::string path = variable_of(prepared.plan, invocation.here, "PATH").value_or("/usr/bin:/bin");
+  const Status found = check_program(prepared.plan.job.command, path);
+  if (found) return 0;
+  if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
+  return refuse(Error(ErrorCode::kNotFound, found.error().message() + command_hint(invocation)), 127);
+}
+
+std::optional<std::string> variable_of(const Plan& plan, const Surroundings& here, const char* name) {
+  if (plan.job.environment.contains(name)) return plan.job.environment.at(name);
+  const auto found = here.environment.find(name);
+  return found == here.environment.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace muster::launcher

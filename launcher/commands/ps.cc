@@ -1,0 +1,20 @@
+// `launch ps`: the jobs whose logs lie in one directory.
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict.h"
+#include "launcher/io/job_files.h"
+
+namespace muster::launcher {
+
+int ps(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto directory = log_directory_of(*arguments, invocation.here);
+  if (!directory) return refuse(directory.error(), kExitUsage);
+  const auto jobs = list_jobs(*directory);
+  if (!jobs) return refuse(jobs.error(), kExitUsage);
+  if (arguments->has("json")) return print(jobs_as_json(*jobs));
+  if (jobs->empty()) return print(fmt::format("no jobs in {}\n", *directory));
+  return print(jobs_as_table(*jobs, unix_now()));
+}
+
+}  // namespace muster::launcher

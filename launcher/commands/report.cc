@@ -1,0 +1,42 @@
+// `launch report`: how a job ended, as its launcher said.
+#include "common/base/file.h"
+#include "common/wire/json.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::uint64_t kLimitBytes = 256 << 20;
+
+Error no_report(const JobEntry& job) {
+  const std::string& name = job.record.job_id;
+  if (job.state == JobEntry::State::kRunning)
+    return {ErrorCode::kNotFound, fmt::format("{} still runs: `launch status {}` shows it", name, name)};
+  return {ErrorCode::kNotFound,
+          fmt::format(
+              "{} left no report: its launcher is gone or on another machine ({}): `launch logs {}` shows "
+              "what its workers wrote",
+              name, job.record.launcher.host, name)};
+}
+
+}  // namespace
+
+int report(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto job = find_job(*arguments, invocation.here, Preferred::kEnded);
+  if (!job) return refuse(job.error(), kExitUsage);
+  const std::string path = job->record.directory + "/report.json";
+  const auto text = read_regular_file(path, kLimitBytes);
+  if (!text) return refuse(no_report(*job), 1);
+  if (arguments->has("json")) return print(*text);
+  try {
+    return print(parse_shallow_json(*text, Fractions::kTaken).at("summary").get<std::string>());
+  } catch (const nlohmann::json::exception& error) {
+    return refuse(Error(ErrorCode::kCorrupt, fmt::format("{}: {}", path, error.what())), 1);
+  }
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,105 @@
+// `launch run`, the default: a job from its plan to its verdict. And `launch plan`, which stops at the plan.
+#include <csignal>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "launcher/commands/prepare.h"
+#include "launcher/core/report.h"
+#include "launcher/io/job_directory.h"
+#include "launcher/io/launcher.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kFlushLimit = std::chrono::seconds(5);
+
+// Blocked from the start and read as data, so that none is lost. What the caller has ignored (nohup) stays
+// so.
+UniqueFd take_signals() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);
+  sigset_t taken;
+  sigemptyset(&taken);
+  sigaddset(&taken, SIGCHLD);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    struct sigaction current{};
+    sigaction(number, nullptr, &current);
+    if (current.sa_handler != SIG_IGN) sigaddset(&taken, number);
+  }
+  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  UniqueFd fd(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
+  CHECK(fd.get() >= 0, "errno {}", errno);
+  return fd;
+}
+
+// All that is to be written to, or nothing.
+Status make_places(const Plan& plan) {
+  if (Status made = make_job_directory(plan.job.log_directory); !made)
+    return std::unexpected(std::move(made).error().within("--log-dir"));
+  if (plan.job.checkpoint_directory.empty()) return {};
+  if (Status usable = CheckpointDirectory(plan.job.checkpoint_directory).check_writable(); !usable) {
+    rmdir(plan.job.log_directory.c_str());
+    return std::unexpected(std::move(usable).error().within("--checkpoint-dir"));
+  }
+  return {};
+}
+
+int carry_out(const Plan& plan, const Options& options, const std::vector<std::string>& notices,
+              int signals) {
+  const auto agent_program = LocalBootstrap::find_agent_program();
+  if (!agent_program) return refuse(agent_program.error(), kExitInternal);
+  if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
+  const auto journal = open_journal(plan.job.log_directory);
+  if (!journal) return refuse(journal.error(), kExitUsage);
+
+  const TimePoint started = Clock::now();
+  asio::io_context context(1);
+  Terminal terminal(context.get_executor(), options.json);
+  const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
+  Launcher launcher(plan, {context, terminal, bootstrap, signals, journal->get(), options.quiet});
+  for (const std::string& notice : notices) terminal.say(notice);
+  launcher.run();
+
+  const Job& job = launcher.job();
+  const Outcome outcome{plan, job.verdict(), job.history(), job.restart_count(), Clock::now() - started};
+  const std::string report = report_as_json(outcome);
+  const bool succeeded = outcome.verdict.exit_code == 0;
+  if (!(options.quiet && succeeded)) terminal.print(2, summary(outcome));
+  if (const Status written = write_file_durably(plan.job.log_directory + "/report.json", report); !written) {
+    terminal.say(written.error().message());
+  }
+  if (options.json) terminal.print(1, report);
+  terminal.flush(kFlushLimit);
+  return outcome.verdict.exit_code;
+}
+
+int print_plan(const Prepared& prepared) {
+  return print(prepared.request.options.json ? plan_as_json(prepared.plan) : plan_as_text(prepared.plan));
+}
+
+}  // namespace
+
+int run(const Invocation& invocation) {
+  const UniqueFd signals = take_signals();
+  auto prepared = prepare(invocation);
+  if (!prepared) return prepared.error();
+  if (const int refused = refuse_program(*prepared, invocation); refused != 0) return refused;
+  const Options& options = prepared->request.options;
+  if (options.dry_run) return print_plan(*prepared);
+  std::vector<std::string> notices = prepared->request.notices;
+  if (auto notice = thread_notice(prepared->plan, prepared->machine, invocation.here.environment))
+    notices.push_back(std::move(*notice));
+  if (options.quiet) notices.clear();
+  return carry_out(prepared->plan, options, notices, signals.get());
+}
+
+int plan(const Invocation& invocation) {
+  const auto prepared = prepare(invocation);
+  if (!prepared) return prepared.error();
+  const int refused = refuse_program(*prepared, invocation);
+  return refused != 0 ? refused : print_plan(*prepared);
+}
+
+}  // namespace muster::launcher

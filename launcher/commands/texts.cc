@@ -1,0 +1,21 @@
+// `launch completion` and `launch man`: what is made from the tables of commands and flags.
+#include "launcher/commands/invocation.h"
+#include "launcher/core/completion.h"
+#include "launcher/core/help.h"
+#include "launcher/core/verdict.h"
+
+namespace muster::launcher {
+
+int completion(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto script = completion_for(arguments->operands.empty() ? "" : arguments->operands.front());
+  return script ? print(*script) : refuse(script.error(), kExitUsage);
+}
+
+int man(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  return arguments ? print(man_page(MUSTER_VERSION)) : arguments.error();
+}
+
+}  // namespace muster::launcher

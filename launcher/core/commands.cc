@@ -1,0 +1,127 @@
+#include "launcher/core/commands.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Treatment;
+
+constexpr Flag kLogDirectory = {"log-dir", 0, "DIR", kOption,
+                                "Where jobs keep their logs: the --log-dir that they were started with."};
+constexpr Flag kHelp = {"help", 'h', "", kOption, "Print this help."};
+
+constexpr Flag kPsFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
+    kHelp,
+};
+constexpr Flag kReportFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print report.json as it is."},
+    kHelp,
+};
+constexpr Flag kTextFlags[] = {kHelp};
+
+constexpr Example kRunExamples[] = {
+    {"launch train", "one worker"},
+    {"launch --nodes 2 --gpus-per-node 2 train", "four workers, as on two nodes with two GPUs each"},
+    {"launch --gpus-per-node 4 --checkpoint-dir ckpt train --lr 0.1",
+     "what follows the program's name is the program's own"},
+    {"launch --gpus-per-node 2 train.py", "a Python script, as torchrun runs it"},
+    {"launch --config job.yaml", "flags and program from a file"},
+};
+constexpr Example kPlanExamples[] = {
+    {"launch plan --nodes 2 --gpus-per-node 4 train", "which ranks would run where"},
+    {"launch plan --config job.yaml --json", "the same for programs, of a job in a file"},
+};
+constexpr Example kPsExamples[] = {
+    {"launch ps", "what runs, and what ran"},
+    {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed ones"},
+};
+constexpr Example kReportExamples[] = {
+    {"launch report", "how the newest job ended, and whose fault it was"},
+    {"launch report 20260501 --json | jq .culprit", "the same for programs"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(launch completion bash)", "in ~/.bashrc"},
+    {"launch completion zsh > \"${fpath[1]}/_launch\"", "once, for zsh"},
+    {"launch completion fish > ~/.config/fish/completions/launch.fish", "once, for fish"},
+};
+constexpr Example kManExamples[] = {
+    {"launch man | man -l -", "read it"},
+    {"launch man > launch.1", "keep it"},
+};
+
+constexpr Command kCommands[] = {
+    {"run",
+     Operand::kProgram,
+     "Start a program on every worker, watch it, restart it; the default command.",
+     "Starts a distributed training program on several workers, watches it, and starts it again from its "
+     "last checkpoint when something fails. The word `run` may be left out, unless the program is named like "
+     "a command.",
+     {},
+     kRunExamples},
+    {"plan",
+     Operand::kProgram,
+     "Print what `run` would start, and touch nothing.",
+     "Takes the flags and the program of `launch run`.",
+     {},
+     kPlanExamples},
+    {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
+     "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
+     kPsFlags, kPsExamples},
+    {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
+     "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
+     kReportExamples},
+    {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
+     kCompletionExamples},
+    {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
+};
+
+constexpr ExitCode kExitCodes[] = {
+    {"0", "every rank of the last attempt exited 0"},
+    {"1 to 255", "the first failing worker's own code, or 128 + the signal that killed it"},
+    {"2", "wrong use: one line says what would be right"},
+    {"69", "not enough nodes"},
+    {"75", "preempted, with a checkpoint of the last step: start it again"},
+    {"93", "no progress: it failed again and again in the same way; do not start it again"},
+    {"124", "the time limit has passed"},
+    {"125", "launch's own failure"},
+    {"126, 127", "the program cannot be executed, is not found"},
+    {"130, 143", "stopped by Ctrl-C, by TERM"},
+    {"253", "out of memory, as the kernel counted"},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+const Command* find_command(std::string_view name) {
+  const auto found = std::ranges::find(kCommands, name, &Command::name);
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+FlagTables flags_of(const Command& command) {
+  if (command.operand == Operand::kProgram) return {own_flags(), torchrun_flags()};
+  return {command.own_flags};
+}
+
+std::string_view usage_of(Operand operand) {
+  switch (operand) {
+    case Operand::kProgram: return "[FLAGS] [--] PROGRAM [ARGUMENTS...]";
+    case Operand::kJob: return "[FLAGS] [JOB]";
+    case Operand::kShell: return "bash|zsh|fish";
+    case Operand::kNone: return "[FLAGS]";
+  }
+  return "";
+}
+
+std::span<const ExitCode> exit_codes() {
+  return kExitCodes;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,75 @@
+// The jobs whose logs lie in one directory: what is kept of each, the table of `launch ps`, and which one a
+// user means.
+//
+// Pure: the files are read and written by io/job_files.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "launcher/core/plan.h"
+
+namespace muster::launcher {
+
+// Who the launcher of a job is: a process of one machine, between two of its starts.
+struct LauncherIdentity {
+  std::string host{};
+  std::string user{};
+  std::string boot_id{};
+  std::string pid_namespace{};
+  std::int64_t pid = 0;
+  std::int64_t start_ticks = 0;  // when the process started; another one with its pid has another
+  bool operator==(const LauncherIdentity&) const = default;
+};
+
+// job.json.
+struct JobRecord {
+  std::string job_id;
+  LauncherIdentity launcher;
+  std::vector<std::string> command;
+  std::vector<NodePlan> nodes;
+  std::int32_t world_size = 0;
+  std::string directory;  // of the job's logs
+  std::string checkpoint_directory;
+  std::string started_at;  // UTC, for people
+  double started_unix = 0;
+};
+JobRecord make_job_record(const Plan& plan, LauncherIdentity launcher, double now_unix);
+std::string job_record_as_json(const JobRecord& record);
+Expected<JobRecord> parse_job_record(std::string_view json);
+
+struct JobEntry {
+  enum class State {
+    kRunning,
+    kSucceeded,
+    kFailed,
+    kStopped,    // by the user
+    kLost,       // its launcher is gone and left no report
+    kElsewhere,  // its launcher is, or was, on another machine, and has left no report yet
+  } state = State::kLost;
+  JobRecord record;
+  std::optional<int> exit_code{};
+  std::string cause{};
+  std::optional<double> duration_seconds{};
+};
+std::string_view name_of(JobEntry::State state);
+
+// The newest first, in both.
+std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix);
+std::string jobs_as_json(const std::vector<JobEntry>& jobs);
+
+// Which job is meant when none is named.
+enum class Preferred { kRunning, kRunningElseNewest, kEnded };
+// `wanted`: a name, the beginning of one, or "". `place` is where the jobs are, for messages. Errors say in
+// one line what would be right.
+Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
+                              Preferred preferred, const std::string& place);
+
+// "12s", "3m20s", "2h05m", "3d04h"
+std::string duration_text(double seconds);
+
+}  // namespace muster::launcher

@@ -1,0 +1,176 @@
+#include "launcher/core/commands.h"
+
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "launcher/core/arguments.h"
+#include "launcher/core/completion.h"
+#include "launcher/core/help.h"
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::string error_of(std::string_view command, const std::vector<std::string>& words) {
+  const auto read = read_command_arguments(*find_command(command), words);
+  return read ? "(no error)" : read.error().message();
+}
+
+// With its spaces made one, and without the marks of roff and Markdown.
+std::string plain(const std::string& marked) {
+  const std::string text = std::regex_replace(marked, std::regex(R"(\\\(aq)"), "'");
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '`') continue;
+    const bool space = letter == ' ' || letter == '\n';
+    if (!(space && result.ends_with(' '))) result += space ? ' ' : letter;
+  }
+  return result;
+}
+
+std::string operations() {
+  std::ostringstream text;
+  text << std::ifstream(OPERATIONS_DOCUMENT).rdbuf();
+  return text.str();
+}
+
+// Every flag once, of all commands.
+std::vector<const Flag*> all_flags() {
+  std::vector<const Flag*> flags;
+  for (const Command& command : commands()) {
+    if (command.operand == Operand::kProgram && command.name != "run") continue;
+    for (const auto table : flags_of(command)) {
+      for (const Flag& flag : table) flags.push_back(&flag);
+    }
+  }
+  return flags;
+}
+
+TEST(Commands, AreEachInTheHelpWithAtLeastTwoExamples) {
+  const std::string overview_text = overview();
+  for (const Command& command : commands()) {
+    EXPECT_THAT(overview_text, HasSubstr(fmt::format("\n  {} ", command.name)));
+    EXPECT_GE(command.examples.size(), 2U) << command.name;
+    const std::string help = help_of(command);
+    EXPECT_THAT(help, HasSubstr(fmt::format("Usage: launch {}", command.name)));
+    for (const Example& example : command.examples) {
+      EXPECT_THAT(help, HasSubstr(example.line));
+      EXPECT_THAT(example.line, HasSubstr("launch"));
+    }
+    for (const auto table : flags_of(command)) {
+      for (const Flag& flag : table) EXPECT_THAT(help, HasSubstr(spelling_of(flag))) << command.name;
+    }
+  }
+}
+
+TEST(Commands, TakeHelpAndJson) {
+  for (const Command& command : commands()) {
+    std::set<std::string_view> names;
+    for (const auto table : flags_of(command)) {
+      for (const Flag& flag : table) EXPECT_TRUE(names.insert(flag.name).second) << command.name << flag.name;
+    }
+    EXPECT_TRUE(names.contains("help")) << command.name;
+    const bool prints_a_text = command.name == "completion" || command.name == "man";
+    EXPECT_EQ(names.contains("json"), !prints_a_text) << command.name;
+  }
+}
+
+TEST(Commands, AreEachInTheManPageTheCompletionsAndTheDocument) {
+  const std::string man = man_page("1.2.3");
+  const std::string document = operations();
+  for (const Command& command : commands()) {
+    EXPECT_THAT(man, HasSubstr(fmt::format(".SS launch {} ", command.name)));
+    EXPECT_THAT(document, HasSubstr(fmt::format("`launch {}", command.name)));
+    for (const char* shell : {"bash", "zsh", "fish"})
+      EXPECT_THAT(*completion_for(shell), HasSubstr(command.name)) << shell;
+  }
+}
+
+TEST(Commands, HaveEachFlagInTheManPageTheCompletionsAndTheDocument) {
+  const std::string man = plain(man_page("1.2.3"));
+  const std::string document = operations();
+  const std::string bash = *completion_for("bash");
+  const std::string zsh = *completion_for("zsh");
+  const std::string fish = *completion_for("fish");
+  for (const Flag* flag : all_flags()) {
+    EXPECT_THAT(man, HasSubstr(fmt::format(".B {} {}", spelling_of(*flag), plain(description_of(*flag)))));
+    if (flag->treatment == Treatment::kUnsupported) continue;
+    EXPECT_THAT(bash, HasSubstr(fmt::format("--{} ", flag->name)));
+    EXPECT_THAT(zsh, HasSubstr(fmt::format("'--{}[", flag->name)));
+    EXPECT_THAT(fish, HasSubstr(fmt::format(" -l {}", flag->name)));
+    const bool ours = find_flag(flag->name) == nullptr ||
+                      std::ranges::find(own_flags(), flag->name, &Flag::name) != own_flags().end();
+    if (ours) EXPECT_THAT(document, HasSubstr(fmt::format("`--{}", flag->name)));
+  }
+}
+
+TEST(Commands, AgreeWithTheDocumentOnDefaultsAndLimits) {
+  const std::string document = operations();
+  int compared = 0;
+  for (const Flag& flag : own_flags()) {
+    std::smatch match;
+    const std::string text(flag.text);
+    if (!std::regex_search(text, match, std::regex(R"(\(default (\d+))"))) continue;
+    const std::regex row(fmt::format("\n\\|[^\n|]*`--{}[ `][^\n|]*\\| {} \\|", flag.name, match[1].str()));
+    EXPECT_TRUE(std::regex_search(document, row)) << flag.name << " with " << match[1];
+    ++compared;
+  }
+  EXPECT_GE(compared, 8);
+}
+
+TEST(Commands, AgreeWithTheDocumentOnExitCodes) {
+  const std::string document = operations();
+  for (const ExitCode& each : exit_codes()) {
+    const std::string first(each.code.substr(0, each.code.find_first_of(", ")));
+    EXPECT_THAT(document, HasSubstr(fmt::format("\n| {}", first)));
+    EXPECT_THAT(overview(), HasSubstr(fmt::format("\n  {} ", each.code)));
+    EXPECT_THAT(plain(man_page("")), HasSubstr(fmt::format(".B {} {}", each.code, each.meaning)));
+  }
+}
+
+TEST(ManPage, HasNoLineThatRoffWouldMisread) {
+  std::istringstream lines(man_page("1.2.3"));
+  const std::set<std::string> macros = {".TH", ".SH", ".SS", ".PP", ".TP", ".B",
+                                        ".br", ".nf", ".fi", ".RS", ".RE"};
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_FALSE(line.empty());
+    EXPECT_FALSE(line.starts_with("'")) << line;
+    if (line.starts_with(".")) EXPECT_TRUE(macros.contains(line.substr(0, line.find(' ')))) << line;
+  }
+}
+
+TEST(CommandArguments, MayStandInAnyOrderAndBeAbbreviated) {
+  const auto read = read_command_arguments(*find_command("ps"), {"--js", "--log_dir=/tmp/a"});
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_TRUE(read->has("json"));
+  EXPECT_EQ(read->value("log-dir"), "/tmp/a");
+  const auto named = read_command_arguments(*find_command("report"), {"job-1", "--json"});
+  ASSERT_TRUE(named);
+  EXPECT_THAT(named->operands, ElementsAre("job-1"));
+  EXPECT_TRUE(named->has("json"));
+}
+
+TEST(CommandArguments, AreAnsweredInOneLineWhenWrong) {
+  EXPECT_EQ(error_of("ps", {"--jsno"}), "--jsno: not a flag of launch ps: did you mean --json?");
+  EXPECT_EQ(error_of("ps", {"--log-dir"}), "--log-dir: its value is missing: give --log-dir DIR");
+  EXPECT_EQ(error_of("ps", {"-z"}), "-z: not a flag of launch ps: `launch ps --help` lists them");
+  EXPECT_EQ(error_of("ps", {"job"}), "job: `launch ps` takes no name: `launch ps --help` says more");
+  EXPECT_EQ(error_of("report", {"a", "b"}),
+            "b: `launch report` takes one name: `launch report --help` says more");
+}
+
+TEST(Completion, NamesTheNearestShell) {
+  EXPECT_EQ(completion_for("bsh").error().message(), "bsh: no shell that is known here: did you mean bash?");
+  EXPECT_EQ(completion_for("").error().message(),
+            "(no shell): no shell that is known here: give bash, zsh or fish");
+}
+
+}  // namespace
+}  // namespace muster::launcher

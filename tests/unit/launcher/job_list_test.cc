@@ -1,0 +1,122 @@
+#include "launcher/core/job_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace muster::launcher {
+namespace {
+
+using testing::HasSubstr;
+using State = JobEntry::State;
+
+JobEntry job(const std::string& name, State state, double started_unix) {
+  Plan plan;
+  plan.job.job_id = name;
+  plan.job.command = {"train", "--lr", "0.1"};
+  plan.job.log_directory = "/logs/" + name;
+  plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
+  JobEntry entry{
+      .state = state,
+      .record = make_job_record(
+          plan,
+          {.host = "ada", .user = "u", .boot_id = "b", .pid_namespace = "n", .pid = 7, .start_ticks = 9},
+          started_unix)};
+  if (state == State::kSucceeded) entry.exit_code = 0;
+  if (state == State::kFailed) entry.exit_code = 137;
+  return entry;
+}
+
+std::string chosen(const std::vector<JobEntry>& jobs, const std::string& wanted, Preferred preferred) {
+  const auto found = choose_job(jobs, wanted, preferred, "/logs");
+  return found ? found->record.job_id : found.error().message();
+}
+
+TEST(JobRecord, IsReadAsItWasWritten) {
+  const JobRecord record = job("a-1", State::kRunning, 1'790'000'000.5).record;
+  const auto read = parse_job_record(job_record_as_json(record));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->job_id, "a-1");
+  EXPECT_EQ(read->launcher, record.launcher);
+  EXPECT_EQ(read->command, record.command);
+  EXPECT_EQ(read->world_size, 4);
+  ASSERT_EQ(read->nodes.size(), 2U);
+  EXPECT_EQ(read->nodes[1].first_rank, Rank(2));
+  EXPECT_EQ(read->started_at, "2026-09-21T14:13:20Z");
+  EXPECT_DOUBLE_EQ(read->started_unix, 1'790'000'000.5);
+}
+
+TEST(JobRecord, IsRefusedWhenAnythingElseLiesThere) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"job_id\": 3}", "\xff\xfe", "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"}) {
+    const auto read = parse_job_record(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().code(), ErrorCode::kCorrupt);
+  }
+}
+
+TEST(JobTable, ShowsTheNewestFirstWithStateExitCodeAndTimes) {
+  JobEntry failed = job("old", State::kFailed, 1000);
+  failed.duration_seconds = 75;
+  const std::string table = jobs_as_table({failed, job("new", State::kRunning, 5000)}, 5012);
+  EXPECT_THAT(table, testing::StartsWith("JOB"));
+  EXPECT_LT(table.find("new"), table.find("old"));
+  EXPECT_THAT(table, HasSubstr("new  running       -    12s ago       12s      2      4  train --lr 0.1\n"));
+  EXPECT_THAT(table, HasSubstr("old  failed      137  1h06m ago     1m15s      2      4  train --lr 0.1\n"));
+}
+
+TEST(JobTable, IsAnArrayAsJson) {
+  const auto json =
+      nlohmann::json::parse(jobs_as_json({job("a", State::kFailed, 1), job("b", State::kLost, 2)}));
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[0]["job_id"], "b");
+  EXPECT_EQ(json[0]["state"], "lost");
+  EXPECT_TRUE(json[0]["exit_code"].is_null());
+  EXPECT_EQ(json[1]["exit_code"], 137);
+}
+
+TEST(ChooseJob, TakesTheOnlyOneThatFits) {
+  const std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("b", State::kRunning, 2),
+                                      job("c", State::kFailed, 3)};
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "b");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "b");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kEnded), "c");
+}
+
+TEST(ChooseJob, TakesTheNewestForLogsWhenNoneRuns) {
+  const std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("c", State::kFailed, 3)};
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "c");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job runs in /logs: `launch ps` lists them");
+  EXPECT_EQ(chosen({}, "", Preferred::kRunningElseNewest), "no job is in /logs: `launch ps` lists them");
+  EXPECT_EQ(chosen({job("b", State::kRunning, 2)}, "", Preferred::kEnded),
+            "no job in /logs has ended: `launch ps` lists them");
+}
+
+TEST(ChooseJob, AsksWhichWhenSeveralRun) {
+  const std::vector<JobEntry> jobs = {job("a", State::kRunning, 1), job("b", State::kRunning, 2)};
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "2 jobs run: name one of b, a");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "2 jobs run: name one of b, a");
+}
+
+TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
+  const std::vector<JobEntry> jobs = {job("mnist-1", State::kRunning, 1), job("mnist-12", State::kFailed, 2),
+                                      job("gpt-3", State::kFailed, 3)};
+  EXPECT_EQ(chosen(jobs, "g", Preferred::kRunning), "gpt-3");
+  EXPECT_EQ(chosen(jobs, "mnist-1", Preferred::kRunning), "mnist-1") << "a whole name is never ambiguous";
+  EXPECT_EQ(chosen(jobs, "mn", Preferred::kRunning), "mn: could be mnist-12, mnist-1: give more of the name");
+  EXPECT_EQ(chosen(jobs, "gtp-3", Preferred::kRunning),
+            "gtp-3: no job of that name in /logs: did you mean gpt-3?");
+  EXPECT_EQ(chosen(jobs, "zzzzzz", Preferred::kRunning),
+            "zzzzzz: no job of that name in /logs: `launch ps` lists them");
+}
+
+TEST(DurationText, IsShortAndRoundsToWholeSeconds) {
+  EXPECT_EQ(duration_text(0.4), "0s");
+  EXPECT_EQ(duration_text(59.6), "1m00s");
+  EXPECT_EQ(duration_text(200), "3m20s");
+  EXPECT_EQ(duration_text(7500), "2h05m");
+  EXPECT_EQ(duration_text(273600), "3d04h");
+}
+
+}  // namespace
+}  // namespace muster::launcher
