@@ -33,11 +33,13 @@ if(TARGET muster)
   if(TARGET muster_nccl)
     install(TARGETS muster_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
+  # An object, not a library: nothing names what is in it, so no linker would take it from one.
+  install(FILES $<TARGET_OBJECTS:muster_warm_start> DESTINATION ${MUSTER_LIBRARY_FOLDER} RENAME warm_start.o)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
   set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Muster)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/MusterConfig.cmake.in ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake
-    INSTALL_DESTINATION ${package_directory} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR
+    INSTALL_DESTINATION ${package_directory} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR MUSTER_LIBRARY_FOLDER
     NO_CHECK_REQUIRED_COMPONENTS_MACRO)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake ${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake

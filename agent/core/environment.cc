@@ -90,6 +90,12 @@ Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
   return environment;
 }
 
+std::vector<std::string> entries_of(const Environment& environment) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);
+  return entries;
+}
+
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank) {
   constexpr std::string_view kMacro = "${local_rank}";
   const std::string number = std::to_string(local_rank.value());

@@ -36,6 +36,9 @@ Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
                            const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
                            LocalRank local_rank);
 
+// NAME=value, as a program gets it.
+std::vector<std::string> entries_of(const Environment& environment);
+
 // `${local_rank}` in the arguments is replaced, as torchrun does.
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank);
 

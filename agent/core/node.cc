@@ -30,6 +30,7 @@ std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
   if (unkillable_at_ && (!next || *unkillable_at_ < *next)) next = unkillable_at_;
+  if (give_up_at_ && (!next || *give_up_at_ < *next)) next = give_up_at_;
   if (const auto orphan = orphan_deadline(); orphan && (!next || *orphan < *next)) next = orphan;
   return next;
 }
@@ -52,6 +53,7 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
   switch (phase_) {
     case Phase::kIdle: open(event); break;
     case Phase::kPrepared:
+    case Phase::kWarming:
       attempt_is_over();
       open(event);
       break;
@@ -80,10 +82,15 @@ void Node::open(const AttemptRequested& request) {
   actions_.emplace_back(OpenAttempt{attempt_, plan_});
 }
 
-void Node::handle(const AttemptOpened& event, TimePoint) {
+void Node::handle(const AttemptOpened& event, TimePoint now) {
   CHECK(phase_ == Phase::kOpening, "phase {}", static_cast<int>(phase_));
   phase_ = Phase::kPrepared;
   workers_.assign(static_cast<std::size_t>(plan_.local_world_size), Worker{});
+  if (!event.template_loads) {
+    give_up_at_.reset();
+  } else if (!give_up_at_) {
+    give_up_at_ = now + kTemplateLimit;
+  }
   actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
 }
 
@@ -97,8 +104,20 @@ void Node::handle(const AttemptNotOpened& event, TimePoint) {
 
 void Node::handle(const StartRequested& event, TimePoint) {
   if (phase_ != Phase::kPrepared || event.attempt != attempt_) return;
-  phase_ = Phase::kStarting;
   start_ = event.start;
+  if (!give_up_at_) return start_workers();
+  phase_ = Phase::kWarming;
+}
+
+// Ready or not: what cannot be forked is executed.
+void Node::handle(const TemplateSettled&, TimePoint) {
+  give_up_at_.reset();
+  if (phase_ == Phase::kWarming) start_workers();
+}
+
+void Node::start_workers() {
+  phase_ = Phase::kStarting;
+  started_ = {};
   actions_.emplace_back(StartWorker{LocalRank(0), start_});
 }
 
@@ -106,14 +125,15 @@ void Node::handle(const StartRequested& event, TimePoint) {
 void Node::handle(const WorkerStarted& event, TimePoint) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).started(event.pid);
+  started_.pids.push_back(event.pid);
+  started_.warm_count += event.forked ? 1 : 0;
+  if (started_.executed_because.empty()) started_.executed_because = event.executed_because;
   if (index_of(event.local_rank) + 1 < workers_.size()) {
     actions_.emplace_back(StartWorker{event.local_rank.next(), start_});
     return;
   }
   phase_ = Phase::kRunning;
-  wire::WorkersStarted started;
-  for (const Worker& worker : workers_) started.pids.push_back(worker.pid());
-  actions_.emplace_back(Send{std::move(started)});
+  actions_.emplace_back(Send{std::move(started_)});
 }
 
 void Node::handle(const WorkerNotStarted& event, TimePoint now) {
@@ -142,6 +162,7 @@ void Node::handle(const StopRequested& event, TimePoint now) {
   switch (phase_) {
     case Phase::kIdle: actions_.emplace_back(Send{wire::WorkersGone{}}); break;
     case Phase::kPrepared:
+    case Phase::kWarming:
       attempt_is_over();
       actions_.emplace_back(Send{wire::WorkersGone{}});
       break;
@@ -189,6 +210,7 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
 void Node::handle(const TimePassed&, TimePoint now) {
   if (kill_at_ && *kill_at_ <= now) kill_workers(now);
   if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable();
+  if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
   const auto orphan = orphan_deadline();
   if (orphan && *orphan <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
@@ -199,8 +221,14 @@ void Node::leave(std::string reason, int exit_code, TimePoint now) {
   waiting_.reset();
   if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
   if (workers_live()) stop_workers(SIGTERM, job_ ? from_ns(job_->grace_ns) : Duration::zero(), now);
-  if (phase_ == Phase::kPrepared) attempt_is_over();
+  if (can_still_start()) attempt_is_over();
   quit_if_left();
+}
+
+void Node::give_up_template(TimePoint now) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kTemplateLimit).count();
+  actions_.emplace_back(GiveUpTemplate{fmt::format("it did not reach init() within {} s", seconds)});
+  handle(TemplateSettled{}, now);
 }
 
 void Node::quit_if_left() {

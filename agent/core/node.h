@@ -48,6 +48,7 @@ struct LauncherClosed {};  // the connection ended
 // What became of an action.
 struct AttemptOpened {
   std::int32_t store_port = 0;
+  bool template_loads = false;  // TemplateSettled follows
 };
 struct AttemptNotOpened {
   wire::AttemptRefused refusal;
@@ -55,6 +56,8 @@ struct AttemptNotOpened {
 struct WorkerStarted {
   LocalRank local_rank;
   std::int32_t pid = 0;
+  bool forked = false;             // from the template
+  std::string executed_because{};  // if it might have been
 };
 struct WorkerNotStarted {
   LocalRank local_rank;
@@ -65,10 +68,12 @@ struct WorkerEnded {  // reaped, its output read
   wire::WorkerExited report;  // ranks and after_stop are filled in here
 };
 struct LeftoversGone {};
-struct TimePassed {};  // next_deadline() has come
-using Event = std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, SignalRequested,
-                           LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
-                           WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, TimePassed>;
+struct TemplateSettled {};  // the one that was loading can be forked, or is gone
+struct TimePassed {};       // next_deadline() has come
+using Event =
+    std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, SignalRequested, LeaveRequested,
+                 LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened, WorkerStarted,
+                 WorkerNotStarted, WorkerEnded, LeftoversGone, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
@@ -90,6 +95,9 @@ struct CloseAttempt {     // logs and store
   bool keep_store =
       false;  // until the next attempt: this node's ranks came to their end, others' may use it still
 };
+struct GiveUpTemplate {  // it takes too long; answered by nothing
+  std::string reason;
+};
 struct Send {
   wire::ToLauncher message;
 };
@@ -97,7 +105,8 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<OpenAttempt, StartWorker, SignalWorker, KillLeftovers, CloseAttempt, Send, Quit>;
+using Action = std::variant<OpenAttempt, StartWorker, SignalWorker, KillLeftovers, CloseAttempt,
+                            GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
 class Node {
@@ -111,10 +120,14 @@ class Node {
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
+  // For a template to be ready, from its start. Ranks that are executed do what it does, so they would take
+  // as long; this is for a program that never calls init().
+  static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
 
  private:
   // kOpening and kStarting last only until the shell has answered an action.
-  enum class Phase { kIdle, kOpening, kPrepared, kStarting, kRunning, kClearing, kLeft };
+  // In kWarming the start waits for the template.
+  enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
 
   void handle(const Welcomed& event, TimePoint now);
   void handle(const AttemptRequested& event, TimePoint now);
@@ -130,11 +143,16 @@ class Node {
   void handle(const WorkerNotStarted& event, TimePoint now);
   void handle(const WorkerEnded& event, TimePoint now);
   void handle(const LeftoversGone& event, TimePoint now);
+  void handle(const TemplateSettled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
 
   bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
+  // Prepared, and no worker started yet.
+  bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
   std::optional<TimePoint> orphan_deadline() const;
   void open(const AttemptRequested& request);
+  void start_workers();
+  void give_up_template(TimePoint now);
   void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
   void kill_workers(TimePoint now);
   void name_unkillable();
@@ -149,8 +167,10 @@ class Node {
   wire::PrepareAttempt plan_;
   wire::StartWorkers start_;
   std::vector<Worker> workers_;              // by local rank
+  wire::WorkersStarted started_;             // of those so far
   std::optional<TimePoint> kill_at_;         // the grace's end
   std::optional<TimePoint> unkillable_at_;   // who was killed has ended by then, or cannot
+  std::optional<TimePoint> give_up_at_;      // while a template loads
   std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
   std::optional<Quit> leaving_;
   TimePoint heard_;

@@ -40,6 +40,11 @@ Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, 
       link_(std::move(connection), node),
       tasks_(io.get_executor()),
       node_(time_.now()),
+      warm_(io.get_executor(), tasks_,
+            [this] {
+              on(TemplateSettled{});
+              reap_all();
+            }),
       alarm_(time_.make_alarm([this] { ring(); })) {
   const sigset_t signals = heard_signals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
@@ -213,19 +218,24 @@ void Agent::reap_all() {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
       guardian_.ended();
     }
-    return workers_.contains(pid);
+    return workers_.contains(pid) || warm_.owns(pid);
   });
+}
+
+std::size_t Agent::kill_strays() {
+  auto children = list_children();
+  CHECK(children, "{}", children.error().message());
+  std::erase_if(*children, [this](pid_t pid) {
+    return pid == guardian_.pid() || workers_.contains(pid) || warm_.owns(pid);
+  });
+  for (const pid_t pid : *children) kill(pid, SIGKILL);
+  return children->size();
 }
 
 void Agent::clear_leftovers() {
   reap_all();
-  auto children = list_children();
-  CHECK(children, "{}", children.error().message());
-  std::vector<pid_t>& leftovers = *children;
-  std::erase(leftovers, guardian_.pid());
-  clearing_ = !leftovers.empty();
   // Each one's own children come to us when it dies, and its end brings us here again.
-  for (const pid_t pid : leftovers) kill(pid, SIGKILL);
+  clearing_ = kill_strays() > 0;
   if (!clearing_) on(LeftoversGone{});
 }
 
@@ -243,16 +253,22 @@ void Agent::perform(const OpenAttempt& action) {
       Health::Setting{job_, action.attempt, [this](const std::string& receiver, const std::string& datagram) {
                         return socket_ != nullptr && socket_->send(receiver, datagram);
                       }});
-  on(AttemptOpened{run_->store_port()});
+  const std::string output_file = fmt::format("{}/template.node{}.log", job_.log_directory, id_);
+  const bool loads = warm_.prepare(run_->wanted_template(), output_file, worker_descriptor_limit_);
+  on(AttemptOpened{run_->store_port(), loads});
 }
 
 void Agent::perform(const StartWorker& action) {
-  auto process = run_->start(action.local_rank, action.start);
-  if (!process) return on(WorkerNotStarted{action.local_rank, process.error()});
-  workers_.insert(process->pid);
-  health_->started(run_->rank_of(action.local_rank), process->pid, time_.now());
-  on(WorkerStarted{action.local_rank, process->pid});
-  tasks_.spawn(watch(action.local_rank, *std::move(process)));
+  const bool had_template = warm_.has_template();
+  auto started = run_->start(action.local_rank, action.start, warm_);
+  if (!started) return on(WorkerNotStarted{action.local_rank, started.error()});
+  const pid_t pid = started->process.pid;
+  workers_.insert(pid);
+  // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
+  if (had_template && !warm_.has_template()) kill_strays();
+  health_->started(run_->rank_of(action.local_rank), pid, time_.now());
+  on(WorkerStarted{action.local_rank, pid, started->forked, started->executed_because});
+  tasks_.spawn(watch(action.local_rank, std::move(started->process)));
 }
 
 void Agent::perform(const SignalWorker& action) {
@@ -275,13 +291,25 @@ void Agent::perform(const CloseAttempt& action) {
   reports_ = {};
 }
 
+void Agent::perform(const GiveUpTemplate& action) {
+  warm_.give_up(action.reason);
+}
+
 void Agent::perform(const Send& action) {
+  if (const auto* started = std::get_if<wire::WorkersStarted>(&action.message)) {
+    if (started->warm_count > 0)
+      log::info("{} of {} workers were forked", started->warm_count, started->pids.size());
+    if (!started->executed_because.empty()) log::info("executed: {}", started->executed_because);
+  }
   link_.send(node_.attempt(), action.message);
 }
 
 void Agent::perform(const Quit& action) {
   log::info("leaving: {}", action.reason);
   exit_code_ = action.exit_code;
+  const bool had_template = warm_.has_template();
+  warm_.end();
+  if (had_template) kill_strays();  // what code before init() started
   link_.close();
   // Not now: the task that brought this about would be cancelled while it runs.
   asio::post(io_, [this] { tasks_.cancel(); });

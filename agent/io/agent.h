@@ -15,6 +15,7 @@
 #include "agent/io/guardian.h"
 #include "agent/io/health.h"
 #include "agent/io/link.h"
+#include "agent/io/warm_start.h"
 #include "agent/io/worker_socket.h"
 #include "common/net/task_group.h"
 #include "common/net/time.h"
@@ -44,6 +45,8 @@ class Agent {
   void ring();
   void look_after_workers();
   void reap_all();
+  // All children but those that belong here. How many there were.
+  std::size_t kill_strays();
   void clear_leftovers();
 
   void perform(const OpenAttempt& action);
@@ -51,6 +54,7 @@ class Agent {
   void perform(const SignalWorker& action);
   void perform(const KillLeftovers& action);
   void perform(const CloseAttempt& action);
+  void perform(const GiveUpTemplate& action);
   void perform(const Send& action);
   void perform(const Quit& action);
 
@@ -64,6 +68,7 @@ class Agent {
   Node node_;
   Reports reports_;
   wire::JobSpec job_;
+  WarmStart warm_;
   std::unique_ptr<WorkerSocket> socket_;       // from Welcome on
   std::unique_ptr<AttemptRun> run_;            // of the attempt at hand
   std::optional<StoreServer> finished_store_;  // of the attempt before

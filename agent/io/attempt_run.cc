@@ -162,27 +162,32 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
   return Stream{std::move(copy), *std::move(output)};
 }
 
-AttemptRun::OrRefused<Process> AttemptRun::start(LocalRank local_rank, const wire::StartWorkers& start) {
+AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_rank,
+                                                             const wire::StartWorkers& start,
+                                                             WarmStart& warm) {
   const auto& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
-  Command command;
-  command.program = program_;
-  command.arguments = arguments_of(setting_.job.command, local_rank);
-  for (auto& [name, value] :
-       environment_of(setting_.context, setting_.job, setting_.plan, start, local_rank)) {
-    command.environment.push_back(name + "=" + value);
+  const std::array<int, 3> ends = {null_.get(), streams[0].output->worker_end(),
+                                   streams[1].output->worker_end()};
+  std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);
+  const Environment environment =
+      environment_of(setting_.context, setting_.job, setting_.plan, start, local_rank);
+  auto forked = warm.fork(arguments, environment, ends);
+  Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}};
+  if (forked) {
+    started.process = *std::move(forked);
+  } else {
+    started.executed_because = forked.error();
+    auto executed = execute(std::move(arguments), environment, ends);
+    if (!executed) return std::unexpected(executed.error());
+    started.process = *std::move(executed);
   }
-  command.working_directory = setting_.job.working_directory;
-  command.descriptor_limit = setting_.descriptor_limit;
-  command.streams = {null_.get(), streams[0].output->worker_end(), streams[1].output->worker_end()};
-  auto process = spawn(command);
-  if (!process) return refused(exit_code_of(process.error().code()), process.error());
   for (const Stream& stream : streams) {
     stream.output->worker_has_its_end();
     setting_.tasks.spawn(stream.output->read_all());
   }
   const bool last = local_rank.value() + 1 == setting_.plan.local_world_size;
   if (last) setting_.tasks.spawn(open_logs(outputs()));
-  return *std::move(process);
+  return started;
 }
 
 std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
@@ -191,6 +196,25 @@ std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
     for (const Stream& stream : streams) all.push_back(stream.output);
   }
   return all;
+}
+
+AttemptRun::OrRefused<Process> AttemptRun::execute(std::vector<std::string> arguments,
+                                                   const Environment& environment,
+                                                   const std::array<int, 3>& streams) const {
+  auto process = spawn({.program = program_,
+                        .arguments = std::move(arguments),
+                        .environment = entries_of(environment),
+                        .working_directory = setting_.job.working_directory,
+                        .streams = streams,
+                        .descriptor_limit = setting_.descriptor_limit});
+  if (!process) return refused(exit_code_of(process.error().code()), process.error());
+  return *std::move(process);
+}
+
+std::expected<TemplateSpec, std::string> AttemptRun::wanted_template() const {
+  if (setting_.job.warm == "off") return std::unexpected("");
+  return muster::agent::wanted_template(facts_of_program(program_), setting_.context, setting_.job,
+                                        setting_.plan);
 }
 
 wire::WorkerExited AttemptRun::last_words(LocalRank local_rank) {

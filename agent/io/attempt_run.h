@@ -19,6 +19,7 @@
 #include "agent/io/process.h"
 #include "agent/io/store_server.h"
 #include "agent/io/terminal_copy.h"
+#include "agent/io/warm_start.h"
 #include "common/net/task_group.h"
 
 namespace muster::agent {
@@ -44,7 +45,14 @@ class AttemptRun {
 
   std::optional<StoreServer> take_store() { return std::exchange(store_, std::nullopt); }
   std::int32_t store_port() const { return store_ ? store_->port() : 0; }
-  OrRefused<Process> start(LocalRank local_rank, const wire::StartWorkers& start);
+  struct Started {
+    Process process;
+    bool forked = false;
+    std::string executed_because;
+  };
+  OrRefused<Started> start(LocalRank local_rank, const wire::StartWorkers& start, WarmStart& warm);
+  // The template that this attempt's ranks can be forked from, or why there is none.
+  std::expected<TemplateSpec, std::string> wanted_template() const;
   // Once the worker has ended: what it printed last, what it left in its error file. Its output has been
   // passed on when this returns.
   wire::WorkerExited last_words(LocalRank local_rank);
@@ -61,6 +69,8 @@ class AttemptRun {
   using RankStreams = std::array<Stream, 2>;  // stdout, stderr
 
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
+  OrRefused<Process> execute(std::vector<std::string> arguments, const Environment& environment,
+                             const std::array<int, 3>& streams) const;
   Status check_directory() const;
   Status open_null();
   Status open_store();

@@ -2,7 +2,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "agent/core/elf_note.h"
+#include "common/base/file.h"
 #include "common/base/program.h"
 
 namespace muster::agent {
@@ -15,6 +21,41 @@ Expected<std::string> find_program(const std::string& name, const std::string& s
     return failure(ErrorCode::kNotFound, "cannot find the program '{}' in PATH", name);
   return failure(found.error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission,
                  "cannot execute {}: {}", found.path, std::strerror(found.error));
+}
+
+namespace {
+
+ReadAt reader_of(const UniqueFd& fd) {
+  return [&fd](std::uint64_t offset, std::size_t size) {
+    std::string bytes(size, '\0');
+    const ssize_t got = pread(fd.get(), bytes.data(), size, static_cast<off_t>(offset));
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
+  };
+}
+
+std::string python_runner() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto runner = own.parent_path() / MUSTER_PYTHON_RUNNER;
+  return std::filesystem::exists(runner, error) ? runner.lexically_normal().string() : "";
+}
+
+}  // namespace
+
+ProgramFacts facts_of_program(const std::string& path) {
+  ProgramFacts facts{.path = path, .file = {}, .python_runner = python_runner()};
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!fd || fstat(fd.get(), &status) < 0) return facts;
+  facts.file = {.device = status.st_dev,
+                .inode = status.st_ino,
+                .size_bytes = status.st_size,
+                .modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+  const std::string interpreter = interpreter_of(reader_of(fd));
+  const UniqueFd target(interpreter.empty() ? -1 : open(interpreter.c_str(), O_RDONLY | O_CLOEXEC));
+  facts.has_note = has_warm_note(reader_of(target ? target : fd));
+  return facts;
 }
 
 }  // namespace muster::agent

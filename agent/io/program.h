@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "agent/core/template_spec.h"
 #include "common/base/error.h"
 
 namespace muster::agent {
@@ -13,5 +14,9 @@ namespace muster::agent {
 // The path to execute. kNotFound: there is none (exit code 127). kPermission: it cannot be executed (126).
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory);
+
+// What decides about a template: which file it is, and whether it carries the note of Muster::warm_start (a
+// script's interpreter does). The Python runner lies beside the agent's own program.
+ProgramFacts facts_of_program(const std::string& path);
 
 }  // namespace muster::agent

@@ -7,6 +7,8 @@
 #include "runtime/comm/process_group.h"
 #include "runtime/control/reports.h"
 #include "runtime/control/uncaught.h"
+#include "runtime/control/warm_seed.h"
+#include "runtime/warm/template.h"
 
 namespace muster {
 
@@ -101,6 +103,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, s
 }
 
 Job init(const InitOptions& options) {
+  if (warm::serve_as_template()) draw_seed_unless_chosen();
   const char* rank = std::getenv("RANK");
   handle_uncaught_exceptions(rank != nullptr ? rank : std::to_string(std::max(options.rank, 0)));
   auto world = read_world(options.init_method, options.rank, options.world_size,

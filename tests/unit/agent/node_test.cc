@@ -321,5 +321,70 @@ TEST_F(NodeTest, AStopWhileLeftoversAreKilledIsAnsweredOnce) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
+TEST_F(NodeTest, WaitsWithTheStartUntilTheTemplateIsReady) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(2)});
+  on(AttemptOpened{.store_port = 1, .template_loads = true});
+  EXPECT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
+  on(StartRequested{Attempt(1), {}});
+  EXPECT_THAT(decided_, IsEmpty());
+  on(TemplateSettled{});
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+  on(WorkerStarted{LocalRank(0), 100, true});
+  on(WorkerStarted{LocalRank(1), 101, false, "the template was killed"});
+  ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkersStarted>()[0].warm_count, 1);
+  EXPECT_EQ(sent<wire::WorkersStarted>()[0].executed_because, "the template was killed");
+}
+
+TEST_F(NodeTest, ATemplateThatSettlesBeforeTheStartDelaysNothing) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptOpened{.store_port = 1, .template_loads = true});
+  on(TemplateSettled{});
+  on(StartRequested{Attempt(1), {}});
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+}
+
+TEST_F(NodeTest, ATemplateThatIsNotReadyInTimeIsGivenUpAndTheRanksAreStartedWithoutIt) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptOpened{.store_port = 1, .template_loads = true});
+  advance(1s);
+  on(StartRequested{Attempt(1), {}});
+  for (auto left = Node::kTemplateLimit - 1s; left > 1s; left -= 1s) {
+    on(LauncherHeard{});
+    advance(1s);
+    EXPECT_THAT(decided_, IsEmpty());
+  }
+  advance(1s);
+  ASSERT_EQ(decided<GiveUpTemplate>().size(), 1U);
+  EXPECT_THAT(decided<GiveUpTemplate>()[0].reason, testing::HasSubstr("60 s"));
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+  on(TemplateSettled{});
+  EXPECT_THAT(decided_, IsEmpty());
+}
+
+TEST_F(NodeTest, AStartThatWaitsForATemplateCanBeStopped) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptOpened{.store_port = 1, .template_loads = true});
+  on(StartRequested{Attempt(1), {}});
+  on(stop(1, 1s));
+  EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  on(TemplateSettled{});
+  EXPECT_THAT(decided_, IsEmpty());
+}
+
+TEST_F(NodeTest, LeavesAlthoughATemplateStillLoads) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(1), plan(1)});
+  on(AttemptOpened{.store_port = 1, .template_loads = true});
+  on(StartRequested{Attempt(1), {}});
+  on(LeaveRequested{"the job is over"});
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
 }  // namespace
 }  // namespace muster::agent

@@ -50,6 +50,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void perform(const agent::SignalWorker& action);
   void perform(const agent::KillLeftovers& action);
   void perform(const agent::CloseAttempt&) {}
+  void perform(const agent::GiveUpTemplate&) {}
   void perform(const agent::Send& action);
   void perform(const agent::Quit& action);
   void worker_ended(std::int32_t pid, int exit_code, int signal);

@@ -1,0 +1,21 @@
+// Whether a program says of itself that it may be started warm: the ELF note that Muster::warm_start leaves.
+//
+// Pure: bytes are asked for by position, a few hundred of them, however large the program is. A file that is
+// torn, or no ELF file of this machine's kind, says nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace muster::agent {
+
+// `size` bytes from `offset`; fewer at the end of the file, none if it cannot be read.
+using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
+
+bool has_warm_note(const ReadAt& read);
+
+// For a script that begins with "#!": the path of its interpreter, else empty.
+std::string interpreter_of(const ReadAt& read);
+
+}  // namespace muster::agent

@@ -1,0 +1,52 @@
+// What an agent and a template say to each other (docs/warm_start.md): one SOCK_SEQPACKET message at a time,
+// with descriptors beside it.
+//
+// A template is the user's program, loaded and waiting in muster::init(); it forks one worker for each order.
+// Plain functions on a blocking socket; both sides have one thread.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace muster {
+
+// In the template's environment: its end of the socket. A worker never sees it.
+inline constexpr const char* kTemplateVariable = "MUSTER_TEMPLATE_FD";
+
+struct TemplateMessage {
+  std::string text;
+  std::vector<UniqueFd> fds;
+};
+inline constexpr std::size_t kTemplateMessageBytes = 64 << 10;
+
+// kInvalidArgument: too long. kUnavailable: the other side is gone.
+Status send_template_message(int socket, std::string_view text, std::initializer_list<int> fds);
+// Waits for at most timeout_ms, -1 for ever. kUnavailable: the other side is gone, or sent what cannot be
+// understood; kTimedOut: nothing came.
+Expected<TemplateMessage> receive_template_message(int socket, int timeout_ms);
+
+// Agent to template, with the worker's stdin, stdout and stderr beside it.
+struct ForkOrder {
+  std::vector<std::string> environment;  // NAME=value to set, NAME to unset
+};
+std::string encode(const ForkOrder& order);
+// kCorrupt if it is none, here and below.
+Expected<ForkOrder> decode_fork_order(std::string_view text);
+
+// Template to agent. A pidfd goes with kForked.
+struct TemplateAnswer {
+  enum class Kind { kReady, kRefused, kForked, kFailed };
+  Kind kind{};
+  std::string text{};  // kReady: the protocol's version; kRefused, kFailed: why
+};
+inline constexpr const char* kTemplateVersion = "1";
+std::string encode(const TemplateAnswer& answer);
+Expected<TemplateAnswer> decode_template_answer(std::string_view text);
+
+}  // namespace muster

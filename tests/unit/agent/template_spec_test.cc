@@ -1,0 +1,155 @@
+#include "agent/core/template_spec.h"
+
+#include <gmock/gmock.h>
+
+namespace muster::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class TemplateSpecTest : public testing::Test {
+ protected:
+  TemplateSpecTest() {
+    job_.command = {"train", "--lr", "1"};
+    job_.job_id = "job";
+    job_.warm = "auto";
+    program_.has_note = true;
+    program_.path = "/bin/train";
+    plan_.local_world_size = 4;
+    plan_.world_size = 4;
+    plan_.node_count = 1;
+    node_.core_count = 8;
+  }
+  auto wanted() const { return wanted_template(program_, node_, job_, plan_); }
+  Environment rank_environment(int rank) const {
+    return environment_of(node_, job_, plan_, {"127.0.0.1", 29500, 7}, LocalRank(rank));
+  }
+  void use_python(std::vector<std::string> command) {
+    job_.command = std::move(command);
+    job_.warm = "on";
+    program_ = {.path = "/usr/bin/python3.11", .file = {}, .python_runner = "/lib/runner.py"};
+  }
+
+  wire::JobSpec job_;
+  wire::PrepareAttempt plan_;
+  NodeContext node_;
+  ProgramFacts program_;
+};
+
+TEST_F(TemplateSpecTest, IsWantedByTheNoteOrByTheUser) {
+  EXPECT_TRUE(wanted());
+  program_.has_note = false;
+  EXPECT_EQ(wanted().error(), "");
+  job_.warm = "on";
+  EXPECT_TRUE(wanted());
+  program_.has_note = true;
+  job_.warm = "off";
+  EXPECT_EQ(wanted().error(), "");
+}
+
+TEST_F(TemplateSpecTest, HasWhatTheRanksHaveInCommonAndNothingOfOneRankOrAttempt) {
+  job_.environment["OWN"] = "value";
+  node_.inherited["RANK"] = "17";  // of a job around this one
+  const auto spec = wanted();
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->environment.at("OWN"), "value");
+  EXPECT_EQ(spec->environment.at("OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(spec->environment.at("MUSTER_JOB_ID"), "job");
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT", "MUSTER_ATTEMPT",
+                           "MUSTER_RESUME_STEP", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RESTART_COUNT"})
+    EXPECT_FALSE(spec->environment.contains(name)) << name;
+}
+
+TEST_F(TemplateSpecTest, StaysTheSameOverAttemptsUntilTheNumberOfWorkersChanges) {
+  const auto first = wanted();
+  node_.attempt = Attempt(9);
+  plan_.restart_count = 3;
+  plan_.first_rank = Rank(8);
+  EXPECT_EQ(*wanted(), *first);
+  plan_.local_world_size = 2;
+  EXPECT_NE(*wanted(), *first) << "OMP_NUM_THREADS is another one";
+  plan_.local_world_size = 4;
+  program_.file.modified_ns = 1;
+  EXPECT_NE(*wanted(), *first);
+}
+
+TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesWithItsChanges) {
+  node_.inherited = {{"PATH", "/bin"}, {"RANK", "17"}};
+  const auto spec = wanted();
+  ASSERT_TRUE(spec);
+  for (int rank = 0; rank < 4; ++rank) {
+    Environment forked = spec->environment;
+    const auto changes = changes_for(*spec, job_.command, rank_environment(rank));
+    ASSERT_TRUE(changes) << changes.error();
+    for (const std::string& change : *changes) {
+      const std::size_t equals = change.find('=');
+      if (equals == std::string::npos) {
+        forked.erase(change);
+      } else {
+        forked[change.substr(0, equals)] = change.substr(equals + 1);
+      }
+    }
+    EXPECT_EQ(forked, rank_environment(rank));
+  }
+}
+
+TEST_F(TemplateSpecTest, ARankThatDiffersInWhatIsReadWhileLoadingIsExecuted) {
+  job_.environment["DNNL_VERBOSE"] = "1";
+  const auto spec = wanted();
+  Environment environment = rank_environment(1);
+  EXPECT_TRUE(changes_for(*spec, job_.command, environment));
+  environment["OMP_NUM_THREADS"] = "7";
+  EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("OMP_NUM_THREADS"));
+  environment = rank_environment(1);
+  environment["LD_PRELOAD"] = "/lib/spy.so";
+  EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("LD_PRELOAD"));
+  environment = rank_environment(1);
+  environment.erase("DNNL_VERBOSE");
+  EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("DNNL_VERBOSE"));
+}
+
+TEST_F(TemplateSpecTest, ARankWithOtherArgumentsIsExecuted) {
+  const auto spec = wanted();
+  EXPECT_THAT(changes_for(*spec, {"train", "--lr", "2"}, rank_environment(0)).error(),
+              HasSubstr("arguments"));
+  job_.command = {"train", "--shard", "${local_rank}"};
+  EXPECT_THAT(wanted().error(), HasSubstr("arguments differ"));
+  plan_.local_world_size = 1;
+  EXPECT_TRUE(wanted());
+}
+
+TEST_F(TemplateSpecTest, PythonGetsItsRunnerAndOneThreadOfOpenBlas) {
+  use_python({"python3", "-u", "train.py", "--lr", "1"});
+  const auto spec = wanted();
+  ASSERT_TRUE(spec);
+  EXPECT_THAT(spec->arguments, ElementsAre("python3", "-u", "/lib/runner.py", "train.py", "--lr", "1"));
+  EXPECT_EQ(spec->environment.at("OPENBLAS_NUM_THREADS"), "1");
+  const auto changes = changes_for(*spec, job_.command, rank_environment(0));
+  ASSERT_TRUE(changes) << changes.error();
+  EXPECT_THAT(*changes, testing::Contains("OPENBLAS_NUM_THREADS")) << "the rank shall not see it";
+}
+
+TEST_F(TemplateSpecTest, PythonWithoutRunnerOrScriptIsExecutedWithAReason) {
+  use_python({"python3", "train.py"});
+  program_.python_runner.clear();
+  EXPECT_THAT(wanted().error(), HasSubstr("not installed"));
+  use_python({"python3", "-c", "print()"});
+  EXPECT_THAT(wanted().error(), HasSubstr("neither a script nor a module"));
+}
+
+TEST(PythonTemplateCommand, PutsTheRunnerBeforeTheScriptOrModule) {
+  const auto of = [](std::vector<std::string> command) { return python_template_command(command, "R"); };
+  EXPECT_THAT(of({"python3", "t.py", "-x"}), ElementsAre("python3", "R", "t.py", "-x"));
+  EXPECT_THAT(of({"python3", "-u", "-X", "dev", "-m", "pkg.train", "a"}),
+              ElementsAre("python3", "-u", "-X", "dev", "R", "-m", "pkg.train", "a"));
+  EXPECT_THAT(of({"python3", "-W", "error", "t.py"}), ElementsAre("python3", "-W", "error", "R", "t.py"));
+  EXPECT_THAT(of({"python3"}), IsEmpty());
+  EXPECT_THAT(of({"python3", "-u"}), IsEmpty());
+  EXPECT_THAT(of({"python3", "-cprint()"}), IsEmpty());
+  EXPECT_THAT(of({"python3", "-"}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::agent
