@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <set>
 
 namespace muster::launcher {
 namespace {
@@ -86,6 +87,94 @@ TEST(Verdict, BlamesAWorkerForWhatBecameOfItsOwnNode) {
   AttemptFacts lost = facts({end(2, 1)});
   lost.losses = {{NodeId(1), kStart + 20ms, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).culprit->rank, Rank(2));
+}
+
+const char* const kPeerGone = "[pair.cc:547] Connection closed by peer [127.0.0.1]:4711";
+
+WorkerEnd complaining(WorkerEnd worker) {
+  worker.last_lines = {kPeerGone};
+  return worker;
+}
+
+TEST(Verdict, DoesNotBlameWhoComplainsOfALostPeer) {
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL, 2ms)})).rank, Rank(3))
+      << "a big process lets go of its connections before it has ended";
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL)})).rank, Rank(3)) << "nor in a tie";
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGKILL, 10s)})).rank, Rank(0)) << "too late";
+  EXPECT_EQ(judge(facts({complaining(end(2, 1)), complaining(end(1, 1, 0, 1ms))})).rank, Rank(2))
+      << "somebody has to be first";
+}
+
+TEST(Verdict, FindsACauseThatEndedAfterTheStopOrder) {
+  WorkerEnd killed = end(3, 0, SIGKILL, 2ms, true);
+  killed.by_stop = false;  // nobody had sent KILL yet
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), killed})).rank, Rank(3));
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(3, 0, SIGTERM, 2ms, true)})).rank, Rank(0));
+}
+
+TEST(Verdict, BlamesALostNodeForWhoComplainsOfALostPeerSecondsBefore) {
+  AttemptFacts lost = facts({complaining(end(0, 1))});
+  lost.losses = {{NodeId(1), kStart + 2s, "its agent was silent for 2 s"}};
+  EXPECT_EQ(judge(lost).node, NodeId(1));
+  EXPECT_EQ(judge(lost).kind, Verdict::Kind::kNodeLost);
+}
+
+TEST(Verdict, SaysOutOfMemoryOnTheCountersEvidenceOnly) {
+  WorkerEnd killed = end(1, 0, SIGKILL);
+  EXPECT_EQ(judge(facts({killed})).exit_code, 137);
+  EXPECT_EQ(judge(facts({killed})).kind, Verdict::Kind::kSignal);
+  killed.oom_kill_count = 1;
+  killed.memory_limit_bytes = 512 << 20;
+  killed.peak_memory_bytes = 500 << 20;
+  const Verdict verdict = judge(facts({killed}));
+  EXPECT_EQ(verdict.exit_code, kExitOutOfMemory);
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kOutOfMemory);
+  EXPECT_EQ(verdict.origin, "launcher");
+  EXPECT_EQ(verdict.evidence.at(0),
+            "the memory cgroup counted 1 OOM kill; its limit is 512 MiB; the worker used 500 MiB");
+  WorkerEnd exited = end(1, 1);
+  exited.oom_kill_count = 1;
+  EXPECT_EQ(judge(facts({exited})).kind, Verdict::Kind::kExit) << "the kernel kills by SIGKILL";
+}
+
+TEST(Verdict, HasTheClassThatTheEvidenceShows) {
+  WorkerEnd fault = end(1, 1);
+  fault.gpu_fault = "XID 79: GPU has fallen off the bus (GPU 3)";
+  EXPECT_EQ(judge(facts({fault})).kind, Verdict::Kind::kGpu);
+  EXPECT_EQ(judge(facts({fault})).evidence.at(0), "NVML: XID 79: GPU has fallen off the bus (GPU 3)");
+  WorkerEnd full = end(1, 1);
+  full.message = "OSError: [Errno 28] No space left on device";
+  EXPECT_EQ(judge(facts({full})).kind, Verdict::Kind::kDiskFull);
+  EXPECT_EQ(judge(facts({full})).exit_code, 1);
+  EXPECT_NE(judge(facts({full})).hint, "");
+  WorkerEnd crash = end(1, 0, SIGSEGV);
+  crash.core_dumped = true;
+  EXPECT_EQ(judge(facts({crash})).kind, Verdict::Kind::kSignal);
+  EXPECT_EQ(judge(facts({crash})).evidence.at(0), "it dumped core");
+}
+
+TEST(Verdict, NamesEveryClass) {
+  std::set<std::string_view> names;
+  for (int kind = 0; kind <= static_cast<int>(Verdict::Kind::kInternal); ++kind)
+    names.insert(name_of(static_cast<Verdict::Kind>(kind)));
+  EXPECT_EQ(names.size(), 14U);
+  EXPECT_TRUE(names.contains("out_of_memory"));
+  EXPECT_EQ(name_of(Verdict::Kind::kInternal), "internal");
+}
+
+TEST(WorkerEnd, IsByTheStopOnlyIfItIsWhatWasAskedFor) {
+  wire::WorkerExited exited;
+  exited.after_stop = true;
+  exited.signal = SIGTERM;
+  EXPECT_TRUE(worker_end(NodeId(0), exited, false).by_stop);
+  exited.signal = SIGKILL;
+  EXPECT_FALSE(worker_end(NodeId(0), exited, false).by_stop);
+  EXPECT_TRUE(worker_end(NodeId(0), exited, true).by_stop);
+  exited.signal = SIGSEGV;
+  EXPECT_FALSE(worker_end(NodeId(0), exited, true).by_stop);
+  exited.signal = 0;
+  exited.exit_code = 1;
+  EXPECT_TRUE(worker_end(NodeId(0), exited, false).by_stop) << "it may catch TERM and exit as it likes";
 }
 
 TEST(Verdict, PrefersTheUsersWillToEveryFailure) {

@@ -1,0 +1,151 @@
+// What a job does about a worker that hangs, and about one that cannot be killed.
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+class HangTest : public JobTest {
+ protected:
+  explicit HangTest(std::int32_t max_restarts = 0) : JobTest(max_restarts) {}
+  void stalls(int rank, bool hard, bool stopped = false, std::int64_t step = 5) {
+    wire::WorkerStalled stalled;
+    stalled.rank = Rank(rank);
+    stalled.hard = hard;
+    stalled.stopped = stopped;
+    stalled.step = step;
+    stalled.section = "step";
+    stalled.what = "has not got on for 60 s";
+    stalled.since_ns = to_ns(now);
+    said(rank / 2, stalled);
+  }
+  void stacks(int rank, const char* text = "all_reduce\n") {
+    said(rank / 2, wire::WorkerStacks{Rank(rank), text});
+  }
+  void all_stopped() {
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+    empty_all();
+  }
+};
+class HangWithRestart : public HangTest {
+ protected:
+  HangWithRestart() : HangTest(1) {}
+};
+
+TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
+  run();
+  stalls(2, false);
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) has not got on for 60 s"));
+  EXPECT_EQ(sent<wire::DumpStacks>().size(), 2U);
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  stalls(3, false);
+  EXPECT_TRUE(sent<wire::DumpStacks>().empty());
+}
+
+TEST_F(HangTest, AHardStallCollectsTheStacksOfAllBeforeItStopsTheAttempt) {
+  run();
+  stalls(2, true);
+  EXPECT_EQ(job.phase(), Phase::kDumping);
+  EXPECT_EQ(sent<wire::DumpStacks>().size(), 2U);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty());
+  for (int rank = 0; rank < 3; ++rank) stacks(rank);
+  EXPECT_EQ(job.phase(), Phase::kDumping);
+  stacks(3);
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  all_stopped();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kHang);
+  EXPECT_EQ(job.verdict().exit_code, kExitTimeOut);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+  EXPECT_EQ(job.verdict().node, NodeId(1));
+  EXPECT_EQ(job.verdict().cause, "rank 2 (node1) hangs: it has not got on for 60 s in section step");
+  EXPECT_EQ(job.verdict().collateral_count, 3);
+  EXPECT_THAT(job.verdict().evidence.at(0), HasSubstr("rank 2: all_reduce"));
+}
+
+TEST_F(HangTest, WaitsTwoSecondsForTheStacksAndNoLonger) {
+  run();
+  stalls(2, true);
+  pass(1900ms);
+  EXPECT_EQ(job.phase(), Phase::kDumping);
+  pass(100ms);
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+}
+
+TEST_F(HangTest, BlamesTheStoppedOneAndWakesItSoThatItHearsTheStop) {
+  run();
+  stalls(0, true, false, 3);
+  stalls(3, true, true, 9);
+  pass(2s);
+  ASSERT_EQ(sent<wire::SignalWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::SignalWorkers>()[0].second.signal, SIGCONT);
+  all_stopped();
+  EXPECT_EQ(job.verdict().rank, Rank(3));
+}
+
+TEST_F(HangTest, AWorkerThatFailsMeanwhileIsAVictim) {
+  run();
+  stalls(2, true);
+  worker_exits(0, 1);
+  EXPECT_EQ(job.phase(), Phase::kDumping);
+  pass(2s);
+  all_stopped();
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
+TEST_F(HangTest, ARunThatSucceedsAfterAllIsASuccess) {
+  run();
+  stalls(2, true);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(HangWithRestart, AHangIsRepeatedLikeAnyFailure) {
+  run();
+  stalls(2, true);
+  pass(2s);
+  all_stopped();
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(HangTest, CtrlCDuringADumpEndsTheJob) {
+  run();
+  stalls(2, true);
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  all_stopped();
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(HangTest, AnUnkillableWorkerIsNamedAndNotWaitedForBeyondTheGraceAndFiveSeconds) {
+  run();
+  worker_exits(2, 3);
+  const TimePoint stopped = now;
+  pass(13s);
+  said(0, wire::WorkerUnkillable{Rank(1), 4711, "has not ended 3 s after SIGKILL"});
+  EXPECT_THAT(told(), HasSubstr("rank 1 (node0, pid 4711) has not ended 3 s after SIGKILL"));
+  while (job.phase() != Phase::kDone && now < stopped + 1min) pass(500ms);
+  EXPECT_LE(now - stopped, 15s + 500ms);
+  EXPECT_EQ(decided<KillAgent>().size(), 2U);
+  EXPECT_EQ(decided<Finish>().size(), 1U);
+  EXPECT_EQ(job.verdict().exit_code, 3) << "the culprit's";
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+  EXPECT_THAT(job.verdict().evidence.back(), HasSubstr("rank 1 (node0, pid 4711)"));
+}
+
+TEST_F(HangTest, ProcessesThatOutliveTheirKilledAgentDoNotKeepTheLauncherForEver) {
+  run();
+  worker_exits(2, 3);
+  for (int i = 0; i < 60 && job.phase() != Phase::kDone; ++i) pass(500ms);
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.verdict().exit_code, 3);
+}
+
+TEST_F(HangTest, AgentsMaySayALine) {
+  run();
+  said(1, wire::AgentNotice{"the log disk is full"});
+  EXPECT_EQ(told(), "node1: the log disk is full\n");
+}
+
+}  // namespace
+}  // namespace muster::launcher

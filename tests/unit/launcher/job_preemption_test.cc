@@ -1,0 +1,223 @@
+// What a job does about signals and limits: Ctrl-C, notices to leave, the time limit.
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+Plan plan_with_limit(Duration limit) {
+  Plan plan = two_nodes_of_two(3);
+  plan.recovery.time_limit = limit;
+  plan.recovery.preemption_grace = 4s;
+  return plan;
+}
+
+class PreemptionTest : public JobTest {
+ protected:
+  PreemptionTest() : JobTest(3) {}
+  explicit PreemptionTest(const Plan& plan) : JobTest(plan) {}
+  void all_can() {
+    for (int rank = 0; rank < 4; ++rank) reported(rank, "hello", 0, "stacks preemption");
+  }
+  void all_save_and_leave() {
+    reported(0, "committed", 60);
+    for (int rank = 0; rank < 4; ++rank) {
+      reported(rank, "preempted", 60);
+      worker_exits(rank, 75);
+    }
+    empty_all();
+  }
+};
+class TimeLimitTest : public PreemptionTest {
+ protected:
+  TimeLimitTest() : PreemptionTest(plan_with_limit(20s)) {}
+};
+class ShortTimeLimitTest : public PreemptionTest {
+ protected:
+  ShortTimeLimitTest() : PreemptionTest(plan_with_limit(6s)) {}
+};
+
+TEST_F(PreemptionTest, IsPassedOnWhenEveryRankCanTakeIt) {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    job = Job(two_nodes_of_two(3));
+    run();
+    all_can();
+    happen(Interrupted{signal});
+    ASSERT_EQ(sent<wire::Preempt>().size(), 2U);
+    EXPECT_EQ(std::chrono::nanoseconds(sent<wire::Preempt>()[0].second.grace_ns), 30s);
+    EXPECT_TRUE(sent<wire::StopWorkers>().empty());
+    all_save_and_leave();
+    EXPECT_EQ(job.phase(), Phase::kLeaving);
+    EXPECT_EQ(job.verdict().kind, Verdict::Kind::kPreempted);
+    EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+  }
+}
+
+TEST_F(PreemptionTest, TermStopsTheJobWhenARankCannotTakeIt) {
+  run();
+  for (int rank = 0; rank < 3; ++rank) reported(rank, "hello", 0, "stacks preemption");
+  reported(3, "hello", 0, "stacks");
+  happen(Interrupted{SIGTERM});
+  EXPECT_TRUE(sent<wire::Preempt>().empty());
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 143);
+}
+
+TEST_F(PreemptionTest, UserSignalsArePassedOnAsTheyAre) {
+  run();
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    happen(Interrupted{signal});
+    ASSERT_EQ(sent<wire::SignalWorkers>().size(), 2U);
+    EXPECT_EQ(sent<wire::SignalWorkers>()[0].second.signal, signal);
+    EXPECT_EQ(job.phase(), Phase::kRunning);
+  }
+  all_can();
+  happen(Interrupted{SIGUSR2});
+  EXPECT_EQ(sent<wire::SignalWorkers>().size(), 2U) << "USR2 is no notice";
+}
+
+TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
+  gather();
+  happen(Interrupted{SIGUSR1});
+  EXPECT_THAT(told(), HasSubstr("SIGUSR1 is ignored: no worker runs"));
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+}
+
+TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_NE(job.verdict().exit_code, kExitPreempted);
+  EXPECT_NE(job.verdict().exit_code, 0);
+}
+
+TEST_F(PreemptionTest, AJobThatFinishesMeanwhileHasSucceeded) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(PreemptionTest, StopsTheWorkersWhenTheGraceHasPassed) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  pass(30s);
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 143);
+}
+
+TEST_F(PreemptionTest, AFailureMeanwhileEndsTheJobAndIsNamed) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  worker_exits(2, 3);
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving) << "there is no time for a restart";
+  EXPECT_EQ(job.verdict().exit_code, 143);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
+TEST_F(PreemptionTest, ASecondTermDoesNotWaitForTheGrace) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  happen(Interrupted{SIGTERM});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+}
+
+TEST_F(PreemptionTest, CtrlCSaysWhatItWaitsForAndKillsAtTheSecondAndLeavesAtTheThird) {
+  run();
+  worker_exits(0, 0);
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(told(), "waiting for 3 workers to end (grace 10 s; Ctrl-C again to kill)\n");
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(told(), "killing 3 workers; Ctrl-C again to leave at once\n");
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(decided<KillAgent>().size(), 2U);
+  EXPECT_EQ(decided<Finish>().size(), 1U);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.next_deadline(), std::nullopt);
+}
+
+TEST_F(PreemptionTest, LeavingAtOnceKeepsTheCulpritOfAFailureThatWasBeingStopped) {
+  run();
+  worker_exits(2, 3);
+  for (int i = 0; i < 3; ++i) happen(Interrupted{SIGINT});
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
+TEST_F(TimeLimitTest, GivesNoticeBeforeItAndEndsWith75WhenAllSave) {
+  const TimePoint start = now;
+  run();
+  all_can();
+  while (sent<wire::Preempt>().empty() && now < start + 1min) pass(500ms);
+  EXPECT_EQ(now - start, 16s);
+  EXPECT_EQ(std::chrono::nanoseconds(sent<wire::Preempt>().at(0).second.grace_ns), 4s);
+  all_save_and_leave();
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
+TEST_F(ShortTimeLimitTest, GivesNoticeNotBeforeHalfOfTheTime) {
+  const TimePoint start = now;
+  run();
+  all_can();
+  while (sent<wire::Preempt>().empty() && now < start + 1min) pass(500ms);
+  EXPECT_EQ(now - start, 3s);
+}
+
+TEST_F(TimeLimitTest, StopsWorkersThatCannotTakeANoticeAndEndsWith124) {
+  const TimePoint start = now;
+  run();
+  while (sent<wire::StopWorkers>().empty() && now < start + 1min) pass(500ms);
+  EXPECT_EQ(now - start, 20s);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, kExitTimeOut);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kTimeLimit);
+}
+
+TEST_F(TimeLimitTest, EndsWith75WhenACheckpointWasCommittedOnNotice) {
+  const TimePoint start = now;
+  run();
+  all_can();
+  while (sent<wire::Preempt>().empty() && now < start + 1min) pass(500ms);
+  reported(0, "committed", 60);
+  while (sent<wire::StopWorkers>().empty() && now < start + 1min) pass(500ms);
+  EXPECT_EQ(now - start, 20s);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kTimeLimit);
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
+TEST_F(TimeLimitTest, ForbidsARestartOfAnAttemptThatIsBeingStopped) {
+  const TimePoint start = now;
+  run();
+  while (now < start + 19s) pass(500ms);
+  worker_exits(2, 3);
+  while (now < start + 21s) pass(500ms);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitTimeOut);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
+TEST(Notice, ComesTheGraceBeforeTheLimitButNotBeforeHalfOfIt) {
+  const TimePoint start{100s};
+  EXPECT_EQ(notice_time(start, 1h, 30s), start + 1h - 30s);
+  EXPECT_EQ(notice_time(start, 40s, 30s), start + 20s);
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,243 @@
+// What a job does after a failure: nodes, spares, sizes, budgets, back-off.
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+Plan plan_with(std::int32_t min_nodes, std::int32_t spare_nodes, std::int32_t max_restarts = 5) {
+  Plan plan = two_nodes_of_two(max_restarts);
+  if (min_nodes < 2) plan.min_nodes = min_nodes;
+  plan.spare_nodes = spare_nodes;
+  return plan;
+}
+
+class SpareTest : public JobTest {
+ protected:
+  SpareTest() : JobTest(plan_with(2, 1)) {}
+};
+class ElasticTest : public JobTest {
+ protected:
+  ElasticTest() : JobTest(plan_with(1, 0)) {}
+  void lose(int node) {
+    happen(AgentEnded{NodeId(node), "its agent was killed by SIGKILL"});
+    for (const int other : {0, 1}) {
+      if (other != node && job.phase() == Phase::kStopping) empty(other);
+    }
+    happen(StraysEnded{});
+  }
+};
+class PatientTest : public JobTest {
+ protected:
+  PatientTest() : JobTest(5) {}
+};
+
+TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
+  gather();
+  greet(2);
+  EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
+  begin();
+  EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U) << "the spare takes no part";
+}
+
+TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
+  gather();
+  greet(2);
+  begin();
+  start_workers();
+  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  empty(1);
+  happen(StraysEnded{});
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U) << "it waits for nobody";
+  ASSERT_EQ(decided<StartAgent>().size(), 1U) << "the lost agent is started again all the same";
+  EXPECT_EQ(decided<StartAgent>()[0].node, NodeId(0));
+  begin();
+  const auto prepared = sent<wire::PrepareAttempt>();
+  ASSERT_EQ(prepared.size(), 2U);
+  EXPECT_EQ(prepared[0].first, 1);
+  EXPECT_EQ(prepared[0].second.first_rank, Rank(0));
+  EXPECT_TRUE(prepared[0].second.host_store);
+  EXPECT_EQ(prepared[1].first, 2);
+  EXPECT_EQ(prepared[1].second.first_rank, Rank(2));
+  EXPECT_EQ(prepared[1].second.agent_on_host, 1);
+  EXPECT_EQ(prepared[1].second.agents_on_host, 2);
+}
+
+TEST_F(SpareTest, LosingASpareDoesNotDisturbTheAttempt) {
+  gather();
+  greet(2);
+  begin();
+  start_workers();
+  happen(AgentEnded{NodeId(2), "its agent was killed by SIGKILL"});
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  happen(StraysEnded{});
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  worker_exits(2, 3);
+  empty_all();
+  EXPECT_EQ(decided<StartAgent>().size(), 1U) << "there is time for a new one at the restart";
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
+  happen(Began{});
+  happen(AgentEnded{NodeId(2), "died"});
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  happen(StraysEnded{});
+  greet(0);
+  greet(1);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(ElasticTest, GoesOnWithTheNodesThatLive) {
+  run();
+  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  empty(1);
+  happen(StraysEnded{});
+  EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
+  EXPECT_EQ(decided<StartAgent>().size(), 1U) << "for the attempt after this one";
+  happen(AttemptBegun{Attempt(2), 40});
+  EXPECT_THAT(told(), HasSubstr("attempt 2 resumes from step 40 (restart 1 of 5) with 2 ranks on 1 node"));
+  const auto prepared = sent<wire::PrepareAttempt>();
+  ASSERT_EQ(prepared.size(), 1U);
+  EXPECT_EQ(prepared[0].first, 1);
+  EXPECT_EQ(prepared[0].second.world_size, 2);
+  EXPECT_EQ(prepared[0].second.node_count, 1);
+  EXPECT_EQ(prepared[0].second.first_rank, Rank(0));
+  said(1, wire::AttemptPrepared{4711});
+  ASSERT_EQ(sent<wire::StartWorkers>().size(), 1U);
+  EXPECT_EQ(sent<wire::StartWorkers>()[0].second.master_port, 4711) << "the first member hosts the store";
+}
+
+TEST_F(ElasticTest, SucceedsWithFewerRanks) {
+  run();
+  lose(0);
+  begin();
+  said(1, wire::AttemptPrepared{});
+  said(1, exited(0, 0));
+  said(1, exited(1, 0));
+  empty(1);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+  EXPECT_EQ(job.history().back().world_size, 2);
+}
+
+TEST_F(ElasticTest, GrowsAgainAtTheNextRestart) {
+  run();
+  lose(0);
+  greet(0);
+  EXPECT_EQ(job.phase(), Phase::kBeginning) << "a node that comes back does not disturb";
+  begin();
+  said(1, wire::AttemptPrepared{});
+  said(1, exited(0, 3));
+  empty(1);
+  pass(2s);  // the back-off
+  ASSERT_EQ(job.phase(), Phase::kBeginning);
+  begin();
+  EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U);
+  EXPECT_EQ(sent<wire::PrepareAttempt>()[0].second.world_size, 4);
+}
+
+TEST_F(ElasticTest, WaitsWhenFewerThanItsMinimumLive) {
+  run();
+  happen(AgentEnded{NodeId(0), "died"});
+  happen(AgentEnded{NodeId(1), "died"});
+  happen(StraysEnded{});
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_EQ(decided<StartAgent>().size(), 2U);
+  greet(1);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+}
+
+TEST_F(ElasticTest, DoesNotStartTheAgentOfANodeThatWasLostTwice) {
+  run();
+  lose(0);
+  greet(0);
+  begin();
+  said(1, wire::AttemptPrepared{});
+  said(1, exited(0, 3));
+  empty(1);
+  pass(2s);
+  begin();
+  start_workers();
+  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  empty(1);
+  happen(StraysEnded{});
+  EXPECT_TRUE(decided<StartAgent>().empty());
+  pass(5s);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+}
+
+TEST_F(PatientTest, RestartsAtOnceAtFirstAndLaterThen) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  ASSERT_EQ(job.phase(), Phase::kBeginning) << "at once";
+  begin();
+  start_workers();
+  worker_exits(2, 4);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_THAT(told(), HasSubstr("it is tried again in "));
+  ASSERT_TRUE(job.next_deadline());
+  pass(1300ms);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+}
+
+TEST_F(PatientTest, RestartsAtOnceAfterANewCheckpoint) {
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    if (attempt == 0) gather();
+    begin();
+    start_workers();
+    reported(0, "committed", attempt);
+    worker_exits(2, 3);
+    empty_all();
+    ASSERT_EQ(job.phase(), Phase::kBeginning) << attempt;
+  }
+}
+
+TEST_F(PatientTest, StopsWith93WhenTheSameFailureComesAgainAndAgain) {
+  run();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    if (attempt > 1) {
+      pass(3s);
+      begin();
+      start_workers();
+    }
+    worker_exits(2, 3);
+    empty_all();
+  }
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitNoProgress);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kNoProgress);
+  EXPECT_EQ(job.verdict().origin, "launcher");
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+  EXPECT_THAT(job.verdict().cause, HasSubstr("rank 2 (node1) exited with code 3"));
+  EXPECT_EQ(job.restart_count(), 2);
+}
+
+TEST_F(PatientTest, ASignalDuringTheBackOffEndsTheJobAndKeepsTheCulprit) {
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  start_workers();
+  worker_exits(2, 4);
+  empty_all();
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
+TEST_F(PatientTest, TellsWhatHappenedAsRecords) {
+  run();
+  worker_exits(2, 3);
+  std::vector<std::string> events;
+  for (const Record& record : decided<Record>()) events.push_back(record.event);
+  EXPECT_THAT(events, testing::ElementsAre("worker_exited"));
+  EXPECT_EQ(decided<Record>()[0].rank, Rank(2));
+  EXPECT_EQ(decided<Record>()[0].node, NodeId(1));
+  EXPECT_EQ(decided<Record>()[0].text, "exited with code 3");
+}
+
+}  // namespace
+}  // namespace muster::launcher
