@@ -212,6 +212,10 @@ TEST_F(AgentProcess, KeepsTheStoreForOtherNodesUntilTheNextAttempt) {
   launcher.send(plan);
   ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
   EXPECT_FALSE(can_connect(prepared->store_port));
+  launcher.send(wire::StartWorkers{"127.0.0.1", prepared->store_port, std::nullopt});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  launcher.send(wire::Leave{});
+  EXPECT_EQ(launcher.agent_exit(), 0);
 }
 
 TEST_F(AgentProcess, AnswersPings) {
