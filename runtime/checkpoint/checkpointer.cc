@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <muster/checkpointer.h>
 #include <muster/job.h>
+#include <muster/section.h>
 #include <optional>
 #include <pthread.h>
 #include <thread>
@@ -121,7 +122,10 @@ void Checkpointer::State::write(const Safetensors& shard, std::int64_t step) {
 }
 
 bool Checkpointer::State::settle() {
-  if (writer.joinable()) writer.join();
+  if (writer.joinable()) {
+    const auto waiting = section("checkpoint commit");
+    writer.join();
+  }
   if (!outcome && outcome.error().code() == ErrorCode::kFenced) throw FencedError(outcome.error().message());
   return outcome.has_value();
 }
@@ -158,6 +162,7 @@ std::int64_t Checkpointer::restore(TrainState& state) {
   if (!state_->enabled()) return 0;
   state_->settle();
   state_->outcome = {};
+  const auto restoring = section("checkpoint restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
   const auto restored = restore_newest(*state_->plan, state_->meeting, state);
   if (!restored && restored.error().code() == ErrorCode::kFenced)

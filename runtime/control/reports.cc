@@ -1,16 +1,23 @@
 #include "runtime/control/reports.h"
 
 #include <algorithm>
-#include <condition_variable>
+#include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
-#include <mutex>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stop_token>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "common/base/clock.h"
+#include "runtime/control/sections.h"
+#include "runtime/control/stacks.h"
 
 namespace muster {
 namespace {
@@ -20,7 +27,8 @@ constexpr std::chrono::seconds kHeartbeatInterval{1};
 // none: so slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
-constexpr std::size_t kTextLimitBytes = 512;  // at most 3 KiB when escaped
+constexpr std::size_t kTextLimitBytes = 512;             // at most 3 KiB when escaped
+constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
 
 UniqueFd connect_to(const std::string& path) {
   sockaddr_un address{};
@@ -28,7 +36,11 @@ UniqueFd connect_to(const std::string& path) {
   if (path.empty() || path.size() >= sizeof address.sun_path) return {};
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
+  if (!fd) return {};
+  // Any address, for the agent's orders; without one there are none.
+  const sockaddr own{AF_UNIX, {}};
+  [[maybe_unused]] const int bound = bind(fd.get(), &own, sizeof own.sa_family);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
   return fd;
 }
 
@@ -46,13 +58,21 @@ std::jthread start_without_signals(std::function<void(const std::stop_token&)> b
 
 Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt)
     : socket_(connect_to(socket_path)), rank_(rank), attempt_(attempt) {
-  if (socket_) heart_ = start_without_signals([this](const std::stop_token& stop) { beat(stop); });
+  if (!socket_) return;
+  writes_stacks_ = prepare_stacks();
+  listen_to_sections(this, [this](const SectionChange& change) {
+    return transmit("section", {{"name", change.name}, {"state", change.entered ? "enter" : "leave"}});
+  });
+  heart_ = start_without_signals([this](const std::stop_token& stop) { beat(stop); });
+}
+
+Reports::~Reports() {
+  stop_listening_to_sections(this);
 }
 
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
-  using Duration = std::chrono::steady_clock::duration;
-  const Duration now = std::chrono::steady_clock::now().time_since_epoch();
+  const Duration now = Clock::now().time_since_epoch();
   const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;
   if (paid - now > kStepBurst) return;
   paid_until_.store(paid.count(), std::memory_order_relaxed);
@@ -60,29 +80,81 @@ void Reports::step(std::int64_t step) {
 }
 
 void Reports::send(std::string_view type, std::int64_t step, std::string_view text) {
-  if (!socket_) return;
-  const nlohmann::json message{{"v", 1},
-                               {"type", type},
-                               {"rank", rank_},
-                               {"attempt", attempt_},
-                               {"step", step},
-                               {"pid", getpid()},
-                               {"text", text.substr(0, kTextLimitBytes)}};
+  transmit(type, {{"step", step}, {"text", text.substr(0, kTextLimitBytes)}});
+}
+
+void Reports::offer_preemption() {
+  offers_preemption_ = true;
+  greeted_ = false;
+}
+
+// False if it was not sent; whatever fails here, a full buffer or an agent that is gone, training goes on.
+bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
+  if (!socket_) return false;
+  nlohmann::json message{{"v", 1}, {"type", type}, {"rank", rank_}, {"attempt", attempt_}, {"pid", getpid()}};
+  message.update(fields);
   const std::string bytes = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  // Whatever fails here, a full buffer or an agent that is gone, training goes on.
-  [[maybe_unused]] const auto sent =
-      ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 void Reports::beat(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "muster-heart");
-  std::mutex mutex;
-  std::condition_variable_any wake;
-  std::unique_lock lock(mutex);
+  const UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const std::stop_callback ring(stop, [&wake] { eventfd_write(wake.get(), 1); });
+  TimePoint next = Clock::now();
   while (!stop.stop_requested()) {
-    send("heartbeat", newest_step());
-    wake.wait_for(lock, stop, kHeartbeatInterval, [] { return false; });
+    if (Clock::now() >= next) {
+      say_hello();
+      send_heartbeat();
+      next = Clock::now() + kHeartbeatInterval;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+    listen(std::max(left, std::chrono::milliseconds(0)), wake.get());
   }
+}
+
+// Until it has been sent: many ranks that start at once overflow the agent's socket.
+void Reports::say_hello() {
+  if (greeted_.exchange(true)) return;
+  std::string capabilities = writes_stacks_ ? "stacks" : "";
+  if (offers_preemption_) capabilities += capabilities.empty() ? "preemption" : " preemption";
+  if (!transmit("hello", {{"text", capabilities}})) greeted_ = false;
+}
+
+void Reports::send_heartbeat() {
+  with_innermost_section([this](const std::string& name, std::chrono::milliseconds time) {
+    transmit("heartbeat", {{"step", newest_step()}, {"section", name}, {"section_ms", time.count()}});
+  });
+}
+
+void Reports::listen(std::chrono::milliseconds limit, int wake) {
+  pollfd sources[] = {{wake, POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+  if (poll(sources, 2, static_cast<int>(limit.count())) <= 0) return;
+  char datagram[8 << 10];
+  ssize_t size = 0;
+  while ((size = recv(socket_.get(), datagram, sizeof datagram, MSG_DONTWAIT)) > 0)
+    obey({datagram, static_cast<std::size_t>(size)});
+  // An agent that is gone leaves the socket readable for ever.
+  if ((sources[1].revents & (POLLERR | POLLHUP)) != 0) poll(sources, 1, static_cast<int>(limit.count()));
+}
+
+void Reports::obey(std::string_view datagram) {
+  const nlohmann::json order = nlohmann::json::parse(datagram, nullptr, false);
+  if (!order.is_object() || !order.contains("type")) return;
+  if (order["type"] == "dump" && order.contains("path") && order["path"].is_string())
+    write_stacks(order["path"].get<std::string>());
+  if (order["type"] == "preempt") noticed_ = true;
+}
+
+// Under another name first: the agent may be reading an older one.
+void Reports::write_stacks(const std::string& path) {
+  const std::string stacks = describe_stacks(kStacksLimit);
+  const std::string unfinished = path + ".new";
+  UniqueFd file(
+      open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+  if (!file || !write_all(file.get(), stacks, unfinished) || rename(unfinished.c_str(), path.c_str()) != 0)
+    return;
+  transmit("stacks", nlohmann::json::object());
 }
 
 }  // namespace muster

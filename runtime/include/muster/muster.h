@@ -10,6 +10,7 @@
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
 #include <muster/sampler.h>
+#include <muster/section.h>
 #include <muster/seed.h>
 #include <muster/spawn.h>
 #include <muster/train_state.h>

@@ -1,8 +1,10 @@
 #include "runtime/control/reports.h"
 
+#include <cerrno>
 #include <cstring>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <memory>
+#include <muster/section.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/socket.h>
@@ -23,13 +25,23 @@ class Agent {
     std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
     CHECK(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
   }
+  // To the sender of the newest datagram.
+  void order(const nlohmann::json& what) {
+    const std::string bytes = what.dump();
+    sendto(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&worker_), worker_size_);
+  }
   // The next datagram that is of this type; waits for 10 s at most.
   nlohmann::json next(const std::string& type) {
     while (true) {
       pollfd entry{fd_.get(), POLLIN, 0};
-      if (poll(&entry, 1, 10'000) != 1) return nullptr;
+      int ready = 0;
+      do ready = poll(&entry, 1, 10'000);
+      while (ready < 0 && errno == EINTR);  // by the signal that asks for this thread's stack
+      if (ready != 1) return nullptr;
       char bytes[8192];
-      const auto size = recv(fd_.get(), bytes, sizeof bytes, 0);
+      worker_size_ = sizeof worker_;
+      const auto size =
+          recvfrom(fd_.get(), bytes, sizeof bytes, 0, reinterpret_cast<sockaddr*>(&worker_), &worker_size_);
       auto message = nlohmann::json::parse(bytes, bytes + size);
       if (message["type"] == type) return message;
     }
@@ -37,6 +49,8 @@ class Agent {
 
  private:
   UniqueFd fd_;
+  sockaddr_un worker_{};
+  socklen_t worker_size_ = 0;
 };
 
 TEST(Reports, SayWhoInWhichAttemptAndWhat) {
@@ -102,6 +116,84 @@ TEST(Reports, StayValidJsonWhateverTheText) {
   Reports reports(scratch / "s", 0, 1);
   reports.send("fenced", 1, std::string(10'000, '\xff'));
   EXPECT_EQ(agent.next("fenced")["step"], 1);
+}
+
+TEST(Reports, SayHelloWithWhatTheyCanDo) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  EXPECT_EQ(agent.next("hello")["text"], "stacks");
+  reports.offer_preemption();
+  EXPECT_EQ(agent.next("hello")["text"], "stacks preemption");
+}
+
+TEST(Reports, SayHelloUntilItIsHeard) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports other(scratch / "s", 1, 1);
+  for (int i = 0; i < 100'000; ++i) other.send("committed", i);
+  Reports reports(scratch / "s", 0, 1);
+  while (agent.next("hello")["rank"] != 0) continue;
+}
+
+TEST(Reports, WriteTheStacksOfAllThreadsWhenOrdered) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  agent.next("heartbeat");
+  agent.order({{"v", 1}, {"type", "dump"}, {"path", scratch / "stacks.txt"}});
+  EXPECT_FALSE(agent.next("stacks").is_null());
+  EXPECT_THAT(read_file(scratch / "stacks.txt", 1 << 20).value_or(""), testing::HasSubstr("poll"));
+}
+
+TEST(Reports, NoteANoticeOfPreemptionAndNoGarbage) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  agent.next("heartbeat");
+  agent.order("garbage");
+  agent.order({{"type", "dump"}, {"path", 5}});
+  agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 1000}});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!reports.preemption_noticed() && std::chrono::steady_clock::now() < deadline)
+    agent.next("heartbeat");
+  EXPECT_TRUE(reports.preemption_noticed());
+}
+
+TEST(Reports, TellOfSections) {
+  const auto before = section("nobody listens");
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  {
+    const auto outer = section("outer");
+    EXPECT_EQ(agent.next("section")["state"], "enter");
+    {
+      const auto inner = section("inner");
+      EXPECT_EQ(agent.next("section")["name"], "inner");
+      auto beat = agent.next("heartbeat");
+      while (beat["section"] != "inner" || beat["section_ms"] < 500) beat = agent.next("heartbeat");
+    }
+    const auto left = agent.next("section");
+    EXPECT_EQ(left["name"], "inner");
+    EXPECT_EQ(left["state"], "leave");
+  }
+  EXPECT_EQ(agent.next("section")["name"], "outer");
+  EXPECT_EQ(agent.next("heartbeat")["section"], "nobody listens");
+}
+
+TEST(Reports, TellOfNoMoreSectionsThanAnAgentCanRead) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  agent.next("heartbeat");
+  for (int i = 0; i < 100'000; ++i) const auto quick = section("quick");
+  int count = 0;
+  while (agent.next("section")["state"] == "enter") {
+    ASSERT_EQ(agent.next("section")["state"], "leave");
+    if (++count == 5) break;
+  }
+  EXPECT_EQ(count, 5);
 }
 
 }  // namespace
