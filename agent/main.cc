@@ -13,6 +13,7 @@
 
 #include "agent/core/arguments.h"
 #include "agent/io/agent.h"
+#include "agent/io/process.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/net/listener.h"
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   agent::settle_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a log file at its size limit is a failed write, not the agent's end
+  agent::lower_oom_score();
   agent::Guardian guardian = agent::Guardian::start();
   return agent::run(*arguments, guardian);
 }

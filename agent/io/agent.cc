@@ -161,11 +161,14 @@ awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
   const TimePoint now = time_.now();
   const Ending ending = reap(pidfd.native_handle());
   workers_.erase(process.pid);
-  if (health_) health_->ended(run_->rank_of(local_rank));
   wire::WorkerExited report = run_->last_words(local_rank);
   report.exit_code = ending.exit_code;
   report.signal = ending.signal;
+  report.core_dumped = ending.core_dumped;
+  report.peak_memory_bytes = ending.peak_memory_bytes;
   report.at_ns = to_ns(now);
+  report.pid = process.pid;
+  health_->ended(run_->rank_of(local_rank), report);
   if (socket_ != nullptr) socket_->receive_waiting();
   send_reports(reports_.take(run_->rank_of(local_rank)));
   on(WorkerEnded{local_rank, std::move(report)});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -37,7 +38,8 @@ void Health::started(Rank rank, pid_t pid, TimePoint now) {
   workers_[rank].pid = pid;
 }
 
-void Health::ended(Rank rank) {
+void Health::ended(Rank rank, wire::WorkerExited& exited) {
+  if (exited.signal == SIGKILL) memory_.add_evidence(exited.pid, exited);
   hang_.remove(rank);
   dump_.ended(rank);
   workers_.erase(rank);
@@ -97,6 +99,7 @@ Health::Messages Health::look(TimePoint now) {
   if (!next_look || *next_look > now) return messages;
   std::map<Rank, pid_t> pids;
   for (const auto& [rank, worker] : workers_) pids[rank] = worker.pid;
+  memory_.look(pids);
   for (wire::WorkerStalled& stalled : hang_.look(states_.look(pids), now)) {
     log::warning("rank {} {}", stalled.rank, stalled.what);
     messages.emplace_back(std::move(stalled));

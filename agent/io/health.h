@@ -1,5 +1,5 @@
 // How the workers of one attempt are doing: looks at their processes once a second and has HangWatch judge;
-// has their stacks written when the launcher asks.
+// has their stacks written when the launcher asks; and keeps the evidence for why one died.
 //
 // The agent tells it who lives and what workers report, and sends on what it answers. A worker that said it
 // can is asked for its stacks itself; for others, and for those that do not answer in time, the kernel's view
@@ -15,6 +15,7 @@
 
 #include "agent/core/hang.h"
 #include "agent/core/stack_dump.h"
+#include "agent/io/memory_watch.h"
 #include "agent/io/process_states.h"
 
 namespace muster::agent {
@@ -34,7 +35,8 @@ class Health {
   void started(Rank rank, pid_t pid, TimePoint now);
   // It is not expected to get on any more.
   void told_to_stop(Rank rank) { hang_.remove(rank); }
-  void ended(Rank rank);
+  // Adds to `exited` what is known of why.
+  void ended(Rank rank, wire::WorkerExited& exited);
   Messages on(const Report& report, const std::string& sender, TimePoint now);
   // Of all workers.
   Messages dump_stacks(TimePoint now);
@@ -61,6 +63,7 @@ class Health {
   HangWatch hang_;
   StackDump dump_;
   ProcessStates states_;
+  MemoryWatch memory_;
   std::map<Rank, Worker> workers_;
 };
 

@@ -7,15 +7,20 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/check.h"
 #include "common/base/settle.h"
+#include "common/base/text.h"
 
 namespace muster::agent {
 
 namespace {
+
+constexpr const char* kOomScore = "/proc/self/oom_score_adj";
+constexpr int kOwnOomScore = -900;  // an agent that eats all the memory itself may still be killed
 
 // Descriptors below nearly all others of the agent's, on which streams are put for a worker, so that its own
 // table may end with them. A copy of the whole table for each worker, closed by exec, cost each of 256
@@ -37,6 +42,12 @@ const Stage& stage() {
 
 void put_on_stage(const std::array<int, 3>& streams) {
   for (std::size_t i = 0; i < streams.size(); ++i) dup3(streams[i], stage().streams[i], O_CLOEXEC);
+}
+
+// What a worker writes to its own score; empty when it is the agent's.
+std::array<char, 16>& worker_oom_score() {
+  static std::array<char, 16> text{};
+  return text;
 }
 
 struct Child {
@@ -61,6 +72,13 @@ const char* begin_anew(const Child& child) {
   if (chdir(child.working_directory) < 0) return "change to the working directory";
   if (setrlimit(RLIMIT_NOFILE, &child.descriptor_limit) < 0) return "set the limit of descriptors";
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (worker_oom_score()[0] != '\0') {
+    // Raising it is allowed to everyone.
+    const int file = open(kOomScore, O_WRONLY | O_CLOEXEC);
+    if (write(file, worker_oom_score().data(), std::strlen(worker_oom_score().data())) < 0)
+      return "set its OOM score";
+    close(file);
+  }
   if (child.kept_fd >= 0 && fcntl(child.kept_fd, F_SETFD, 0) < 0) return "keep a descriptor";
   return nullptr;
 }
@@ -105,6 +123,19 @@ rlimit raise_descriptor_limit() {
   return before;
 }
 
+void lower_oom_score() {
+  const std::string before = read_file(kOomScore, 16).value_or("");
+  const auto score = parse_number<int>(std::string_view(before).substr(0, before.find('\n')));
+  if (!score) return;
+  // Below what it was set to by root needs CAP_SYS_RESOURCE; what we may is better than nothing.
+  for (const int wanted : {kOwnOomScore, 0}) {
+    const UniqueFd file(open(kOomScore, O_WRONLY | O_CLOEXEC));
+    if (*score <= wanted || !file || !write_all(file.get(), std::to_string(wanted), kOomScore)) continue;
+    before.copy(worker_oom_score().data(), worker_oom_score().size() - 1);
+    return;
+  }
+}
+
 Expected<Process> spawn(const Command& command) {
   const std::vector<char*> arguments = pointers(command.arguments);
   const std::vector<char*> environment = pointers(command.environment);
@@ -142,12 +173,16 @@ Expected<Process> spawn(const Command& command) {
 
 Ending reap(int pidfd) {
   siginfo_t info{};
-  int result = 0;
-  do result = waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED);
+  rusage usage{};
+  long result = 0;
+  // The library's waitid() does not pass on what the process used.
+  do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
   while (result < 0 && errno == EINTR);
   CHECK(result == 0, "waitid: {}", std::strerror(errno));
-  if (info.si_code == CLD_EXITED) return {info.si_status, 0};
-  return {0, info.si_status};
+  Ending ending{.core_dumped = info.si_code == CLD_DUMPED,
+                .peak_memory_bytes = std::int64_t{usage.ru_maxrss} * 1024};
+  (info.si_code == CLD_EXITED ? ending.exit_code : ending.signal) = info.si_status;
+  return ending;
 }
 
 }  // namespace muster::agent

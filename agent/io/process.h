@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -20,6 +21,10 @@ namespace muster::agent {
 // have before, which is what its workers should get. To be called while few descriptors are open: those of
 // spawn()'s own are the quicker the lower they are.
 rlimit raise_descriptor_limit();
+
+// The kernel, short of memory, should rather kill a worker than this process, if we may say so. Workers that
+// are spawned later have the score that this process had before.
+void lower_oom_score();
 
 struct Command {
   std::string program;  // a path
@@ -42,6 +47,8 @@ Expected<Process> spawn(const Command& command);
 struct Ending {
   int exit_code = 0;  // if signal is 0
   int signal = 0;
+  bool core_dumped = false;
+  std::int64_t peak_memory_bytes = 0;  // resident
 };
 // Of a process whose pidfd is readable; its pid may be used again after this.
 Ending reap(int pidfd);

@@ -5,34 +5,12 @@
 
 #include "common/base/clock.h"
 #include "tests/process/agent_process_fixture.h"
+#include "tests/process/test_cgroup.h"
 
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
-
-// Makes a control group while it lives.
-class TestGroup {
- public:
-  explicit TestGroup(const std::string& hierarchy)
-      : directory_(hierarchy + "/muster-test-" + std::to_string(getpid())) {
-    std::error_code error;
-    made_ = std::filesystem::create_directory(directory_, error);
-  }
-  ~TestGroup() {
-    std::error_code ignored;
-    // The kernel moves the dead out a moment later.
-    eventually([&] { return !made_ || std::filesystem::remove(directory_, ignored); });
-  }
-  bool made() const { return made_; }
-  void write(const std::string& file, const std::string& text) const {
-    std::ofstream(directory_ + "/" + file) << text;
-  }
-
- private:
-  std::string directory_;
-  bool made_ = false;
-};
 
 TEST_F(AgentProcess, TellsAStoppedWorkerWithinFiveSecondsWhateverItRuns) {
   TestLauncher launcher({});
@@ -56,8 +34,8 @@ class AgentFreezer : public AgentProcess, public testing::WithParamInterface<boo
 TEST_P(AgentFreezer, TellsAFrozenWorkerWithinFiveSeconds) {
   const bool unified = GetParam();
   const bool hybrid = std::filesystem::exists("/sys/fs/cgroup/unified/cgroup.procs");
-  TestGroup group(!unified ? "/sys/fs/cgroup/freezer"
-                           : (hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup"));
+  TestCgroup group(!unified ? "/sys/fs/cgroup/freezer"
+                            : (hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup"));
   if (!group.made()) GTEST_SKIP() << "cannot make a control group here";
   TestLauncher launcher({});
   launcher.welcome(job("sleep 1000"));

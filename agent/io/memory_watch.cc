@@ -1,0 +1,84 @@
+#include "agent/io/memory_watch.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 4 << 20;
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 writes a number near 2^63 for none
+
+std::string read(const std::string& path) {
+  return read_file(path, kMaxFileBytes).value_or("");
+}
+
+std::int64_t machine_kills() {
+  return number_of(read("/proc/vmstat"), "oom_kill").value_or(0);
+}
+
+std::int64_t kills_in(const Cgroup& group) {
+  const char* file = group.unified ? "/memory.events" : "/memory.oom_control";
+  return number_of(read(group.directory + file), "oom_kill").value_or(0);
+}
+
+// The least that holds for the group; 0 for none.
+std::int64_t limit_of(const Cgroup& group) {
+  std::int64_t least = kNoLimit;
+  if (!group.unified) {
+    least = number_of(read(group.directory + "/memory.stat"), "hierarchical_memory_limit").value_or(kNoLimit);
+  } else {
+    // Up to where there is no such file: the root has none.
+    std::string directory = group.directory;
+    for (std::string text; !(text = read(directory + "/memory.max")).empty();
+         directory.resize(directory.rfind('/'))) {
+      text.resize(std::min(text.size(), text.find('\n')));
+      least = std::min(least, parse_number<std::int64_t>(text).value_or(kNoLimit));  // or "max"
+    }
+  }
+  return least >= kNoLimit ? 0 : least;
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch()
+    : mountinfo_(read("/proc/self/mountinfo")), own_(group_of("self")), machine_kills_(machine_kills()) {
+  if (own_) note(*own_);
+}
+
+void MemoryWatch::look(const std::map<Rank, pid_t>& pids) {
+  machine_kills_ = machine_kills();
+  groups_.clear();
+  for (const auto& [rank, pid] : pids) {
+    auto group = group_of(std::to_string(pid));
+    if (!group || group == own_) continue;
+    note(*group);
+    groups_[pid] = *std::move(group);
+  }
+}
+
+void MemoryWatch::add_evidence(pid_t pid, wire::WorkerExited& exited) const {
+  exited.oom_kill_count = std::max<std::int64_t>(0, machine_kills() - machine_kills_);
+  const auto moved = groups_.find(pid);
+  if (moved == groups_.end() && !own_) return;
+  const Cgroup& group = moved != groups_.end() ? moved->second : *own_;
+  if (const std::int64_t kills = kills_in(group) - kills_.at(group.directory); kills > 0) {
+    exited.oom_kill_count = kills;
+    exited.memory_limit_bytes = limit_of(group);
+  }
+}
+
+std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
+  return find_cgroup(read("/proc/" + process + "/cgroup"), mountinfo_, "memory");
+}
+
+void MemoryWatch::note(const Cgroup& group) {
+  if (!kills_.contains(group.directory)) kills_[group.directory] = kills_in(group);
+}
+
+}  // namespace muster::agent

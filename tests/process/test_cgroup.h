@@ -1,0 +1,41 @@
+// A control group for a test, in the hierarchy that it names; gone with it.
+//
+// Needs root and a writable hierarchy: ask made().
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+#include "tests/process/agent_test_launcher.h"
+
+namespace muster {
+
+class TestCgroup {
+ public:
+  explicit TestCgroup(const std::string& hierarchy) {
+    static std::atomic<int> count = 0;
+    directory_ = fmt::format("{}/muster-test-{}-{}", hierarchy, getpid(), ++count);
+    std::error_code error;
+    made_ = std::filesystem::create_directory(directory_, error);
+  }
+  TestCgroup(const TestCgroup&) = delete;
+  TestCgroup& operator=(const TestCgroup&) = delete;
+  ~TestCgroup() {
+    // The kernel takes the dead out a moment later.
+    eventually([this] { return !made_ || rmdir(directory_.c_str()) == 0; });
+  }
+  bool made() const { return made_; }
+  void write(const std::string& file, const std::string& text) const {
+    std::ofstream(directory_ + "/" + file) << text;
+  }
+
+ private:
+  std::string directory_;
+  bool made_ = false;
+};
+
+}  // namespace muster
