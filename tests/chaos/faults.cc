@@ -74,7 +74,7 @@ class HostOutOfMemory final : public Fault {
   Truth truth(const Mark& mark) const override {
     return {.culprit = invariants::Culprit{.rank = mark.rank, .node = mark.node},
             .class_name = "out_of_memory",
-            .exit_code = {},
+            .exit_code = 253,
             .signal = SIGKILL};
   }
 };
@@ -133,10 +133,10 @@ const std::vector<FaultKind>& fault_kinds() {
          return std::make_unique<WorkerExit>(3 + static_cast<int>(random() % 60));
        },
        "", true},
-      {"worker STOP", maker<WorkerSignal>(SIGSTOP), "the launcher does not act on it yet", false},
+      {"worker STOP", maker<WorkerSignal>(SIGSTOP), "", false},
       {"agent KILL", maker<AgentSignal>(SIGKILL), "", true},
       {"agent STOP", maker<AgentSignal>(SIGSTOP), "", false},
-      {"host OOM", maker<HostOutOfMemory>(), why_no_memory_limit(), false},
+      {"host OOM", maker<HostOutOfMemory>(), "the evidence is not read yet", false},
       {"disk full",
        [](std::mt19937_64& random) -> std::unique_ptr<Fault> {
          if (random() % 2 == 0) return std::make_unique<LogDiskFull>();

@@ -87,6 +87,7 @@ class Training {
   void remove_old(CheckpointId newest);
   void note(std::string_view what, std::uint64_t number, const std::string& more = "") const;
   void tell(std::string_view type, std::uint64_t number) const;
+  bool marked_by_earlier_attempt(std::size_t moment) const;
   void moment(std::string_view where);
   void act(const std::string& what) const;
   std::string key(std::string_view what, int rank) const {
@@ -109,6 +110,11 @@ class Training {
   std::array<std::uint64_t, 512> state_{};
 };
 
+bool Training::marked_by_earlier_attempt(std::size_t moment) const {
+  const auto mark = read_file(fmt::format("{}/moment.{}", directory_, moment), 4096);
+  return mark && number<std::uint64_t>(split(*mark, ' ').at(2)) < attempt_.value();
+}
+
 Training::Training(const std::vector<std::string>& words)
     : directory_(words.at(0)),
       steps_(number<std::uint64_t>(words.at(1))),
@@ -120,7 +126,7 @@ Training::Training(const std::vector<std::string>& words)
     moments_.push_back({number<int>(parts[0]), number<std::uint64_t>(parts[1]), std::string(parts[2]),
                         std::string(parts[3])});
   }
-  while (access(fmt::format("{}/go.{}", directory_, armed_count_ - 1).c_str(), F_OK) == 0) ++armed_count_;
+  while (marked_by_earlier_attempt(armed_count_ - 1)) ++armed_count_;
   const std::string ledger = fmt::format("{}/ledger.{}.{}", directory_, attempt_, rank_);
   ledger_.reset(open(ledger.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   CHECK(static_cast<bool>(ledger_), "{}: {}", ledger, std::strerror(errno));
