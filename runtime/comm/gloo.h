@@ -20,9 +20,11 @@ struct GlooSettings {
   std::string address;
   // Listen on these interfaces instead (GLOO_SOCKET_IFNAME: names with commas between them); empty: not.
   std::string interfaces;
+  // Connect to a peer when it is first needed, which takes the store; else to all of them now.
+  bool lazy = false;
 };
 
-// Blocks until all ranks are connected. Throws what torch throws.
+// Unless lazy, blocks until all ranks are connected. Throws what torch throws.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                             const GlooSettings& settings);
 

@@ -95,10 +95,30 @@ void Job::report(Event event, std::int64_t step, std::string_view text) const {
   }
 }
 
+namespace {
+
+// Until every rank has come here. Two messages a rank, where a barrier of Gloo's makes connections.
+void meet(c10d::Store& store, int world_size) {
+  const std::int64_t arrived = store.add("joined", 1);
+  if (arrived == world_size) store.set("all_joined", std::vector<std::uint8_t>{1});
+  try {
+    store.wait({"all_joined"});
+  } catch (const c10::Error&) {
+    throw std::runtime_error(
+        fmt::format("{} of {} ranks have come to muster::init()", store.add("joined", 0), world_size));
+  }
+}
+
+}  // namespace
+
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
   Job job(std::make_shared<Job::State>(world, timeout, listen_fd));
-  // Rank 0 may serve the store: it must not leave before the others have read the last address from it.
-  job.barrier();
+  if (world.agent_serves) {
+    meet(*job.store(), world.world_size);
+  } else {
+    // Rank 0 serves the store: it must not leave before the others have read the last address from it.
+    job.barrier();
+  }
   return job;
 }
 

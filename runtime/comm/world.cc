@@ -82,8 +82,8 @@ void read_ranks(Reader& reader, World& world) {
     reader.fail(fmt::format("RANK={} is not below WORLD_SIZE={}", world.rank, world.world_size));
   world.host = reader.text("MASTER_ADDR");
   world.port = static_cast<std::uint16_t>(reader.integer("MASTER_PORT", 0, 1, 65535));
-  const bool agent_serves = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  world.store = agent_serves || world.rank != 0 ? StoreKind::kConnect : StoreKind::kServe;
+  world.agent_serves = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  world.store = world.agent_serves || world.rank != 0 ? StoreKind::kConnect : StoreKind::kServe;
 }
 
 void read_tcp(std::string_view address, Reader& reader, World& world) {

@@ -31,7 +31,8 @@ struct World {
   StoreKind store = StoreKind::kNone;
   std::string host;
   std::uint16_t port = 0;
-  std::string path;  // of a kFile store
+  bool agent_serves = false;  // a kConnect store that is there until the last rank has ended
+  std::string path;           // of a kFile store
 
   std::string job_id;
   std::uint64_t attempt = 0;

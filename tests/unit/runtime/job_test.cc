@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/comm/address.h"
 #include "runtime/comm/nccl.h"
@@ -67,9 +68,44 @@ TEST(Job, RefusesABrokenEnvironment) {
   });
 }
 
-TEST(Job, MeetsOverEnvironmentTcpAndFile) {
+// A store that outlives the ranks, as an agent's does.
+c10::intrusive_ptr<c10d::Store> serve_store(const std::string& port) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(std::stoi(port));
+  options.isServer = true;
+  options.waitWorkers = false;
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+void set_world(const std::string& rank, const std::string& world_size, const std::string& port) {
+  setenv("RANK", rank.c_str(), 1);
+  setenv("WORLD_SIZE", world_size.c_str(), 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", port.c_str(), 1);
+}
+
+TEST(Job, SaysHowManyRanksHaveCome) {
+  auto free_port = listen_on_loopback(0);
+  ASSERT_TRUE(free_port);
+  const std::string port = std::to_string(free_port->port);
+  free_port->fd.reset();
+  alone([&] {
+    const auto store = serve_store(port);
+    set_world("1", "3", port);
+    try {
+      init({.timeout = std::chrono::milliseconds(300)});
+    } catch (const std::runtime_error& error) {
+      require(error.what() == std::string("1 of 3 ranks have come to muster::init()"), error.what());
+      return;
+    }
+    throw std::runtime_error("init() did not throw");
+  });
+}
+
+TEST(Job, MeetsOverEnvironmentTcpFileAndAnAgentsStore) {
   ScratchDirectory scratch;
-  for (const std::string method : {"env", "tcp", "file"}) {
+  for (const std::string method : {"env", "tcp", "file", "agent"}) {
     auto free_port = listen_on_loopback(0);
     ASSERT_TRUE(free_port);
     const std::string port = std::to_string(free_port->port);
@@ -80,16 +116,15 @@ TEST(Job, MeetsOverEnvironmentTcpAndFile) {
           InitOptions options{.rank = outer.rank(), .world_size = 3, .timeout = std::chrono::seconds(60)};
           if (method == "tcp") options.init_method = "tcp://127.0.0.1:" + port;
           if (method == "file") options.init_method = "file://" + (scratch / "store");
-          if (method == "env") {
-            setenv("RANK", std::to_string(outer.rank()).c_str(), 1);
-            setenv("WORLD_SIZE", "3", 1);
-            setenv("MASTER_ADDR", "127.0.0.1", 1);
-            setenv("MASTER_PORT", port.c_str(), 1);
-          }
+          c10::intrusive_ptr<c10d::Store> store;
+          if (method == "agent" && outer.rank() == 0) store = serve_store(port);
+          if (method == "agent") setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+          if (method == "env" || method == "agent") set_world(std::to_string(outer.rank()), "3", port);
           const Job job = init(options);
           require_equal(job.rank(), outer.rank(), "rank");
           require_equal(job.local_rank(), outer.rank(), "local rank");
           require_equal(sum_of_ranks(job), 3.0F, "sum over " + method);
+          outer.barrier();
         },
         3);
   }
