@@ -43,6 +43,7 @@ void read_section(const nlohmann::json& parsed, Report& report) {
   if (beat ? !parsed.contains("section") : report.message.kind != "section") return;
   report.section = parsed.at(beat ? "section" : "name").get<std::string>();
   report.section = printable(*std::move(report.section));
+  if (beat) report.message.text = *report.section;
   if (beat)
     report.section_time = std::chrono::milliseconds(
         std::clamp(parsed.contains("section_ms") ? whole_number<std::int64_t>(parsed["section_ms"]) : 0,

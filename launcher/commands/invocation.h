@@ -24,6 +24,9 @@ struct Invocation {
 int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
 int ps(const Invocation& invocation);
+int status(const Invocation& invocation);
+int cancel(const Invocation& invocation);
+int dump(const Invocation& invocation);
 int report(const Invocation& invocation);
 int completion(const Invocation& invocation);
 int man(const Invocation& invocation);

@@ -17,6 +17,22 @@ constexpr Flag kPsFlags[] = {
     {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
     kHelp,
 };
+constexpr Flag kStatusFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print the state as one JSON object."},
+    kHelp,
+};
+constexpr Flag kCancelFlags[] = {
+    {"now", 0, "", kOption, "Kill the workers at once: no TERM, no grace."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print how the job ended as one JSON object."},
+    kHelp,
+};
+constexpr Flag kDumpFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print each rank's stacks as one JSON object: rank, text."},
+    kHelp,
+};
 constexpr Flag kReportFlags[] = {
     kLogDirectory,
     {"json", 0, "", kOption, "Print report.json as it is."},
@@ -39,6 +55,19 @@ constexpr Example kPlanExamples[] = {
 constexpr Example kPsExamples[] = {
     {"launch ps", "what runs, and what ran"},
     {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed ones"},
+};
+constexpr Example kStatusExamples[] = {
+    {"launch status", "of the job that runs, if it is the only one"},
+    {"launch status 20260501", "the beginning of a job's name is enough"},
+    {"watch launch status", "again every two seconds"},
+};
+constexpr Example kCancelExamples[] = {
+    {"launch cancel", "stop the job that runs: TERM, the grace, KILL"},
+    {"launch cancel 20260501 --now", "kill its workers at once"},
+};
+constexpr Example kDumpExamples[] = {
+    {"launch dump", "where is every rank of the job that runs, right now?"},
+    {"launch dump 20260501 > stacks.txt", "of one job, to a file"},
 };
 constexpr Example kReportExamples[] = {
     {"launch report", "how the newest job ended, and whose fault it was"},
@@ -72,6 +101,14 @@ constexpr Command kCommands[] = {
     {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
      "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
      kPsFlags, kPsExamples},
+    {"status", Operand::kJob, "Show a running job: phase, nodes, ranks, steps, last events.",
+     "JOB may be left out when one job runs; its name may be shortened.", kStatusFlags, kStatusExamples},
+    {"cancel", Operand::kJob, "Stop a running job as Ctrl-C does, and wait for its end.",
+     "JOB may be left out when one job runs; its name may be shortened.", kCancelFlags, kCancelExamples},
+    {"dump", Operand::kJob, "Print the stacks of every rank of a running job, now.",
+     "JOB may be left out when one job runs; its name may be shortened. Ranks that have not answered after 3 "
+     "s are named.",
+     kDumpFlags, kDumpExamples},
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
      "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
      kReportExamples},

@@ -11,7 +11,6 @@
 #include "common/base/process.h"
 #include "launcher/core/events.h"
 #include "launcher/io/children.h"
-#include "launcher/io/job_files.h"
 
 namespace muster::launcher {
 
@@ -45,6 +44,9 @@ Launcher::Launcher(Plan plan, Parts parts)
       half_gone_(time_.make_alarm([this] { look_for_half_gone(); })),
       strays_(time_.make_alarm([this] { look_for_strays(); })),
       agents_(static_cast<std::size_t>(plan_.agent_count())),
+      enquiries_(time_, {.status = [this] { return status(); },
+                         .cancel = [this](bool now) { cancel(now); },
+                         .ask_for_stacks = [this] { return ask_for_stacks(); }}),
       event_log_(open((plan_.job.log_directory + "/events.jsonl").c_str(),
                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
       started_(time_.now()) {}
@@ -58,9 +60,7 @@ void Launcher::run() {
   wait_for_signals();
   second_->set(time_.now() + std::chrono::seconds(1));
   post(Began{});
-  // While the agents start: it must not cost the start anything.
-  if (const Status written = write_job_record(plan_); !written)
-    parts_.terminal.say(written.error().message());
+  publish();
   parts_.context.run();
   if (control_port_) control_port_->stop();
   for (Agent& each : agents_) {
@@ -153,6 +153,8 @@ void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
     parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count);
     message = wire::Pong{};  // to the job, output is a sign of life
   }
+  ranks_.on(from.node(), attempt, message, job_.members(), time_.now());
+  if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) enquiries_.hear(*stacks);
   post(AgentSaid{from.node(), attempt, std::move(message)});
 }
 
@@ -249,6 +251,7 @@ void Launcher::perform(const Send& action) {
 }
 
 void Launcher::perform(const Tell& action) {
+  remember(action.text);
   if (!parts_.quiet) parts_.terminal.say(action.text);
 }
 

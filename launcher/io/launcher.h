@@ -12,7 +12,9 @@
 #include "common/net/time.h"
 #include "common/wire/checkpoint_directory.h"
 #include "launcher/core/job.h"
+#include "launcher/core/rank_table.h"
 #include "launcher/io/control_port.h"
+#include "launcher/io/enquiries.h"
 #include "launcher/io/local_bootstrap.h"
 #include "launcher/io/session.h"
 #include "launcher/io/terminal.h"
@@ -57,6 +59,12 @@ class Launcher {
   void perform(const Record& action);
   void perform(const Finish& action);
   void note(const Decision& decision);
+  // For those who look at the job (launcher_enquiries.cc).
+  void publish();
+  JobStatus status() const;
+  void cancel(bool now);
+  std::vector<Rank> ask_for_stacks();
+  void remember(std::string text);
 
   Expected<StartedAgent> start_agent(NodeId node);
   void accept(NodeId node, std::shared_ptr<net::Connection> connection);
@@ -88,6 +96,9 @@ class Launcher {
   std::unique_ptr<net::Alarm> half_gone_;
   std::unique_ptr<net::Alarm> strays_;
   std::vector<Agent> agents_;
+  RankTable ranks_;
+  Enquiries enquiries_;
+  std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask
   UniqueFd event_log_;
   std::unique_ptr<ControlPort> control_port_;  // of --control tcp
   std::deque<Event> events_;

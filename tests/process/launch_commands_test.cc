@@ -4,6 +4,9 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
@@ -89,11 +92,147 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   EXPECT_EQ(nlohmann::json::parse(command({"report", "--json"}).out)["exit_code"], 3);
 }
 
+// Two by two ranks that are all at work.
+constexpr const char* kSleeper = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.02; done";
+
+TEST_F(LaunchCommands, ShowTheRanksOfARunningJob) {
+  LaunchRun job(started({"--nodes", "2", "--gpus-per-node", "2", "sh", "-c", kSleeper}));
+  for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(job.printed(rank)) << job.err();
+  const Printed shown = command({"status"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr(": 4 ranks on 2 nodes\n"));
+  const auto status = nlohmann::json::parse(command({"status", only_job().substr(0, 10), "--json"}).out);
+  EXPECT_EQ(status["phase"], "running");
+  EXPECT_EQ(status["attempt"], 1);
+  ASSERT_EQ(status["ranks"].size(), 4U);
+  for (const auto& rank : status["ranks"]) {
+    EXPECT_EQ(rank["node"], rank["rank"].get<int>() / 2);
+    EXPECT_TRUE(is_running(rank["pid"].get<int>()));
+  }
+  job.signal(SIGINT);
+  EXPECT_EQ(job.exit_code(), 130);
+  EXPECT_THAT(command({"status", only_job()}).out, HasSubstr("stopped with exit code 130"));
+}
+
+TEST_F(LaunchCommands, ShowStepsThatWorkersReport) {
+  std::ofstream(scratch / "steps.py") << R"PY(import json, os, socket, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.connect(os.environ["MUSTER_SOCKET"])
+def report(kind, **more):
+    agent.send(json.dumps({"v": 1, "type": kind, "rank": int(os.environ["RANK"]), "pid": os.getpid(),
+                           "attempt": int(os.environ["MUSTER_ATTEMPT"]), **more}).encode())
+report("step", step=41)
+report("heartbeat", step=41, section="eval")
+print("ready", flush=True)
+time.sleep(1000)
+)PY";
+  LaunchRun job(started({scratch / "steps.py"}));
+  ASSERT_TRUE(job.printed("ready")) << job.err();
+  nlohmann::json rank;
+  EXPECT_TRUE(eventually([&] {
+    rank = nlohmann::json::parse(command({"status", "--json"}).out)["ranks"][0];
+    return rank["step"] == 41 && rank["section"] == "eval";
+  })) << rank;
+  EXPECT_LT(rank["last_sign_seconds"].get<double>(), 10);
+}
+
+TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
+  LaunchRun job(started({"--gpus-per-node", "2", "sh", "-c", kSleeper}));
+  ASSERT_TRUE(job.printed("node0:0: ready") && job.printed("node0:1: ready"));
+  const Printed cancelled = command({"cancel"});
+  EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
+  EXPECT_THAT(cancelled.out, HasSubstr("stopped with exit code 130"));
+  EXPECT_EQ(job.exit_code(), 130);
+  EXPECT_TRUE(std::filesystem::exists(logs + "/" + only_job() + "/report.json"));
+  const Printed again = command({"cancel", only_job()});
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, HasSubstr("does not run: it stopped with exit code 130"));
+}
+
+TEST_F(LaunchCommands, CancelNowWithoutWaitingForTheGrace) {
+  LaunchRun job(
+      started({"--grace", "1000", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.02; done"}));
+  ASSERT_TRUE(job.printed("ready"));
+  const auto cancelled = nlohmann::json::parse(command({"cancel", "--now", "--json"}).out);
+  EXPECT_EQ(cancelled[0]["state"], "stopped");
+  EXPECT_EQ(job.exit_code(), 130);
+}
+
+TEST_F(LaunchCommands, DumpWhereEveryRankIs) {
+  LaunchRun job(started({"--nodes", "2", "--gpus-per-node", "2", "sh", "-c", kSleeper}));
+  for (const char* rank : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(job.printed(rank)) << job.err();
+  const Printed dumped = command({"dump"});
+  EXPECT_EQ(dumped.exit_code, 0) << dumped.err;
+  for (const char* head : {"---- rank 0 (node0) ----\n", "---- rank 1 (node0) ----\n",
+                           "---- rank 2 (node1) ----\n", "---- rank 3 (node1) ----\n"})
+    EXPECT_THAT(dumped.out, HasSubstr(head));
+  std::istringstream lines(command({"dump", "--json"}).out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_FALSE(nlohmann::json::parse(line)["text"].get<std::string>().empty());
+  EXPECT_EQ(count, 4);
+}
+
+TEST_F(LaunchCommands, NameTheRanksWhoseAgentDoesNotAnswer) {
+  LaunchRun job(started({"--silence-limit", "60", "sh", "-c", kSleeper}));
+  ASSERT_TRUE(job.printed("ready"));
+  const auto agents = job.agents();
+  ASSERT_EQ(agents.size(), 1U);
+  kill(agents[0], SIGSTOP);
+  const Printed dumped = command({"dump"});
+  kill(agents[0], SIGCONT);
+  EXPECT_EQ(dumped.exit_code, 1);
+  EXPECT_EQ(dumped.err, "launch: no answer within 3 s from rank 0\n");
+}
+
+TEST_F(LaunchCommands, ReachALauncherWhosePathIsLongerThanASocketsName) {
+  const std::string deep = logs + "/" + std::string(150, 'x');
+  LaunchRun job({"--log-dir", deep, "sh", "-c", kSleeper});
+  ASSERT_TRUE(job.printed("ready"));
+  EXPECT_EQ(command({"status", "--log-dir", deep}).exit_code, 0);
+  EXPECT_EQ(command({"cancel", "--log-dir", deep}).exit_code, 0);
+}
+
+// Whoever connects and says nothing, nonsense, or too much, does no harm.
+TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
+  LaunchRun job(started({"sh", "-c", kSleeper}));
+  ASSERT_TRUE(job.printed("ready"));
+  const std::string path = logs + "/" + only_job() + "/control.sock";
+  const auto connected = [&path] {
+    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(name.sun_path, sizeof name.sun_path - 1);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0) << path;
+    return fd;
+  };
+  const auto answer_to = [&](const std::string& said) {
+    const UniqueFd fd = connected();
+    EXPECT_TRUE(write_all(fd.get(), said, "control.sock"));
+    std::string answer(4096, '\0');
+    const ssize_t got = read(fd.get(), answer.data(), answer.size());
+    return answer.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  };
+  EXPECT_THAT(answer_to("nonsense\n"), HasSubstr("error"));
+  EXPECT_THAT(answer_to("{\"command\": \"fly\"}\n"), HasSubstr("give status, cancel or dump"));
+  EXPECT_EQ(answer_to(std::string(5000, 'x')), "") << "cut off";
+  {
+    const UniqueFd gone = connected();
+  }
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 12; ++i) silent.push_back(connected());
+  EXPECT_EQ(command({"status"}).exit_code, 0);
+  job.signal(SIGINT);
+  EXPECT_EQ(job.exit_code(), 130);
+}
+
 TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   const std::pair<Words, std::string> wrong[] = {
       {{"ps", "--jsno"}, "launch: --jsno: not a flag of launch ps: did you mean --json?\n"},
       {{"report"}, fmt::format("launch: no job in {} has ended: `launch ps` lists them\n", logs)},
       {{"report", "x"}, fmt::format("launch: x: no job of that name in {}: `launch ps` lists them\n", logs)},
+      {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"completion", "fihs"}, "launch: fihs: no shell that is known here: did you mean fish?\n"},
       {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
   };

@@ -1,0 +1,42 @@
+// `launch cancel`: stops a running job as Ctrl-C does, and waits for its end.
+#include <thread>
+
+#include "launcher/commands/conversation.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict.h"
+#include "launcher/io/job_files.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kAnswerLimit = std::chrono::seconds(10);
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+// The grace of the job bounds this, not we: the user may always leave with Ctrl-C.
+Expected<JobEntry> wait_for_end(const JobEntry& running) {
+  for (;;) {
+    auto job = read_job(running.record.directory);
+    if (!job || job->state != JobEntry::State::kRunning) return job;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+}  // namespace
+
+int cancel(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
+  if (!job) return refuse(job.error(), kExitUsage);
+  auto conversation = Conversation::ask(
+      *job, arguments->has("now") ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
+  if (!conversation) return refuse(conversation.error(), 1);
+  if (const auto line = conversation->next(kAnswerLimit); !line) return refuse(line.error(), 1);
+  const auto ended = wait_for_end(*job);
+  if (!ended) return refuse(ended.error(), 1);
+  if (arguments->has("json")) return print(jobs_as_json({*ended}));
+  return print(fmt::format("{} {}\n", ended->record.job_id, end_of(*ended)));
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,34 @@
+// One question to a running launcher, over its control socket, and the lines of its answer.
+//
+// Blocking, with a limit on every wait.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "launcher/core/job_list.h"
+
+namespace muster::launcher {
+
+class Conversation {
+ public:
+  // Asks the launcher of the job. `request`: a line of JSON, without its newline. Errors: the job does not
+  // run, or its launcher cannot be reached from here.
+  static Expected<Conversation> ask(const JobEntry& job, std::string_view request);
+  // The next line, without its newline; nothing when the launcher has said all. kTimedOut: it is silent.
+  Expected<std::optional<std::string>> next(Duration limit);
+
+ private:
+  explicit Conversation(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  UniqueFd socket_;
+  std::string buffer_;
+};
+
+// How an ended job ended: "succeeded", "failed with exit code 3: rank 2 (node1) ...".
+std::string end_of(const JobEntry& job);
+
+}  // namespace muster::launcher

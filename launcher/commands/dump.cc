@@ -1,0 +1,61 @@
+// `launch dump`: the stacks of every rank of a running job.
+#include "common/wire/json.h"
+#include "launcher/commands/conversation.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kAnswerLimit = std::chrono::seconds(10);  // the launcher itself waits 3 s for the ranks
+
+std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
+  std::string where;
+  for (const NodePlan& node : job.record.nodes) {
+    if (rank >= node.first_rank && rank.value() < node.first_rank.value() + node.worker_count)
+      where = fmt::format(" (node{})", node.node);
+  }
+  return fmt::format("---- rank {}{} ----\n{}{}", rank, where, stacks, stacks.ends_with('\n') ? "" : "\n");
+}
+
+// One line of the answer, printed. Nothing while there is more to come.
+std::optional<int> show(const JobEntry& job, const std::string& line, bool json) {
+  const nlohmann::json answer = parse_shallow_json(line);
+  if (answer.contains("error")) {
+    return refuse(Error(ErrorCode::kUnavailable, answer["error"].get<std::string>()), 1);
+  }
+  if (answer.contains("rank")) {
+    const Rank rank(whole_number<std::int32_t>(answer["rank"]));
+    print(json ? line + "\n" : text_of(job, rank, answer.at("text").get<std::string>()));
+    return std::nullopt;
+  }
+  std::string missing;
+  for (const nlohmann::json& rank : answer.at("missing"))
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", whole_number<std::int32_t>(rank));
+  if (missing.empty()) return 0;
+  return refuse(Error(ErrorCode::kTimedOut, fmt::format("no answer within 3 s from rank {}", missing)), 1);
+}
+
+}  // namespace
+
+int dump(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
+  if (!job) return refuse(job.error(), kExitUsage);
+  auto conversation = Conversation::ask(*job, R"({"command": "dump"})");
+  if (!conversation) return refuse(conversation.error(), 1);
+  for (;;) {
+    const auto line = conversation->next(kAnswerLimit);
+    if (!line) return refuse(line.error(), 1);
+    if (!*line) return refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has ended"), 1);
+    try {
+      if (const auto exit_code = show(*job, **line, arguments->has("json"))) return *exit_code;
+    } catch (const nlohmann::json::exception& error) {
+      return refuse(Error(ErrorCode::kCorrupt, error.what()), 1);
+    }
+  }
+}
+
+}  // namespace muster::launcher

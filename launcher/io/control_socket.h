@@ -1,0 +1,79 @@
+// control.sock in a job's directory, on which a running launcher answers those who look at the job.
+//
+// A caller sends one line of JSON and gets lines of JSON; the connection is closed after the last. Only
+// processes of the same user, or root's, are heard. Nothing here waits for a caller: one that is slow, silent
+// or floods is cut off, and at most kCallerLimit are served at once. The path may be longer than a socket's
+// name may be. Must live as long as the task group that it was opened with. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/net/asio.h"
+#include "common/net/task_group.h"
+
+namespace muster::launcher {
+
+class Caller : public std::enable_shared_from_this<Caller> {
+ public:
+  // A line, its newline included. Ignored once the caller is gone.
+  void send(std::string_view line);
+  // Nothing more is sent: closes when all is written.
+  void finish();
+
+ private:
+  friend class ControlSocket;
+  using Socket = asio::local::stream_protocol::socket;
+  Caller(Socket socket, net::TaskGroup& tasks)
+      : socket_(std::move(socket)), tasks_(tasks), timer_(socket_.get_executor()) {}
+  void limit_time();
+  void close();
+  awaitable<void> write();
+
+  Socket socket_;
+  net::TaskGroup& tasks_;
+  asio::steady_timer timer_;
+  std::string pending_;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+class ControlSocket {
+ public:
+  static constexpr int kCallerLimit = 16;
+  // Of a caller that has sent its line, without the newline.
+  using OnRequest = std::function<void(const std::string& line, std::shared_ptr<Caller> caller)>;
+  // Binds, and serves from now on.
+  static Expected<std::unique_ptr<ControlSocket>> open(const asio::any_io_executor& executor,
+                                                       net::TaskGroup& tasks, const std::string& directory,
+                                                       OnRequest on_request);
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+  ~ControlSocket();  // removes the socket's file
+
+ private:
+  using Acceptor = asio::local::stream_protocol::acceptor;
+  ControlSocket(Acceptor acceptor, net::TaskGroup& tasks, std::string path, OnRequest on_request);
+  awaitable<void> accept_all();
+  awaitable<void> serve(std::shared_ptr<Caller> caller);
+  awaitable<Expected<std::string>> read_line(std::shared_ptr<Caller> caller);
+
+  Acceptor acceptor_;
+  net::TaskGroup& tasks_;
+  std::string path_;
+  OnRequest on_request_;
+  int caller_count_ = 0;
+};
+
+// The address of DIRECTORY/control.sock, however long the path is: it leads through an open directory, which
+// must stay open until the address has been used.
+struct ControlAddress {
+  UniqueFd directory;
+  std::string path;
+};
+Expected<ControlAddress> control_address(const std::string& directory);
+
+}  // namespace muster::launcher

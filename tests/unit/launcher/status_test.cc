@@ -1,0 +1,145 @@
+#include "launcher/core/status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class RankTableTest : public testing::Test {
+ protected:
+  void say(wire::ToLauncher message, Attempt attempt = Attempt(1), NodeId node = NodeId(1)) {
+    table.on(node, attempt, message, members, now);
+  }
+  void report(const std::string& kind, std::int64_t step, const std::string& text = "") {
+    say(wire::WorkerReported{Rank(3), kind, step, text});
+  }
+  RankStatus rank(std::int32_t number) const {
+    return statuses_of(table, members, now).at(static_cast<std::size_t>(number));
+  }
+
+  RankTable table;
+  std::vector<NodePlan> members = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
+  TimePoint now{1h};
+};
+
+TEST_F(RankTableTest, KnowsNothingOfRanksThatHaveNotStarted) {
+  ASSERT_EQ(statuses_of(table, members, now).size(), 4U);
+  EXPECT_EQ(rank(3).state, "not started");
+  EXPECT_EQ(rank(3).node, NodeId(1));
+  EXPECT_EQ(rank(3).pid, 0);
+}
+
+TEST_F(RankTableTest, GivesEachRankItsProcess) {
+  say(wire::WorkersStarted{.pids = {70, 71}});
+  now += 500ms;
+  EXPECT_EQ(rank(2).pid, 70);
+  EXPECT_EQ(rank(3).pid, 71);
+  EXPECT_EQ(rank(3).state, "running");
+  EXPECT_DOUBLE_EQ(rank(3).last_sign_seconds.value(), 0.5);
+  EXPECT_EQ(rank(0).state, "not started");
+}
+
+TEST_F(RankTableTest, MeasuresStepsOverSecondsNotOverTheWholeAttempt) {
+  report("step", 1);
+  EXPECT_FALSE(rank(3).steps_per_second);
+  for (int step = 2; step <= 11; ++step) {  // slow at first
+    now += 1s;
+    report("step", step);
+  }
+  EXPECT_NEAR(rank(3).steps_per_second.value(), 1.0, 1e-9);
+  for (int step = 12; step <= 211; ++step) {  // then ten times as fast, for 20 s
+    now += 100ms;
+    report("step", step);
+  }
+  EXPECT_NEAR(rank(3).steps_per_second.value(), 10.0, 1e-9);
+  EXPECT_EQ(rank(3).step, 211);
+}
+
+TEST_F(RankTableTest, ShowsTheSectionAndWhatIsRemarkable) {
+  report("heartbeat", -1, "eval");
+  EXPECT_EQ(rank(3).section, "eval");
+  wire::WorkerStalled stalled;
+  stalled.rank = Rank(3);
+  stalled.what = "is stopped (SIGSTOP) for 3 s";
+  say(stalled);
+  EXPECT_EQ(rank(3).state, "is stopped (SIGSTOP) for 3 s");
+  report("step", 4);
+  EXPECT_EQ(rank(3).state, "running") << "it goes on";
+  report("heartbeat", 4);
+  EXPECT_EQ(rank(3).section, "");
+  report("finished", 4);
+  EXPECT_EQ(rank(3).state, "finished");
+  wire::WorkerExited exited;
+  exited.rank = Rank(3);
+  exited.signal = 9;
+  say(exited);
+  EXPECT_EQ(rank(3).state, "was killed by SIGKILL");
+}
+
+TEST_F(RankTableTest, ForgetsTheAttemptBeforeButNotItsCheckpoint) {
+  say(wire::WorkersStarted{.pids = {70, 71}});
+  report("committed", 300);
+  say(wire::WorkersStarted{.pids = {80, 81}}, Attempt(2), NodeId(0));
+  EXPECT_EQ(rank(3).state, "not started");
+  EXPECT_EQ(rank(1).pid, 81);
+  EXPECT_EQ(table.committed_step(), 300);
+}
+
+TEST_F(RankTableTest, IgnoresNodesThatTakeNoPart) {
+  say(wire::WorkersStarted{.pids = {90}}, Attempt(1), NodeId(7));
+  say(wire::Hello{}, Attempt());
+  for (int number = 0; number < 4; ++number) EXPECT_EQ(rank(number).state, "not started");
+}
+
+JobStatus example() {
+  return {.job_id = "mnist-1",
+          .phase = "running",
+          .waiting_for = "",
+          .attempt = 2,
+          .restart_count = 1,
+          .max_restarts = 3,
+          .elapsed_seconds = 75,
+          .committed_step = 300,
+          .nodes = {{NodeId(0), Rank(0), 1}},
+          .ranks = {{.rank = Rank(0),
+                     .node = NodeId(0),
+                     .pid = 70,
+                     .step = 350,
+                     .steps_per_second = 12.345,
+                     .last_sign_seconds = 0.25,
+                     .section = "eval",
+                     .state = "running"}},
+          .events = {{12, "rank 0 (node0) was killed by SIGKILL"}}};
+}
+
+TEST(JobStatusLine, IsReadAsItWasWritten) {
+  const std::string line = status_as_line(example());
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+  const auto read = parse_status(line);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(status_as_line(*read), line);
+  EXPECT_EQ(read->committed_step, 300);
+  EXPECT_FALSE(read->ranks[0].resumed_step);
+}
+
+TEST(JobStatusLine, IsRefusedWhenItIsNone) {
+  for (const char* line : {"", "{}", "[1]", "{\"job_id\": 1e300}"})
+    EXPECT_EQ(parse_status(line).error().code(), ErrorCode::kCorrupt) << line;
+}
+
+TEST(JobStatusText, SaysItAllInATable) {
+  const std::string text = status_as_text(example());
+  EXPECT_THAT(text, HasSubstr("mnist-1  running for 1m15s: 1 rank on 1 node\n"));
+  EXPECT_THAT(text, HasSubstr("attempt      2, 1 of 3 restarts used\n"));
+  EXPECT_THAT(text, HasSubstr("checkpoint   committed up to step 300\n"));
+  EXPECT_THAT(
+      text, HasSubstr("    0  node0           70        350     12.35    0.2s ago  eval          running\n"));
+  EXPECT_THAT(text, HasSubstr("12s ago  rank 0 (node0) was killed by SIGKILL\n"));
+}
+
+}  // namespace
+}  // namespace muster::launcher
