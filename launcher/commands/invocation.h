@@ -25,6 +25,7 @@ int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
 int ps(const Invocation& invocation);
 int status(const Invocation& invocation);
+int logs(const Invocation& invocation);
 int cancel(const Invocation& invocation);
 int dump(const Invocation& invocation);
 int report(const Invocation& invocation);

@@ -22,6 +22,19 @@ constexpr Flag kStatusFlags[] = {
     {"json", 0, "", kOption, "Print the state as one JSON object."},
     kHelp,
 };
+constexpr Flag kLogsFlags[] = {
+    {"follow", 'f', "", kOption, "Go on printing what is written, over restarts, until the job ends."},
+    {"rank", 0, "RANKS", kOption, "Only these ranks: 0,4-7."},
+    {"node", 0, "NODES", kOption, "Only the ranks of these nodes: 0,2-3."},
+    {"grep", 0, "PATTERN", kOption, "Only lines that match this extended regular expression."},
+    {"since", 0, "TIME", kOption,
+     "Only what was written since: a duration (90s, 10m, 2h, 1d) or a time (2026-05-01T12:30). A line that "
+     "begins with a date and time has that time, one without it that of the line before; a file without any "
+     "is shown whole or not at all, by when it was last written."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print each line as one JSON object: attempt, node, rank, stream, text."},
+    kHelp,
+};
 constexpr Flag kCancelFlags[] = {
     {"now", 0, "", kOption, "Kill the workers at once: no TERM, no grace."},
     kLogDirectory,
@@ -60,6 +73,11 @@ constexpr Example kStatusExamples[] = {
     {"launch status", "of the job that runs, if it is the only one"},
     {"launch status 20260501", "the beginning of a job's name is enough"},
     {"watch launch status", "again every two seconds"},
+};
+constexpr Example kLogsExamples[] = {
+    {"launch logs -f", "follow the job that runs"},
+    {"launch logs --rank 0 --grep loss", "the losses that rank 0 printed"},
+    {"launch logs 20260501 --node 1 --since 10m", "what node 1 wrote in the last ten minutes"},
 };
 constexpr Example kCancelExamples[] = {
     {"launch cancel", "stop the job that runs: TERM, the grace, KILL"},
@@ -103,6 +121,11 @@ constexpr Command kCommands[] = {
      kPsFlags, kPsExamples},
     {"status", Operand::kJob, "Show a running job: phase, nodes, ranks, steps, last events.",
      "JOB may be left out when one job runs; its name may be shortened.", kStatusFlags, kStatusExamples},
+    {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
+     "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
+     "rank by rank; with -f, new lines as they come. Without JOB: of the only job that runs, else of the "
+     "newest. Its name may be shortened.",
+     kLogsFlags, kLogsExamples},
     {"cancel", Operand::kJob, "Stop a running job as Ctrl-C does, and wait for its end.",
      "JOB may be left out when one job runs; its name may be shortened.", kCancelFlags, kCancelExamples},
     {"dump", Operand::kJob, "Print the stacks of every rank of a running job, now.",

@@ -114,7 +114,8 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint) {
   std::string text = fmt::format("{} workers", started.pids.size());
   if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);
   if (!started.executed_because.empty()) text += "; executed because " + started.executed_because;
-  record("workers_started", std::move(text), id);
+  if (const NodePlan* started_on = member(id))
+    record("workers_started", std::move(text), id, started_on->first_rank);
 }
 
 void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {

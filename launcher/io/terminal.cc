@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "launcher/core/line_prefix.h"
 
 namespace muster::launcher {
 
@@ -27,14 +28,6 @@ UniqueFd make_poller() {
 void wait_for(int poller, int fd) {
   epoll_event event{.events = EPOLLOUT | EPOLLONESHOT, .data = {.fd = fd}};
   if (epoll_ctl(poller, EPOLL_CTL_MOD, fd, &event) != 0) epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
-}
-
-std::string prefix(NodeId node, Rank rank, bool color) {
-  // The same colour for a rank as long as the job runs; none of black, white and red.
-  constexpr int kColors[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
-  if (!color) return fmt::format("node{}:{}: ", node, rank);
-  return fmt::format("\x1b[{}mnode{}:{}:\x1b[0m ",
-                     kColors[static_cast<std::size_t>(rank.value()) % std::size(kColors)], node, rank);
 }
 
 }  // namespace
@@ -115,7 +108,7 @@ Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr)
 void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
   Sink& target = sink(output_to_stderr_ ? 2 : stream);
   target.count_dropped(dropped);
-  const std::string start = prefix(node, rank, color_ && target.is_terminal());
+  const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     target.add(fmt::format("{}{}\n", start, text.substr(0, end)));

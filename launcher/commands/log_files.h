@@ -1,0 +1,63 @@
+// The files in which the agents keep what workers print, read as they grow, over all attempts of a job.
+//
+// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log. Files are read from where the last reading ended; nothing
+// is lost, whatever the terminal dropped. Blocking.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "common/base/file.h"
+#include "launcher/core/job_list.h"
+#include "launcher/core/log_filter.h"
+
+namespace muster::launcher {
+
+struct LogSource {
+  std::uint64_t attempt = 0;
+  Rank rank;
+  NodeId node;
+  int stream = 1;  // 1 stdout, 2 stderr
+};
+
+class LogFiles {
+ public:
+  using Wanted = std::function<bool(const LogSource& source)>;
+  // A line without its newline, and its time.
+  using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
+
+  LogFiles(JobRecord job, LocalTime local, Wanted wanted);
+  // All whole lines that are new, attempt by attempt, rank by rank. `is_new`: they have just been written.
+  Status read(const OnLine& on_line, bool is_new);
+  // What is left without a newline.
+  void finish(const OnLine& on_line);
+
+ private:
+  struct File {
+    LogSource source;
+    UniqueFd fd;
+    std::uint64_t offset = 0;
+    std::string rest;
+    std::optional<LineTimes> times;
+  };
+  Status look_for_files();
+  void look_for_ranks(std::uint64_t attempt, const std::string& directory);
+  void read_events();
+  NodeId node_of(std::uint64_t attempt, Rank rank) const;
+  void read_file(File& file, const OnLine& on_line, bool is_new);
+  void take_lines(File& file, const OnLine& on_line);
+
+  JobRecord job_;
+  LocalTime local_;
+  Wanted wanted_;
+  std::map<std::tuple<std::uint64_t, Rank, int>, File> files_;  // by attempt, rank, stream
+  std::uint64_t newest_attempt_ = 0;
+  // By attempt: the first rank of each node, as events.jsonl says; after nodes were lost, others than
+  // planned.
+  std::map<std::uint64_t, std::map<Rank, NodeId>> nodes_;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,125 @@
+// `launch logs`: what the workers wrote, as the files have it.
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "launcher/commands/invocation.h"
+#include "launcher/commands/log_files.h"
+#include "launcher/core/line_prefix.h"
+#include "launcher/core/verdict.h"
+#include "launcher/io/job_files.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+
+struct Wishes {
+  NumberRanges ranks;
+  NumberRanges nodes;
+  std::optional<Pattern> pattern;
+  std::optional<double> since;
+  LocalTime local;
+  bool json = false;
+  bool follow = false;
+};
+
+LocalTime local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return {unix_now(), static_cast<double>(local.tm_gmtoff)};
+}
+
+Expected<Wishes> wishes_of(const CommandArguments& arguments) {
+  Wishes wishes;
+  wishes.local = local_time();
+  wishes.json = arguments.has("json");
+  wishes.follow = arguments.has("follow");
+  const auto ranks = NumberRanges::parse(arguments.value("rank"), "--rank");
+  if (!ranks) return std::unexpected(ranks.error());
+  const auto nodes = NumberRanges::parse(arguments.value("node"), "--node");
+  if (!nodes) return std::unexpected(nodes.error());
+  wishes.ranks = *ranks;
+  wishes.nodes = *nodes;
+  if (arguments.has("grep")) {
+    auto pattern = Pattern::compile(arguments.value("grep"));
+    if (!pattern) return std::unexpected(pattern.error());
+    wishes.pattern = std::move(*pattern);
+  }
+  if (arguments.has("since")) {
+    const auto since = parse_since(arguments.value("since"), wishes.local);
+    if (!since) return std::unexpected(since.error());
+    wishes.since = *since;
+  }
+  return wishes;
+}
+
+// Collects lines and writes them in large pieces.
+class Printer {
+ public:
+  explicit Printer(const Wishes& wishes)
+      : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+  ~Printer() { flush(); }
+
+  void add(const LogSource& source, std::string_view line, double time) {
+    if (wishes_.since && time < *wishes_.since) return;
+    line = last_version(line);
+    if (wishes_.pattern && !wishes_.pattern->matches(line)) return;
+    text_ += wishes_.json ? as_json(source, line)
+                          : fmt::format("{}{}\n", line_prefix(source.node, source.rank, color_), line);
+    if (text_.size() >= kBufferBytes) flush();
+  }
+  void flush() { print(std::exchange(text_, {})); }
+
+ private:
+  static std::string as_json(const LogSource& source, std::string_view line) {
+    const nlohmann::ordered_json json = {{"attempt", source.attempt},
+                                         {"node", source.node.value()},
+                                         {"rank", source.rank.value()},
+                                         {"stream", source.stream == 1 ? "stdout" : "stderr"},
+                                         {"text", line}};
+    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+
+  const Wishes& wishes_;
+  bool color_;
+  std::string text_;
+};
+
+}  // namespace
+
+int logs(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto wishes = wishes_of(*arguments);
+  if (!wishes) return refuse(wishes.error(), kExitUsage);
+  auto job = find_job(*arguments, invocation.here, Preferred::kRunningElseNewest);
+  if (!job) return refuse(job.error(), kExitUsage);
+
+  Printer printer(*wishes);
+  LogFiles files(job->record, wishes->local, [&](const LogSource& source) {
+    return wishes->ranks.contains(source.rank.value()) && wishes->nodes.contains(source.node.value());
+  });
+  const auto show = [&](const LogSource& source, std::string_view line, double time) {
+    printer.add(source, line, time);
+  };
+  for (bool is_new = false;; is_new = true) {
+    // Asked before the reading: what an ended job wrote is all there.
+    const bool last = !wishes->follow || job->state != JobEntry::State::kRunning;
+    if (const Status read = files.read(show, is_new); !read) return refuse(read.error(), 1);
+    if (last) break;
+    printer.flush();
+    std::this_thread::sleep_for(kLookAgain);
+    job = read_job(job->record.directory);
+    if (!job) return refuse(job.error(), 1);
+  }
+  files.finish(show);
+  return 0;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,68 @@
+// Which lines of the workers' output a user wants to see: by rank and node, by pattern, by time.
+//
+// Pure: the time and the zone are passed in. The files carry no times of their own, so that a line's time is
+// the one it begins with, or that of the line before it, or when its file was last written.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <regex.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace muster::launcher {
+
+// "0,4-7"; of nothing, all numbers.
+class NumberRanges {
+ public:
+  // `flag` is for messages.
+  static Expected<NumberRanges> parse(std::string_view text, std::string_view flag);
+  bool contains(std::int32_t number) const;
+
+ private:
+  std::vector<std::pair<std::int32_t, std::int32_t>> ranges_;
+};
+
+// An extended regular expression.
+class Pattern {
+ public:
+  static Expected<Pattern> compile(const std::string& text);
+  bool matches(std::string_view line) const;
+
+ private:
+  std::shared_ptr<regex_t> compiled_;
+};
+
+// "90s", "10m", "1h30m", "2d" before now, or "2026-05-01", "2026-05-01T12:30:05" (with "Z" or "+02:00", else
+// local time). Seconds since 1970.
+struct LocalTime {
+  double now = 0;
+  double offset = 0;  // of local time from UTC, in seconds
+};
+Expected<double> parse_since(std::string_view text, const LocalTime& local);
+
+// With which a line begins, "[2026-05-01 12:30:05,123] ..." for example.
+std::optional<double> time_of_line(std::string_view line, const LocalTime& local);
+
+// The times of one file's lines, one after the other.
+class LineTimes {
+ public:
+  // `beginning`: of the file, as much as is at hand. `written`: when it was last written to.
+  LineTimes(std::string_view beginning, double written, const LocalTime& local);
+  double of(std::string_view line, const LocalTime& local);
+  // What comes next has only just been written.
+  void now_is(double now) { current_ = now; }
+
+ private:
+  double current_;
+};
+
+// What a line that was overwritten by carriage returns shows at last.
+std::string_view last_version(std::string_view line);
+
+}  // namespace muster::launcher

@@ -1,0 +1,130 @@
+// `launch logs` on real jobs: what is chosen, what is followed, and that nothing is lost.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+using Words = std::vector<std::string>;
+
+class LaunchLogs : public testing::Test {
+ protected:
+  Words started(const Words& words) const {
+    Words all{"--log-dir", logs};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  std::map<std::string, std::string> environment() const { return {{"MUSTER_LOG_DIR", logs}}; }
+  std::string shown(const Words& flags) const {
+    Words words{"logs"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    LaunchRun run(words, environment());
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    return run.out();
+  }
+  // Four ranks on two nodes have written, each on both streams.
+  void run_four() const {
+    LaunchRun job(started(
+        {"--nodes", "2", "--gpus-per-node", "2", "sh", "-c", "echo loss 0.$RANK; echo bad $RANK >&2"}));
+    EXPECT_EQ(job.exit_code(), 0) << job.err();
+  }
+  void touch(const std::string& name) const { std::ofstream(scratch / name) << ""; }
+
+  ScratchDirectory scratch;
+  const std::string logs = scratch / "logs";
+};
+
+TEST_F(LaunchLogs, PrintWhatEveryRankWroteWithNodeAndRank) {
+  run_four();
+  EXPECT_EQ(shown({}),
+            "node0:0: loss 0.0\nnode0:0: bad 0\nnode0:1: loss 0.1\nnode0:1: bad 1\n"
+            "node1:2: loss 0.2\nnode1:2: bad 2\nnode1:3: loss 0.3\nnode1:3: bad 3\n");
+}
+
+TEST_F(LaunchLogs, ChooseByRankNodeAndPattern) {
+  run_four();
+  EXPECT_EQ(shown({"--rank", "0,2-3", "--grep", "^loss"}),
+            "node0:0: loss 0.0\nnode1:2: loss 0.2\nnode1:3: loss 0.3\n");
+  EXPECT_EQ(shown({"--node", "1", "--grep", "bad [23]"}), "node1:2: bad 2\nnode1:3: bad 3\n");
+  const auto line = nlohmann::json::parse(shown({"--rank", "3", "--grep", "loss", "--json"}));
+  EXPECT_EQ(line, (nlohmann::json{
+                      {"attempt", 1}, {"node", 1}, {"rank", 3}, {"stream", "stdout"}, {"text", "loss 0.3"}}));
+}
+
+TEST_F(LaunchLogs, ChooseByTheTimesThatLinesBeginWith) {
+  LaunchRun job(started(
+      {"sh", "-c", "echo 2020-01-01 00:00:00 old; echo more of it; date -u +%FT%TZ; echo and after"}));
+  EXPECT_EQ(job.exit_code(), 0);
+  EXPECT_THAT(shown({"--since", "10m"}), Not(HasSubstr("old")));
+  EXPECT_THAT(shown({"--since", "10m"}), Not(HasSubstr("more of it")));
+  EXPECT_THAT(shown({"--since", "10m"}), HasSubstr("and after"));
+  EXPECT_THAT(shown({"--since", "2019-12-31"}), HasSubstr("more of it"));
+  EXPECT_EQ(shown({"--since", "2090-01-01"}), "");
+}
+
+// The worker goes on when told to, so that there is a moment before and one after.
+TEST_F(LaunchLogs, FollowAJobOverItsRestartUntilItEnds) {
+  const std::string script = fmt::format(
+      "echo begins $TORCHELASTIC_RESTART_COUNT; while [ ! -e {0}/go$TORCHELASTIC_RESTART_COUNT ]; do sleep "
+      "0.02; done; "
+      "printf 'says %s' $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 3",
+      scratch.path().string());
+  LaunchRun job(started({"--gpus-per-node", "2", "--max-restarts", "1", "sh", "-c", script}));
+  ASSERT_TRUE(job.printed("node0:0: begins 0") && job.printed("node0:1: begins 0")) << job.err();
+  LaunchRun follower({"logs", "-f"}, environment());
+  ASSERT_TRUE(follower.printed("node0:0: begins 0") && follower.printed("node0:1: begins 0"));
+  touch("go0");
+  ASSERT_TRUE(follower.printed("node0:0: begins 1") && follower.printed("node0:1: begins 1")) << job.err();
+  touch("go1");
+  EXPECT_EQ(job.exit_code(), 0) << job.err();
+  EXPECT_EQ(follower.exit_code(), 0) << follower.err();
+  EXPECT_THAT(follower.out(), HasSubstr("node0:0: says 1\n")) << "although it wrote no newline";
+  EXPECT_THAT(follower.out(), HasSubstr("node0:1: says 1\n"));
+}
+
+TEST_F(LaunchLogs, EndWithTheJobAlsoWhenItsLauncherIsKilled) {
+  LaunchRun job(started({"--controller-grace", "0", "sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(job.printed("ready"));
+  LaunchRun follower({"logs", "-f"}, environment());
+  ASSERT_TRUE(follower.printed("ready"));
+  job.signal(SIGKILL);
+  job.exit_code();
+  EXPECT_EQ(follower.exit_code(), 0);
+}
+
+TEST_F(LaunchLogs, HaveAllOfAMillionLines) {
+  LaunchRun job(started({"--quiet", "--redirects", "3", "sh", "-c", "seq 1000000"}));
+  EXPECT_EQ(job.exit_code(), 0);
+  const std::string out = shown({});
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1000000);
+  EXPECT_TRUE(out.ends_with("node0:0: 1000000\n"));
+}
+
+TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
+  run_four();
+  const std::pair<Words, std::string> wrong[] = {
+      {{"--rank", "x"}, "launch: --rank: x is no list of numbers: give them as 0,4-7\n"},
+      {{"--since", "soon"},
+       "launch: --since: soon is neither a duration nor a time: give one such as 90s, 10m, 2h, 1d or "
+       "2026-05-01T12:30\n"},
+      {{"--folow"}, "launch: --folow: not a flag of launch logs: did you mean --follow?\n"}};
+  for (const auto& [flags, message] : wrong) {
+    Words words{"logs"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    LaunchRun run(words, environment());
+    EXPECT_EQ(run.exit_code(), 2);
+    EXPECT_EQ(run.err(), message);
+  }
+}
+
+}  // namespace
+}  // namespace muster
