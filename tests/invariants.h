@@ -55,6 +55,16 @@ inline void ends_as_undisturbed(const std::string& hash, const std::string& undi
   EXPECT_EQ(hash, undisturbed) << "G5: the job ended with another state than an undisturbed one";
 }
 
+// G2: the ranks of an attempt are 0 to N-1, each of one node, and N is what was asked for.
+inline void ranks_are_whole(const std::vector<int>& first_ranks, int workers_per_node, int min_nodes,
+                            int max_nodes) {
+  for (std::size_t i = 0; i < first_ranks.size(); ++i)
+    EXPECT_EQ(first_ranks[i], static_cast<int>(i) * workers_per_node)
+        << "G2: ranks are missing or given twice";
+  EXPECT_GE(static_cast<int>(first_ranks.size()), min_nodes) << "fewer nodes than allowed";
+  EXPECT_LE(static_cast<int>(first_ranks.size()), max_nodes) << "more nodes than asked for";
+}
+
 // G6: the failure that came first is blamed, never a victim.
 inline void blames(const Culprit& observed, const Culprit& first) {
   EXPECT_EQ(observed, first) << "G6: blamed " << text_of(observed) << ", but first was " << text_of(first);

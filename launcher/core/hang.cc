@@ -14,11 +14,13 @@ namespace {
 constexpr std::size_t kCulpritLines = 6;
 constexpr std::size_t kOtherGroups = 4;
 
+// Without headings, which end with a colon.
 std::vector<std::string> top_lines(std::string_view text, std::size_t count) {
   std::vector<std::string> lines;
   for (const std::string_view line : split(text, '\n')) {
     if (lines.size() == count) break;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.emplace_back(line);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos && !line.ends_with(':'))
+      lines.emplace_back(line);
   }
   return lines;
 }

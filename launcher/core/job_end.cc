@@ -19,6 +19,7 @@ constexpr Duration kStrayMargin = std::chrono::seconds(5);
 
 void Job::judge_attempt() {
   facts_.notice_given = preemption_.given();
+  facts_.notice_signal = preemption_.signal();
   facts_.committed_on_notice = preemption_.has_committed();
   if (facts_.world_size == 0) facts_.world_size = plan_.world_size();
   verdict_ = judge(facts_);

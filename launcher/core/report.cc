@@ -12,7 +12,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kShownLines = 4;
-constexpr std::size_t kShownEvidence = 7;
+constexpr std::size_t kShownEvidence = 4;
 
 template <class Number>
 ordered_json or_null(const std::optional<Number>& value) {

@@ -171,6 +171,8 @@ Verdict failure_of(AttemptFacts facts) {
     verdict = lost(*loss);
   } else if (failure != nullptr) {
     verdict = failed(*failure);
+  } else if (facts.notice_given) {  // they left, and nothing was saved
+    return facts.notice_signal != 0 ? interrupted(facts.notice_signal) : out_of_time(facts);
   } else {
     return incomplete(facts);
   }

@@ -60,7 +60,8 @@ struct AttemptFacts {
   Hang hang;
   bool hangs = false;  // it was stopped because of that
   std::vector<Unkillable> unkillable;
-  bool notice_given = false;  // to leave: signal or time limit
+  bool notice_given = false;  // to leave
+  int notice_signal = 0;      // 0: the time limit's
   bool committed_on_notice = false;
   bool out_of_time = false;  // the time limit has passed
 };

@@ -16,9 +16,10 @@ using launcher::Phase;
 using launcher::Verdict;
 
 constexpr Duration kHour = 1h;
-// G7: silence, the stop of the others with its margin, a start, the work, and leaving.
+// G7: silence, stacks, the stop of the others with its margin, the longest back-off of three restarts, a
+// start, the work, and leaving.
 constexpr Duration kProgress =
-    SimulatedCluster::kSilenceLimit + SimulatedCluster::kGrace + 5s + Script().work + 2s;
+    SimulatedCluster::kSilenceLimit + 2s + SimulatedCluster::kGrace + 5s + 3s + Script().work + 2s;
 
 std::uint64_t current_seed = 0;
 
@@ -58,7 +59,11 @@ Fault fault_in(Attempt attempt, Timeline& chance, int node_count) {
               .after = chance.between(0ms, when.within),
               .node = NodeId(chance.below(node_count))};
   // Half of the failures are of workers, as in life.
-  if (when.phase == Phase::kRunning && chance.one_in(2)) fault.kind = Fault::Kind::kWorkerDies;
+  constexpr Fault::Kind kOfWorkers[] = {Fault::Kind::kWorkerDies, Fault::Kind::kWorkerDies,
+                                        Fault::Kind::kOutOfMemory, Fault::Kind::kWorkerStalls,
+                                        Fault::Kind::kWorkerStopped};
+  if (when.phase == Phase::kRunning && chance.one_in(2))
+    fault.kind = kOfWorkers[chance.below(std::size(kOfWorkers))];
   return fault;
 }
 
@@ -68,17 +73,33 @@ Script random_script(std::uint64_t seed) {
   Script script;
   script.node_count = 1 + chance.below(4);
   script.workers_per_node = 1 + chance.below(4);
+  script.min_nodes = chance.one_in(3) ? 1 + chance.below(script.node_count) : script.node_count;
+  script.spare_nodes = chance.one_in(3) ? 1 + chance.below(2) : 0;
+  script.preemptible = chance.one_in(2);
   script.max_restarts = chance.below(4);
   for (int count = chance.below(5), i = 1; i <= count; ++i) {
     const Attempt attempt(static_cast<std::uint64_t>(i));
-    script.faults.push_back(fault_in(attempt, chance, script.node_count));
+    script.faults.push_back(fault_in(attempt, chance, script.node_count + script.spare_nodes));
     if (!chance.one_in(3)) continue;
-    Fault second = fault_in(attempt, chance, script.node_count);
+    Fault second = fault_in(attempt, chance, script.node_count + script.spare_nodes);
     second.phase = Phase::kStopping;
     second.after = chance.between(150ms, 600ms);
     script.faults.push_back(second);
   }
   return script;
+}
+
+// A class that speaks of special evidence needs a fault that leaves it.
+void expect_class_fits(const Verdict& verdict, const SimulatedCluster& cluster) {
+  const auto happened = [&](Fault::Kind kind) {
+    return std::ranges::find(cluster.faults(), kind) != cluster.faults().end();
+  };
+  if (verdict.kind == Verdict::Kind::kOutOfMemory) {
+    EXPECT_TRUE(happened(Fault::Kind::kOutOfMemory));
+    EXPECT_EQ(verdict.exit_code, 253);
+  }
+  if (verdict.kind == Verdict::Kind::kHang)
+    EXPECT_TRUE(happened(Fault::Kind::kWorkerStalls) || happened(Fault::Kind::kWorkerStopped));
 }
 
 void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
@@ -87,13 +108,16 @@ void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
   invariants::nothing_is_left(cluster.living_count());
   for (const Judgement& judgement : cluster.judgements()) {
     const Verdict& verdict = judgement.verdict;
-    invariants::success_is_earned(verdict.exit_code, script.node_count * script.workers_per_node,
-                                  judgement.succeeded_count);
+    invariants::success_is_earned(verdict.exit_code, judgement.world_size, judgement.succeeded_count);
     if (verdict.kind == Verdict::Kind::kSucceeded) continue;
     if (verdict.kind == Verdict::Kind::kInterrupted) {
-      EXPECT_FALSE(script.interrupts.empty());
-      EXPECT_EQ(verdict.exit_code, 130);
+      EXPECT_TRUE(verdict.exit_code == 130 ? !script.interrupts.empty() : script.notice.has_value());
+      EXPECT_TRUE(verdict.exit_code == 130 || verdict.exit_code == 143) << verdict.exit_code;
+    } else if (verdict.kind == Verdict::Kind::kPreempted) {
+      EXPECT_TRUE(script.preemptible && script.notice);
+      EXPECT_EQ(verdict.exit_code, 75);
     } else {
+      expect_class_fits(verdict, cluster);
       invariants::blames_one_of(blamed(verdict), judgement.culprits);
     }
   }
@@ -128,11 +152,28 @@ TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
     Script script = random_script(seed);
     Timeline chance(seed);
     script.interrupts.push_back(chance.between(0ms, 4s));
-    if (chance.one_in(2)) script.interrupts.push_back(script.interrupts.front() + chance.between(0ms, 1s));
+    while (script.interrupts.size() < 3 && chance.one_in(2))
+      script.interrupts.push_back(script.interrupts.back() + chance.between(0ms, 1s));
     SimulatedCluster cluster(script, seed);
     cluster.run(kHour);
     expect_guarantees(cluster, script);
   });
+}
+
+TEST(Cluster, SavesAndLeavesOnNoticeOrEndsAtOnce) {
+  int preempted = 0;
+  for_seeds(1000, [&](std::uint64_t seed) {
+    Script script = random_script(seed);
+    Timeline chance(seed);
+    script.notice = chance.between(0ms, 4s);
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    expect_guarantees(cluster, script);
+    if (cluster.job().verdict().kind == Verdict::Kind::kPreempted) ++preempted;
+  });
+  if (!testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr) {
+    EXPECT_GE(preempted, 100);
+  }
 }
 
 TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {

@@ -15,18 +15,28 @@ bool is_refusal(Fault::Kind kind) {
   return kind == Fault::Kind::kAttemptRefused || kind == Fault::Kind::kExecutionRefused;
 }
 
+bool is_stall(Fault::Kind kind) {
+  return kind == Fault::Kind::kWorkerStalls || kind == Fault::Kind::kWorkerStopped;
+}
+
+bool is_of_a_worker(Fault::Kind kind) {
+  return kind == Fault::Kind::kWorkerDies || kind == Fault::Kind::kOutOfMemory || is_stall(kind);
+}
+
 // Its effects are over, and have been judged, when the attempt is.
 bool ends_with_attempt(Fault::Kind kind) {
-  return kind == Fault::Kind::kWorkerDies || is_refusal(kind);
+  return is_of_a_worker(kind) || is_refusal(kind);
 }
 
 }  // namespace
 
-void GroundTruth::happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, TimePoint now) {
+void GroundTruth::happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, bool decisive,
+                           TimePoint now) {
   history_.push_back(kind);
   if (!ends_with_attempt(kind)) touched_.insert(node);
   if (kind == Fault::Kind::kAgentPauses) return;  // nobody's fault
-  Open fault{.kind = kind, .at = now, .culprit = {.rank = std::nullopt, .node = node.value()}};
+  Open fault{
+      .kind = kind, .at = now, .culprit = {.rank = std::nullopt, .node = node.value()}, .decisive = decisive};
   if (rank) fault.culprit.rank = rank->value();
   open_.push_back(fault);
 }
@@ -46,7 +56,8 @@ std::vector<invariants::Culprit> GroundTruth::culprits_of_attempt() {
     const Duration uncertain = is_silent(each.kind) ? silence_limit_ : kAtOnce;
     const bool maybe_first = each.at < open_.front().at + uncertain;
     if (!told || maybe_first || is_refusal(each.kind)) culprits.push_back(each.culprit);
-    told = told || each.noticed || !is_silent(each.kind);
+    // A hang is seen some time after it began, and another fault may come before that.
+    told = told || (each.decisive && (each.noticed || !is_silent(each.kind)) && !is_stall(each.kind));
   }
   std::erase_if(open_, [](const Open& each) { return each.noticed || ends_with_attempt(each.kind); });
   return culprits;

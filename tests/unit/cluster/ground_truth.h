@@ -26,18 +26,22 @@ struct Fault {
     kLinkFallsSilent,
     kAttemptRefused,    // by the node; `after` does not matter
     kExecutionRefused,  // of its last worker, the others run
+    kWorkerStalls,      // and all others wait for it
+    kWorkerStopped,     // by SIGSTOP; the others wait as well
+    kOutOfMemory,       // a worker is killed by the kernel
   } kind{};
   Attempt attempt;  // of the job when it enters
   launcher::Phase phase{};
   Duration after{};
   NodeId node;
 };
-constexpr std::size_t kFaultKinds = 8;
+constexpr std::size_t kFaultKinds = 11;
 
 class GroundTruth {
  public:
   explicit GroundTruth(Duration silence_limit) : silence_limit_(silence_limit) {}
-  void happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, TimePoint now);
+  // `decisive`: the attempt cannot go on; else it may be that nobody minds.
+  void happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, bool decisive, TimePoint now);
   // The launcher knows that the node's agent is gone.
   void noticed(NodeId node);
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
@@ -52,6 +56,7 @@ class GroundTruth {
     Fault::Kind kind{};
     TimePoint at;
     invariants::Culprit culprit;
+    bool decisive = true;
     bool noticed = false;
   };
   Duration silence_limit_;

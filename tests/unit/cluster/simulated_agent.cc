@@ -76,6 +76,10 @@ void SimulatedAgent::obey(Attempt attempt, const wire::ToAgent& message) {
     on(agent::StopRequested{attempt, *stop});
   } else if (const auto* order = std::get_if<wire::SignalWorkers>(&message)) {
     on(agent::SignalRequested{attempt, order->signal});
+  } else if (std::holds_alternative<wire::DumpStacks>(message)) {
+    if (attempt == node_.attempt()) send_stacks();
+  } else if (std::holds_alternative<wire::Preempt>(message)) {
+    if (attempt == node_.attempt()) preempt();
   } else if (std::holds_alternative<wire::Leave>(message)) {
     on(agent::LeaveRequested{"the launcher said so"});
   }
@@ -110,10 +114,14 @@ void SimulatedAgent::perform(const agent::StartWorker& action) {
   invariants::attempts_do_not_overlap(parts_.node.value(), parts_.processes.living_count_but(attempt));
   if (action.local_rank.value() + 1 == worker_count_ && parts_.refuses(Step::kStartWorker, attempt))
     return on(agent::WorkerNotStarted{action.local_rank, {.exit_code = 126, .message = "wrong format"}});
-  const Rank rank(first_rank_.value() + action.local_rank.value());
+  const Rank rank = rank_of(action.local_rank);
   const std::int32_t pid = parts_.processes.start_worker(attempt, rank);
   workers_[pid] = action.local_rank;
   on(agent::WorkerStarted{action.local_rank, pid});
+  if (!parts_.preemptible) return;
+  parts_.timeline.after(parts_.timeline.between(1ms, 100ms), awake([this, pid, rank] {
+                          if (workers_.contains(pid)) report(rank, "hello", 0, "stacks preemption");
+                        }));
 }
 
 void SimulatedAgent::perform(const agent::SignalWorker& action) {
@@ -136,13 +144,59 @@ void SimulatedAgent::perform(const agent::Quit& action) {
   parts_.on_quit(action.exit_code);
 }
 
+void SimulatedAgent::report(Rank rank, std::string kind, std::int64_t step, std::string text) {
+  link_.send(node_.attempt(), wire::WorkerReported{rank, std::move(kind), step, std::move(text)});
+}
+
+void SimulatedAgent::worker_stalls(std::int32_t pid, bool stopped, std::int64_t step, Duration seen_after) {
+  const TimePoint since = parts_.timeline.now();
+  parts_.timeline.after(seen_after, awake([this, pid, stopped, step, since] {
+                          const auto found = workers_.find(pid);
+                          if (found == workers_.end()) return;
+                          wire::WorkerStalled stalled;
+                          stalled.rank = rank_of(found->second);
+                          stalled.stopped = stopped;
+                          stalled.hard = true;
+                          stalled.what = "does not get on";
+                          stalled.step = step;
+                          stalled.since_ns = to_ns(since);
+                          link_.send(node_.attempt(), stalled);
+                        }));
+}
+
+// One in four does not answer.
+void SimulatedAgent::send_stacks() {
+  for (const auto& [pid, local_rank] : workers_) {
+    if (parts_.timeline.one_in(4)) continue;
+    const Rank rank = rank_of(local_rank);
+    parts_.timeline.after(parts_.timeline.between(1ms, 200ms), awake([this, pid, rank] {
+                            if (workers_.contains(pid))
+                              link_.send(node_.attempt(), wire::WorkerStacks{rank, "main\n"});
+                          }));
+  }
+}
+
+// Rank 0 commits, and everybody leaves; one that hangs does not.
+void SimulatedAgent::preempt() {
+  for (const auto& [pid, local_rank] : workers_) {
+    const Rank rank = rank_of(local_rank);
+    parts_.timeline.after(parts_.timeline.between(100ms, 300ms), awake([this, pid, rank] {
+                            if (!workers_.contains(pid) || parts_.processes.hangs(pid)) return;
+                            if (rank == Rank(0)) report(rank, "committed", 7, "");
+                            report(rank, "preempted", 7, "");
+                            parts_.processes.end_worker(pid, 75, 0);
+                          }));
+  }
+}
+
 void SimulatedAgent::worker_ended(std::int32_t pid, int exit_code, int signal) {
   const LocalRank local_rank = workers_.at(pid);
   workers_.erase(pid);
   wire::WorkerExited report;
   report.exit_code = exit_code;
   report.signal = signal;
-  report.at_ns = std::chrono::nanoseconds(parts_.timeline.now().time_since_epoch()).count();
+  report.at_ns = to_ns(parts_.timeline.now());
+  report.oom_kill_count = parts_.processes.killed_for_memory(pid) ? 1 : 0;
   on(agent::WorkerEnded{local_rank, std::move(report)});
 }
 

@@ -26,6 +26,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
     std::shared_ptr<Stream> from_launcher;
     std::shared_ptr<Stream> to_launcher;
     std::function<bool(Step, Attempt)> refuses;
+    bool preemptible = false;  // its workers can save and leave on notice
     std::function<void(int exit_code)> on_quit;
   };
   explicit SimulatedAgent(Parts parts);
@@ -37,6 +38,8 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void stop() { stopped_ = true; }
   void resume();
   bool welcomed() const { return welcomed_; }
+  // Of a worker that does not get on: what the agent sees, some time later.
+  void worker_stalls(std::int32_t pid, bool stopped, std::int64_t step, Duration seen_after);
 
  private:
   // Calls `what` when this process runs, if it still lives then.
@@ -45,6 +48,10 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void hear(const std::string& bytes);
   void obey(Attempt attempt, const wire::ToAgent& message);
   void on(agent::Event event);
+  void report(Rank rank, std::string kind, std::int64_t step, std::string text);
+  void send_stacks();
+  void preempt();
+  Rank rank_of(LocalRank local_rank) const { return Rank(first_rank_.value() + local_rank.value()); }
   void perform(const agent::OpenAttempt& action);
   void perform(const agent::StartWorker& action);
   void perform(const agent::SignalWorker& action);

@@ -15,6 +15,9 @@ launcher::Plan plan_of(const Script& script) {
   launcher::Plan plan;
   for (int node = 0; node < script.node_count; ++node)
     plan.nodes.push_back({NodeId(node), Rank(node * script.workers_per_node), script.workers_per_node});
+  if (script.min_nodes < script.node_count) plan.min_nodes = script.min_nodes;
+  plan.spare_nodes = script.spare_nodes;
+  plan.recovery.preemption_grace = SimulatedCluster::kPreemptionGrace;
   plan.job.max_restarts = script.max_restarts;
   plan.job.grace_ns = std::chrono::nanoseconds(SimulatedCluster::kGrace).count();
   plan.job.silence_limit_ns = std::chrono::nanoseconds(SimulatedCluster::kSilenceLimit).count();
@@ -38,7 +41,7 @@ SimulatedCluster::SimulatedCluster(Script script, std::uint64_t seed)
       deadline_(timeline_, [this] { tell(launcher::TimePassed{}); }),
       second_(timeline_, [this] { ping(); }),
       stray_check_(timeline_, [this] { look_for_strays(); }) {
-  for (int node = 0; node < script_.node_count; ++node)
+  for (int node = 0; node < script_.node_count + script_.spare_nodes; ++node)
     machines_.push_back(std::make_unique<Machine>(timeline_, script_.work));
 }
 
@@ -48,7 +51,15 @@ void SimulatedCluster::run(Duration limit) {
   for (const Duration time : script_.interrupts) {
     timeline_.after(time, [this] {
       last_fault_ = timeline_.now();
+      ++interrupt_count_;
       tell(launcher::Interrupted{SIGINT});
+      if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
+    });
+  }
+  if (script_.notice) {
+    timeline_.after(*script_.notice, [this] {
+      last_fault_ = timeline_.now();
+      tell(launcher::Interrupted{SIGTERM});
       if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
     });
   }
@@ -75,6 +86,7 @@ void SimulatedCluster::tell(launcher::Event event) {
     const auto before = std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving);
     const auto decisions = job_.on(next, timeline_.now());
     if (before != std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving)) judge();
+    check_members();
     for (const launcher::Decision& decision : decisions)
       std::visit([this](const auto& action) { perform(action); }, decision.action);
     arm_faults();
@@ -97,7 +109,7 @@ void SimulatedCluster::perform(const launcher::StartAgent& action) {
   home.agent = std::make_shared<SimulatedAgent>(SimulatedAgent::Parts{
       timeline_, home.processes, node, home.to_agent, home.to_launcher,
       [this, node](SimulatedAgent::Step step, Attempt attempt) { return refuses(node, step, attempt); },
-      [this, node](int) { agent_is_gone(node); }});
+      script_.preemptible, [this, node](int) { agent_is_gone(node); }});
   home.agent->start();
   home.session->send(Attempt(), wire::Ping{});
 }
@@ -117,6 +129,13 @@ void SimulatedCluster::perform(const launcher::KillAgent& action) {
 void SimulatedCluster::perform(const launcher::BeginAttempt&) {
   timeline_.after(timeline_.between(0ms, 3ms),
                   [this] { tell(launcher::AttemptBegun{job_.attempt().next(), std::nullopt}); });
+}
+
+// Whoever asks three times does not want to wait.
+void SimulatedCluster::perform(const launcher::Finish&) {
+  constexpr std::size_t kLeaveAtOnce = 3;
+  if (interrupt_count_ < kLeaveAtOnce) invariants::nothing_is_left(living_count());
+  finished_ = true;
 }
 
 void SimulatedCluster::perform(const launcher::Send& action) {
@@ -206,6 +225,9 @@ void SimulatedCluster::inject(const Fault& fault) {
   Machine& home = machine(fault.node);
   if (launcher_dead_ || finished_ || !home.agent || !home.known) return;
   switch (fault.kind) {
+    case kWorkerStalls:
+    case kWorkerStopped:
+    case kOutOfMemory:
     case kWorkerDies: {
       const auto workers = home.processes.living_workers(job_.attempt());
       if (workers.empty() || job_.phase() != Phase::kRunning) return;
@@ -214,6 +236,12 @@ void SimulatedCluster::inject(const Fault& fault) {
       const auto [pid, rank] =
           workers[static_cast<std::size_t>(timeline_.below(static_cast<int>(workers.size())))];
       note(fault.kind, fault.node, rank);
+      if (fault.kind == kWorkerStalls || fault.kind == kWorkerStopped)
+        return worker_stalls(fault.node, pid, fault.kind == kWorkerStopped);
+      if (fault.kind == kOutOfMemory) {
+        home.processes.kill_for_memory(pid);
+        return peers_fail();
+      }
       const bool exits = timeline_.one_in(2);
       home.processes.end_worker(pid, exits ? 3 : 0, exits ? 0 : SIGKILL);
       return peers_fail();
@@ -231,6 +259,22 @@ void SimulatedCluster::inject(const Fault& fault) {
       return home.to_launcher->fall_silent();
     case kAttemptRefused:
     case kExecutionRefused: return;
+  }
+}
+
+// All others wait for it, one step further on, and are seen to do so a little later.
+void SimulatedCluster::worker_stalls(NodeId node, std::int32_t culprit, bool stopped) {
+  constexpr std::int64_t kStep = 5;
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    const auto& home = machines_[i];
+    for (const auto& [pid, rank] : home->processes.living_workers(job_.attempt())) {
+      const bool first = static_cast<std::int32_t>(i) == node.value() && pid == culprit;
+      home->processes.hang(pid);
+      if (home->agent) {
+        home->agent->worker_stalls(pid, first && stopped, first ? kStep : kStep + 1,
+                                   first ? timeline_.between(100ms, 200ms) : timeline_.between(200ms, 400ms));
+      }
+    }
   }
 }
 
@@ -284,13 +328,30 @@ void SimulatedCluster::peers_fail() {
   }
 }
 
+// Of a fault of this node: whether the attempt at hand is bound to fail by it.
+bool SimulatedCluster::is_decisive(NodeId node) const {
+  const bool may_do_without = script_.spare_nodes > 0 || script_.min_nodes < script_.node_count;
+  if (job_.phase() == Phase::kGathering) return !may_do_without;
+  return std::ranges::find(job_.members(), node, &launcher::NodePlan::node) != job_.members().end();
+}
+
+void SimulatedCluster::check_members() const {
+  if (job_.phase() == Phase::kGathering) return;
+  std::vector<int> first_ranks;
+  for (const launcher::NodePlan& each : job_.members()) first_ranks.push_back(each.first_rank.value());
+  if (!first_ranks.empty())
+    invariants::ranks_are_whole(first_ranks, script_.workers_per_node,
+                                std::min(script_.min_nodes, script_.node_count), script_.node_count);
+}
+
 void SimulatedCluster::note(Fault::Kind kind, NodeId node, std::optional<Rank> rank) {
   last_fault_ = timeline_.now();
-  truth_.happened(kind, node, rank, timeline_.now());
+  truth_.happened(kind, node, rank, is_decisive(node), timeline_.now());
 }
 
 void SimulatedCluster::judge() {
   Judgement judgement{.verdict = job_.verdict(), .culprits = truth_.culprits_of_attempt()};
+  if (!job_.history().empty()) judgement.world_size = job_.history().back().world_size;
   // A restart that is stopped or refused before it runs is told together with what it was to repeat.
   const bool failed = judgement.verdict.restart_may_help();
   if (!failed && !judgements_.empty()) judgement.culprits.push_back(blamed(judgements_.back().verdict));

@@ -18,11 +18,15 @@ namespace muster::simulation {
 
 struct Script {
   int node_count = 2;
+  int min_nodes = 2;  // fewer than node_count: elastic
+  int spare_nodes = 0;
   int workers_per_node = 2;
   int max_restarts = 3;
   Duration work = std::chrono::seconds(2);  // of a worker before it succeeds
   std::vector<Fault> faults;
   std::vector<Duration> interrupts;  // SIGINT from the user, since the start
+  bool preemptible = false;          // the workers can save and leave on notice
+  std::optional<Duration> notice;    // SIGTERM, since the start
   std::optional<Duration> launcher_dies;
   bool launcher_falls_silent = false;  // its connections do not close then
 };
@@ -32,6 +36,7 @@ struct Judgement {
   launcher::Verdict verdict;
   std::vector<invariants::Culprit> culprits;  // the true one; several if nobody could tell which came first
   int succeeded_count = 0;
+  int world_size = 0;
 };
 
 invariants::Culprit blamed(const launcher::Verdict& verdict);
@@ -40,6 +45,7 @@ class SimulatedCluster {
  public:
   static constexpr Duration kGrace = std::chrono::seconds(3);
   static constexpr Duration kSilenceLimit = std::chrono::seconds(2);
+  static constexpr Duration kPreemptionGrace = std::chrono::seconds(2);
   static constexpr Duration kControllerGrace = std::chrono::seconds(4);
 
   SimulatedCluster(Script script, std::uint64_t seed);
@@ -47,7 +53,8 @@ class SimulatedCluster {
   void run(Duration limit);
 
   const launcher::Job& job() const { return job_; }
-  bool ended() const { return launcher_dead_ ? living_count() == 0 : finished_; }
+  // A launcher that leaves at once leaves the rest to the guardians.
+  bool ended() const { return (launcher_dead_ || finished_) && living_count() == 0; }
   int living_count() const;  // agents, workers, and what they left
   Duration elapsed() const { return timeline_.now() - start_; }
   Duration since_last_fault() const { return timeline_.now() - last_fault_; }
@@ -77,7 +84,7 @@ class SimulatedCluster {
   void perform(const launcher::Send& action);
   void perform(const launcher::Tell&) {}
   void perform(const launcher::Record&) {}
-  void perform(const launcher::Finish&) { finished_ = true; }
+  void perform(const launcher::Finish& action);
   void hear(NodeId node, const std::string& bytes);
   void link_ended(NodeId node);
   void expect_strays();
@@ -92,6 +99,9 @@ class SimulatedCluster {
   bool refuses(NodeId node, SimulatedAgent::Step step, Attempt attempt);
   void kill_launcher();
   void peers_fail();
+  void worker_stalls(NodeId node, std::int32_t culprit, bool stopped);
+  bool is_decisive(NodeId node) const;
+  void check_members() const;
   void note(Fault::Kind kind, NodeId node, std::optional<Rank> rank = std::nullopt);
   void judge();
   Machine& machine(NodeId node) { return *machines_.at(static_cast<std::size_t>(node.value())); }
@@ -105,6 +115,7 @@ class SimulatedCluster {
   bool finished_ = false;
   bool launcher_dead_ = false;
   bool all_welcomed_ = true;
+  std::size_t interrupt_count_ = 0;
   bool strays_ = false;
   Alarm deadline_;
   Alarm second_;

@@ -22,7 +22,7 @@ std::int32_t Processes::start_worker(Attempt attempt, Rank rank) {
 
 void Processes::signal(std::int32_t pid, int signal) {
   const auto found = living_.find(pid);
-  if (found == living_.end()) return;
+  if (found == living_.end() || signal == SIGCONT || signal == SIGUSR1) return;
   if (signal != SIGKILL && found->second.ignores_term) return hang(pid);
   const bool exits = signal != SIGKILL && found->second.exits_on_term;
   const Duration delay = signal == SIGKILL ? timeline_.between(0ms, 5ms) : timeline_.between(1ms, 500ms);
@@ -38,11 +38,21 @@ void Processes::end_worker(std::int32_t pid, int exit_code, int signal) {
   if (on_exit_) on_exit_(pid, exit_code, signal);
 }
 
+void Processes::kill_for_memory(std::int32_t pid) {
+  out_of_memory_.insert(pid);
+  end_worker(pid, 0, SIGKILL);
+}
+
 void Processes::kill_leftovers(std::function<void()> done) {
   timeline_.after(timeline_.between(0ms, 10ms), [this, done = std::move(done)] {
     std::erase_if(living_, [](const auto& entry) { return entry.second.is_child; });
     done();
   });
+}
+
+bool Processes::hangs(std::int32_t pid) const {
+  const auto found = living_.find(pid);
+  return found != living_.end() && found->second.hangs;
 }
 
 void Processes::hang(std::int32_t pid) {

@@ -31,8 +31,11 @@ class Processes {
   // Kills what workers left behind; `done` when none is left.
   void kill_leftovers(std::function<void()> done);
   void kill_all();
+  bool hangs(std::int32_t pid) const;
   void hang(std::int32_t pid);  // it ends only when it is killed, or told to
   void end_worker(std::int32_t pid, int exit_code, int signal);
+  void kill_for_memory(std::int32_t pid);  // as the kernel does, which counts it
+  bool killed_for_memory(std::int32_t pid) const { return out_of_memory_.contains(pid); }
   // Who is told of a worker's end; nobody once its agent is gone.
   void set_parent(OnExit on_exit) { on_exit_ = std::move(on_exit); }
 
@@ -57,6 +60,7 @@ class Processes {
   std::int32_t last_pid_ = 100;
   std::map<std::int32_t, Process> living_;
   std::map<Attempt, std::set<Rank>> succeeded_;
+  std::set<std::int32_t> out_of_memory_;
 };
 
 }  // namespace muster::simulation

@@ -90,8 +90,8 @@ TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
   empty_all();
   EXPECT_EQ(job.phase(), Phase::kLeaving);
-  EXPECT_NE(job.verdict().exit_code, kExitPreempted);
-  EXPECT_NE(job.verdict().exit_code, 0);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kInterrupted);
+  EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
 TEST_F(PreemptionTest, AJobThatFinishesMeanwhileHasSucceeded) {
