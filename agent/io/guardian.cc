@@ -24,7 +24,10 @@ namespace muster::agent {
 namespace {
 
 constexpr Duration kGiveUp = std::chrono::seconds(10);
-constexpr int kPauseMs = 10;  // between scans: a killed process needs a moment to disappear
+// Between scans: a killed process needs a moment to disappear, mostly a short one, and the next attempt waits
+// for it.
+constexpr int kFirstPauseMs = 1;
+constexpr int kMostPauseMs = 10;
 
 // Each NUL-terminated entry of the form NAME=value, as in /proc/PID/environ.
 bool has_entry(std::string_view entries, std::string_view wanted) {
@@ -63,9 +66,12 @@ bool kill_all_once(const std::string& job, const std::string& node) {
 // A scan can miss a process that is forked while it runs, so two in a row must find none.
 void kill_job(const std::string& job, const std::string& node) {
   const TimePoint give_up = Clock::now() + kGiveUp;
-  for (int clean_scans = 0; clean_scans < 2 && Clock::now() < give_up;) {
+  int pause_ms = kFirstPauseMs;
+  for (int clean_scans = 0; Clock::now() < give_up;) {
     clean_scans = kill_all_once(job, node) ? 0 : clean_scans + 1;
-    poll(nullptr, 0, kPauseMs);
+    if (clean_scans == 2) return;
+    poll(nullptr, 0, pause_ms);
+    pause_ms = std::min(2 * pause_ms, kMostPauseMs);
   }
 }
 

@@ -70,7 +70,8 @@ class Job {
   // What follows from them (job_attempt.cc).
   void advance(TimePoint now);
   void gather(TimePoint now);
-  void start_workers();
+  void start_absent_agents(TimePoint now);
+  void start_workers(TimePoint now);
   void ask_for_stacks(std::string reason);
   void dump(TimePoint now);
   void stop_workers(TimePoint now);

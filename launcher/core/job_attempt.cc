@@ -32,7 +32,7 @@ void Job::advance(TimePoint now) {
     }
     case Phase::kPreparing:
       if (std::ranges::all_of(members_, [&](const NodePlan& each) { return roster_.at(each.node).prepared; }))
-        start_workers();
+        start_workers(now);
       return;
     case Phase::kRunning:
     case Phase::kDumping:
@@ -54,13 +54,19 @@ Placement Job::placement(TimePoint now) const {
   return place(size_, roster_.status(members_, now), /*first=*/members_.empty());
 }
 
-// Agents of lost nodes are started again, whether or not this attempt waits for them.
+// A new agent that this attempt does not wait for is started when its workers are: nothing may come before
+// them.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   phase_deadline_.reset();
   if (not_before_ > now) phase_deadline_ = not_before_;
+  advance(now);
+  if (phase_ == Phase::kGathering) start_absent_agents(now);
+}
+
+// Those of nodes that were lost too often only if it cannot be done without.
+void Job::start_absent_agents(TimePoint now) {
   for (const bool excluded : {false, true}) {
-    // Nodes that were lost too often only if it cannot be done without.
     if (excluded && roster_.alive_count() >= size_.min_nodes) break;
     for (const NodeId id : roster_.nodes()) {
       Roster::Agent& absent = roster_.at(id);
@@ -69,7 +75,6 @@ void Job::gather(TimePoint now) {
       decide(StartAgent{id}, "the node has no agent");
     }
   }
-  advance(now);
 }
 
 void Job::handle(const AttemptBegun& event, TimePoint now) {
@@ -106,7 +111,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   react(Occurrence::kBegun, now);
 }
 
-void Job::start_workers() {
+void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
   facts_.started = true;
   for (const NodePlan& each : members_) {
@@ -114,6 +119,7 @@ void Job::start_workers() {
     decide(Send{each.node, wire::StartWorkers{"127.0.0.1", store_port_, resume_step_}},
            "every node is prepared");
   }
+  start_absent_agents(now);
 }
 
 void Job::ask_for_stacks(std::string reason) {
