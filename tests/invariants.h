@@ -37,6 +37,12 @@ inline void attempts_do_not_overlap(int node, int earlier_process_count) {
   EXPECT_EQ(earlier_process_count, 0) << "G2: node " << node << " still has processes of an earlier attempt";
 }
 
+// G3: a file of a committed checkpoint is what was written.
+inline void is_as_committed(const std::string& file, const std::string& digest,
+                            const std::string& committed) {
+  EXPECT_EQ(digest, committed) << "G3: " << file;
+}
+
 // G4: what was reported committed is where the next attempt goes on, or behind it.
 inline void loses_no_commit(std::uint64_t committed_step, std::uint64_t resumed_step) {
   EXPECT_GE(resumed_step, committed_step) << "G4: a committed step was not resumed from";

@@ -136,7 +136,7 @@ const std::vector<FaultKind>& fault_kinds() {
       {"worker STOP", maker<WorkerSignal>(SIGSTOP), "", false},
       {"agent KILL", maker<AgentSignal>(SIGKILL), "", true},
       {"agent STOP", maker<AgentSignal>(SIGSTOP), "", false},
-      {"host OOM", maker<HostOutOfMemory>(), "the evidence is not read yet", false},
+      {"host OOM", maker<HostOutOfMemory>(), why_no_memory_limit(), false},
       {"disk full",
        [](std::mt19937_64& random) -> std::unique_ptr<Fault> {
          if (random() % 2 == 0) return std::make_unique<LogDiskFull>();

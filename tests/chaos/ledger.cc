@@ -99,7 +99,7 @@ void Ledger::check(const CheckpointDirectory& checkpoints, std::uint64_t step_co
   check_commits();
   const auto records = checkpoints.attempts();
   ASSERT_TRUE(records) << records.error().message();
-  if (finished_count() > 0) check_samples(*records, step_count);
+  if (finished_count() > 0 && step_count > 0) check_samples(*records, step_count);
 }
 
 void Ledger::check_attempts() const {

@@ -36,7 +36,8 @@ class Ledger {
   std::string hash() const;
 
   // G2, G4: attempts one after the other, each rank once in each; no commit is lost; and in the history that
-  // the checkpoints tell every sample is used exactly once an epoch.
+  // the checkpoints tell every sample is used exactly once an epoch
+  // (not looked at with a step count of 0).
   void check(const CheckpointDirectory& checkpoints, std::uint64_t step_count) const;
 
  private:

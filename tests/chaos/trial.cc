@@ -9,6 +9,7 @@
 
 #include "common/base/file.h"
 #include "common/base/text.h"
+#include "common/wire/digest.h"
 #include "tests/chaos/fault.h"
 #include "tests/chaos/ledger.h"
 #include "tests/process/agent_test_launcher.h"
@@ -28,6 +29,25 @@ constexpr auto kControllerGrace = 2s;
 // G1, and for a machine that is busy with other things.
 constexpr auto kEndLimit = kGrace + 5s;
 constexpr auto kFaultLimit = 20s;
+
+std::string worker_program(const TrialPlan& plan) {
+  return plan.torch ? CHAOS_TORCH_WORKER : CHAOS_WORKER;
+}
+
+// G3: what has a manifest is complete.
+void check_checkpoints(const CheckpointDirectory& checkpoints) {
+  const auto committed = checkpoints.committed();
+  ASSERT_TRUE(committed) << committed.error().message();
+  for (const CheckpointId& id : *committed) {
+    const auto text = read_file(checkpoints.manifest_path(id), 1 << 20);
+    const auto manifest = text ? parse_manifest(*text) : std::unexpected(text.error());
+    ASSERT_TRUE(manifest) << manifest.error().message();
+    for (const ManifestFile& file : manifest->files) {
+      const auto bytes = read_file(checkpoints.path_of(id) + "/" + file.name, 1 << 28);
+      invariants::is_as_committed(file.name, bytes ? xxh3_digest(*bytes) : "missing", file.xxh3);
+    }
+  }
+}
 
 class Trial {
  public:
@@ -61,17 +81,17 @@ class Trial {
   TrialResult result_;
 };
 
-// The state in which a run ends to which nothing happens: the same at any world size.
-const std::string& undisturbed_hash() {
-  static const std::string hash = [] {
-    const ScratchDirectory scratch;
-    LaunchRun run({"--quiet", "--gpus-per-node", "2", "--checkpoint-dir", scratch / "checkpoints",
-                   CHAOS_WORKER, scratch.path(), std::to_string(kStepCount), std::to_string(kSaveEvery),
-                   "0"});
-    EXPECT_EQ(run.exit_code(), 0) << run.err();
-    return Ledger(scratch.path()).hash();
-  }();
-  return hash;
+// The state in which a run ends to which nothing happens. The plain worker's is the same at any world size.
+std::string undisturbed_hash(const TrialPlan& plan) {
+  static std::map<int, std::string> hashes;  // by world size; 0: of the plain worker
+  std::string& hash = hashes[plan.torch ? plan.world_size() : 0];
+  if (!hash.empty()) return hash;
+  const ScratchDirectory scratch;
+  LaunchRun run({"--quiet", "--gpus-per-node", std::to_string(plan.world_size()), "--checkpoint-dir",
+                 scratch / "checkpoints", worker_program(plan), scratch.path(), std::to_string(kStepCount),
+                 std::to_string(kSaveEvery), "0"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  return hash = Ledger(scratch.path()).hash();
 }
 
 void Trial::set_up() {
@@ -99,7 +119,7 @@ void Trial::launch() {
                                     "--checkpoint-dir",
                                     stage_.checkpoints};
   words.insert(words.end(), stage_.flags.begin(), stage_.flags.end());
-  words.insert(words.end(), {CHAOS_WORKER, stage_.scratch.path(), std::to_string(kStepCount),
+  words.insert(words.end(), {worker_program(plan_), stage_.scratch.path(), std::to_string(kStepCount),
                              std::to_string(kSaveEvery), std::to_string(kStepMs)});
   words.push_back(fmt::format("{}:{}:{}:{}", plan_.victim, plan_.step, plan_.where, faults_[0]->what()));
   if (plan_.second)
@@ -192,7 +212,10 @@ void Trial::judge(int exit_code) {
   const int finished = ledger.finished_count();
   invariants::success_is_earned(exit_code, plan_.world_size(), finished);
   result_.false_success = exit_code == 0 && finished != plan_.world_size();
-  ledger.check(CheckpointDirectory(stage_.checkpoints), kStepCount);
+  const CheckpointDirectory checkpoints(stage_.checkpoints);
+  check_checkpoints(checkpoints);
+  // The runtime's loader knows which samples it gave; the plain worker writes it down.
+  ledger.check(checkpoints, plan_.torch ? 0 : kStepCount);
   if (injected_.empty()) return;
   const Injected& first = injected_.front();
   const Truth truth = first.fault->truth(first.mark);
@@ -201,7 +224,7 @@ void Trial::judge(int exit_code) {
   if (ends && !truth.exit_code) EXPECT_NE(exit_code, 0) << run_->err();
   if (!ends) {
     EXPECT_EQ(exit_code, 0) << run_->err();
-    invariants::ends_as_undisturbed(ledger.hash(), undisturbed_hash());
+    invariants::ends_as_undisturbed(ledger.hash(), undisturbed_hash(plan_));
   }
   if (const auto at = ledger.stopped(first.mark.attempt, first.mark.rank)) result_.detection = *at - first.at;
   if (const auto at = ledger.resumed_after(first.mark.attempt, plan_.world_size()))
@@ -244,8 +267,8 @@ std::string TrialPlan::text() const {
   if (second)
     text += fmt::format(", then {} of rank {} at {}", fault_kinds().at(*second).name, second_victim,
                         second_where);
-  return text + fmt::format("; {} x {} ranks, {}{}", nodes, workers_per_node, tcp ? "tcp" : "socket",
-                            restarts ? "" : ", no restart");
+  return text + fmt::format("; {} x {} ranks, {}{}{}", nodes, workers_per_node, tcp ? "tcp" : "socket",
+                            restarts ? "" : ", no restart", torch ? ", LibTorch" : "");
 }
 
 TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
@@ -270,13 +293,21 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
   }
   const std::size_t second = seconds[pick(seconds.size())];
   if (fault_kinds()[fault].can_be_second && plan.restarts && pick(4) == 0) plan.second = second;
+  // Each start of LibTorch takes a second here.
+  plan.torch =
+      !std::string_view(CHAOS_TORCH_WORKER).empty() && fault_kinds()[fault].can_be_second && pick(6) == 0;
+  if (plan.torch) {
+    plan.workers_per_node = plan.nodes == 2 ? 1 : 2;
+    plan.victim %= 2;
+    plan.second_victim %= 2;
+  }
   // A disk that fills while nobody writes to it is no fault.
   if (fault_kinds()[fault].name == "disk full") plan.where = "step";
   return plan;
 }
 
 TrialResult run_trial(const TrialPlan& plan) {
-  undisturbed_hash();
+  undisturbed_hash(plan);
   testing::TestPartResultArray parts;
   TrialResult result;
   {

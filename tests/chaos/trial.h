@@ -1,6 +1,7 @@
 // One trial: a job of the chaos training, one or two faults, and whether what Muster promises held.
 //
-// A trial follows from its seed alone, except for the machine's timing. Blocking; one at a time in a process.
+// Most run the plain worker, some the one with LibTorch. A trial follows from its seed alone, except for the
+// machine's timing. Blocking; one at a time in a process.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace muster::chaos {
 
 struct TrialPlan {
   std::uint64_t seed = 0;
-  std::size_t fault = 0;              // of fault_kinds()
+  std::size_t fault = 0;                // of fault_kinds()
   std::optional<std::size_t> second{};  // while the job recovers from the first
   int nodes = 1;
   int workers_per_node = 2;
@@ -25,6 +26,7 @@ struct TrialPlan {
   std::string second_where;
   bool restarts = true;
   bool tcp = false;
+  bool torch = false;  // the worker with LibTorch
 
   int world_size() const { return nodes * workers_per_node; }
   std::string text() const;

@@ -2,26 +2,14 @@
 // result.
 //
 // Each step takes a batch of samples, which the ranks share out; the sums meet in the attempt's store; the
-// state follows. Checkpoints lie in the real directory, committed as docs/checkpoint_layout.md says. What the
-// driver needs to know of each rank stands in DIRECTORY/ledger.ATTEMPT.RANK, a line each: what, a number, the
-// time.
-//
-//   worker DIRECTORY STEPS SAVE_EVERY STEP_MS [MOMENT...]
-//
-// MOMENT is RANK:STEP:WHERE:WHAT: at that step (or the first one after it, on its first occasion only, and
-// after the moment before it) that rank writes DIRECTORY/moment.I and waits for DIRECTORY/go.I. WHERE is
-// start, step or save; WHAT is wait, exit=CODE, memory, or flood.
+// state follows. Checkpoints lie in the real directory, committed as docs/checkpoint_layout.md says. Words:
+// diary.h.
 #include <array>
-#include <charconv>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -29,48 +17,15 @@
 
 #include "bench/store/store_client.h"
 #include "common/base/check.h"
-#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/wire/checkpoint_directory.h"
 #include "common/wire/digest.h"
+#include "tests/chaos/diary.h"
 #include "tests/chaos/samples.h"
 
 namespace muster::chaos {
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  CHECK(value != nullptr, "{} is not set", name);
-  return value;
-}
-
-template <class Number>
-Number number(std::string_view text) {
-  const auto value = parse_number<Number>(text);
-  CHECK(value.has_value(), "{} is no number", text);
-  return *value;
-}
-
-struct Moment {
-  int rank = 0;
-  std::uint64_t step = 0;
-  std::string where;
-  std::string what;
-};
-
-int term_fd = -1;
-
-// "term 0 TIME", with what a signal handler may call; then what TERM does.
-void note_term(int) {
-  char line[40] = "term 0 ";
-  const std::int64_t now = to_ns(Clock::now());
-  char* end = std::to_chars(line + 7, line + sizeof line - 1, now).ptr;
-  *end++ = '\n';
-  (void)!write(term_fd, line, static_cast<std::size_t>(end - line));
-  signal(SIGTERM, SIG_DFL);
-  raise(SIGTERM);
-}
 
 class Training {
  public:
@@ -85,53 +40,23 @@ class Training {
   Expected<std::string> write_shard(CheckpointId id);
   Status commit(CheckpointId id);
   void remove_old(CheckpointId newest);
-  void note(std::string_view what, std::uint64_t number, const std::string& more = "") const;
   void tell(std::string_view type, std::uint64_t number) const;
-  bool marked_by_earlier_attempt(std::size_t moment) const;
-  void moment(std::string_view where);
-  void act(const std::string& what) const;
   std::string key(std::string_view what, int rank) const {
     return fmt::format("{}/{}/{}", what, step_, rank);
   }
 
-  std::string directory_;
-  std::uint64_t steps_, save_every_;
-  int step_ms_;
-  std::vector<Moment> moments_;
-  std::size_t armed_count_ = 1;  // a moment belongs to an attempt that began after the one before it
-  int rank_ = number<int>(variable("RANK"));
-  int world_size_ = number<int>(variable("WORLD_SIZE"));
-  Attempt attempt_{number<std::uint64_t>(variable("MUSTER_ATTEMPT"))};
+  Diary diary_;
+  const int rank_ = diary_.rank();
+  const int world_size_ = number<int>(variable("WORLD_SIZE"));
+  const Attempt attempt_ = diary_.attempt();
   CheckpointDirectory checkpoints_{variable("MUSTER_CHECKPOINT_DIR")};
-  UniqueFd ledger_;
   UniqueFd agent_;
   std::optional<bench::StoreClient> store_;
   std::uint64_t step_ = 0;  // done so far
   std::array<std::uint64_t, 512> state_{};
 };
 
-bool Training::marked_by_earlier_attempt(std::size_t moment) const {
-  const auto mark = read_file(fmt::format("{}/moment.{}", directory_, moment), 4096);
-  return mark && number<std::uint64_t>(split(*mark, ' ').at(2)) < attempt_.value();
-}
-
-Training::Training(const std::vector<std::string>& words)
-    : directory_(words.at(0)),
-      steps_(number<std::uint64_t>(words.at(1))),
-      save_every_(number<std::uint64_t>(words.at(2))),
-      step_ms_(number<int>(words.at(3))) {
-  for (std::size_t i = 4; i < words.size(); ++i) {
-    const auto parts = split(words[i], ':');
-    CHECK(parts.size() == 4, "{}", words[i]);
-    moments_.push_back({number<int>(parts[0]), number<std::uint64_t>(parts[1]), std::string(parts[2]),
-                        std::string(parts[3])});
-  }
-  while (marked_by_earlier_attempt(armed_count_ - 1)) ++armed_count_;
-  const std::string ledger = fmt::format("{}/ledger.{}.{}", directory_, attempt_, rank_);
-  ledger_.reset(open(ledger.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  CHECK(static_cast<bool>(ledger_), "{}: {}", ledger, std::strerror(errno));
-  term_fd = ledger_.get();
-  signal(SIGTERM, note_term);
+Training::Training(const std::vector<std::string>& words) : diary_(words) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = variable("MUSTER_SOCKET");
@@ -141,12 +66,6 @@ Training::Training(const std::vector<std::string>& words)
   CHECK(connect(agent_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "{}", path);
 }
 
-// One write a line: a rank that is killed leaves whole lines.
-void Training::note(std::string_view what, std::uint64_t number, const std::string& more) const {
-  const std::string line = fmt::format("{} {} {}{}\n", what, number, to_ns(Clock::now()), more);
-  CHECK(write_all(ledger_.get(), line, "ledger").has_value());
-}
-
 void Training::tell(std::string_view type, std::uint64_t number) const {
   const nlohmann::json message{{"v", 1},         {"type", type},
                                {"rank", rank_},  {"attempt", attempt_.value()},
@@ -154,39 +73,6 @@ void Training::tell(std::string_view type, std::uint64_t number) const {
   const std::string bytes = message.dump();
   // Like the runtime's: whatever becomes of it, training goes on.
   (void)send(agent_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-void Training::act(const std::string& what) const {
-  if (what.starts_with("exit=")) std::_Exit(number<int>(std::string_view(what).substr(5)));
-  if (what == "memory") {
-    constexpr std::size_t kPieceBytes = 8 << 20;
-    static std::vector<std::string> taken;
-    for (std::size_t used = 0; used < std::size_t{1} << 30; used += kPieceBytes)
-      taken.emplace_back(kPieceBytes, static_cast<char>(used));
-  }
-  if (what == "flood") {
-    const std::string line(1000, 'x');
-    for (int i = 0; i < 4000; ++i) std::puts(line.c_str());
-    (void)std::fflush(stdout);
-  }
-}
-
-void Training::moment(std::string_view where) {
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
-    const Moment& moment = moments_[i];
-    const std::string mark = fmt::format("{}/moment.{}", directory_, i);
-    const auto exists = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
-    if (moment.rank != rank_ || moment.where != where || (where != "start" && step_ < moment.step)) continue;
-    if (i >= armed_count_ || exists(mark)) continue;
-    const UniqueFd file(open((mark + ".new").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    const std::string text = fmt::format("{} {} {} {} {}", getpid(), getppid(), attempt_,
-                                         variable("MUSTER_NODE_ID"), to_ns(Clock::now()));
-    CHECK(write_all(file.get(), text, mark).has_value());
-    std::filesystem::rename(mark + ".new", mark);
-    const auto gone = Clock::now() + std::chrono::seconds(30);
-    while (!exists(fmt::format("{}/go.{}", directory_, i)) && Clock::now() < gone) poll(nullptr, 0, 1);
-    act(moment.what);
-  }
 }
 
 void Training::load(CheckpointId id, const CheckpointManifest& manifest) {
@@ -231,9 +117,9 @@ void Training::step() {
     for (std::size_t j = 0; j < sum.size(); ++j)
       sum[j] += mix(batch[i] * 7 + j + state_[batch[i] % state_.size()]);
   }
-  note("step", step_ + 1, mine);
+  diary_.note("step", step_ + 1, mine);
   ++step_;
-  moment("step");
+  diary_.moment("step", step_);
   store_->set(key("sum", rank_), std::string_view(reinterpret_cast<const char*>(sum.data()), sizeof sum));
   std::array<std::uint64_t, 4> total{};
   for (int rank = 0; rank < world_size_; ++rank) {
@@ -244,7 +130,7 @@ void Training::step() {
   }
   for (std::size_t i = 0; i < state_.size(); ++i) state_[i] = mix(state_[i] + total[i % total.size()] + i);
   tell("step", step_);
-  poll(nullptr, 0, step_ms_);  // the work
+  poll(nullptr, 0, diary_.step_ms());  // the work
 }
 
 Expected<std::string> Training::write_shard(CheckpointId id) {
@@ -288,19 +174,19 @@ void Training::remove_old(CheckpointId newest) {
   const auto found = checkpoints_.committed();
   CHECK(found.has_value());
   for (const CheckpointId& id : *found) {
-    if (id.step + 2 * save_every_ <= newest.step) (void)checkpoints_.remove(id);
+    if (id.step + 2 * diary_.save_every() <= newest.step) (void)checkpoints_.remove(id);
   }
 }
 
 Status Training::save() {
   const CheckpointId id{.step = step_, .attempt = attempt_};
   const auto shard = write_shard(id);
-  moment("save");
+  diary_.moment("save", step_);
   store_->set(key("shard", rank_), shard ? *shard : "failed:" + shard.error().message());
   if (rank_ == 0) {
     const Status committed = commit(id);
     if (committed) {
-      note("committed", step_);
+      diary_.note("committed", step_);
       tell("committed", step_);
       remove_old(id);
     } else if (!std::filesystem::exists(checkpoints_.manifest_path(id))) {
@@ -315,21 +201,21 @@ Status Training::save() {
 }
 
 int Training::run() {
-  note("start", static_cast<std::uint64_t>(getpid()));
-  moment("start");
+  diary_.moment("start", ~std::uint64_t{0});
   store_.emplace(number<std::uint16_t>(variable("MASTER_PORT")));
   restore();
-  note("resume", step_);
-  while (step_ < steps_) {
+  diary_.note("resume", step_);
+  while (step_ < diary_.steps()) {
     step();
-    if (step_ % save_every_ != 0 && step_ != steps_) continue;
+    if (step_ % diary_.save_every() != 0 && step_ != diary_.steps()) continue;
     if (const Status saved = save(); !saved) {
       if (rank_ == 0) (void)std::fprintf(stderr, "%s\n", saved.error().message().c_str());
-      if (step_ == steps_) return 1;
+      if (step_ == diary_.steps()) return 1;
     }
   }
-  note("finish", step_,
-       " " + xxh3_digest(std::string_view(reinterpret_cast<const char*>(state_.data()), sizeof state_)));
+  diary_.note(
+      "finish", step_,
+      " " + xxh3_digest(std::string_view(reinterpret_cast<const char*>(state_.data()), sizeof state_)));
   tell("finished", step_);
   return 0;
 }
