@@ -313,6 +313,7 @@ void Agent::perform(const Quit& action) {
   const bool had_template = warm_.has_template();
   warm_.end();
   if (had_template) kill_strays();  // what code before init() started
+  finished_store_.reset();  // what still listens would keep this process alive
   link_.close();
   // Not now: the task that brought this about would be cancelled while it runs.
   asio::post(io_, [this] { tasks_.cancel(); });

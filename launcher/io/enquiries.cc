@@ -20,17 +20,29 @@ void end_with(const std::shared_ptr<Caller>& caller, const json& answer) {
 
 }  // namespace
 
-Enquiries::Enquiries(net::Time& time, Answers answers)
-    : time_(time), answers_(std::move(answers)), alarm_(time.make_alarm([this] { end_dumps(); })) {}
+Enquiries::Enquiries(asio::io_context& context, net::Time& time, Answers answers)
+    : context_(context),
+      time_(time),
+      answers_(std::move(answers)),
+      tasks_(context.get_executor()),
+      alarm_(time.make_alarm([this] { end_dumps(); })) {}
 
-Status Enquiries::open(const asio::any_io_executor& executor, net::TaskGroup& tasks,
-                       const std::string& directory) {
+Status Enquiries::open(const std::string& directory) {
   auto socket = ControlSocket::open(
-      executor, tasks, directory,
+      context_.get_executor(), tasks_, directory,
       [this](const std::string& line, const std::shared_ptr<Caller>& caller) { answer(line, caller); });
   if (!socket) return std::unexpected(socket.error());
   socket_ = std::move(*socket);
   return {};
+}
+
+void Enquiries::close() {
+  tasks_.cancel();
+  context_.restart();
+  while (!tasks_.empty() && context_.run_one() > 0) {
+  }
+  dumps_.clear();
+  socket_.reset();
 }
 
 void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& caller) {

@@ -28,9 +28,11 @@ class Enquiries {
     // Asks all agents for the stacks of their workers: the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;
   };
-  Enquiries(net::Time& time, Answers answers);
+  Enquiries(asio::io_context& context, net::Time& time, Answers answers);
   // Errors: the socket cannot be made; the job goes on without it.
-  Status open(const asio::any_io_executor& executor, net::TaskGroup& tasks, const std::string& directory);
+  Status open(const std::string& directory);
+  // Ends all conversations, running the context until they have ended; before anything else is taken down.
+  void close();
   void hear(const wire::WorkerStacks& stacks);
 
  private:
@@ -43,8 +45,10 @@ class Enquiries {
   void start_dump(const std::shared_ptr<Caller>& caller);
   void end_dumps();
 
+  asio::io_context& context_;
   net::Time& time_;
   Answers answers_;
+  net::TaskGroup tasks_;
   std::unique_ptr<net::Alarm> alarm_;
   std::unique_ptr<ControlSocket> socket_;
   std::list<Dump> dumps_;

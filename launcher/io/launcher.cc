@@ -44,9 +44,10 @@ Launcher::Launcher(Plan plan, Parts parts)
       half_gone_(time_.make_alarm([this] { look_for_half_gone(); })),
       strays_(time_.make_alarm([this] { look_for_strays(); })),
       agents_(static_cast<std::size_t>(plan_.agent_count())),
-      enquiries_(time_, {.status = [this] { return status(); },
-                         .cancel = [this](bool now) { cancel(now); },
-                         .ask_for_stacks = [this] { return ask_for_stacks(); }}),
+      enquiries_(parts.context, time_,
+                 {.status = [this] { return status(); },
+                  .cancel = [this](bool now) { cancel(now); },
+                  .ask_for_stacks = [this] { return ask_for_stacks(); }}),
       event_log_(open((plan_.job.log_directory + "/events.jsonl").c_str(),
                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
       started_(time_.now()) {}
@@ -62,6 +63,7 @@ void Launcher::run() {
   post(Began{});
   publish();
   parts_.context.run();
+  enquiries_.close();
   if (control_port_) control_port_->stop();
   for (Agent& each : agents_) {
     if (each.session) each.session->close();

@@ -18,7 +18,7 @@ constexpr std::size_t kToldLimit = 10;
 void Launcher::publish() {
   if (const Status written = write_job_record(plan_); !written)
     parts_.terminal.say(written.error().message());
-  const Status open = enquiries_.open(parts_.context.get_executor(), tasks_, plan_.job.log_directory);
+  const Status open = enquiries_.open(plan_.job.log_directory);
   if (!open) log::warning("{}: `launch status`, `dump` and `cancel` will not work", open.error().message());
 }
 

@@ -49,6 +49,9 @@ TEST_P(Launch, EndsWithZeroWhenEveryRankDoes) {
     EXPECT_THAT(run.out(), HasSubstr(line));
   }
   EXPECT_THAT(run.err(), HasSubstr("4 ranks succeeded"));
+  EXPECT_THAT(read_file(run.job_directory() + "/launcher.log", 1 << 20).value_or(""),
+              Not(HasSubstr("did not finish in time")))
+      << "agents leave at once";
   expect_nothing_left(run);
 }
 
