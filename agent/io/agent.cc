@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agent/io/children.h"
+#include "agent/io/readable.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
@@ -154,10 +155,8 @@ awaitable<void> Agent::hear_signals() {
 // The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
 awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
   asio::posix::stream_descriptor pidfd(io_, process.pidfd.release());
-  boost::system::error_code error;
-  co_await pidfd.async_wait(asio::posix::stream_descriptor::wait_read,
-                            asio::redirect_error(asio::use_awaitable, error));
-  if (error) co_return;
+  const bool ended = co_await readable(pidfd);
+  if (!ended) co_return;
   const TimePoint now = time_.now();
   const Ending ending = reap(pidfd.native_handle());
   workers_.erase(process.pid);
@@ -315,6 +314,7 @@ void Agent::perform(const Quit& action) {
   if (had_template) kill_strays();  // what code before init() started
   finished_store_.reset();  // what still listens would keep this process alive
   link_.close();
+  finished_store_.reset();  // it listens as long as it lives
   // Not now: the task that brought this about would be cancelled while it runs.
   asio::post(io_, [this] { tasks_.cancel(); });
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "agent/io/readable.h"
 #include "common/base/log.h"
 
 namespace muster::agent {
@@ -31,10 +32,8 @@ bool WarmStart::prepare(std::expected<TemplateSpec, std::string> wanted, const s
 }
 
 awaitable<void> WarmStart::watch(std::shared_ptr<Template> watched) {
-  boost::system::error_code error;
-  co_await watched->socket().async_wait(asio::posix::stream_descriptor::wait_read,
-                                        asio::redirect_error(asio::use_awaitable, error));
-  if (error || watched != template_) co_return;
+  const bool answered = co_await readable(watched->socket());
+  if (!answered || watched != template_) co_return;
   const std::string refusal = watched->first_answer();
   ready_ = refusal.empty();
   if (!ready_) {
@@ -44,10 +43,9 @@ awaitable<void> WarmStart::watch(std::shared_ptr<Template> watched) {
   }
   settled_();
   if (watched != template_) co_return;
-  co_await watched->pidfd().async_wait(asio::posix::stream_descriptor::wait_read,
-                                       asio::redirect_error(asio::use_awaitable, error));
-  if (error || watched != template_) co_return;
-  drop("the template has ended");
+  const bool ended = co_await readable(watched->pidfd());
+  if (!ended || watched != template_) co_return;
+  drop("");
   settled_();
 }
 
@@ -67,18 +65,18 @@ std::expected<Process, std::string> WarmStart::fork(const std::vector<std::strin
 void WarmStart::give_up(const std::string& reason) {
   if (template_ == nullptr) return;
   refused_ = template_->spec();
-  drop(reason);
+  drop(reason, true);
 }
 
 void WarmStart::end() {
   if (template_ != nullptr) drop("the agent leaves");
 }
 
-void WarmStart::drop(const std::string& reason) {
+void WarmStart::drop(const std::string& reason, bool is_final) {
   const std::shared_ptr<Template> dropped = std::exchange(template_, nullptr);
   ready_ = false;
   const std::string how = dropped->end();
-  why_not_ = how.empty() ? reason : "the template " + how;
+  why_not_ = how.empty() || is_final ? reason : "the template " + how;
   log::info("template {} is gone: {}", dropped->pid(), why_not_);
 }
 

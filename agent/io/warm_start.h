@@ -41,7 +41,8 @@ class WarmStart {
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  void drop(const std::string& reason);
+  // If it has ended by itself, how it ended is the reason, but for one that is final.
+  void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;
   net::TaskGroup& tasks_;

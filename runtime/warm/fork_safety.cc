@@ -1,5 +1,6 @@
 #include "runtime/warm/fork_safety.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -94,8 +95,7 @@ std::string shared_mapping() {
   for (const std::string_view line : split(*maps, '\n')) {
     if (line.find(" rw-s ") == std::string_view::npos && line.find(" rwxs ") == std::string_view::npos)
       continue;
-    const std::size_t name = line.find_last_of(' ');
-    return fmt::format("it shares writable memory: {}", line.substr(name + 1));
+    return fmt::format("it shares writable memory: {}", line.substr(std::min(line.find('/'), line.size())));
   }
   return "";
 }

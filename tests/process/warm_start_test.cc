@@ -1,0 +1,369 @@
+// Ranks that are executed and ranks that are forked from a template: the same tests over both, and what
+// becomes of a start whose template is not to be had.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "tests/process/agent_process_fixture.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+class WarmStart : public AgentProcess {
+ protected:
+  // WORDS of warm_rank's: what it does before and after the fork.
+  wire::JobSpec rank_job(const Words& words, const std::string& warm = "auto") {
+    wire::JobSpec job = this->job("");
+    job.command = {WARM_RANK};
+    job.command.insert(job.command.end(), words.begin(), words.end());
+    job.warm = warm;
+    return job;
+  }
+  static wire::WorkersStarted how(const TestLauncher& launcher) {
+    const auto started = launcher.all<wire::WorkersStarted>();
+    return started.empty() ? wire::WorkersStarted{} : started.back();
+  }
+  // Of `count` ranks, by rank.
+  static std::vector<wire::WorkerExited> wait_for_ends(TestLauncher& launcher, std::size_t count) {
+    std::vector<wire::WorkerExited> ends(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto end = launcher.wait_for<wire::WorkerExited>();
+      if (end) ends.at(static_cast<std::size_t>(end->rank.value())) = *end;
+    }
+    EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+    return ends;
+  }
+  std::vector<pid_t> templates() {
+    std::vector<pid_t> found = processes();
+    std::erase_if(found, [](pid_t pid) {
+      return read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") != "muster-template\n";
+    });
+    return found;
+  }
+  std::string template_output() {
+    return read_file(scratch_ / "logs/template.node0.log", 1 << 20).value_or("(none)");
+  }
+  // In order, so that this agent's guardian does not end what the next agent of the same job starts.
+  static void leave(TestLauncher& launcher) {
+    launcher.send(wire::Leave{});
+    EXPECT_EQ(launcher.agent_exit(), 0);
+  }
+  static void wait_for_lines(TestLauncher& launcher, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      while (launcher.output(rank, 1).empty()) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    }
+  }
+};
+
+// Every test here runs with executed ranks and with forked ones, and must not see a difference.
+class Ranks : public WarmStart, public testing::WithParamInterface<bool> {
+ protected:
+  bool forked() const { return GetParam(); }
+  // Starts the ranks and makes sure that they were started as this test means it.
+  std::vector<std::int32_t> start(TestLauncher& launcher, const Words& words, std::int32_t count) {
+    launcher.welcome(rank_job(words, forked() ? "auto" : "off"));
+    auto pids = launcher.start(count);
+    EXPECT_EQ(how(launcher).warm_count, forked() ? count : 0) << how(launcher).executed_because;
+    EXPECT_EQ(how(launcher).executed_because, "");
+    return pids;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Started, Ranks, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Forked" : "Executed"; });
+
+TEST_P(Ranks, EndWithTheirOwnExitCodes) {
+  TestLauncher launcher({});
+  const auto pids = start(launcher, {"--", "rank_code"}, 3);
+  const auto ends = wait_for_ends(launcher, 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto& end = ends[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(end.exit_code, rank);
+    EXPECT_EQ(end.signal, 0);
+    EXPECT_EQ(end.pid, pids[static_cast<std::size_t>(rank)]);
+  }
+}
+
+TEST_P(Ranks, EndWithTheSignalThatKilledThem) {
+  TestLauncher launcher({});
+  start(launcher, {"--", "kill"}, 2);
+  for (const auto& end : wait_for_ends(launcher, 2)) EXPECT_EQ(end.signal, SIGKILL);
+}
+
+TEST_P(Ranks, AreChildrenOfTheAgentInGroupsOfTheirOwnUnderTheirProgramsName) {
+  TestLauncher launcher({});
+  start(launcher, {"--", "place"}, 2);
+  wait_for_ends(launcher, 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(log(fmt::format("rank_{}/stdout.log", rank)),
+              fmt::format("parent {} own group 1 death signal 9 name warm_rank rank {} directory /\n",
+                          launcher.agent_pid(), rank));
+  }
+}
+
+TEST_P(Ranks, KeepWhatTheProgramDidToItselfBeforeInit) {
+  TestLauncher launcher({});
+  const auto pids =
+      start(launcher, {"handler", "chdir=" + scratch_.path().string(), "--", "place", "wait"}, 2);
+  wait_for_lines(launcher, 2);
+  EXPECT_THAT(launcher.output(0, 1), HasSubstr("directory " + scratch_.path().string()));
+  launcher.send(wire::StopWorkers{SIGTERM, 10'000'000'000});
+  for (const auto& end : wait_for_ends(launcher, 2)) EXPECT_EQ(end.exit_code, 42);
+}
+
+TEST_P(Ranks, ReadFilesThatWereOpenBeforeInitEachFromTheSamePlace) {
+  std::ofstream(scratch_ / "list") << "1\n2\n3\n4\n";
+  TestLauncher launcher({});
+  start(launcher, {"list=" + scratch_ / "list", "--", "line", "line"}, 3);
+  wait_for_ends(launcher, 3);
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(log(fmt::format("rank_{}/stdout.log", rank)), "line 2\nline 3\n");
+}
+
+TEST_P(Ranks, DieWithTheirAgent) {
+  TestLauncher launcher({.environment = {mark()}});
+  start(launcher, {"--", "ready", "wait"}, 4);
+  wait_for_lines(launcher, 4);
+  EXPECT_EQ(processes().size(), forked() ? 5U : 4U);
+  kill(launcher.agent_pid(), SIGKILL);
+  EXPECT_EQ(launcher.agent_exit(), 128 + SIGKILL);
+  EXPECT_TRUE(eventually([this] { return processes().empty(); }, std::chrono::seconds(5)));
+  EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); }));
+}
+
+TEST_P(Ranks, AreAllGoneWhenTheAgentLeaves) {
+  TestLauncher launcher({});
+  start(launcher, {"--", "ready", "wait"}, 2);
+  wait_for_lines(launcher, 2);
+  launcher.send(wire::Leave{});
+  EXPECT_EQ(launcher.agent_exit(), 0);
+  EXPECT_THAT(processes(), IsEmpty());
+}
+
+TEST_P(Ranks, LeaveACoreFileWhereCoresAreFiles) {
+  if (!read_file("/proc/sys/kernel/core_pattern", 256).value_or("|").starts_with("core"))
+    GTEST_SKIP() << "this machine hands cores to a program";
+  TestLauncher launcher({.in_child = [] {
+    const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_CORE, &unlimited);
+  }});
+  start(launcher, {"chdir=" + scratch_.path().string(), "--", "segv"}, 1);
+  const auto ends = wait_for_ends(launcher, 1);
+  EXPECT_EQ(ends[0].signal, SIGSEGV);
+  EXPECT_TRUE(ends[0].core_dumped);
+  std::vector<std::string> cores;
+  for (const auto& file : std::filesystem::directory_iterator(scratch_.path())) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("core") && file.file_size() > 0) cores.push_back(name);
+  }
+  EXPECT_EQ(cores.size(), 1U);
+}
+
+TEST_P(Ranks, CanBeDebugged) {
+  if (system("command -v gdb >/dev/null") != 0) GTEST_SKIP() << "there is no gdb";
+  TestLauncher launcher({});
+  const auto pids = start(launcher, {"--", "ready", "wait"}, 1);
+  wait_for_lines(launcher, 1);
+  const std::string command =
+      fmt::format("gdb -nx -batch -p {} -ex 'info inferiors' -ex 'call (int)getpid()' > {} 2>&1", pids.at(0),
+                  scratch_ / "gdb");
+  ASSERT_EQ(system(command.c_str()), 0);
+  EXPECT_THAT(read_file(scratch_ / "gdb", 1 << 20).value_or(""), HasSubstr(fmt::format("$1 = {}", pids[0])));
+}
+
+TEST_F(WarmStart, ForkedRanksHaveTheEnvironmentOfExecutedOnes) {
+  std::set<std::string> environments[2];
+  for (const bool forked : {false, true}) {
+    TestLauncher launcher({.environment = {"RANK=77", "OWN=value", "OMP_NUM_THREADS=3"}});
+    launcher.welcome(rank_job({"--", "environment"}, forked ? "on" : "off"));
+    launcher.start(2);
+    EXPECT_EQ(how(launcher).warm_count, forked ? 2 : 0) << how(launcher).executed_because;
+    wait_for_ends(launcher, 2);
+    leave(launcher);
+    std::istringstream lines(log("rank_1/stdout.log"));
+    for (std::string line; std::getline(lines, line);) {
+      // These lie in a directory of the agent's own.
+      if (!line.starts_with("MUSTER_SOCKET=") && !line.starts_with("TORCHELASTIC_ERROR_FILE="))
+        environments[forked].insert(line);
+    }
+    std::filesystem::remove_all(scratch_ / "logs");
+  }
+  EXPECT_EQ(environments[1], environments[0]);
+  EXPECT_TRUE(environments[1].contains("RANK=1"));
+}
+
+TEST_F(WarmStart, TheTemplateIsKeptOverAttemptsAndPrintsOnce) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"print", "--", "ready", "wait"}));
+  pid_t first = 0;
+  for (const std::uint64_t attempt : {1U, 2U, 3U}) {
+    launcher.set_attempt(Attempt(attempt));
+    ASSERT_EQ(launcher.start(2).size(), 2U);
+    EXPECT_EQ(how(launcher).warm_count, 2);
+    wait_for_lines(launcher, 2);  // until then a rank has the template's name
+    const auto found = templates();
+    ASSERT_EQ(found.size(), 1U);
+    if (attempt == 1) first = found[0];
+    EXPECT_EQ(found[0], first);
+    launcher.send(wire::StopWorkers{SIGTERM, 1'000'000'000});
+    wait_for_ends(launcher, 2);
+    launcher.seen.clear();
+  }
+  EXPECT_EQ(template_output(), "printed before init\n");
+  EXPECT_EQ(log("rank_0/stdout.log"), "ready\n");
+}
+
+TEST_F(WarmStart, ATemplateThatIsKilledBetweenAttemptsIsReplaced) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"--", "rank_code"}));
+  launcher.start(2);
+  wait_for_ends(launcher, 2);
+  const auto old = templates();
+  ASSERT_EQ(old.size(), 1U);
+  kill(old[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !is_running(old[0]); }));
+  launcher.set_attempt(Attempt(2));
+  EXPECT_EQ(launcher.start(2).size(), 2U);
+  EXPECT_EQ(how(launcher).warm_count, 2) << how(launcher).executed_because;
+  EXPECT_EQ(wait_for_ends(launcher, 2)[1].exit_code, 1);
+}
+
+TEST_F(WarmStart, WhenTheTemplateIsKilledBeforeTheStartTheRanksAreExecuted) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"--", "rank_code"}));
+  launcher.prepare(2);
+  ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
+  ASSERT_TRUE(eventually([this] { return templates().size() == 1; }));
+  const pid_t killed = templates()[0];
+  kill(killed, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !is_running(killed); }));
+  launcher.send(wire::StartWorkers{"127.0.0.1", 29500, std::nullopt});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersStarted>());
+  EXPECT_EQ(how(launcher).warm_count, 0);
+  EXPECT_EQ(how(launcher).executed_because, "the template was killed by signal 9");
+  EXPECT_EQ(wait_for_ends(launcher, 2)[1].exit_code, 1);
+}
+
+TEST_F(WarmStart, WhenTheTemplateDoesNotAnswerTheRanksAreExecutedAndNoneRunsTwice) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"--", "ready", "wait"}));
+  launcher.prepare(2);
+  ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
+  ASSERT_TRUE(eventually([this] { return templates().size() == 1; }));
+  kill(templates()[0], SIGSTOP);
+  launcher.send(wire::StartWorkers{"127.0.0.1", 29500, std::nullopt});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersStarted>());
+  EXPECT_EQ(how(launcher).warm_count, 0);
+  EXPECT_THAT(how(launcher).executed_because, HasSubstr("did not fork"));
+  wait_for_lines(launcher, 2);
+  EXPECT_EQ(processes().size(), 2U);
+}
+
+TEST_F(WarmStart, ATemplateThatMayNotForkSaysWhyAndIsNotTriedAgain) {
+  std::ofstream(scratch_ / "file") << "x";
+  const std::pair<std::string, std::string> cases[] = {{"thread", "it has 2 threads"},
+                                                       {"socket", "it has socket:["},
+                                                       {"shared", "it shares writable memory: /dev/zero"},
+                                                       {"unlinked", "unlinked"},
+                                                       {"lock=" + scratch_ / "file", "it holds a lock on"}};
+  for (const auto& [before, reason] : cases) {
+    const std::string errors = scratch_ / ("agent." + before.substr(0, 4));
+    TestLauncher launcher({.error_file = errors});
+    launcher.welcome(rank_job({before, "--", "rank_code"}));
+    for (const std::uint64_t attempt : {1U, 2U}) {
+      launcher.set_attempt(Attempt(attempt));
+      ASSERT_EQ(launcher.start(2).size(), 2U);
+      EXPECT_EQ(how(launcher).warm_count, 0) << before;
+      EXPECT_THAT(how(launcher).executed_because, HasSubstr(reason));
+      wait_for_ends(launcher, 2);
+    }
+    leave(launcher);
+    const std::string said = read_file(errors, 1 << 20).value_or("");
+    const std::string loads = "loads the program";
+    EXPECT_EQ(said.find(loads), said.rfind(loads)) << said;
+  }
+}
+
+TEST_F(WarmStart, AProgramWithoutTheNoteIsExecutedOnceForEachRank) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("echo x >> " + scratch_ / "runs");
+  job.warm = "auto";
+  launcher.welcome(job);
+  launcher.start(2);
+  wait_for_ends(launcher, 2);
+  EXPECT_EQ(read_file(scratch_ / "runs", 100).value_or(""), "x\nx\n");
+  EXPECT_EQ(how(launcher).executed_because, "");
+}
+
+TEST_F(WarmStart, AProgramThatNeverCallsInitRunsOnceMoreAndSaysSo) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("echo x >> " + scratch_ / "runs");
+  job.warm = "on";
+  launcher.welcome(job);
+  launcher.start(2);
+  wait_for_ends(launcher, 2);
+  EXPECT_EQ(read_file(scratch_ / "runs", 100).value_or(""), "x\nx\nx\n");
+  EXPECT_EQ(how(launcher).executed_because, "the program exited with code 0 before init()");
+}
+
+TEST_F(WarmStart, AProgramBehindAWrapperThatStaysIsExecuted) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job(WARM_RANK " -- ready; true");
+  job.warm = "on";
+  launcher.welcome(job);
+  launcher.start(2);
+  EXPECT_EQ(how(launcher).executed_because, "init() was called in a child of the program");
+  wait_for_ends(launcher, 2);
+  EXPECT_EQ(log("rank_1/stdout.log"), "ready\n");
+  EXPECT_EQ(template_output(), "");
+}
+
+TEST_F(WarmStart, AProgramBehindAWrapperThatExecsIsForked) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("exec " WARM_RANK " -- ready");
+  job.warm = "on";
+  launcher.welcome(job);
+  launcher.start(2);
+  EXPECT_EQ(how(launcher).warm_count, 2) << how(launcher).executed_because;
+  wait_for_ends(launcher, 2);
+}
+
+TEST_F(WarmStart, AChangedProgramIsLoadedAnew) {
+  const std::string program = scratch_ / "program";
+  std::filesystem::copy_file(WARM_RANK, program);
+  TestLauncher launcher({});
+  wire::JobSpec job = rank_job({"--", "rank_code"});
+  job.command[0] = program;
+  launcher.welcome(job);
+  launcher.start(2);
+  wait_for_ends(launcher, 2);
+  const auto old = templates();
+  std::filesystem::copy_file(program, program + ".new");
+  std::filesystem::rename(program + ".new", program);
+  launcher.set_attempt(Attempt(2));
+  launcher.start(2);
+  EXPECT_EQ(how(launcher).warm_count, 2);
+  wait_for_ends(launcher, 2);
+  EXPECT_NE(templates(), old);
+}
+
+TEST_F(WarmStart, AProcessThatTakesItselfForATemplateDoesNotTrain) {
+  const std::string command = fmt::format("MUSTER_TEMPLATE_FD=99 {} -- ready", WARM_RANK);
+  FILE* const pipe = popen(command.c_str(), "r");
+  char text[64] = {};
+  EXPECT_EQ(fread(text, 1, sizeof text - 1, pipe), 0U) << text;
+  pclose(pipe);
+}
+
+}  // namespace
+}  // namespace muster
