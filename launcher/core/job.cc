@@ -164,8 +164,9 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
                    .since = TimePoint(from_ns(stalled.since_ns))});
   record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
   if (stalled.hard) return react(Occurrence::kStalled, now);
+  if (asked_for_stacks_) return;  // one line is enough: the others wait for this one, as a rule
   decide(Tell{fmt::format("rank {} (node{}) {}", stalled.rank, id, stalled.what)}, "it may hang");
-  if (!asked_for_stacks_) ask_for_stacks("a worker may hang");
+  ask_for_stacks("a worker may hang");
 }
 
 void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {

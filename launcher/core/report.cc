@@ -45,13 +45,18 @@ ordered_json attempt_json(const AttemptHistory& attempt) {
           {"culprit", failed ? culprit_json(*attempt.verdict) : ordered_json(nullptr)}};
 }
 
+// Of the last attempt: an elastic job need not have its full size.
+std::int32_t world_size_of(const Outcome& outcome) {
+  return outcome.attempts.empty() ? outcome.plan.world_size() : outcome.attempts.back().world_size;
+}
+
 std::string success_line(const Outcome& outcome) {
   const std::string restarts =
       outcome.restart_count == 0
           ? ""
           : fmt::format(" after {}", count_of(static_cast<std::size_t>(outcome.restart_count), "restart"));
   return fmt::format("launch: {} succeeded in {:.1f} s{}; logs: {}\n",
-                     count_of(static_cast<std::size_t>(outcome.plan.world_size()), "rank"),
+                     count_of(static_cast<std::size_t>(world_size_of(outcome)), "rank"),
                      in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
 }
 
@@ -69,8 +74,14 @@ void add_evidence(std::string& text, const Verdict& verdict) {
 }
 
 std::string attempts_text(const Outcome& outcome) {
-  std::string text = fmt::format("{}, {} of {} restarts used", count_of(outcome.attempts.size(), "attempt"),
-                                 outcome.restart_count, outcome.plan.job.max_restarts);
+  const std::int32_t allowed = outcome.plan.job.max_restarts;
+  std::string text = count_of(outcome.attempts.size(), "attempt");
+  if (outcome.restart_count <= allowed) {
+    text += fmt::format(", {} of {} restarts used", outcome.restart_count, allowed);
+  } else {  // not all within the window
+    text += fmt::format(", {} allowed within {:g} s", count_of(static_cast<std::size_t>(allowed), "restart"),
+                        in_seconds(outcome.plan.recovery.restart_window));
+  }
   if (outcome.attempts.empty()) return text;
   const AttemptHistory& last = outcome.attempts.back();
   if (last.resumed_step) text += fmt::format("; the last resumed from step {}", *last.resumed_step);
@@ -104,25 +115,27 @@ std::string report_as_json(const Outcome& outcome) {
   ordered_json collateral = ordered_json::array();
   for (const Rank rank : outcome.verdict.collateral) collateral.push_back(rank.value());
   const bool failed = outcome.verdict.kind != Verdict::Kind::kSucceeded;
-  const ordered_json json = {{"job_id", outcome.plan.job.job_id},
-                             {"exit_code", outcome.verdict.exit_code},
-                             {"origin", outcome.verdict.origin},
-                             {"class", name_of(outcome.verdict.kind)},
-                             {"cause", outcome.verdict.cause},
-                             {"evidence", outcome.verdict.evidence},
-                             {"hint", outcome.verdict.hint},
-                             {"culprit", failed ? culprit_json(outcome.verdict) : ordered_json(nullptr)},
-                             {"collateral_count", outcome.verdict.collateral_count},
-                             {"collateral", std::move(collateral)},
-                             {"restarts", outcome.restart_count},
-                             {"duration_seconds", in_seconds(outcome.duration)},
-                             {"node_count", outcome.plan.nodes.size()},
-                             {"world_size", outcome.plan.world_size()},
-                             {"command", outcome.plan.job.command},
-                             {"log_directory", outcome.plan.job.log_directory},
-                             {"checkpoint_directory", outcome.plan.job.checkpoint_directory},
-                             {"attempts", std::move(attempts)},
-                             {"summary", summary(outcome)}};
+  const ordered_json json = {
+      {"job_id", outcome.plan.job.job_id},
+      {"exit_code", outcome.verdict.exit_code},
+      {"origin", outcome.verdict.origin},
+      {"class", name_of(outcome.verdict.kind)},
+      {"cause", outcome.verdict.cause},
+      {"evidence", outcome.verdict.evidence},
+      {"hint", outcome.verdict.hint},
+      {"culprit", failed ? culprit_json(outcome.verdict) : ordered_json(nullptr)},
+      {"collateral_count", outcome.verdict.collateral_count},
+      {"collateral", std::move(collateral)},
+      {"restarts", outcome.restart_count},
+      {"duration_seconds", in_seconds(outcome.duration)},
+      {"node_count", outcome.attempts.empty() ? static_cast<std::int32_t>(outcome.plan.nodes.size())
+                                              : outcome.attempts.back().node_count},
+      {"world_size", world_size_of(outcome)},
+      {"command", outcome.plan.job.command},
+      {"log_directory", outcome.plan.job.log_directory},
+      {"checkpoint_directory", outcome.plan.job.checkpoint_directory},
+      {"attempts", std::move(attempts)},
+      {"summary", summary(outcome)}};
   // What workers wrote need not be UTF-8.
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -39,6 +39,7 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(job.phase(), Phase::kRunning);
   stalls(3, false);
   EXPECT_TRUE(sent<wire::DumpStacks>().empty());
+  EXPECT_EQ(told(), "") << "the others wait for it, and need not be told";
 }
 
 TEST_F(HangTest, AHardStallCollectsTheStacksOfAllBeforeItStopsTheAttempt) {

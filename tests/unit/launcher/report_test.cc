@@ -107,5 +107,37 @@ TEST_F(Report, SaysSuccessInOneLine) {
   EXPECT_THAT(text, HasSubstr("4 ranks succeeded in 2.5 s after 1 restart"));
 }
 
+TEST_F(Report, TellsTheSizeOfTheLastAttempt) {
+  attempts.back().world_size = 2;
+  attempts.back().node_count = 1;
+  Verdict verdict;
+  verdict.kind = Verdict::Kind::kSucceeded;
+  verdict.exit_code = 0;
+  EXPECT_THAT(summary(outcome(verdict)), HasSubstr("2 ranks succeeded"));
+  EXPECT_EQ(nlohmann::json::parse(report_as_json(outcome(verdict))).at("world_size"), 2);
+}
+
+TEST_F(Report, GivesClassEvidenceHintAndCollateral) {
+  failed.evidence = {"first", "second"};
+  failed.hint = "do this";
+  failed.collateral = {Rank(0), Rank(3)};
+  failed.collateral_count = 2;
+  const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
+  EXPECT_EQ(json.at("class"), "exit");
+  EXPECT_EQ(json.at("evidence").size(), 2U);
+  EXPECT_EQ(json.at("hint"), "do this");
+  EXPECT_EQ(json.at("collateral"), nlohmann::json::array({0, 3}));
+  EXPECT_EQ(json.at("culprit").at("class"), "exit");
+  const std::string text = summary(outcome(failed));
+  EXPECT_THAT(text, HasSubstr("  evidence    first\n              second\n"));
+  EXPECT_THAT(text, HasSubstr("  hint        do this\n"));
+}
+
+TEST_F(Report, EndsWithWhatToTypeNext) {
+  EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch logs job-7 --rank 2\n"));
+  failed.rank.reset();
+  EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch report job-7\n"));
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -1,0 +1,198 @@
+// The real launcher, agents and workers: what comes after a failure, a hang, a notice, and the user's
+// impatience.
+#include <csignal>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "tests/invariants.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+pid_t agent_of(const LaunchRun& run, int node) {
+  for (const pid_t agent : run.agents()) {
+    const auto line = read_file(fmt::format("/proc/{}/cmdline", agent), 4096).value_or("");
+    if (line.find(std::string("--node") + '\0' + std::to_string(node)) != std::string::npos) return agent;
+  }
+  return 0;
+}
+
+void expect_nothing_left(const LaunchRun& run) {
+  eventually([&] { return run.descendants().empty(); }, std::chrono::seconds(5));
+  invariants::nothing_is_left(static_cast<int>(run.descendants().size()));
+}
+
+constexpr const char* kSayAndWaitAtFirst =
+    "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE group $GROUP_RANK; "
+    "[ $MUSTER_ATTEMPT = 2 ] || exec sleep 1000";
+
+TEST(LaunchRecovery, ASpareNodeTakesTheLostOnesPlace) {
+  LaunchRun run(
+      {"--nodes", "2", "--spare-nodes", "1", "--max-restarts", "1", "sh", "-c", kSayAndWaitAtFirst});
+  ASSERT_TRUE(run.printed("node0:0: attempt 1"));
+  ASSERT_TRUE(run.printed("node1:1: attempt 1"));
+  ASSERT_TRUE(eventually([&] { return agent_of(run, 2) != 0; }));
+  kill(agent_of(run, 0), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:0: attempt 2 rank 0 of 2 group 0"));
+  EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 1 of 2 group 1"));
+  EXPECT_EQ(run.report()["attempts"][0]["culprit"]["class"], "node_lost");
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, AnElasticJobGoesOnWithTheNodesThatLive) {
+  LaunchRun run({"--nodes", "1:2", "--max-restarts", "1", "sh", "-c", kSayAndWaitAtFirst});
+  ASSERT_TRUE(run.printed("node0:0: attempt 1"));
+  ASSERT_TRUE(run.printed("node1:1: attempt 1"));
+  kill(agent_of(run, 0), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:0: attempt 2 rank 0 of 1 group 0"));
+  EXPECT_THAT(run.err(), HasSubstr("with 1 rank on 1 node"));
+  EXPECT_THAT(run.err(), HasSubstr("1 rank succeeded"));
+  EXPECT_EQ(run.report()["attempts"][1]["world_size"], 1);
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, EndsWith93WhenNothingIsGained) {
+  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "echo reason >&2; exit 3"});
+  EXPECT_EQ(run.exit_code(), 93);
+  EXPECT_THAT(run.err(), HasSubstr("no progress: the same failure 3 times in a row"));
+  EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+  EXPECT_EQ(run.report()["class"], "no_progress");
+  EXPECT_EQ(run.report()["culprit"]["exit_code"], 3);
+  EXPECT_EQ(run.report()["restarts"], 2);
+}
+
+TEST(LaunchRecovery, NamesTheRankThatIsStoppedAndTakesItWithIt) {
+  LaunchRun run({"--nodes", "2", "--max-restarts", "0", "sh", "-c", "echo pid $$; exec sleep 1000"});
+  ASSERT_TRUE(run.printed("node0:0: pid"));
+  ASSERT_TRUE(run.printed("node1:1: pid "));
+  const std::string line = run.out().substr(run.out().find("node1:1: pid ") + 13);
+  kill(std::stoi(line), SIGSTOP);
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  EXPECT_EQ(run.report()["class"], "hang");
+  EXPECT_EQ(run.report()["culprit"]["rank"], 1);
+  EXPECT_EQ(run.report()["collateral"], nlohmann::json::array({0}));
+  EXPECT_FALSE(run.report()["evidence"].empty());
+  EXPECT_LT(run.report()["duration_seconds"], 9)
+      << "it is woken to hear TERM, and the grace is not waited for";
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, PassesUserSignalsOn) {
+  LaunchRun run(
+      {"--max-restarts", "0", "sh", "-c",
+       "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo ready; while :; do sleep 0.02; done"});
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  run.signal(SIGUSR1);
+  ASSERT_TRUE(run.printed("node0:0: one")) << run.err();
+  run.signal(SIGUSR2);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node0:0: two"));
+}
+
+// A script that can leave on notice, in the words of docs/protocol.md.
+constexpr const char* kPreemptible = R"(
+import json, os, socket, sys
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.bind("")
+agent.connect(os.environ["MUSTER_SOCKET"])
+def say(kind, step=0, text=""):
+    agent.send(json.dumps({"v": 1, "type": kind, "rank": int(os.environ["RANK"]), "pid": os.getpid(), "step": step,
+                           "attempt": int(os.environ["MUSTER_ATTEMPT"]), "text": text}).encode())
+say("hello", text="preemption")
+say("resumed", 1)
+while json.loads(agent.recv(8192))["type"] != "preempt":
+    pass
+if os.environ["RANK"] == "0" and "save" in sys.argv:
+    say("committed", 5)
+say("preempted", 5)
+sys.exit(75)
+)";
+
+// Whether all four have been heard of by the launcher.
+bool all_have_resumed(const LaunchRun& run) {
+  return eventually([&] {
+    const std::string directory = run.job_directory();
+    const std::string events =
+        directory.empty() ? "" : read_file(directory + "/events.jsonl", 1 << 20).value_or("");
+    int count = 0;
+    for (std::size_t at = events.find("\"resumed\""); at != std::string::npos;
+         at = events.find("\"resumed\"", at + 1))
+      ++count;
+    return count == 4;
+  });
+}
+
+TEST(LaunchRecovery, LeavesOnNoticeWithACheckpointAndExits75) {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--", "python3", "-c", kPreemptible, "save"});
+    ASSERT_TRUE(all_have_resumed(run)) << run.err();
+    run.signal(signal);
+    EXPECT_EQ(run.exit_code(), 75) << run.err();
+    EXPECT_EQ(run.report()["class"], "preempted");
+    EXPECT_EQ(run.report()["restarts"], 0);
+    expect_nothing_left(run);
+  }
+}
+
+TEST(LaunchRecovery, LeavingWithoutACheckpointIsBeingStopped) {
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--", "python3", "-c", kPreemptible});
+  ASSERT_TRUE(all_have_resumed(run)) << run.err();
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.exit_code(), 143) << run.err();
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, GivesNoticeBeforeTheTimeLimit) {
+  LaunchRun run({"--time-limit", "6", "--preemption-grace", "4", "--nodes", "2", "--gpus-per-node", "2", "--",
+                 "python3", "-c", kPreemptible, "save"});
+  EXPECT_EQ(run.exit_code(), 75) << run.err();
+  EXPECT_LT(run.report()["duration_seconds"], 6);
+}
+
+TEST(LaunchRecovery, StopsAtTheTimeLimit) {
+  LaunchRun run({"--time-limit", "0.5", "sleep", "1000"});
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  EXPECT_EQ(run.report()["class"], "time_limit");
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, LeavesAtOnceWhenTheUserInterruptsThreeTimes) {
+  LaunchRun run({"--gpus-per-node", "2", "--grace", "1000", "sh", "-c",
+                 "trap '' TERM; echo ready; while :; do sleep 0.02; done"});
+  ASSERT_TRUE(run.printed("node0:0: ready"));
+  ASSERT_TRUE(run.printed("node0:1: ready"));
+  run.signal(SIGINT);
+  ASSERT_TRUE(run.printed("waiting for 2 workers to end (grace 1000 s; Ctrl-C again to kill)")) << run.err();
+  // Whether it comes before the workers are gone or not: it ends, with the same code and nothing left.
+  run.signal(SIGTERM);
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, TellsWhatHappenedAsItHappens) {
+  LaunchRun run({"--max-restarts", "1", "sh", "-c", "[ $MUSTER_ATTEMPT = 2 ]"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  std::ifstream file(run.job_directory() + "/events.jsonl");
+  std::vector<std::string> events;
+  double last = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    events.push_back(json["event"]);
+    EXPECT_GE(json["time"], last);
+    last = json["time"];
+  }
+  EXPECT_THAT(events, testing::IsSupersetOf({"agent_joined", "attempt_begun", "workers_started",
+                                             "worker_exited", "attempt_ended", "restart", "job_ended"}));
+}
+
+}  // namespace
+}  // namespace muster
