@@ -9,6 +9,9 @@ foreach(program IN ITEMS launch agent)
   endif()
 endforeach()
 
+install(TARGETS muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
+
 # Our static libraries that `target` is linked from, in link order.
 function(muster_static_libraries target result)
   set(found ${${result}})

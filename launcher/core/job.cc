@@ -113,7 +113,13 @@ void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
 void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint) {
   std::string text = fmt::format("{} workers", started.pids.size());
   if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);
-  if (!started.executed_because.empty()) text += "; executed because " + started.executed_because;
+  if (!started.executed_because.empty()) {
+    text += "; executed because " + started.executed_because;
+    if (!std::exchange(told_executed_, true))
+      decide(Tell{fmt::format("node{} executes its ranks and does not fork them: {}", id,
+                              started.executed_because)},
+             "a warm start was wanted");
+  }
   if (const NodePlan* started_on = member(id))
     record("workers_started", std::move(text), id, started_on->first_rank);
 }

@@ -115,6 +115,7 @@ class Job {
   AttemptFacts facts_;  // of this attempt
   Preemption preemption_;
   bool strays_ = false;
+  bool told_executed_ = false;  // why ranks were not started warm
   bool asked_for_stacks_ = false;
   bool progressed_ = false;  // a checkpoint was committed since the last failure
   TimePoint began_;

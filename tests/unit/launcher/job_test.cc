@@ -39,6 +39,17 @@ TEST_F(JobTest, StartsWorkersWithTheStoreOfTheFirstNodeWhenAllArePrepared) {
   EXPECT_EQ(sent<wire::StartWorkers>()[1].second.master_port, 4711);
 }
 
+TEST_F(JobTest, SaysOnceWhyRanksAreNotStartedWarm) {
+  run();
+  said(0, wire::WorkersStarted{{1, 2}, 2, ""});
+  EXPECT_TRUE(decided<Tell>().empty());
+  said(1, wire::WorkersStarted{{1, 2}, 0, "it has 2 threads"});
+  ASSERT_EQ(decided<Tell>().size(), 1U);
+  EXPECT_EQ(decided<Tell>()[0].text, "node1 executes its ranks and does not fork them: it has 2 threads");
+  said(0, wire::WorkersStarted{{1, 2}, 0, "it has 2 threads"});
+  EXPECT_TRUE(decided<Tell>().empty());
+}
+
 TEST_F(JobTest, SucceedsWhenEveryRankExitsWithZero) {
   run();
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);

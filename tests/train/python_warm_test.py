@@ -1,0 +1,83 @@
+"""Python ranks forked from one interpreter with torch imported: the same results, a restart, a fallback that is said.
+
+usage: python_warm_test.py LAUNCH   (run by the Python that has torch)
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LAUNCH = sys.argv.pop(1)
+TRAINING = pathlib.Path(__file__).with_name("python_ddp_script.py")
+# What a rank must have of its own, and where it believes to be.
+SHOW = """
+import os, random, sys
+import numpy, torch
+print("draws", random.random(), numpy.random.rand(), torch.rand(1).item())
+print("place", sys.argv[1:], __name__, os.path.basename(__file__), os.path.basename(sys.path[0]), os.environ["RANK"],
+      os.environ.get("OPENBLAS_NUM_THREADS"), torch.get_num_threads())
+"""
+
+
+class PythonWarm(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(self.directory.cleanup)
+        self.path = pathlib.Path(self.directory.name)
+
+    def launch(self, name, *words, flags=("--warm",), **variables):
+        """Two ranks on one node; returns the process and what the agent logged."""
+        logs = self.path / (name + "-logs")
+        inherited = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+        environment = {**inherited, "PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1", **variables}
+        result = subprocess.run([LAUNCH, "--gpus-per-node", "2", "--device", "cpu", "--log-dir", logs, *flags, *words],
+                                env=environment, capture_output=True, text=True, timeout=120)
+        return result, next(logs.glob("*/agent.node0.log")).read_text()
+
+    def write(self, name, text):
+        (self.path / name).write_text(text)
+        return self.path / name
+
+    def test_a_killed_rank_is_forked_again_and_the_parameters_are_those_of_executed_ranks(self):
+        cold, _ = self.launch("cold", TRAINING, self.path / "cold.pt", flags=("--no-warm",))
+        hit, log = self.launch("hit", TRAINING, self.path / "hit.pt", "5", flags=("--warm", "--max-restarts", "1"))
+        self.assertEqual(hit.returncode, 0, hit.stderr)
+        self.assertEqual(log.count("2 of 2 workers were forked"), 2, log)
+        self.assertIn("rank 1 restart 1 starts at step 5", hit.stdout)
+        hashes = [sorted(re.findall(r"rank \d parameters (\w+)", run.stdout)) for run in (cold, hit)]
+        self.assertEqual(len(hashes[0]), 2, cold.stdout + cold.stderr)
+        self.assertEqual(hashes[1], hashes[0])
+
+    def test_ranks_draw_different_numbers_and_see_what_an_executed_script_sees(self):
+        script = self.write("show.py", SHOW)
+        warm, log = self.launch("warm", script, "a", "b")
+        self.assertEqual(warm.returncode, 0, warm.stderr)
+        self.assertIn("2 of 2 workers were forked", log)
+        draws = [line.split()[2:] for line in warm.stdout.splitlines() if " draws " in line]
+        self.assertEqual(len(draws), 2, warm.stdout)
+        for mine, other in zip(*draws):
+            self.assertNotEqual(mine, other)
+        for rank in ("0", "1"):
+            self.assertIn(f"node0:{rank}: place ['a', 'b'] __main__ show.py {self.path.name} {rank} None 1", warm.stdout)
+
+    def test_a_module_is_forked_too(self):
+        self.write("shown.py", SHOW)
+        result, log = self.launch("module", "shown", "x", flags=("--warm", "-m"), PYTHONPATH=str(self.path))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("2 of 2 workers were forked", log)
+        self.assertIn("place ['x'] __main__ shown.py", result.stdout)
+
+    def test_an_interpreter_with_threads_is_not_forked_and_says_so(self):
+        if os.cpu_count() < 2:
+            self.skipTest("numpy starts no threads on one core")
+        result, log = self.launch("threads", self.write("show.py", SHOW), OPENBLAS_NUM_THREADS="2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("node0 executes its ranks and does not fork them: it has 2 threads", result.stderr)
+        self.assertNotIn("were forked", log)
+
+
+if __name__ == "__main__":
+    unittest.main()
