@@ -25,7 +25,7 @@ struct Stage {
   std::vector<std::string> flags;
   std::string logs = scratch / "logs";
   std::string checkpoints = scratch / "checkpoints";
-  std::unique_ptr<MemoryLimit> memory;
+  std::unique_ptr<ControlGroup> memory;
   pid_t launcher = 0;                    // once launched
   std::function<std::string()> printed;  // by launcher and workers, so far
 };

@@ -22,7 +22,7 @@ class WorkerSignal final : public Fault {
   bool propagated(const Stage&, const Mark& mark) const override { return !gets_on(mark.worker); }
   Truth truth(const Mark& mark) const override {
     const invariants::Culprit culprit{.rank = mark.rank, .node = mark.node};
-    if (signal_ == SIGSTOP) return {.culprit = culprit, .class_name = "hang", .exit_code = {}};
+    if (signal_ == SIGSTOP) return {.culprit = culprit, .class_name = "hang", .exit_code = 124};
     return {.culprit = culprit, .class_name = "signal", .exit_code = 128 + signal_, .signal = signal_};
   }
 
@@ -67,10 +67,13 @@ class AgentSignal final : public Fault {
 class HostOutOfMemory final : public Fault {
  public:
   void setup(Stage& stage) override {
-    stage.memory = std::make_unique<MemoryLimit>(std::uint64_t{128} << 20);
+    stage.memory = std::make_unique<ControlGroup>(
+        "memory", std::vector<std::pair<std::string, std::string>>{{"memory.limit_in_bytes", "128M"}});
   }
   std::string what() const override { return "memory"; }
-  bool propagated(const Stage& stage, const Mark&) const override { return stage.memory->kill_count() > 0; }
+  bool propagated(const Stage& stage, const Mark&) const override {
+    return stage.memory->read("memory.oom_control", "oom_kill") > 0;
+  }
   Truth truth(const Mark& mark) const override {
     return {.culprit = invariants::Culprit{.rank = mark.rank, .node = mark.node},
             .class_name = "out_of_memory",
@@ -136,7 +139,7 @@ const std::vector<FaultKind>& fault_kinds() {
       {"worker STOP", maker<WorkerSignal>(SIGSTOP), "", false},
       {"agent KILL", maker<AgentSignal>(SIGKILL), "", true},
       {"agent STOP", maker<AgentSignal>(SIGSTOP), "", false},
-      {"host OOM", maker<HostOutOfMemory>(), why_no_memory_limit(), false},
+      {"host OOM", maker<HostOutOfMemory>(), why_no_control_group("memory"), false},
       {"disk full",
        [](std::mt19937_64& random) -> std::unique_ptr<Fault> {
          if (random() % 2 == 0) return std::make_unique<LogDiskFull>();

@@ -65,18 +65,20 @@ std::optional<TimePoint> Ledger::stopped(std::uint64_t attempt, int but) const {
   return first;
 }
 
-std::optional<TimePoint> Ledger::resumed_after(std::uint64_t attempt, int world_size) const {
+int Ledger::rank_count() const {
+  return attempts_.empty() ? 0 : static_cast<int>(attempts_.rbegin()->second.size());
+}
+
+std::optional<TimePoint> Ledger::resumed_after(std::uint64_t attempt) const {
   const auto next = attempts_.upper_bound(attempt);
   if (next == attempts_.end()) return std::nullopt;
   std::optional<TimePoint> last;
-  int count = 0;
   for (const auto& [rank, lines] : next->second) {
     const Line* line = find(lines, "resume");
-    if (line == nullptr) continue;
-    ++count;
+    if (line == nullptr) return std::nullopt;
     last = std::max(last.value_or(line->at), line->at);
   }
-  return count == world_size ? last : std::nullopt;
+  return last;
 }
 
 int Ledger::finished_count() const {
@@ -108,8 +110,8 @@ void Ledger::check_attempts() const {
     int early_count = 0;
     TimePoint last = last_of_earlier;
     for (const auto& [rank, lines] : ranks) {
-      EXPECT_EQ(std::ranges::count(lines, "start", &Line::what), 1)
-          << "G2: rank " << rank << " of attempt " << attempt << " was not started once";
+      EXPECT_LE(std::ranges::count(lines, "start", &Line::what), 1)
+          << "G2: rank " << rank << " of attempt " << attempt << " was started more than once";
       early_count += !lines.empty() && lines.front().at < last_of_earlier ? 1 : 0;
       if (!lines.empty()) last = std::max(last, lines.back().at);
     }

@@ -29,9 +29,11 @@ class Ledger {
 
   // The first time at which a rank other than `but` of the attempt was told to stop.
   std::optional<TimePoint> stopped(std::uint64_t attempt, int but) const;
-  // When the last of `world_size` ranks of the first attempt after this one was where training goes on.
-  std::optional<TimePoint> resumed_after(std::uint64_t attempt, int world_size) const;
-  // Of the newest attempt: how many ranks came to the end, and with which state if it is one and the same.
+  // When all ranks of the first attempt after this one were where training goes on.
+  std::optional<TimePoint> resumed_after(std::uint64_t attempt) const;
+  // Of the newest attempt: how many ranks there were, how many came to the end, and with which state if it is
+  // one and the same.
+  int rank_count() const;
   int finished_count() const;
   std::string hash() const;
 

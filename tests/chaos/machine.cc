@@ -18,7 +18,9 @@ namespace muster::chaos {
 
 namespace {
 
-const std::string kMemory = "/sys/fs/cgroup/memory";
+std::string hierarchy_of(const std::string& controller) {
+  return "/sys/fs/cgroup/" + controller;
+}
 
 void write_to(const std::string& path, const std::string& text) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -27,13 +29,13 @@ void write_to(const std::string& path, const std::string& text) {
 }
 
 // Where this process is in the hierarchy.
-std::string own_memory_cgroup() {
+std::string own_group(const std::string& controller) {
   const std::string text = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(text, '\n')) {
     const auto parts = split(line, ':');
-    if (parts.size() == 3 && parts[1] == "memory") return kMemory + std::string(parts[2]);
+    if (parts.size() == 3 && parts[1] == controller) return hierarchy_of(controller) + std::string(parts[2]);
   }
-  return kMemory;
+  return hierarchy_of(controller);
 }
 
 }  // namespace
@@ -42,11 +44,11 @@ std::string why_no_small_disk() {
   return geteuid() == 0 ? "" : "only root may mount";
 }
 
-std::string why_no_memory_limit() {
+std::string why_no_control_group(const std::string& controller) {
   if (geteuid() != 0) return "only root may make a cgroup";
-  return access((kMemory + "/memory.oom_control").c_str(), F_OK) == 0
+  return access((hierarchy_of(controller) + "/cgroup.procs").c_str(), F_OK) == 0
              ? ""
-             : "there is no memory cgroup of version 1";
+             : fmt::format("there is no {} cgroup of version 1", controller);
 }
 
 SmallDisk::SmallDisk(std::string path, std::uint64_t size_bytes) : path_(std::move(path)) {
@@ -75,29 +77,31 @@ void SmallDisk::release() {
   unlink((path_ + "/filler").c_str());
 }
 
-MemoryLimit::MemoryLimit(std::uint64_t limit_bytes) : home_(own_memory_cgroup()) {
+ControlGroup::ControlGroup(std::string controller,
+                           const std::vector<std::pair<std::string, std::string>>& settings)
+    : home_(own_group(controller)) {
   static int count = 0;
-  path_ = fmt::format("{}/muster-chaos-{}-{}", kMemory, getpid(), ++count);
+  path_ = fmt::format("{}/muster-test-{}-{}", hierarchy_of(controller), getpid(), ++count);
   CHECK(mkdir(path_.c_str(), 0755) == 0, "{}: {}", path_, std::strerror(errno));
-  write_to(path_ + "/memory.limit_in_bytes", std::to_string(limit_bytes));
+  for (const auto& [file, value] : settings) write_to(path_ + "/" + file, value);
 }
 
-MemoryLimit::~MemoryLimit() {
+ControlGroup::~ControlGroup() {
   rmdir(path_.c_str());
 }
 
-void MemoryLimit::enter() const {
+void ControlGroup::enter() const {
   write_to(path_ + "/cgroup.procs", std::to_string(getpid()));
 }
 
-void MemoryLimit::leave() const {
+void ControlGroup::leave() const {
   write_to(home_ + "/cgroup.procs", std::to_string(getpid()));
 }
 
-int MemoryLimit::kill_count() const {
-  std::ifstream file(path_ + "/memory.oom_control");
-  for (std::string name, value; file >> name >> value;) {
-    if (name == "oom_kill") return std::stoi(value);
+long ControlGroup::read(const std::string& file, const std::string& key) const {
+  std::ifstream in(path_ + "/" + file);
+  for (std::string name, value; in >> name >> value;) {
+    if (name == key) return std::stol(value);
   }
   return 0;
 }

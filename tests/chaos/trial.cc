@@ -101,9 +101,11 @@ void Trial::set_up() {
 }
 
 void Trial::launch() {
+  const std::string nodes =
+      fmt::format("{}{}", plan_.size == TrialPlan::Size::kElastic ? "1:" : "", plan_.nodes);
   std::vector<std::string> words = {"--quiet",
                                     "--nodes",
-                                    std::to_string(plan_.nodes),
+                                    nodes,
                                     "--gpus-per-node",
                                     std::to_string(plan_.workers_per_node),
                                     "--max-restarts",
@@ -118,6 +120,7 @@ void Trial::launch() {
                                     stage_.logs,
                                     "--checkpoint-dir",
                                     stage_.checkpoints};
+  if (plan_.size == TrialPlan::Size::kSpare) words.insert(words.end(), {"--spare-nodes", "1"});
   words.insert(words.end(), stage_.flags.begin(), stage_.flags.end());
   words.insert(words.end(), {worker_program(plan_), stage_.scratch.path(), std::to_string(kStepCount),
                              std::to_string(kSaveEvery), std::to_string(kStepMs)});
@@ -210,8 +213,11 @@ void Trial::judge_culprits(const nlohmann::json& report) {
 void Trial::judge(int exit_code) {
   const Ledger ledger = this->ledger();
   const int finished = ledger.finished_count();
-  invariants::success_is_earned(exit_code, plan_.world_size(), finished);
-  result_.false_success = exit_code == 0 && finished != plan_.world_size();
+  const int world_size = plan_.size == TrialPlan::Size::kElastic
+                             ? std::max(ledger.rank_count(), plan_.workers_per_node)
+                             : plan_.world_size();
+  invariants::success_is_earned(exit_code, world_size, finished);
+  result_.false_success = exit_code == 0 && finished != world_size;
   const CheckpointDirectory checkpoints(stage_.checkpoints);
   check_checkpoints(checkpoints);
   // The runtime's loader knows which samples it gave; the plain worker writes it down.
@@ -227,8 +233,7 @@ void Trial::judge(int exit_code) {
     invariants::ends_as_undisturbed(ledger.hash(), undisturbed_hash(plan_));
   }
   if (const auto at = ledger.stopped(first.mark.attempt, first.mark.rank)) result_.detection = *at - first.at;
-  if (const auto at = ledger.resumed_after(first.mark.attempt, plan_.world_size()))
-    result_.recovery = *at - first.at;
+  if (const auto at = ledger.resumed_after(first.mark.attempt)) result_.recovery = *at - first.at;
   if (result_.recovery) invariants::makes_progress(true, *result_.recovery, kFaultLimit);
   const nlohmann::json report = this->report();
   if (report.is_object()) {
@@ -267,8 +272,12 @@ std::string TrialPlan::text() const {
   if (second)
     text += fmt::format(", then {} of rank {} at {}", fault_kinds().at(*second).name, second_victim,
                         second_where);
-  return text + fmt::format("; {} x {} ranks, {}{}{}", nodes, workers_per_node, tcp ? "tcp" : "socket",
-                            restarts ? "" : ", no restart", torch ? ", LibTorch" : "");
+  return text +
+         fmt::format("; {} x {} ranks, {}{}{}", nodes, workers_per_node, tcp ? "tcp" : "socket",
+                     restarts ? "" : ", no restart", torch ? ", LibTorch" : "") +
+         (size == Size::kSpare     ? ", a spare node"
+          : size == Size::kElastic ? ", may shrink"
+                                   : "");
 }
 
 TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
@@ -301,6 +310,8 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
     plan.victim %= 2;
     plan.second_victim %= 2;
   }
+  if (fault_kinds()[fault].name.starts_with("agent") && plan.nodes == 2 && !plan.torch)
+    plan.size = static_cast<TrialPlan::Size>(pick(3));
   // A disk that fills while nobody writes to it is no fault.
   if (fault_kinds()[fault].name == "disk full") plan.where = "step";
   return plan;

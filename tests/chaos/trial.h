@@ -26,7 +26,8 @@ struct TrialPlan {
   std::string second_where;
   bool restarts = true;
   bool tcp = false;
-  bool torch = false;  // the worker with LibTorch
+  enum class Size { kFixed, kSpare, kElastic } size = Size::kFixed;  // what is left when a node is lost
+  bool torch = false;                                                // the worker with LibTorch
 
   int world_size() const { return nodes * workers_per_node; }
   std::string text() const;
