@@ -11,6 +11,9 @@ endforeach()
 
 install(TARGETS muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
+if(TARGET launch_texts)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+endif()
 
 # Our static libraries that `target` is linked from, in link order.
 function(muster_static_libraries target result)

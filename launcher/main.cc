@@ -10,8 +10,9 @@ namespace {
 using Execute = int (*)(const Invocation&);
 
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
-    {"run", run},       {"plan", plan}, {"ps", ps},         {"status", status},         {"logs", logs},
-    {"cancel", cancel}, {"dump", dump}, {"report", report}, {"completion", completion}, {"man", man},
+    {"run", run},   {"plan", plan},     {"check", check}, {"ps", ps},         {"status", status},
+    {"logs", logs}, {"cancel", cancel}, {"dump", dump},   {"report", report}, {"completion", completion},
+    {"man", man},
 };
 
 int main(std::vector<std::string> words) {

@@ -23,6 +23,7 @@ struct Invocation {
 // By `commands/NAME.cc`, in the order of the table of commands.
 int run(const Invocation& invocation);
 int plan(const Invocation& invocation);
+int check(const Invocation& invocation);
 int ps(const Invocation& invocation);
 int status(const Invocation& invocation);
 int logs(const Invocation& invocation);

@@ -65,6 +65,12 @@ constexpr Example kPlanExamples[] = {
     {"launch plan --nodes 2 --gpus-per-node 4 train", "which ranks would run where"},
     {"launch plan --config job.yaml --json", "the same for programs, of a job in a file"},
 };
+constexpr Example kCheckExamples[] = {
+    {"launch check", "is this machine fit to run anything?"},
+    {"launch check --gpus-per-node 8 --checkpoint-dir /shared/ckpt train.py",
+     "would this job start, and can every node write there?"},
+    {"launch check --json train | jq '.checks[] | select(.result != \"ok\")'", "only what is wrong"},
+};
 constexpr Example kPsExamples[] = {
     {"launch ps", "what runs, and what ran"},
     {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed ones"},
@@ -116,6 +122,14 @@ constexpr Command kCommands[] = {
      "Takes the flags and the program of `launch run`.",
      {},
      kPlanExamples},
+    {"check",
+     Operand::kProgram,
+     "Look whether a job could run here; say what to do where it could not.",
+     "Takes the flags and the program of `launch run`, or no program. Each line is OK, WARN or FAIL; the "
+     "exit "
+     "code is 1 if one is FAIL.",
+     {},
+     kCheckExamples},
     {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
      "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
      kPsFlags, kPsExamples},

@@ -1,0 +1,103 @@
+// Whether the checkpoint directory is one directory for all nodes: what a process of each writes there, all
+// read.
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "launcher/commands/checks.h"
+#include "launcher/io/job_files.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Finding::Result;
+
+std::string nonce_path(const std::string& directory, std::uint64_t nonce, std::int32_t node) {
+  return fmt::format("{}/.check-{:016x}.node{}", directory, nonce, node);
+}
+
+std::string content_of(std::uint64_t nonce, std::int32_t node) {
+  return fmt::format("{:016x} node{}\n", nonce, node);
+}
+
+// In a process of the node's own: leaves its mark, synced. The exit code is an errno.
+int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t node) {
+  const std::string path = nonce_path(directory, nonce, node);
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) return errno;
+  const std::string content = content_of(nonce, node);
+  if (write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size())) return EIO;
+  return fsync(fd.get()) == 0 ? 0 : errno;
+}
+
+// In another one: reads the marks of all.
+int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t nodes) {
+  for (std::int32_t node = 0; node < nodes; ++node) {
+    const auto content = read_regular_file(nonce_path(directory, nonce, node), 64);
+    if (!content) return ENOENT;
+    if (*content != content_of(nonce, node)) return EIO;
+  }
+  return 0;
+}
+
+// What each node's process makes of it: the first errno, or 0.
+template <class Work>
+int in_a_process_each(std::int32_t nodes, Work work) {
+  std::vector<pid_t> pids;
+  for (std::int32_t node = 0; node < nodes; ++node) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(work(node));
+    pids.push_back(pid);
+  }
+  int first = 0;
+  for (const pid_t pid : pids) {
+    int status = 0;
+    const bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
+    const int error = ended ? WEXITSTATUS(status) : EAGAIN;
+    if (first == 0) first = error;
+  }
+  return first;
+}
+
+Finding finding_of(const std::string& directory, int error, std::int32_t nodes) {
+  const std::string who = nodes == 1 ? "its node" : fmt::format("each of {} nodes", nodes);
+  if (error == 0)
+    return {kOk, "checkpoints", fmt::format("{} writes, syncs and reads in {}", who, directory)};
+  return {kFail, "checkpoints", fmt::format("{}: {}", directory, std::generic_category().message(error)),
+          "name a directory that every node can write to and that is the same on all"};
+}
+
+}  // namespace
+
+std::vector<Finding> check_checkpoints(const Plan& plan) {
+  const std::string& directory = plan.job.checkpoint_directory;
+  if (directory.empty())
+    return {judge_clock(unix_now(), std::nullopt),
+            {kOk, "checkpoints", "no --checkpoint-dir: a job that is restarted starts from the beginning"}};
+  const bool existed = std::filesystem::exists(directory);
+  if (const Status made = make_directories(directory); !made)
+    return {judge_clock(unix_now(), std::nullopt),
+            {kFail, "checkpoints", made.error().message(), "name a directory that can be made"}};
+  std::uint64_t nonce = 0;
+  (void)getrandom(&nonce, sizeof nonce, 0);
+  const auto nodes = static_cast<std::int32_t>(plan.nodes.size());
+  int error = in_a_process_each(nodes, [&](std::int32_t node) { return leave_mark(directory, nonce, node); });
+  if (error == 0)
+    error = in_a_process_each(nodes, [&](std::int32_t) { return read_marks(directory, nonce, nodes); });
+  struct stat status{};
+  std::optional<double> written;
+  if (stat(nonce_path(directory, nonce, 0).c_str(), &status) == 0)
+    written = static_cast<double>(status.st_mtim.tv_sec);
+  const Finding clock = judge_clock(unix_now(), written);
+  for (std::int32_t node = 0; node < nodes; ++node) unlink(nonce_path(directory, nonce, node).c_str());
+  if (!existed) rmdir(directory.c_str());
+  return {clock, finding_of(directory, error, nodes)};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,145 @@
+// What the machine gives to any job: sockets, descriptors, processes, memory, disk.
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "launcher/commands/checks.h"
+#include "launcher/io/local_bootstrap.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Finding::Result;
+
+std::optional<Space> space_of(const std::string& path) {
+  struct statvfs status{};
+  if (statvfs(path.c_str(), &status) != 0) return std::nullopt;
+  return Space{status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize};
+}
+
+// Where the directory will be made, if it is not there yet.
+std::string existing_part_of(std::filesystem::path path) {
+  std::error_code error;
+  while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
+  return path.string();
+}
+
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  auto text = read_file(path, 64);
+  if (!text) return std::nullopt;
+  while (text->ends_with('\n')) text->pop_back();
+  return parse_number<std::uint64_t>(*text);
+}
+
+struct ProcessLimit {
+  std::uint64_t limit = 0;
+  std::uint64_t used = 0;
+};
+
+// The tightest of this process's control group and those above it, v2 or v1's pids controller. "max" is no
+// number, and no limit.
+std::optional<ProcessLimit> cgroup_limit() {
+  const auto groups = read_file("/proc/self/cgroup", 1 << 16);
+  std::optional<ProcessLimit> tightest;
+  for (const std::string_view line : split(groups.value_or(""), '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() < 3 || !(fields[1].empty() || fields[1] == "pids")) continue;
+    const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
+    for (std::filesystem::path group(fields[2]);; group = group.parent_path()) {
+      const std::string directory = root + group.string();
+      const auto limit = number_in(directory + "/pids.max");
+      const ProcessLimit found{limit.value_or(0), number_in(directory + "/pids.current").value_or(0)};
+      if (limit && (!tightest || found.limit - found.used < tightest->limit - tightest->used))
+        tightest = found;
+      if (group == group.parent_path()) break;
+    }
+  }
+  return tightest;
+}
+
+}  // namespace
+
+Demand demand_of(const Plan& plan) {
+  Demand demand{.nodes = static_cast<std::int32_t>(plan.nodes.size()), .workers = plan.world_size()};
+  for (const NodePlan& node : plan.nodes)
+    demand.workers_per_node = std::max(demand.workers_per_node, node.worker_count);
+  return demand;
+}
+
+Finding check_agent() {
+  const auto program = LocalBootstrap::find_agent_program();
+  if (program) return {kOk, "agent", *program};
+  return {kFail, "agent", program.error().message(), "install launch and agent into one directory"};
+}
+
+Finding check_loopback() {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (listener && caller && bind(listener.get(), name, size) == 0 && listen(listener.get(), 1) == 0 &&
+      getsockname(listener.get(), name, &size) == 0 && connect(caller.get(), name, size) == 0)
+    return {kOk, "ports",
+            fmt::format("127.0.0.1 takes connections (tried port {})", ntohs(address.sin_port))};
+  return {kFail, "ports", fmt::format("127.0.0.1 takes no connections: {}", std::strerror(errno)),
+          "bring the loopback interface up (ip link set lo up), or look for a firewall"};
+}
+
+Finding check_hostname(const Surroundings& here) {
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(here.hostname.c_str(), nullptr, nullptr, &found);
+  if (code == 0) {
+    freeaddrinfo(found);
+    return {kOk, "host name", fmt::format("{} has an address", here.hostname)};
+  }
+  return {kWarn, "host name", fmt::format("{} has no address: {}", here.hostname, gai_strerror(code)),
+          "add it to /etc/hosts, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"};
+}
+
+Finding check_descriptors(const Demand& demand) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return judge_descriptors(limit.rlim_cur, demand);
+}
+
+Finding check_processes(const Demand& demand) {
+  const auto group = cgroup_limit();
+  rlimit own{};
+  getrlimit(RLIMIT_NPROC, &own);
+  // Root is not bound by its own limit. How much of it others of the user have taken is not known.
+  const bool bound = geteuid() != 0 && own.rlim_cur != RLIM_INFINITY;
+  if (bound && (!group || own.rlim_cur < group->limit - group->used))
+    return judge_processes(own.rlim_cur, 0, demand);
+  return judge_processes(group ? std::optional(group->limit) : std::nullopt, group ? group->used : 0, demand);
+}
+
+Finding check_shared_memory(const Demand& demand) {
+  return judge_shared_memory(space_of("/dev/shm"), demand);
+}
+
+Finding check_disk(std::string name, const std::string& directory, std::uint64_t wanted_bytes) {
+  const std::string existing = existing_part_of(directory);
+  const auto space = space_of(existing);
+  if (!space)
+    return {kFail, std::move(name), fmt::format("{}: {}", existing, std::strerror(errno)),
+            "name another directory"};
+  if (access(existing.c_str(), W_OK | X_OK) != 0)
+    return {kFail, std::move(name), fmt::format("{} may not be written to", existing),
+            "name another directory"};
+  return judge_disk(std::move(name), existing, *space, wanted_bytes);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,150 @@
+// The program, the torch that it would use, and the GPUs.
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/program.h"
+#include "common/base/text.h"
+#include "launcher/commands/captured_run.h"
+#include "launcher/commands/checks.h"
+#include "launcher/io/program_file.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Finding::Result;
+
+constexpr Duration kRunLimit = std::chrono::seconds(20);
+constexpr const char* kAskPython =
+    "import importlib.util as u, importlib.metadata as m\n"
+    "s = u.find_spec('torch')\n"
+    "print('torch', m.version('torch') if s else '-', s.origin if s else '-')";
+
+std::string path_variable(const Prepared& prepared, const Surroundings& here) {
+  return variable_of(prepared.plan, here, "PATH").value_or("/usr/bin:/bin");
+}
+
+// As the workers will have it.
+std::vector<std::string> environment_of(const Prepared& prepared, const Surroundings& here) {
+  Environment merged = here.environment;
+  for (const auto& [name, value] : prepared.plan.job.environment) merged[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : merged) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+bool is_python(const std::string& program) {
+  return program.substr(program.rfind('/') + 1).starts_with("python");
+}
+
+Finding check_python_torch(const std::string& python, bool needed, const Prepared& prepared,
+                           const Surroundings& here) {
+  const FoundProgram found = look_up_program(python, path_variable(prepared, here), "");
+  const std::string advice = "activate the environment that has torch, or name its python in PYTHON_EXEC";
+  if (found.error != 0)
+    return {needed ? kFail : kWarn, "torch", fmt::format("{} is not found in PATH", python), advice};
+  const auto asked = run_captured({found.path, "-c", kAskPython}, environment_of(prepared, here), kRunLimit);
+  if (!asked) return {kWarn, "torch", asked.error().message(), advice};
+  // Whatever a start-up file prints before it.
+  const std::size_t at = asked->out.rfind("torch ");
+  if (asked->exit_code != 0 || at == std::string::npos)
+    return {kWarn, "torch", fmt::format("{} cannot be asked for its torch", found.path), advice};
+  const auto words = split(std::string_view(asked->out).substr(at, asked->out.find('\n', at) - at), ' ');
+  if (words.size() < 3 || words[1] == "-")
+    return {kWarn, "torch", fmt::format("{} has no torch", found.path), advice};
+  return {kOk, "torch", fmt::format("torch {} in {}", words[1], found.path)};
+}
+
+// The loader that a program names, which can list the libraries that it would load without starting it.
+std::string interpreter_of(const std::string& path) {
+  constexpr std::size_t kBeginningBytes = 64 << 10;  // headers and the name lie there
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string bytes(kBeginningBytes, '\0');
+  const ssize_t got = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  Elf64_Ehdr head{};
+  if (bytes.size() < sizeof head || !bytes.starts_with("\x7f"
+                                                       "ELF\x02"))
+    return "";
+  std::memcpy(&head, bytes.data(), sizeof head);
+  for (std::uint64_t i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    const std::uint64_t at = head.e_phoff + i * sizeof segment;
+    if (at > bytes.size() || bytes.size() - at < sizeof segment) return "";
+    std::memcpy(&segment, bytes.data() + at, sizeof segment);
+    if (segment.p_type != PT_INTERP) continue;
+    if (segment.p_offset > bytes.size() || bytes.size() - segment.p_offset < segment.p_filesz) return "";
+    const std::string name = bytes.substr(segment.p_offset, segment.p_filesz);
+    return name.c_str();  // without its zero
+  }
+  return "";
+}
+
+Finding judge_libraries(const std::string& listed) {
+  std::string torch;
+  for (const std::string_view line : split(listed, '\n')) {
+    const std::size_t name = line.find_first_not_of(" \t");
+    if (name == std::string_view::npos) continue;
+    if (line.find("=> not found") != std::string_view::npos)
+      return {kFail, "torch", fmt::format("{}", line.substr(name)),
+              "set LD_LIBRARY_PATH to where it lies (--env LD_LIBRARY_PATH=DIR), or link with an rpath"};
+    const std::size_t arrow = line.find("=> ");
+    if (line.substr(name).starts_with("libtorch_cpu.so") && arrow != std::string_view::npos)
+      torch = line.substr(arrow + 3, line.find(" (") - arrow - 3);
+  }
+  return {kOk, "torch", torch.empty() ? "the program links no LibTorch" : fmt::format("LibTorch: {}", torch)};
+}
+
+std::string cuda_driver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "libcuda.so.1 is not found";
+  const auto get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != 0) return "libcuda.so.1 gives no version";
+  return fmt::format("driver for CUDA {}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace
+
+Finding check_program_file(const Prepared& prepared, const Surroundings& here) {
+  const Status found = check_program(prepared.plan.job.command, path_variable(prepared, here));
+  if (found) return {kOk, "program", fmt::format("{} can be executed", prepared.plan.job.command.front())};
+  return {kFail, "program", found.error().message(), "give its path, or chmod +x it"};
+}
+
+Finding check_torch(const Prepared& prepared, const Surroundings& here) {
+  const auto named = here.environment.find("PYTHON_EXEC");
+  const std::string default_python =
+      named == here.environment.end() || named->second.empty() ? "python3" : named->second;
+  if (!prepared.request.has_program) return check_python_torch(default_python, false, prepared, here);
+  const std::string& program = prepared.plan.job.command.front();
+  if (is_python(program)) return check_python_torch(program, true, prepared, here);
+  const FoundProgram found = look_up_program(program, path_variable(prepared, here), "");
+  const std::string loader = found.error == 0 ? interpreter_of(found.path) : "";
+  if (loader.empty()) return {kOk, "torch", "the program is a script, or loads no libraries: not looked at"};
+  const auto listed = run_captured({loader, "--list", found.path}, environment_of(prepared, here), kRunLimit);
+  if (!listed) return {kWarn, "torch", listed.error().message(), "look at it with ldd"};
+  return judge_libraries(listed->out);
+}
+
+Finding check_gpus(const Prepared& prepared) {
+  const Options& options = prepared.request.options;
+  if (options.device == Device::kCpu) return {kOk, "GPUs", "none are wanted (--device cpu)"};
+  const Machine& machine = prepared.machine;
+  if (machine.gpu_count == 0)
+    return {kWarn, "GPUs", fmt::format("none: {}; {}", machine.gpu_note, cuda_driver()),
+            "workers will run on the CPU; --device cpu says that this is meant"};
+  const std::int32_t workers = prepared.plan.world_size();
+  if (workers > machine.gpu_count)
+    return {kWarn, "GPUs",
+            fmt::format("{} GPUs for {} workers; {}", machine.gpu_count, workers, cuda_driver()),
+            "start fewer workers: with more than GPUs, each sees all of them"};
+  return {kOk, "GPUs", fmt::format("{}; {}", machine.gpu_count, cuda_driver())};
+}
+
+}  // namespace muster::launcher

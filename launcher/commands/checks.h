@@ -1,0 +1,33 @@
+// The looks that `launch check` takes at this machine, a function each.
+//
+// They read, and write only what they remove again. Blocking; each wait has a limit.
+#pragma once
+
+#include <vector>
+
+#include "launcher/commands/prepare.h"
+#include "launcher/core/findings.h"
+
+namespace muster::launcher {
+
+Demand demand_of(const Plan& plan);
+
+// check_machine.cc
+Finding check_agent();
+Finding check_loopback();
+Finding check_hostname(const Surroundings& here);
+Finding check_descriptors(const Demand& demand);
+Finding check_processes(const Demand& demand);
+Finding check_shared_memory(const Demand& demand);
+Finding check_disk(std::string name, const std::string& directory, std::uint64_t wanted_bytes);
+
+// check_program.cc: the program, the torch that it would use, the GPUs.
+Finding check_program_file(const Prepared& prepared, const Surroundings& here);
+Finding check_torch(const Prepared& prepared, const Surroundings& here);
+Finding check_gpus(const Prepared& prepared);
+
+// check_checkpoints.cc: whether what one node's process writes there is read by every other's; and the clock,
+// compared with that of its file system.
+std::vector<Finding> check_checkpoints(const Plan& plan);
+
+}  // namespace muster::launcher

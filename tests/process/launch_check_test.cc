@@ -1,0 +1,85 @@
+// `launch check` on this machine, and where something is missing.
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+class LaunchCheck : public testing::Test {
+ protected:
+  nlohmann::json checked(std::vector<std::string> words, int exit_code,
+                         std::map<std::string, std::string> environment = {}) const {
+    words.insert(words.begin(), {"check", "--json", "--log-dir", scratch / "logs"});
+    LaunchRun run(words, environment);
+    EXPECT_EQ(run.exit_code(), exit_code) << run.out() << run.err();
+    nlohmann::json results;
+    for (const auto& each : nlohmann::json::parse(run.out())["checks"]) results[each["name"]] = each;
+    return results;
+  }
+  ScratchDirectory scratch;
+};
+
+TEST_F(LaunchCheck, FindsThisMachineFitAndLeavesNothing) {
+  LaunchRun run({"check", "--device", "cpu", "--log-dir", scratch / "logs", "true"});
+  EXPECT_EQ(run.exit_code(), 0) << run.out();
+  for (const char* name : {"OK    program ", "OK    torch ", "OK    GPUs ", "OK    agent ", "OK    ports ",
+                           "OK    open files ", "OK    clock ", "OK    checkpoints "})
+    EXPECT_THAT(run.out(), HasSubstr(name));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "logs"));
+}
+
+TEST_F(LaunchCheck, NeedsNoProgram) {
+  const auto results = checked({}, 0);
+  EXPECT_FALSE(results.contains("program"));
+  EXPECT_TRUE(results.contains("torch"));
+}
+
+TEST_F(LaunchCheck, ProvesTheCheckpointDirectoryForEveryNodeAndTidiesUp) {
+  std::filesystem::create_directories(scratch / "ckpt");
+  const auto results = checked({"--nodes", "3", "--checkpoint-dir", scratch / "ckpt", "true"}, 0);
+  EXPECT_EQ(results["checkpoints"]["text"],
+            fmt::format("each of 3 nodes writes, syncs and reads in {}", scratch / "ckpt"));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch / "ckpt"));
+  checked({"--checkpoint-dir", scratch / "new", "true"}, 0);
+  EXPECT_FALSE(std::filesystem::exists(scratch / "new"));
+}
+
+TEST_F(LaunchCheck, FailsWithWhatToDo) {
+  const auto results = checked({"--checkpoint-dir", "/proc/nowhere", "no-such-program"}, 1);
+  EXPECT_EQ(results["program"]["result"], "fail");
+  EXPECT_EQ(results["checkpoints"]["result"], "fail");
+  EXPECT_THAT(results["checkpoints"]["text"].get<std::string>(), HasSubstr("/proc/nowhere"));
+  for (const char* name : {"program", "checkpoints"}) EXPECT_NE(results[name]["advice"], "");
+}
+
+TEST_F(LaunchCheck, CountsTheFilesThatAgentsWillOpen) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{256, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const auto results = checked({"--gpus-per-node", "100", "true"}, 1);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(results["open files"]["advice"], "ulimit -n 764");
+}
+
+TEST_F(LaunchCheck, AsksThePythonThatWouldRunTheScript) {
+  std::ofstream(scratch / "train.py") << "";
+  const std::string python = scratch / "python-fake";
+  std::ofstream(python) << "#!/bin/sh\necho torch 9.8.7 /somewhere\n";
+  std::filesystem::permissions(python, std::filesystem::perms(0755));
+  const auto with = checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}});
+  EXPECT_EQ(with["torch"]["text"], "torch 9.8.7 in " + python);
+  std::ofstream(python) << "#!/bin/sh\necho torch - -\n";
+  EXPECT_EQ(checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}})["torch"]["result"], "warn");
+  EXPECT_EQ(checked({scratch / "train.py"}, 1, {{"PYTHON_EXEC", "/no/python"}})["torch"]["result"], "fail");
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,72 @@
+#include "launcher/core/findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace muster::launcher {
+namespace {
+
+using testing::HasSubstr;
+using enum Finding::Result;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr Demand kDemand{.nodes = 2, .workers = 16, .workers_per_node = 8};
+constexpr double kNow = 1'790'000'000;
+
+TEST(Findings, JudgeDescriptorsBySevenForEachWorkerOfAnAgent) {
+  EXPECT_EQ(judge_descriptors(120, kDemand).result, kOk);
+  const Finding few = judge_descriptors(119, kDemand);
+  EXPECT_EQ(few.result, kFail);
+  EXPECT_EQ(few.advice, "ulimit -n 120");
+}
+
+TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {
+  EXPECT_EQ(judge_processes(std::nullopt, 0, kDemand).result, kOk);
+  EXPECT_EQ(judge_processes(1000, 400, kDemand).result, kOk);
+  EXPECT_EQ(judge_processes(1000, 600, kDemand).result, kWarn) << "workers fit, their threads do not";
+  EXPECT_EQ(judge_processes(1000, 990, kDemand).result, kFail);
+  EXPECT_EQ(judge_processes(1000, 2000, kDemand).result, kFail) << "more than the limit may be in use";
+}
+
+TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {
+  EXPECT_EQ(judge_shared_memory(Space{8 * kGiB, 8 * kGiB}, kDemand).result, kOk);
+  EXPECT_THAT(judge_shared_memory(Space{64 * kMiB, 64 * kMiB}, kDemand).advice, HasSubstr("--shm-size"));
+  EXPECT_EQ(judge_shared_memory(Space{8 * kGiB, 10 * kMiB}, kDemand).result, kWarn);
+  EXPECT_EQ(judge_shared_memory(std::nullopt, kDemand).result, kWarn);
+}
+
+TEST(Findings, JudgeDisksByWhatIsWanted) {
+  EXPECT_EQ(judge_disk("log directory", "/logs", {kGiB, kGiB}, kGiB).result, kOk);
+  EXPECT_EQ(judge_disk("log directory", "/logs", {kGiB, 100 * kMiB}, kGiB).result, kWarn);
+  const Finding full = judge_disk("log directory", "/logs", {kGiB, kMiB}, kGiB);
+  EXPECT_EQ(full.result, kFail);
+  EXPECT_EQ(full.text, "1.0 MiB free in /logs");
+}
+
+TEST(Findings, JudgeTheClockByItselfAndByTheFileSystems) {
+  EXPECT_EQ(judge_clock(kNow, std::nullopt).result, kOk);
+  EXPECT_EQ(judge_clock(kNow, kNow - 2).result, kOk);
+  EXPECT_EQ(judge_clock(0, std::nullopt).result, kWarn);
+  const Finding apart = judge_clock(kNow, kNow + 60);
+  EXPECT_EQ(apart.result, kWarn);
+  EXPECT_THAT(apart.text, HasSubstr("differs by 60 s"));
+}
+
+TEST(Findings, AreATableWithWhatToDo) {
+  const std::vector<Finding> findings = {{kOk, "ports", "fine"},
+                                         {kFail, "open files", "too few", "ulimit -n 120"}};
+  EXPECT_EQ(findings_as_table(findings),
+            "OK    ports       fine\n"
+            "FAIL  open files  too few\n"
+            "                  -> ulimit -n 120\n");
+  EXPECT_FALSE(all_fit(findings));
+  const auto json = nlohmann::json::parse(findings_as_json(findings));
+  EXPECT_EQ(json["fit"], false);
+  EXPECT_EQ(json["checks"][1]["result"], "fail");
+  EXPECT_TRUE(all_fit({{kWarn, "GPUs", "none"}}));
+}
+
+}  // namespace
+}  // namespace muster::launcher
