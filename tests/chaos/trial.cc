@@ -312,6 +312,8 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
   }
   if (fault_kinds()[fault].name.starts_with("agent") && plan.nodes == 2 && !plan.torch)
     plan.size = static_cast<TrialPlan::Size>(pick(3));
+  if (plan.size == TrialPlan::Size::kElastic)
+    plan.second_victim %= plan.workers_per_node;  // there may be no others
   // A disk that fills while nobody writes to it is no fault.
   if (fault_kinds()[fault].name == "disk full") plan.where = "step";
   return plan;
