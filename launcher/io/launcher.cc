@@ -155,6 +155,7 @@ void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
     parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count);
     message = wire::Pong{};  // to the job, output is a sign of life
   }
+  if (std::holds_alternative<wire::Hello>(message)) agent(from.node()).joined = true;
   ranks_.on(from.node(), attempt, message, job_.members(), time_.now());
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) enquiries_.hear(*stacks);
   post(AgentSaid{from.node(), attempt, std::move(message)});
@@ -335,10 +336,9 @@ void Launcher::tick() {
   for (const Agent& each : agents_) {
     if (each.session) each.session->send_ping(time_.now());
   }
-  const bool starting = job_.phase() == Phase::kGathering || job_.phase() == Phase::kPreparing;
-  if (const std::string text = starting ? job_.waiting_for(time_.now()) : ""; text != told_waiting_for_) {
-    told_waiting_for_ = text;
-    if (!text.empty() && !parts_.quiet) parts_.terminal.say(text);
+  if (std::string text = start_progress(); text != told_progress_) {
+    told_progress_ = std::move(text);
+    if (!parts_.quiet) parts_.terminal.show_progress(told_progress_);
   }
   second_->set(time_.now() + std::chrono::seconds(1));
 }

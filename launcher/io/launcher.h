@@ -44,6 +44,7 @@ class Launcher {
   struct Agent {
     pid_t pid = 0;  // 0: none, or it has ended
     std::shared_ptr<Session> session;
+    bool joined = false;     // it has greeted
     std::string how;         // it ended
     std::string killed_for;  // by us, if it was
     // Its process or its connection has ended, and the other will in a moment.
@@ -65,6 +66,7 @@ class Launcher {
   void cancel(bool now);
   std::vector<Rank> ask_for_stacks();
   void remember(std::string text);
+  std::string start_progress() const;
 
   Expected<StartedAgent> start_agent(NodeId node);
   void accept(NodeId node, std::shared_ptr<net::Connection> connection);
@@ -104,7 +106,7 @@ class Launcher {
   std::deque<Event> events_;
   bool performing_ = false;
   std::optional<TimePoint> strays_since_;
-  std::string told_waiting_for_;
+  std::string told_progress_;
   TimePoint started_;
 };
 

@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "common/base/log.h"
+#include "launcher/core/progress.h"
 #include "launcher/core/words.h"
 #include "launcher/io/job_files.h"
 #include "launcher/io/launcher.h"
@@ -54,6 +55,20 @@ std::vector<Rank> Launcher::ask_for_stacks() {
       ranks.emplace_back(node.first_rank.value() + local);
   }
   return ranks;
+}
+
+// Empty when there is nothing to wait for.
+std::string Launcher::start_progress() const {
+  StartProgress progress{.agents = agents_.size(), .waiting_for = job_.waiting_for(time_.now())};
+  const bool workers_start = job_.phase() == Phase::kPreparing || job_.phase() == Phase::kRunning;
+  for (const Agent& each : agents_) progress.agents_joined += each.joined ? 1U : 0U;
+  for (const RankStatus& rank : statuses_of(ranks_, job_.members(), time_.now())) {
+    progress.workers += workers_start ? 1U : 0U;
+    progress.workers_started += rank.pid != 0 ? 1U : 0U;
+  }
+  const bool all_started = progress.workers_started == progress.workers;
+  if (progress.waiting_for.empty() && (job_.phase() != Phase::kRunning || all_started)) return "";
+  return progress_text(progress);
 }
 
 void Launcher::remember(std::string text) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,6 +107,7 @@ Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr)
       poller_(executor, make_poller().release()) {}
 
 void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
+  clear_progress();
   Sink& target = sink(output_to_stderr_ ? 2 : stream);
   target.count_dropped(dropped);
   const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
@@ -121,7 +123,31 @@ void Terminal::say(std::string_view text) {
   print(2, fmt::format("launch: {}\n", text));
 }
 
+void Terminal::show_progress(std::string_view text) {
+  if (!(err_.is_terminal() && color_)) {
+    if (!text.empty()) say(text);
+    return;
+  }
+  clear_progress();
+  if (!text.empty()) {
+    winsize size{};
+    const std::size_t columns =
+        ioctl(err_.fd(), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+    // A line that is broken could not be taken back.
+    err_.add(fmt::format("launch: {}", text).substr(0, columns - 1));
+    progress_shown_ = true;
+  }
+  write();
+}
+
+void Terminal::clear_progress() {
+  if (!std::exchange(progress_shown_, false)) return;
+  err_.add("\r\x1b[K");
+  err_.write_some();
+}
+
 void Terminal::print(int stream, std::string_view text) {
+  clear_progress();
   sink(stream).add(std::string(text));
   write();
 }

@@ -55,6 +55,9 @@ class Terminal {
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped);
   // A line of the launcher's own, on stderr, after what was queued before it.
   void say(std::string_view text);
+  // A line of the launcher's own that the next one takes the place of, and anything else too; without a
+  // terminal, or without colours, just a line. Empty: it is gone.
+  void show_progress(std::string_view text);
   // Text as it is, on stdout or stderr.
   void print(int stream, std::string_view text);
   // Waits until all is written, but not longer than `limit`.
@@ -64,12 +67,14 @@ class Terminal {
   Sink& sink(int stream) { return stream == 1 ? out_ : err_; }
   void write();
   void wait_for_readers();
+  void clear_progress();
 
   Sink out_;
   Sink err_;
   bool output_to_stderr_;
   bool color_;
   bool waiting_ = false;
+  bool progress_shown_ = false;
   // Readiness is asked of an epoll instance of our own: Asio would make the descriptors themselves
   // non-blocking.
   asio::posix::stream_descriptor poller_;

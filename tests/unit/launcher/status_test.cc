@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/core/progress.h"
+
 namespace muster::launcher {
 namespace {
 
@@ -93,6 +95,14 @@ TEST_F(RankTableTest, IgnoresNodesThatTakeNoPart) {
   say(wire::WorkersStarted{.pids = {90}}, Attempt(1), NodeId(7));
   say(wire::Hello{}, Attempt());
   for (int number = 0; number < 4; ++number) EXPECT_EQ(rank(number).state, "not started");
+}
+
+TEST(StartProgress, SaysHowFarItIsAndWhatItWaitsFor) {
+  EXPECT_EQ(progress_text({.agents_joined = 1, .agents = 2, .waiting_for = "waiting for the agent of node1"}),
+            "starting: 1 of 2 agents joined; waiting for the agent of node1");
+  EXPECT_EQ(
+      progress_text({.agents_joined = 2, .agents = 2, .workers_started = 3, .workers = 4, .waiting_for = ""}),
+      "starting: 2 of 2 agents joined, 3 of 4 workers started");
 }
 
 JobStatus example() {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <optional>
+#include <pty.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace muster::launcher {
@@ -144,6 +146,68 @@ TEST_F(TerminalTest, WritesOnWhicheverStreamIsReadFirst) {
   give_back();
   EXPECT_EQ(from_err, 1'000'000U);
   EXPECT_EQ(from_out, 1'000'000U);
+}
+
+// With a terminal for stderr.
+class ProgressTest : public testing::Test {
+ protected:
+  ProgressTest() {
+    int master = -1;
+    int slave = -1;
+    unsetenv("NO_COLOR");
+    EXPECT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+    screen.reset(master);
+    fcntl(master, F_SETFL, O_NONBLOCK);
+    own.reset(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+    dup2(slave, STDERR_FILENO);
+    close(slave);
+    terminal.emplace(io.get_executor(), false);
+  }
+  ~ProgressTest() override { give_back(); }
+  void give_back() {
+    if (own) dup2(own.get(), STDERR_FILENO);
+    own.reset();
+  }
+  std::string shown() {
+    terminal->flush(std::chrono::seconds(1));
+    char buffer[4096];
+    const ssize_t got = read(screen.get(), buffer, sizeof buffer);
+    return {buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+  }
+  UniqueFd screen;
+  UniqueFd own;
+  asio::io_context io;
+  std::optional<Terminal> terminal;
+};
+
+TEST_F(ProgressTest, IsOneLineThatTheNextTakesThePlaceOf) {
+  terminal->show_progress("1 of 2");
+  terminal->show_progress("2 of 2");
+  terminal->say("ready");
+  terminal->say("go");
+  const std::string screen_text = shown();
+  give_back();
+  EXPECT_EQ(screen_text, "launch: 1 of 2\r\x1b[Klaunch: 2 of 2\r\x1b[Klaunch: ready\r\nlaunch: go\r\n");
+}
+
+TEST_F(ProgressTest, IsCutToTheWidthOfTheTerminal) {
+  const winsize narrow{.ws_row = 24, .ws_col = 12, .ws_xpixel = 0, .ws_ypixel = 0};
+  ioctl(screen.get(), TIOCSWINSZ, &narrow);
+  terminal->show_progress("1 of 2 agents");
+  const std::string screen_text = shown();
+  give_back();
+  EXPECT_EQ(screen_text, "launch: 1 o");
+}
+
+TEST_F(TerminalTest, ShowsProgressInLinesWhereThereIsNoTerminal) {
+  terminal->show_progress("1 of 2");
+  terminal->show_progress("");
+  terminal->show_progress("2 of 2");
+  char buffer[4096];
+  const ssize_t got = read(readers[STDERR_FILENO].get(), buffer, sizeof buffer);
+  give_back();
+  EXPECT_EQ(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+            "launch: 1 of 2\nlaunch: 2 of 2\n");
 }
 
 }  // namespace

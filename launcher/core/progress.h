@@ -1,0 +1,22 @@
+// What a user is told while a job's agents and workers start, if that takes long enough to be noticed.
+//
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace muster::launcher {
+
+struct StartProgress {
+  std::size_t agents_joined = 0;
+  std::size_t agents = 0;
+  std::size_t workers_started = 0;
+  std::size_t workers = 0;  // 0: not known yet
+  std::string waiting_for;  // one clause, or empty
+};
+
+// "starting: 1 of 2 agents joined; waiting for the agent of node1"
+std::string progress_text(const StartProgress& progress);
+
+}  // namespace muster::launcher
