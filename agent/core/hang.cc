@@ -57,6 +57,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (rank.heartbeat || kind == "heartbeat") rank.heartbeat = Wait{now};
   if (kind == "step" || (kind == "heartbeat" && report.message.step > rank.newest_step))
     step(rank, report.message.step, now);
+  if (kind == "idle") rank.step.reset();
   if (kind == "section" && report.section) {
     if (report.entered)
       enter(rank, *report.section, now);

@@ -74,7 +74,7 @@ class HangWatch {
     ProcessState state = ProcessState::kLive;
     Wait stop;                      // valid unless kLive
     std::optional<Wait> heartbeat;  // from the first one on
-    std::optional<Wait> step;       // from the first one on
+    std::optional<Wait> step;       // from the first one on, until the rank says that no more will follow
     TimePoint step_paused;  // when the first of `sections` was entered: time in them is not the step's
     std::vector<Section> sections;  // the innermost last
     bool given_up = false;          // told hard

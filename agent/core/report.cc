@@ -22,7 +22,7 @@ bool is_event(std::string_view kind) {
 }
 
 bool is_for_agent(std::string_view kind) {
-  return kind == "section" || kind == "stacks";
+  return kind == "section" || kind == "idle" || kind == "stacks";
 }
 
 constexpr std::size_t kMaxSectionBytes = 128;

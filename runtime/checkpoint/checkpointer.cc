@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
+#include "runtime/checkpoint/stop_agreement.h"
 
 namespace muster {
 
@@ -66,16 +67,22 @@ Attempt agreed_attempt(const Job& job, const CheckpointDirectory& directory, Mee
 
 struct Checkpointer::State {
   State(const Job& a_job, const CheckpointerOptions& the_options)
-      : job(a_job), options(the_options), meeting(a_job.store(), a_job.rank(), a_job.world_size()) {}
+      : job(a_job),
+        options(the_options),
+        meeting(a_job.store(), a_job.rank(), a_job.world_size()),
+        stop(a_job.store(), a_job.rank(), a_job.world_size()) {}
 
   bool enabled() const { return !options.directory.empty(); }
   void start_save(TrainState& state);
   void write(const Safetensors& shard, std::int64_t step);
   bool settle();
+  bool is_last_before_preemption();
+  void leave();
 
   Job job;
   CheckpointerOptions options;
   Meeting meeting;  // the writer's while it runs
+  StopAgreement stop;
   std::optional<CommitPlan> plan;
   std::int64_t steps = 0;
   std::optional<std::int64_t> last_saved;  // the step that was given to the writer last, or restored
@@ -130,6 +137,22 @@ bool Checkpointer::State::settle() {
   return outcome.has_value();
 }
 
+bool Checkpointer::State::is_last_before_preemption() {
+  if (!job.preemption_noticed()) return false;
+  const auto last = stop.ask(steps);
+  if (last && *last < steps)
+    log::warning("rank {} was told to stop after step {} when it had done step {}: the ranks are not in step",
+                 job.rank(), *last, steps);
+  return last == steps;
+}
+
+// If the save fails, training goes on, and the launcher stops it when the grace is over.
+void Checkpointer::State::leave() {
+  if (!settle()) return;
+  job.report(Event::kPreempted, steps);
+  throw Preempted(fmt::format("preempted: the checkpoint of step {} is committed", steps));
+}
+
 Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
   if (options.every < 1)
     throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
@@ -148,6 +171,7 @@ Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
                             .attempt = agreed_attempt(job, directory, state_->meeting),
                             .keep = options.keep,
                             .timeout = options.commit_timeout};
+  job.offer_preemption();
 }
 
 Checkpointer::~Checkpointer() {
@@ -156,6 +180,7 @@ Checkpointer::~Checkpointer() {
   } catch (const FencedError& error) {
     log::warning("{}", error.what());
   }
+  state_->job.end_steps();
 }
 
 std::int64_t Checkpointer::restore(TrainState& state) {
@@ -171,6 +196,8 @@ std::int64_t Checkpointer::restore(TrainState& state) {
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
   state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
   if (*restored && state_->job.rank() == 0) state_->job.report(Event::kResumed, state_->steps);
+  // Steps will follow: from here on the agent misses them.
+  state_->job.report_step(state_->steps);
   return state_->steps;
 }
 
@@ -178,7 +205,9 @@ void Checkpointer::step(TrainState& state) {
   ++state_->steps;
   state_->job.report_step(state_->steps);
   if (!state_->enabled()) return;
-  if (state_->steps % state_->options.every == 0) state_->start_save(state);
+  const bool last = state_->is_last_before_preemption();
+  if (last || state_->steps % state_->options.every == 0) state_->start_save(state);
+  if (last) state_->leave();
 }
 
 std::int64_t Checkpointer::steps() const {

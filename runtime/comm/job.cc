@@ -87,12 +87,24 @@ void Job::report_step(std::int64_t step) const {
   state_->reports.step(step);
 }
 
+void Job::end_steps() const {
+  state_->reports.send("idle", state_->reports.newest_step());
+}
+
 void Job::report(Event event, std::int64_t step, std::string_view text) const {
   switch (event) {
     case Event::kResumed: return state_->reports.send("resumed", step, text);
     case Event::kCommitted: return state_->reports.send("committed", step, text);
     case Event::kFenced: return state_->reports.send("fenced", step, text);
+    case Event::kPreempted: return state_->reports.send("preempted", step, text);
   }
+}
+
+void Job::offer_preemption() const {
+  state_->reports.offer_preemption();
+}
+bool Job::preemption_noticed() const {
+  return state_->reports.preemption_noticed();
 }
 
 namespace {

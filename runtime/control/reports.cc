@@ -86,6 +86,7 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
 void Reports::offer_preemption() {
   offers_preemption_ = true;
   greeted_ = false;
+  say_hello();
 }
 
 // False if it was not sent; whatever fails here, a full buffer or an agent that is gone, training goes on.

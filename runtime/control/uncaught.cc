@@ -7,6 +7,7 @@
 #include <cxxabi.h>
 #include <exception>
 #include <memory>
+#include <muster/checkpointer.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 
 namespace muster {
 namespace {
+
+constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
 
 // Process-wide, as the handler that the C++ runtime calls without arguments.
 std::string& who() {
@@ -28,6 +31,16 @@ void write_error_file(const std::string& message) {
   if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
+bool is_preemption() {
+  try {
+    throw;
+  } catch (const Preempted&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 [[noreturn]] void on_terminate() {
   static std::atomic_flag entered;
   if (entered.test_and_set()) pause();  // another thread is at it
@@ -38,6 +51,12 @@ void write_error_file(const std::string& message) {
     std::abort();
   }
   const std::string message = describe_current_exception();
+  if (is_preemption()) {
+    // Expected: a line for the user, and no failure.
+    std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+    std::fflush(nullptr);
+    _exit(kExitPreempted);
+  }
   std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
   write_error_file(message);
   std::fflush(nullptr);

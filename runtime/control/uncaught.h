@@ -16,7 +16,8 @@ std::string error_file_content(const std::string& message, std::int64_t unix_sec
 std::string describe_current_exception();
 
 // From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr, is written to the file
-// that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1.
+// that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1. A Preempted is printed,
+// and the exit code is 75.
 void handle_uncaught_exceptions(const std::string& rank);
 
 }  // namespace muster

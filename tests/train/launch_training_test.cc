@@ -1,5 +1,6 @@
 // Real training under the real launcher: recovery bit for bit, damaged checkpoints, two owners of one
 // directory.
+#include <csignal>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,6 +123,28 @@ TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory)
   }
   attempts.erase(".attempt-1");
   EXPECT_THAT(attempts, testing::SizeIs(1)) << "the newer one's checkpoints are of one attempt";
+}
+
+TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndLeaveAndTheNextLaunchGoesOnFromThere) {
+  LaunchRun preempted(command("c", 100000, {"--epochs", "100"}));
+  ASSERT_TRUE(
+      eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
+                 std::chrono::seconds(30)));
+  preempted.signal(SIGTERM);
+  EXPECT_EQ(preempted.exit_code(), 75) << preempted.err();
+  EXPECT_EQ(preempted.report()["class"], "preempted");
+  const int step = preempted.report()["attempts"][0]["last_step"];
+  EXPECT_EQ(preempted.report()["attempts"][0]["committed_step"], step) << "no step is lost";
+  EXPECT_EQ(shards("c", step).size(), 3U);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string directory = preempted.job_directory() + fmt::format("/attempt_1/rank_{}", rank);
+    EXPECT_THAT(read_file(directory + "/stderr.log", 1 << 20).value_or(""),
+                HasSubstr(fmt::format("preempted: the checkpoint of step {} is committed", step)));
+    EXPECT_FALSE(std::filesystem::exists(directory + "/error.json")) << "it is no failure";
+  }
+  LaunchRun next(command("c", step + 2, {"--epochs", "100"}));
+  EXPECT_EQ(next.exit_code(), 0) << next.err();
+  EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", step)));
 }
 
 TEST_F(LaunchTraining, TheDemonstrationLosesItsWorkerInAUsedDirectoryToo) {

@@ -40,6 +40,13 @@ class FencedError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// All ranks got notice that their machines are taken away, and have saved a checkpoint: leave. Uncaught, it
+// ends the process with exit code 75, which the launcher expects then.
+class Preempted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Checkpointer {
  public:
   // std::invalid_argument names the option, std::runtime_error the directory that cannot be used. Outside a
@@ -53,7 +60,8 @@ class Checkpointer {
   std::int64_t restore(TrainState& state);
 
   // After each training step. Counts it, tells the agent, and saves every `every` steps. FencedError if the
-  // save before has met a newer attempt: on all ranks at the same step, the next one that saves.
+  // save before has met a newer attempt: on all ranks at the same step, the next one that saves. After a
+  // notice of preemption all ranks agree on a step, save it, wait for its commit and throw Preempted.
   void step(TrainState& state);
   std::int64_t steps() const;  // done so far, those before a restore included
 

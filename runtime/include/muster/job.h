@@ -36,6 +36,7 @@ enum class Event {
   kResumed,    // continues from this step
   kCommitted,  // a checkpoint of this step is complete
   kFenced,     // a newer attempt has taken over
+  kPreempted,  // this rank's part of the checkpoint of this step is committed, and it leaves
 };
 
 class Job {
@@ -69,7 +70,13 @@ class Job {
   // Tell the agent, if there is one; never blocks, never fails. Steps also travel with the heartbeat, so call
   // it in every step.
   void report_step(std::int64_t step) const;
+  // No more steps follow: from the first to here the agent misses them. A Checkpointer that goes says it.
+  void end_steps() const;
   void report(Event event, std::int64_t step, std::string_view text = {}) const;
+  // The program can save and leave in time when this machine is taken away: a Checkpointer does, and offers
+  // it. From then on the launcher gives notice before it stops workers.
+  void offer_preemption() const;
+  bool preemption_noticed() const;
 
  private:
   std::shared_ptr<State> state_;

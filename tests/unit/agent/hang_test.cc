@@ -225,6 +225,18 @@ TEST_F(Hang, DoesNotWatchARankThatHasFinishedOrLeft) {
   EXPECT_THAT(told, IsEmpty());
 }
 
+TEST_F(Hang, ExpectsNoStepsOfARankThatHasEndedThemUntilItMakesOne) {
+  begin({.heartbeat = 30s, .hang = 5s});
+  step = 3;
+  make_step(0);
+  say(0, R"("type":"idle")");
+  run_to(100, [this] { alive(); });
+  EXPECT_THAT(told, IsEmpty());
+  make_step(0);
+  run_to(110, [this] { alive(); });
+  EXPECT_THAT(told, ElementsAre("103 rank 0 soft", "105 rank 0 hard"));
+}
+
 TEST_F(Hang, WatchesNothingWithLimitsOfZeroButStoppedProcesses) {
   begin({});
   step = 3;
