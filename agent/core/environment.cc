@@ -96,6 +96,14 @@ std::vector<std::string> entries_of(const Environment& environment) {
   return entries;
 }
 
+std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank) {
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  const auto list = environment.find("CUDA_VISIBLE_DEVICES");
+  if (list == environment.end()) return static_cast<std::uint32_t>(index);
+  const auto devices = split(list->second, ',');
+  return index < devices.size() ? parse_number<std::uint32_t>(devices[index]) : std::nullopt;
+}
+
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank) {
   constexpr std::string_view kMacro = "${local_rank}";
   const std::string number = std::to_string(local_rank.value());

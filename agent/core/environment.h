@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank r
 Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
                            const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
                            LocalRank local_rank);
+
+// The number of the GPU that a worker with this environment takes by its LOCAL_RANK; none if its list names
+// none at that place, or names it by its UUID.
+std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank);
 
 // NAME=value, as a program gets it.
 std::vector<std::string> entries_of(const Environment& environment);

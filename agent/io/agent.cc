@@ -114,6 +114,7 @@ void Agent::welcome(const wire::Welcome& welcome) {
       log::error("{}", socket.error().message());
     }
   }
+  if (job_.use_gpus && gpus_ == nullptr) gpus_ = std::make_unique<GpuWatch>();
   on(Welcomed{job_});
 }
 
@@ -251,10 +252,10 @@ void Agent::perform(const OpenAttempt& action) {
        action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
-  health_.emplace(
-      Health::Setting{job_, action.attempt, [this](const std::string& receiver, const std::string& datagram) {
-                        return socket_ != nullptr && socket_->send(receiver, datagram);
-                      }});
+  health_.emplace(Health::Setting{job_, action.attempt, gpus_.get(),
+                                  [this](const std::string& receiver, const std::string& datagram) {
+                                    return socket_ != nullptr && socket_->send(receiver, datagram);
+                                  }});
   const std::string output_file = fmt::format("{}/template.node{}.log", job_.log_directory, id_);
   const bool loads = warm_.prepare(run_->wanted_template(), output_file, worker_descriptor_limit_);
   on(AttemptOpened{run_->store_port(), loads});
@@ -268,7 +269,7 @@ void Agent::perform(const StartWorker& action) {
   workers_.insert(pid);
   // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
   if (had_template && !warm_.has_template()) kill_strays();
-  health_->started(run_->rank_of(action.local_rank), pid, time_.now());
+  health_->started(run_->rank_of(action.local_rank), {pid, started->gpu}, time_.now());
   on(WorkerStarted{action.local_rank, pid, started->forked, started->executed_because});
   tasks_.spawn(watch(action.local_rank, std::move(started->process)));
 }

@@ -72,6 +72,7 @@ class Agent {
   std::unique_ptr<WorkerSocket> socket_;       // from Welcome on
   std::unique_ptr<AttemptRun> run_;            // of the attempt at hand
   std::optional<StoreServer> finished_store_;  // of the attempt before
+  std::unique_ptr<GpuWatch> gpus_;             // of a job with GPUs
   std::optional<Health> health_;               // of its workers
   std::set<pid_t> workers_;                    // that have not been reaped
   bool clearing_ = false;                      // leftovers are being killed

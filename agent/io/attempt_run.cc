@@ -172,7 +172,8 @@ AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   const Environment environment =
       environment_of(setting_.context, setting_.job, setting_.plan, start, local_rank);
   auto forked = warm.fork(arguments, environment, ends);
-  Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}};
+  Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}, .gpu = {}};
+  if (setting_.job.use_gpus) started.gpu = gpu_of(environment, local_rank);
   if (forked) {
     started.process = *std::move(forked);
   } else {

@@ -49,6 +49,7 @@ class AttemptRun {
     Process process;
     bool forked = false;
     std::string executed_because;
+    std::optional<std::uint32_t> gpu;  // that it takes by its number, in a job with GPUs
   };
   OrRefused<Started> start(LocalRank local_rank, const wire::StartWorkers& start, WarmStart& warm);
   // The template that this attempt's ranks can be forked from, or why there is none.

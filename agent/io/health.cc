@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/core/environment.h"
 #include "agent/io/thread_states.h"
@@ -33,12 +34,34 @@ Health::Health(Setting setting)
       hang_({.heartbeat = from_ns(setting_.job.heartbeat_limit_ns),
              .hang = from_ns(setting_.job.hang_limit_ns)}) {}
 
-void Health::started(Rank rank, pid_t pid, TimePoint now) {
+void Health::started(Rank rank, const Started& worker, TimePoint now) {
   hang_.add(rank, now);
-  workers_[rank].pid = pid;
+  workers_[rank].process = worker;
+}
+
+void Health::take_gpu_faults(TimePoint now) {
+  if (setting_.gpus == nullptr) return;
+  for (const GpuFault& fault : setting_.gpus->take()) {
+    const std::string text = fmt::format("{} (GPU {})", fault.xid.text, fault.gpu);
+    for (auto& [rank, worker] : workers_) {
+      if (worker.process.gpu != fault.gpu) continue;
+      waiting_.emplace_back(wire::AgentNotice{fmt::format("rank {}: {}", rank, text)});
+      if (fault.xid.fault_class == XidClass::kProgram) continue;
+      if (worker.gpu_fault.empty()) worker.gpu_fault = text;
+      if (fault.xid.fault_class != XidClass::kLost) continue;
+      wire::WorkerStalled stalled;
+      stalled.rank = rank;
+      stalled.hard = true;
+      stalled.what = fmt::format("has lost its GPU: {}", text);
+      stalled.since_ns = to_ns(now);
+      waiting_.emplace_back(std::move(stalled));
+    }
+  }
 }
 
 void Health::ended(Rank rank, wire::WorkerExited& exited) {
+  take_gpu_faults(TimePoint(from_ns(exited.at_ns)));
+  exited.gpu_fault = workers_[rank].gpu_fault;
   if (exited.signal == SIGKILL) memory_.add_evidence(exited.pid, exited);
   hang_.remove(rank);
   dump_.ended(rank);
@@ -92,13 +115,14 @@ void Health::preempt(Duration grace) {
 }
 
 Health::Messages Health::look(TimePoint now) {
-  Messages messages;
+  take_gpu_faults(now);
+  Messages messages = std::exchange(waiting_, {});
   for (const Rank rank : dump_.late(now))
     messages.emplace_back(write_kernels_view(rank, "the program did not answer"));
   const auto next_look = hang_.next_deadline();
   if (!next_look || *next_look > now) return messages;
   std::map<Rank, pid_t> pids;
-  for (const auto& [rank, worker] : workers_) pids[rank] = worker.pid;
+  for (const auto& [rank, worker] : workers_) pids[rank] = worker.process.pid;
   memory_.look(pids);
   for (wire::WorkerStalled& stalled : hang_.look(states_.look(pids), now)) {
     log::warning("rank {} {}", stalled.rank, stalled.what);
@@ -127,7 +151,7 @@ wire::WorkerStacks Health::read_stacks(Rank rank) const {
 
 wire::WorkerStacks Health::write_kernels_view(Rank rank, const std::string& reason) const {
   std::string text =
-      fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(workers_.at(rank).pid));
+      fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(workers_.at(rank).process.pid));
   text.resize(std::min(text.size(), kMaxStacksBytes));
   // Whatever lies there now, it must neither block us nor lead elsewhere.
   const std::string path = stacks_path(rank);

@@ -15,6 +15,7 @@
 
 #include "agent/core/hang.h"
 #include "agent/core/stack_dump.h"
+#include "agent/io/gpu_watch.h"
 #include "agent/io/memory_watch.h"
 #include "agent/io/process_states.h"
 
@@ -25,6 +26,7 @@ class Health {
   struct Setting {
     wire::JobSpec job;
     Attempt attempt;
+    GpuWatch* gpus = nullptr;  // of a job with GPUs
     // To a worker's address; false if it cannot be reached.
     std::function<bool(const std::string& receiver, const std::string& datagram)> send;
   };
@@ -32,7 +34,11 @@ class Health {
 
   explicit Health(Setting setting);
 
-  void started(Rank rank, pid_t pid, TimePoint now);
+  struct Started {
+    pid_t pid = 0;
+    std::optional<std::uint32_t> gpu;
+  };
+  void started(Rank rank, const Started& worker, TimePoint now);
   // It is not expected to get on any more.
   void told_to_stop(Rank rank) { hang_.remove(rank); }
   // Adds to `exited` what is known of why.
@@ -48,12 +54,15 @@ class Health {
 
  private:
   struct Worker {
-    pid_t pid = 0;
+    Started process;
     std::string address;  // of its newest datagram
     bool writes_stacks = false;
     bool can_be_preempted = false;
+    std::string gpu_fault;  // the first that was not its program's
   };
 
+  // What the driver has said since; for the user, and for the launcher of a GPU that is lost.
+  void take_gpu_faults(TimePoint now);
   bool command(const Worker& worker, const std::string& datagram) const;
   std::string stacks_path(Rank rank) const;
   wire::WorkerStacks read_stacks(Rank rank) const;
@@ -65,6 +74,7 @@ class Health {
   ProcessStates states_;
   MemoryWatch memory_;
   std::map<Rank, Worker> workers_;
+  Messages waiting_;  // that were found out while something else was asked
 };
 
 }  // namespace muster::agent

@@ -119,5 +119,14 @@ TEST(ArgumentsOf, ReplacesLocalRank) {
       ElementsAre("p", "--r=3", "33", "$local_rank"));
 }
 
+TEST(GpuOf, IsTheEntryOfTheListAtTheLocalRank) {
+  EXPECT_EQ(gpu_of({}, LocalRank(3)), 3U);
+  const Environment environment{{"CUDA_VISIBLE_DEVICES", "4,GPU-1a2b,0"}};
+  EXPECT_EQ(gpu_of(environment, LocalRank(0)), 4U);
+  EXPECT_EQ(gpu_of(environment, LocalRank(1)), std::nullopt);
+  EXPECT_EQ(gpu_of(environment, LocalRank(2)), 0U);
+  EXPECT_EQ(gpu_of(environment, LocalRank(3)), std::nullopt);
+}
+
 }  // namespace
 }  // namespace muster::agent
