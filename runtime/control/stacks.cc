@@ -15,6 +15,7 @@
 #include <semaphore.h>
 #include <string_view>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -27,6 +28,7 @@ constexpr int kMaxFrames = 64;
 constexpr int kOwnFrames = 2;  // the handler, and the kernel's way into it
 constexpr int kMaxThreads = 512;
 constexpr std::chrono::milliseconds kThreadLimit{100};
+constexpr std::chrono::milliseconds kMoment{2};
 
 // Process-wide, as a signal's handler is.
 struct Request {
@@ -119,7 +121,11 @@ std::string describe_thread(const std::string& directory, std::string_view id) {
 }
 
 std::string frames_of(pid_t thread, const std::string& directory, TimePoint deadline) {
-  if (blocks_signal(directory)) return "    (takes no signals)\n";
+  // For a moment every thread may: one that still returns from the handler, for instance.
+  if (blocks_signal(directory)) {
+    std::this_thread::sleep_for(kMoment);
+    if (blocks_signal(directory)) return "    (takes no signals)\n";
+  }
   switch (ask(thread, deadline)) {
     case Answer::kNone: return "    (did not answer)\n";
     case Answer::kStuck:
