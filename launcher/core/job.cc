@@ -145,7 +145,9 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   if (history_.empty() || !owns(id, reported.rank)) return;
   note_report(history_, reported);
   if (reported.kind == "hello") preemption_.hello(reported.rank, reported.text);
-  if (reported.kind == "step" || reported.kind == "heartbeat")
+  // Once it is decided that the attempt hangs, this is what its end is judged by: a worker that was woken to
+  // hear the stop takes steps again.
+  if (!facts_.hangs && (reported.kind == "step" || reported.kind == "heartbeat"))
     facts_.hang.moved(reported.rank, reported.step);
   if (reported.kind == "committed") {
     progressed_ = true;

@@ -71,6 +71,17 @@ TEST_F(HangTest, WaitsTwoSecondsForTheStacksAndNoLonger) {
   EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
+TEST_F(HangTest, AWorkerThatWasWokenToBeStoppedIsBlamedThoughItTakesStepsAgain) {
+  run();
+  stalls(3, true, true, 9);
+  reported(3, "step", 10);
+  pass(2s);
+  reported(3, "step", 11);
+  all_stopped();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kHang);
+  EXPECT_EQ(job.verdict().rank, Rank(3));
+}
+
 TEST_F(HangTest, BlamesTheStoppedOneAndWakesItSoThatItHearsTheStop) {
   run();
   stalls(0, true, false, 3);
