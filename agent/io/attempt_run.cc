@@ -4,9 +4,11 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <utility>
 
+#include "agent/core/disk_space.h"
 #include "agent/io/program.h"
 #include "common/base/log.h"
 
@@ -82,6 +84,7 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   if (Status opened = run->open_ranks(); !opened)
     return refused(exit_code_of_directory(opened.error().code()), opened.error());
   if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
+  run->check_space();
   return run;
 }
 
@@ -146,6 +149,20 @@ Status AttemptRun::open_ranks() {
   return {};
 }
 
+void AttemptRun::check_space() const {
+  if (setting_.plan.agent_on_host > 0) return;  // another one has said it
+  const std::pair<const char*, const std::string&> directories[] = {
+      {"the log directory", setting_.job.log_directory},
+      {"the checkpoint directory", setting_.job.checkpoint_directory}};
+  for (const auto& [what, directory] : directories) {
+    struct statvfs disk{};
+    if (directory.empty() || statvfs(directory.c_str(), &disk) != 0) continue;
+    const auto low =
+        low_space(what, directory, {disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize});
+    if (low) setting_.link.send(setting_.context.attempt, wire::AgentNotice{*low});
+  }
+}
+
 Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& directory, LocalRank local_rank,
                                                      int stream) {
   const auto index = static_cast<std::size_t>(local_rank.value());
@@ -157,7 +174,11 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
   auto output = Output::open(
       setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
       [copy](std::string_view lines) { copy->lines(lines); },
-      [copy](const std::string& line) { copy->notice(line); });
+      [&link = setting_.link, attempt = setting_.context.attempt,
+       told = disk_told_](const std::string& line) {
+        // Once an attempt: all logs are on one file system, and are full together.
+        if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
+      });
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
 }

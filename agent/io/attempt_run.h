@@ -75,6 +75,7 @@ class AttemptRun {
   Status check_directory() const;
   Status open_null();
   Status open_store();
+  void check_space() const;
   Status open_ranks();
   Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
   std::vector<std::shared_ptr<Output>> outputs() const;
@@ -82,6 +83,7 @@ class AttemptRun {
 
   Setting setting_;
   std::string program_;
+  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it
   std::vector<RankStreams> ranks_;    // by local rank

@@ -17,10 +17,6 @@ void TerminalCopy::lines(std::string_view lines) {
   }
 }
 
-void TerminalCopy::notice(const std::string& line) {
-  send("muster: " + line + "\n");
-}
-
 void TerminalCopy::end() {
   if (dropped_line_count_ > 0) send({});
 }

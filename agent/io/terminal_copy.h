@@ -22,8 +22,6 @@ class TerminalCopy {
   // `shown` false: the worker's lines stay in its log file.
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
-  // The agent's own words about this stream; never dropped.
-  void notice(const std::string& line);
   void end();
 
  private:

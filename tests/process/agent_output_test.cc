@@ -84,8 +84,9 @@ TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(launcher.all<wire::WorkerExited>().size(), 2U);
   EXPECT_EQ(log("rank_0/stdout.log"), "from 0\n");
-  EXPECT_THAT(launcher.output(1, 1),
-              HasSubstr("muster: cannot write " + scratch_ / "logs/attempt_1/rank_1/stdout.log"));
+  const auto notices = launcher.all<wire::AgentNotice>();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_THAT(notices[0].text, HasSubstr("cannot write " + scratch_ / "logs/attempt_1/rank_1/stdout.log"));
   EXPECT_THAT(launcher.output(1, 1), HasSubstr("from 1\n"));
 }
 
@@ -111,17 +112,19 @@ TEST_F(AgentProcess, GoesOnWhenALogFileCannotGrow) {
     const rlimit limit{4096, 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
   }});
-  launcher.welcome(job("seq 1 5000; exit 7"));
+  launcher.welcome(job("seq 1 5000 | tee /dev/stderr; exit 7"));
   ASSERT_EQ(launcher.start(1).size(), 1U);
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->exit_code, 7);
+  EXPECT_EQ(log("rank_0/stderr.log").size(), 4096U);
   EXPECT_EQ(log("rank_0/stdout.log").size(), 4096U);
   const std::string terminal = launcher.output(0, 1);
-  EXPECT_EQ(std::ranges::count(terminal, '\n'), 5001);
-  EXPECT_EQ(terminal.find("muster: cannot write"), terminal.rfind("muster: cannot write"));
-  EXPECT_THAT(terminal, HasSubstr("muster: cannot write " +
-                                  scratch_ / "logs/attempt_1/rank_0/stdout.log: File too large"));
+  EXPECT_EQ(std::ranges::count(terminal, '\n'), 5000);
+  const auto notices = launcher.all<wire::AgentNotice>();
+  ASSERT_EQ(notices.size(), 1U) << "both logs are on one disk";
+  EXPECT_THAT(notices[0].text, HasSubstr("cannot write " + scratch_ / "logs/attempt_1/rank_0/std"));
+  EXPECT_THAT(notices[0].text, HasSubstr("File too large"));
 }
 
 TEST_F(AgentProcess, ReportsTheEndOfAWorkerWhosePipeIsHeldOpenByAnother) {
