@@ -1,11 +1,12 @@
 // How long a job stands still when it loses a rank: Muster beside bare posix_spawn and torchrun, in turn, in
 // one run.
 //
-//   recovery [--ranks 4,16] [--runs 9] [--torchrun PATH] [--json]
+//   recovery [--of plain,torch] [--ranks 4,16] [--runs 9] [--torchrun PATH] [--json]
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "bench/recovery/plain.h"
+#include "bench/recovery/torch.h"
 
 namespace muster::bench {
 namespace {
@@ -20,9 +21,11 @@ int run(int argc, char** argv) {
   std::vector<int> ranks = {4, 16};
   int runs = 9;
   bool json = false;
+  std::vector<std::string> kinds = {"plain", "torch"};
   const char* home = std::getenv("HOME");
   std::string torchrun =
       fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  app.add_option("--of", kinds, "Kinds of ranks")->delimiter(',')->check(CLI::IsMember({"plain", "torch"}));
   app.add_option("--ranks", ranks, "Numbers of ranks, even")->delimiter(',');
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
   app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");
@@ -30,14 +33,18 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (!fs::exists(torchrun)) torchrun.clear();
 
-  const Programs programs{self.parent_path(), self.string(), torchrun};
+  const fs::path bin = self.parent_path();
+  const Programs programs{bin, self.string(), torchrun, (bin / "recovery_torch_probe.py").string()};
   nlohmann::json report = nlohmann::json::array();
-  for (const int count : ranks) {
-    for (const Table& table : compare_plain(programs, count, runs)) {
-      if (json) {
-        report.push_back(to_json(table.title, table.unit, table.rows));
-      } else {
-        print_table(table.title, table.unit, table.rows);
+  for (const std::string& kind : kinds) {
+    if (kind == "torch" && !fs::exists(bin / "recovery_torch_probe")) continue;  // built without LibTorch
+    for (const int count : ranks) {
+      for (const Table& table : (kind == "plain" ? compare_plain : compare_torch)(programs, count, runs)) {
+        if (json) {
+          report.push_back(to_json(table.title, table.unit, table.rows));
+        } else {
+          print_table(table.title, table.unit, table.rows);
+        }
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/measure.h"
+#include "bench/recovery/contest.h"
 
 namespace muster::bench {
 
@@ -14,12 +14,7 @@ struct Programs {
   std::filesystem::path bin;  // launch and the probes
   std::string self;           // for run_bare
   std::string torchrun;       // empty: left out
-};
-
-struct Table {
-  std::string title;
-  std::string unit;
-  std::vector<Series> rows;
+  std::string torch_probe;    // a script for torchrun's Python
 };
 
 // Three tables for one number of ranks.

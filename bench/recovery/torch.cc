@@ -1,0 +1,57 @@
+#include "bench/recovery/torch.h"
+
+#include <cstdlib>
+
+namespace muster::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<Contender> contenders(const Programs& programs, int ranks, const fs::path& scratch) {
+  const std::string stamps = (scratch / "stamps").string();
+  const auto launch = [&](const std::string& warm, const Command& program) {
+    Command command = {(programs.bin / "launch").string(),
+                       warm,
+                       "--device",
+                       "cpu",
+                       "--gpus-per-node",
+                       std::to_string(ranks),
+                       "--log-dir",
+                       (scratch / "logs").string(),
+                       "--quiet"};
+    command.insert(command.end(), program.begin(), program.end());
+    command.push_back(stamps);
+    return command;
+  };
+  const Command probe = {(programs.bin / "recovery_torch_probe").string()};
+  std::vector<Contender> all = {{"launch, executed", {launch("--no-warm", probe)}},
+                                {"launch, warm", {launch("--warm", probe)}}};
+  if (programs.torchrun.empty()) return all;
+  const std::string python = (fs::path(programs.torchrun).parent_path() / "python3").string();
+  all.push_back({"launch, warm Python", {launch("--warm", {python, "-u", programs.torch_probe})}, 3});
+  all.push_back({"torchrun, Python",
+                 {{programs.torchrun, "--nproc-per-node", std::to_string(ranks), "--max-restarts", "1",
+                   "--monitor-interval", "0.1", programs.torch_probe, stamps}},
+                 4});
+  return all;
+}
+
+}  // namespace
+
+std::vector<Table> compare_torch(const Programs& programs, int ranks, int runs) {
+  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
+  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  const std::vector<Column> columns = {
+      {"LibTorch ranks, recovery: a rank's death to init() returned in all of the next attempt",
+       "milliseconds", [](const Times& times) { return times.recovered; }},
+      {"LibTorch ranks, first start: from the launch to init() returned in all", "milliseconds",
+       [](const Times& times) { return times.started; }},
+      {"LibTorch ranks, memory: proportional set size of all and of their template", "megabytes",
+       [](const Times& times) { return times.memory_mb; }}};
+  auto tables = compare(contenders(programs, ranks, scratch), columns, ranks, runs, scratch + "/stamps");
+  fs::remove_all(scratch);
+  return tables;
+}
+
+}  // namespace muster::bench
