@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "launcher/commands/prepare.h"
 #include "launcher/core/report.h"
+#include "launcher/core/words.h"
 #include "launcher/io/job_directory.h"
 #include "launcher/io/launcher.h"
 
@@ -46,8 +47,17 @@ Status make_places(const Plan& plan) {
   return {};
 }
 
-int carry_out(const Plan& plan, const Options& options, const std::vector<std::string>& notices,
+// What finds the jobs of this launch: nothing, if it keeps them where others look.
+std::string log_directory_flag(const Options& options, const Surroundings& here) {
+  const auto usual = log_directory_of(CommandArguments{}, here);
+  if (usual && *usual == options.log_directory) return "";
+  return " --log-dir " + as_shell_word(options.log_directory);
+}
+
+int carry_out(const Prepared& prepared, const Surroundings& here, const std::vector<std::string>& notices,
               int signals) {
+  const Plan& plan = prepared.plan;
+  const Options& options = prepared.request.options;
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
@@ -63,7 +73,12 @@ int carry_out(const Plan& plan, const Options& options, const std::vector<std::s
   launcher.run();
 
   const Job& job = launcher.job();
-  const Outcome outcome{plan, job.verdict(), job.history(), job.restart_count(), Clock::now() - started};
+  const Outcome outcome{plan,
+                        job.verdict(),
+                        job.history(),
+                        job.restart_count(),
+                        Clock::now() - started,
+                        log_directory_flag(options, here)};
   const std::string report = report_as_json(outcome);
   const bool succeeded = outcome.verdict.exit_code == 0;
   if (!(options.quiet && succeeded)) terminal.print(2, summary(outcome));
@@ -92,7 +107,7 @@ int run(const Invocation& invocation) {
   if (auto notice = thread_notice(prepared->plan, prepared->machine, invocation.here.environment))
     notices.push_back(std::move(*notice));
   if (options.quiet) notices.clear();
-  return carry_out(prepared->plan, options, notices, signals.get());
+  return carry_out(*prepared, invocation.here, notices, signals.get());
 }
 
 int plan(const Invocation& invocation) {

@@ -54,14 +54,6 @@ std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t wo
   return hidden;
 }
 
-std::string as_shell_word(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
-}
-
 std::string ranks_text(const NodePlan& node) {
   const int first = node.first_rank.value();
   return node.worker_count == 1 ? fmt::format("{}", first)

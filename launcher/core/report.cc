@@ -93,7 +93,7 @@ std::string attempts_text(const Outcome& outcome) {
 
 // What to type next: the culprit's output, or all that is known.
 std::string next_command(const Outcome& outcome) {
-  const std::string& job = outcome.plan.job.job_id;
+  const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
   return outcome.verdict.rank ? fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank)
                               : fmt::format("launch report {}", job);
 }

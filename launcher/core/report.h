@@ -17,6 +17,8 @@ struct Outcome {
   const std::vector<AttemptHistory>& attempts;
   std::int32_t restart_count = 0;
   Duration duration{};
+  // With which `launch report` and others find the job: empty where they look anyway.
+  std::string log_directory_flag{};
 };
 
 // docs/operations.md describes the fields.

@@ -1,4 +1,4 @@
-// Numbers as people read them, for messages. Pure.
+// Numbers as people read them, and words as they type them, for messages. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,15 @@ inline double in_seconds(Duration duration) {
 // "1 rank", "2 ranks"
 inline std::string count_of(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// Quoted where a shell would read it otherwise.
+inline std::string as_shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
 }
 
 }  // namespace muster::launcher

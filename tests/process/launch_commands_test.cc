@@ -87,6 +87,15 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   EXPECT_EQ(report.exit_code, 0) << report.err;
   EXPECT_THAT(bad.err(), HasSubstr(report.out));
   EXPECT_THAT(report.out, HasSubstr("rank 1 (node0) exited with code 3"));
+  // The command that the summary ends with finds the job, though it is not where jobs usually are.
+  const std::size_t next = bad.err().find("  next        launch ");
+  ASSERT_NE(next, std::string::npos) << bad.err();
+  Words words;
+  std::istringstream rest(bad.err().substr(next + std::string("  next        launch ").size()));
+  for (std::string word; rest >> word;) words.push_back(word);
+  LaunchRun advised(words);
+  EXPECT_EQ(advised.exit_code(), 0) << advised.err();
+  EXPECT_EQ(advised.out(), "node0:1: reason\n");
   const std::string beginning = only_job().substr(0, 12);
   EXPECT_EQ(command({"report", beginning}).out, report.out);
   EXPECT_EQ(nlohmann::json::parse(command({"report", "--json"}).out)["exit_code"], 3);
