@@ -34,7 +34,7 @@ inline double median(const std::vector<double>& values) {
 struct Series {
   std::string contender;
   std::vector<double> values;
-  std::string note;  // why there are no values
+  std::string note;  // what was wrong, or why there are no values
 };
 
 // Rows in the order given; ratios are medians to the first row's median.
@@ -47,9 +47,9 @@ inline void print_table(const std::string& title, const std::string& unit, const
       continue;
     }
     const double middle = median(row.values);
-    fmt::print("  {:<28}{:>10.2f}{:>10.2f}{:>10.2f}{:>6}{:>9}\n", row.contender, middle,
+    fmt::print("  {:<28}{:>10.2f}{:>10.2f}{:>10.2f}{:>6}{:>9}{}\n", row.contender, middle,
                percentile(row.values, 0), percentile(row.values, 1), row.values.size(),
-               base > 0 ? fmt::format("{:.2f}", middle / base) : "");
+               base > 0 ? fmt::format("{:.2f}", middle / base) : "", row.note.empty() ? "" : "  " + row.note);
   }
   fmt::print("  ({})\n", unit);
 }

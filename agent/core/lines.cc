@@ -5,34 +5,100 @@
 
 namespace muster::agent {
 
-std::string Lines::feed(std::string_view bytes) {
-  std::string whole;
-  const std::size_t last = bytes.rfind('\n');
-  if (last != std::string_view::npos) {
-    whole = std::exchange(rest_, {});
-    whole.append(bytes.substr(0, last + 1));
-    bytes.remove_prefix(last + 1);
-  }
-  rest_.append(bytes);
-  constexpr std::size_t kText = kMaxLineBytes - 1;
-  std::string cut;
-  std::string_view view = whole;
-  while (!view.empty()) {
-    const std::size_t end = std::min(view.find('\n'), kText);
-    cut.append(view.substr(0, end)).push_back('\n');
-    view.remove_prefix(view[end] == '\n' ? end + 1 : end);
-  }
+namespace {
+
+constexpr std::size_t kText = Lines::kMaxLineBytes - 1;
+
+// What a terminal would show of a line with carriage returns: the text after the last one that another
+// follows, blanks not counted. (Text that is longer than what overwrites it shines through there; not here.)
+std::string_view visible(std::string_view line) {
+  line = line.substr(0, line.find_last_not_of('\r') + 1);
+  const std::size_t begin = line.rfind('\r') + 1;  // npos + 1 is 0
+  line.remove_prefix(begin);
+  const bool wiped = begin > 0 && line.find_first_not_of(' ') == std::string_view::npos;
+  return wiped ? std::string_view() : line;
+}
+
+bool is_rewritten(std::string_view line) {
+  return line.find('\r') < line.find_last_not_of('\r') &&
+         line.find_last_not_of('\r') != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string_view Lines::feed(std::string_view bytes, TimePoint now) {
+  rewritten_.clear();
+  const std::string_view whole = take_whole(bytes);
+  // What has no carriage return is as it should be, unless a line is too long: the first, which began
+  // earlier, or one in a chunk that is longer than a line may be.
+  const bool plain = bytes.size() <= kMaxLineBytes && whole.find('\n') <= kText &&
+                     whole.find('\r') == std::string_view::npos;
+  if (!plain) append_lines(whole);
+  const std::size_t cut = rewritten_.size();
+  if (rest_.find('\r') != std::string::npos) show_update(now);
   while (rest_.size() > kText) {
-    cut.append(rest_, 0, kText).push_back('\n');
+    rewritten_.append(rest_, 0, kText).push_back('\n');
     rest_.erase(0, kText);
   }
-  return cut;
+  if (!plain) return rewritten_;
+  if (rewritten_.size() == cut) return whole;
+  return rewritten_.insert(0, whole);
+}
+
+// The bytes up to the last newline, with what was left before them; the others are left.
+std::string_view Lines::take_whole(std::string_view bytes) {
+  const std::size_t size = bytes.rfind('\n') + 1;  // npos + 1 is 0
+  std::string_view whole = bytes.substr(0, size);
+  if (size > 0 && !rest_.empty()) {
+    joined_.swap(rest_);
+    joined_.append(whole);
+    whole = joined_;
+    rest_.clear();
+  }
+  rest_.append(bytes.substr(size));
+  return whole;
+}
+
+void Lines::append_lines(std::string_view whole) {
+  while (!whole.empty()) {
+    const std::size_t end = whole.find('\n');
+    append_line(whole.substr(0, end));
+    whole.remove_prefix(end + 1);
+  }
+}
+
+void Lines::append_line(std::string_view line) {
+  const std::string shown = std::exchange(shown_, {});
+  if (is_rewritten(line) || !shown.empty()) {
+    line = visible(line);
+    if (line.empty() || line == shown) return;
+  } else if (line.ends_with('\r')) {
+    line = visible(line);
+  }
+  do {
+    rewritten_.append(line.substr(0, kText)).push_back('\n');
+    line.remove_prefix(std::min(line.size(), kText));
+  } while (!line.empty());
+}
+
+// The unfinished line is one that is written over. Of its earlier states nothing is needed.
+void Lines::show_update(TimePoint now) {
+  const std::string_view state = visible(rest_);
+  if (!state.empty() && state != shown_ && (!shown_at_ || *shown_at_ + kUpdatePeriod <= now)) {
+    shown_ = state;
+    shown_at_ = now;
+    rewritten_.append(state.substr(0, kText)).push_back('\n');
+  }
+  const std::size_t begin =
+      state.empty() ? rest_.rfind('\r') : static_cast<std::size_t>(state.data() - rest_.data());
+  if (begin > 0) rest_.erase(0, begin - (state.empty() ? 0 : 1));
 }
 
 std::string Lines::flush() {
   if (rest_.empty()) return {};
-  rest_.push_back('\n');
-  return std::exchange(rest_, {});
+  rewritten_.clear();
+  append_line(std::exchange(rest_, {}));
+  return std::exchange(rewritten_, {});
 }
 
 std::vector<std::string_view> in_pieces(std::string_view lines) {

@@ -1,30 +1,45 @@
 // Cuts a worker's output into lines: whole ones for the terminal, the last few for the report of its end.
 //
 // A program may write a line in pieces (Python's -u writes text and newline separately); the pieces are
-// joined here. A line longer than kMaxLineBytes is cut into several. Plain values; the log file does not come
-// through here.
+// joined here. A line longer than kMaxLineBytes is cut into several. A line that its program writes over and
+// over with carriage returns (a progress bar) counts as what it shows at last; until it is finished, it is a
+// line every kUpdatePeriod. Plain values; the log file does not come through here.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/base/clock.h"
 
 namespace muster::agent {
 
 class Lines {
  public:
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
+  static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds what was read; returns all lines that are complete now, each with its newline.
-  std::string feed(std::string_view bytes);
+  // Adds what was read; returns all lines that are complete now, each with its newline. They lie in `bytes`
+  // or here, until the next call.
+  std::string_view feed(std::string_view bytes, TimePoint now);
   // What is left when the stream has ended, as a line; empty if nothing is.
   std::string flush();
 
  private:
-  std::string rest_;  // begins a line, holds no newline
+  std::string_view take_whole(std::string_view bytes);
+  void show_update(TimePoint now);
+  void append_lines(std::string_view whole);
+  void append_line(std::string_view line);
+
+  std::string rest_;       // begins a line, holds no newline
+  std::string joined_;     // rest_ and what completes it
+  std::string rewritten_;  // what feed() returns when it is not as it came
+  std::string shown_;      // of the line that rest_ begins, the last update
+  std::optional<TimePoint> shown_at_;
 };
 
 // Splits whole lines into pieces of at most kMaxLineBytes, each of whole lines.

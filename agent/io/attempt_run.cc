@@ -171,14 +171,16 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
   auto copy = std::make_shared<TerminalCopy>(
       setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
       shown);
-  auto output = Output::open(
-      setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
-      [copy](std::string_view lines) { copy->lines(lines); },
-      [&link = setting_.link, attempt = setting_.context.attempt,
-       told = disk_told_](const std::string& line) {
-        // Once an attempt: all logs are on one file system, and are full together.
-        if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
-      });
+  // Once an attempt: all logs are on one file system, and are full together.
+  const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
+                     told = disk_told_](const std::string& line) {
+    if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
+  };
+  auto output =
+      Output::open(setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
+                   {.lines = [copy](std::string_view lines) { copy->lines(lines); },
+                    .notice = tell,
+                    .hold = [copy] { return copy->hold(); }});
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
 }

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "agent/core/flow.h"
 #include "common/net/connection.h"
 #include "common/wire/codec.h"
 
@@ -13,7 +14,7 @@ namespace muster::agent {
 
 class Link {
  public:
-  static constexpr std::size_t kMaxBacklogBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxBacklogBytes = std::size_t{32} << 20;
 
   struct Incoming {
     Attempt attempt;
@@ -29,6 +30,8 @@ class Link {
   awaitable<Expected<Incoming>> receive();
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
+  // The launcher is behind, and may catch up soon: what has time should not be sent now.
+  bool hold() { return flow_.hold(connection_->backlog_bytes(), Clock::now()); }
   // The launcher does not keep up: only what decides about the job should still be sent.
   bool crowded() const { return connection_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { connection_->close(); }
@@ -36,6 +39,7 @@ class Link {
  private:
   std::shared_ptr<net::Connection> connection_;
   wire::Dispatcher dispatcher_;
+  Flow flow_;
   Term sent_term_;
   Sequence sent_;
 };

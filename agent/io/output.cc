@@ -17,14 +17,14 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
+constexpr Duration kPause = std::chrono::milliseconds(1);
 constexpr int kPipeBytes = 1 << 20;  // a worker that prints much waits less often
 
 }  // namespace
 
 Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& executor,
-                                               const std::string& log_path, OnLines on_lines,
-                                               OnNotice on_notice) {
-  std::shared_ptr<Output> output(new Output(executor, log_path, std::move(on_lines), std::move(on_notice)));
+                                               const std::string& log_path, Listener listener) {
+  std::shared_ptr<Output> output(new Output(executor, log_path, std::move(listener)));
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd read_end(ends[0]);
@@ -40,12 +40,8 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   return output;
 }
 
-Output::Output(const asio::any_io_executor& executor, std::string log_path, OnLines on_lines,
-               OnNotice on_notice)
-    : pipe_(executor),
-      log_path_(std::move(log_path)),
-      on_lines_(std::move(on_lines)),
-      on_notice_(std::move(on_notice)) {}
+Output::Output(const asio::any_io_executor& executor, std::string log_path, Listener listener)
+    : pipe_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
 
 Status Output::open_log() {
   if (log_open_) return {};
@@ -70,11 +66,16 @@ void Output::prepare_log() {
 
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
+  asio::steady_timer pause(pipe_.get_executor());
   while (pipe_.is_open()) {
     boost::system::error_code error;
     co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read,
                               asio::redirect_error(asio::use_awaitable, error));
     if (error || !pipe_.is_open() || !read_some(kReadBytes)) break;
+    while (!error && listener_.hold()) {
+      pause.expires_after(kPause);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    }
   }
 }
 
@@ -94,7 +95,7 @@ void Output::finish() {
   while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);
   const std::string last = lines_.flush();
   last_lines_.add(last);
-  if (!last.empty()) on_lines_(last);
+  if (!last.empty()) listener_.lines(last);
 }
 
 void Output::close() {
@@ -109,10 +110,10 @@ void Output::close() {
 
 void Output::take(std::string_view bytes) {
   write_log(bytes);
-  const std::string whole = lines_.feed(bytes);
+  const std::string_view whole = lines_.feed(bytes, Clock::now());
   if (whole.empty()) return;
   last_lines_.add(whole);
-  on_lines_(whole);
+  listener_.lines(whole);
 }
 
 void Output::write_log(std::string_view bytes) {
@@ -130,7 +131,7 @@ void Output::lost(std::size_t bytes, const std::string& why) {
   if (!std::exchange(losing_, true)) {
     const std::string notice = why + "; what is written there from here on may be lost";
     log::error("{}", notice);
-    on_notice_(notice);
+    listener_.notice(notice);
   }
   lost_bytes_ += bytes;
 }

@@ -22,15 +22,19 @@ namespace muster::agent {
 
 class Output : public std::enable_shared_from_this<Output> {
  public:
-  // Whole lines of the worker; called in the order of the stream.
-  using OnLines = std::function<void(std::string_view lines)>;
-  // What the agent itself has to say to the user about this stream.
-  using OnNotice = std::function<void(const std::string& line)>;
+  // What becomes of it, but for the log file.
+  struct Listener {
+    // Whole lines of the worker; called in the order of the stream.
+    std::function<void(std::string_view lines)> lines;
+    // What the agent itself has to say to the user about this stream.
+    std::function<void(const std::string& line)> notice;
+    // Whether more lines should wait.
+    std::function<bool()> hold;
+  };
 
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
-                                                const std::string& log_path, OnLines on_lines,
-                                                OnNotice on_notice);
+                                                const std::string& log_path, Listener listener);
   // Opens the log file, appending, and makes its directory, if that has not been done yet.
   Status open_log();
   // The same, with a failure treated as one to write.
@@ -47,7 +51,7 @@ class Output : public std::enable_shared_from_this<Output> {
   const LastLines& last_lines() const { return last_lines_; }
 
  private:
-  Output(const asio::any_io_executor& executor, std::string log_path, OnLines on_lines, OnNotice on_notice);
+  Output(const asio::any_io_executor& executor, std::string log_path, Listener listener);
   bool read_some(std::size_t limit_bytes);
   void take(std::string_view bytes);
   void write_log(std::string_view bytes);
@@ -58,8 +62,7 @@ class Output : public std::enable_shared_from_this<Output> {
   std::string log_path_;
   UniqueFd log_;
   bool log_open_ = false;  // else log_ keeps a descriptor for it
-  OnLines on_lines_;
-  OnNotice on_notice_;
+  Listener listener_;
   Lines lines_;
   LastLines last_lines_;
   bool losing_ = false;  // it has been said

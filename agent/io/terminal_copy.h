@@ -1,7 +1,7 @@
 // Sends one worker's lines to the launcher, which shows them.
 //
-// When the launcher does not keep up, lines are dropped and counted; the count goes with the next lines or
-// with end(). The log file has them all. One thread.
+// When the launcher does not keep up for longer than a moment, lines are dropped and counted; the count goes
+// with the next lines or with end(). The log file has them all. One thread.
 #pragma once
 
 #include <string>
@@ -22,6 +22,8 @@ class TerminalCopy {
   // `shown` false: the worker's lines stay in its log file.
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
+  // Whether the worker's next lines should wait a moment.
+  bool hold() { return shown_ && link_.hold(); }
   void end();
 
  private:

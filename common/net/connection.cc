@@ -22,7 +22,7 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)), buffer_(16 * 1024) {
+    : socket_(std::move(socket)), tls_(std::move(tls)), buffer_(128 * 1024) {
   socket_.non_blocking(true);
 }
 

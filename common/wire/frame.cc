@@ -136,4 +136,23 @@ Status check_cbor(std::string_view bytes) {
   return {};
 }
 
+std::optional<CborBytes> find_cbor_bytes(std::string_view map, std::string_view key) {
+  const char* const whole = map.data();
+  const auto head = read_head(map);
+  if (!head || head->major != 5) return std::nullopt;
+  bool wanted = false;
+  for (std::uint64_t left = 2 * head->argument; left > 0; --left) {
+    const auto begin = static_cast<std::size_t>(map.data() - whole);
+    const auto item = read_head(map);
+    if (!item || item->major == 4 || item->major == 5) return std::nullopt;
+    if (item->major != 2 && item->major != 3) continue;
+    const std::string_view text = map.substr(0, item->argument);
+    map.remove_prefix(text.size());
+    const bool is_key = left % 2 == 0;
+    if (!is_key && wanted && item->major == 2) return CborBytes{begin, text};
+    wanted = is_key && text == key;
+  }
+  return std::nullopt;
+}
+
 }  // namespace muster::wire

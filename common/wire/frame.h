@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +54,13 @@ class FrameReader {
 // kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most
 // kMaxDepth deep.
 Status check_cbor(std::string_view bytes);
+
+struct CborBytes {
+  std::size_t begin = 0;  // of the item, its head included
+  std::string_view content;
+};
+// The byte string under `key` in a map that check_cbor() has seen; nothing if there is none, or the map has
+// other maps or arrays in it.
+std::optional<CborBytes> find_cbor_bytes(std::string_view map, std::string_view key);
 
 }  // namespace muster::wire

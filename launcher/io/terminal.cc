@@ -19,6 +19,8 @@ namespace muster::launcher {
 
 namespace {
 
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+
 UniqueFd make_poller() {
   UniqueFd poller(epoll_create1(EPOLL_CLOEXEC));
   CHECK(poller.get() >= 0, "errno {}", errno);
@@ -51,24 +53,31 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
   }
 }
 
-void Sink::add(std::string line) {
-  if (queued_bytes_ + line.size() > kQueueLimitBytes) {
+void Sink::add(std::string_view prefix, std::string_view line) {
+  if (queued_bytes_ + prefix.size() + line.size() > kQueueLimitBytes) {
     ++dropped_count_;
     return;
   }
-  if (dropped_count_ > 0) {
-    std::string note = fmt::format("launch: {} lines are left out here; the log files have them\n",
-                                   std::exchange(dropped_count_, 0));
-    queued_bytes_ += note.size();
-    lines_.push_back(std::move(note));
-  }
-  queued_bytes_ += line.size();
-  lines_.push_back(std::move(line));
+  tell_dropped();
+  append(prefix);
+  append(line);
+}
+
+void Sink::tell_dropped() {
+  if (dropped_count_ == 0) return;
+  append(fmt::format("launch: {} lines are left out here; the log files have them\n",
+                     std::exchange(dropped_count_, 0)));
+}
+
+void Sink::append(std::string_view bytes) {
+  if (blocks_.empty() || blocks_.back().size() + bytes.size() > kBlockBytes) blocks_.emplace_back();
+  blocks_.back().append(bytes);
+  queued_bytes_ += bytes.size();
 }
 
 bool Sink::write_some() {
-  while (!lines_.empty()) {
-    const std::string& front = lines_.front();
+  while (!blocks_.empty()) {
+    const std::string& front = blocks_.front();
     const ssize_t put = write_once(std::string_view(front).substr(front_written_));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
@@ -77,7 +86,7 @@ bool Sink::write_some() {
     front_written_ += written;
     queued_bytes_ -= written;
     if (front_written_ < front.size()) continue;
-    lines_.pop_front();
+    blocks_.pop_front();
     front_written_ = 0;
   }
   return true;
@@ -112,9 +121,9 @@ void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view 
   target.count_dropped(dropped);
   const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    target.add(fmt::format("{}{}\n", start, text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
+    target.add(start, text.substr(0, size));
+    text.remove_prefix(size);
   }
   write();
 }
@@ -176,6 +185,7 @@ void Terminal::wait_for_readers() {
 }
 
 void Terminal::flush(Duration limit) {
+  for (Sink* each : {&out_, &err_}) each->tell_dropped();
   const TimePoint end = Clock::now() + limit;
   while (Clock::now() < end) {
     const bool out_done = out_.write_some();

@@ -21,26 +21,30 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  static constexpr std::size_t kQueueLimitBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kQueueLimitBytes = std::size_t{32} << 20;
 
   explicit Sink(int fd);
-  // A whole line, its newline included. Dropped, and counted, when the queue is full.
-  void add(std::string line);
+  // A whole line, its newline included, after `prefix`. Dropped, and counted, when the queue is full.
+  void add(std::string_view prefix, std::string_view line);
+  void add(std::string_view line) { add({}, line); }
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
+  // Says how many were dropped since it was last said; the next line does so too.
+  void tell_dropped();
   // Writes what can be written without waiting. False while something is left.
   bool write_some();
-  bool empty() const { return lines_.empty(); }
+  bool empty() const { return blocks_.empty(); }
   int fd() const { return fd_; }
   bool is_terminal() const { return is_terminal_; }
 
  private:
+  void append(std::string_view bytes);
   ssize_t write_once(std::string_view bytes) const;
 
   enum class Kind { kReopened, kFile, kSocket, kShared } kind_ = Kind::kShared;
   UniqueFd own_;
   int fd_;
   bool is_terminal_ = false;
-  std::deque<std::string> lines_;
+  std::deque<std::string> blocks_;  // of lines, each written at once
   std::size_t front_written_ = 0;
   std::size_t queued_bytes_ = 0;
   std::uint64_t dropped_count_ = 0;
@@ -50,7 +54,7 @@ class Terminal {
  public:
   // `output_to_stderr`: keep stdout free for a report.
   Terminal(const asio::any_io_executor& executor, bool output_to_stderr);
-  // Lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
+  // Whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
   // before them.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped);
   // A line of the launcher's own, on stderr, after what was queued before it.

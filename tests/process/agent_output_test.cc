@@ -93,7 +93,7 @@ TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
 TEST_F(AgentProcess, DropsAndCountsTerminalLinesWhenTheLauncherDoesNotRead) {
   TestLauncher launcher({});
   const std::string done = scratch_ / "done";
-  launcher.welcome(job("seq 1 2000000; : > " + done));
+  launcher.welcome(job("seq 1 6000000; : > " + done));
   ASSERT_EQ(launcher.start(1).size(), 1U);
   ASSERT_TRUE(eventually([&done] { return std::filesystem::exists(done); }, std::chrono::seconds(30)));
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
@@ -102,9 +102,9 @@ TEST_F(AgentProcess, DropsAndCountsTerminalLinesWhenTheLauncherDoesNotRead) {
   std::uint64_t dropped = 0;
   for (const auto& output : launcher.all<wire::Output>()) dropped += output.dropped_line_count;
   EXPECT_GT(dropped, 0U);
-  EXPECT_EQ(lines + dropped, 2000000U);
+  EXPECT_EQ(lines + dropped, 6000000U);
   const std::string file = log("rank_0/stdout.log");
-  EXPECT_EQ(std::ranges::count(file, '\n'), 2000000);
+  EXPECT_EQ(std::ranges::count(file, '\n'), 6000000);
 }
 
 TEST_F(AgentProcess, GoesOnWhenALogFileCannotGrow) {
@@ -196,7 +196,7 @@ TEST_F(AgentProcess, DropsReportsThatTheLauncherDoesNotReadButNotThatARankIsFenc
         R"({"v":1,"type":")" + kind + R"(","rank":0,"attempt":1,"text":")" + text + "\"}";
     return eventually([&] { return send_datagram(path, datagram); });
   };
-  constexpr std::size_t kReports = 2000;
+  constexpr std::size_t kReports = 7000;
   for (std::size_t i = 0; i < kReports; ++i) ASSERT_TRUE(say("committed", std::string(7000, 'x')));
   ASSERT_TRUE(say("fenced", "by another"));
   launcher.send(wire::StopWorkers{SIGTERM, 5'000'000'000});

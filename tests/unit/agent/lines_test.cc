@@ -10,16 +10,16 @@ using testing::IsEmpty;
 
 TEST(Lines, JoinsTextAndNewlineThatWereWrittenSeparately) {
   Lines lines;
-  EXPECT_EQ(lines.feed("step 1"), "");
-  EXPECT_EQ(lines.feed("\n"), "step 1\n");
-  EXPECT_EQ(lines.feed("a\nb\nc"), "a\nb\n");
-  EXPECT_EQ(lines.feed("d\n\n"), "cd\n\n");
+  EXPECT_EQ(lines.feed("step 1", TimePoint()), "");
+  EXPECT_EQ(lines.feed("\n", TimePoint()), "step 1\n");
+  EXPECT_EQ(lines.feed("a\nb\nc", TimePoint()), "a\nb\n");
+  EXPECT_EQ(lines.feed("d\n\n", TimePoint()), "cd\n\n");
   EXPECT_EQ(lines.flush(), "");
 }
 
 TEST(Lines, TheUnfinishedLastLineIsALineAtTheEnd) {
   Lines lines;
-  lines.feed("no newline");
+  lines.feed("no newline", TimePoint());
   EXPECT_EQ(lines.flush(), "no newline\n");
   EXPECT_EQ(lines.flush(), "");
 }
@@ -30,8 +30,8 @@ TEST(Lines, CutsALineThatIsTooLongWithoutLosingAByte) {
     Lines lines;
     std::string out;
     for (std::size_t at = 0; at < text.size(); at += chunk)
-      out += lines.feed(std::string_view(text).substr(at, chunk));
-    out += lines.feed("\nend\n");
+      out += lines.feed(std::string_view(text).substr(at, chunk), TimePoint());
+    out += lines.feed("\nend\n", TimePoint());
     EXPECT_EQ(std::ranges::count(out, 'x'), static_cast<std::ptrdiff_t>(text.size()));
     EXPECT_TRUE(out.ends_with("x\nend\n"));
     for (std::size_t at = 0, end = 0; at < out.size(); at = end + 1) {
@@ -44,10 +44,63 @@ TEST(Lines, CutsALineThatIsTooLongWithoutLosingAByte) {
 TEST(Lines, KeepsALineOfExactlyTheLimit) {
   const std::string line = std::string(Lines::kMaxLineBytes - 1, 'x') + "\n";
   Lines whole;
-  EXPECT_EQ(whole.feed(line), line);
+  EXPECT_EQ(whole.feed(line, TimePoint()), line);
   Lines parts;
-  EXPECT_EQ(parts.feed(line.substr(0, line.size() - 1)), "");
-  EXPECT_EQ(parts.feed("\n"), line);
+  EXPECT_EQ(parts.feed(line.substr(0, line.size() - 1), TimePoint()), "");
+  EXPECT_EQ(parts.feed("\n", TimePoint()), line);
+}
+
+constexpr TimePoint at(int milliseconds) {
+  return TimePoint() + std::chrono::milliseconds(milliseconds);
+}
+
+TEST(Lines, AProgressBarIsALineEveryHalfSecondAndWhatItShowsAtLast) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("\r 10%", at(0)), " 10%\n");
+  EXPECT_EQ(lines.feed("\r 20%", at(100)), "");
+  EXPECT_EQ(lines.feed("\r 30%\r 40%", at(499)), "");
+  EXPECT_EQ(lines.feed("\r 50%", at(500)), " 50%\n");
+  EXPECT_EQ(lines.feed("\r100%", at(600)), "");
+  EXPECT_EQ(lines.feed("\n", at(610)), "100%\n");
+  EXPECT_EQ(lines.feed("next\n", at(620)), "next\n");
+}
+
+TEST(Lines, AFinishedBarThatWasShownIsNotShownAgain) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("\r100%", at(0)), "100%\n");
+  EXPECT_EQ(lines.feed("\nnext\n", at(1)), "next\n");
+}
+
+TEST(Lines, ABarThatIsWipedLeavesNothing) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("\r100%", at(0)), "100%\n");
+  EXPECT_EQ(lines.feed("\r      \repoch 1 done\n", at(1)), "epoch 1 done\n");
+  EXPECT_EQ(lines.feed("\r  7%\r      \r\n", at(2)), "");
+}
+
+TEST(Lines, ProgressWithTheCarriageReturnBehindItIsUnderstoodToo) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("10%\r", at(0)), "10%\n");
+  EXPECT_EQ(lines.feed("20%\r", at(1)), "");
+  EXPECT_EQ(lines.feed("30%\r\n", at(2)), "30%\n");
+}
+
+TEST(Lines, LinesThatEndAsOnWindowsAreLines) {
+  Lines lines;
+  EXPECT_EQ(lines.feed("one\r\n\r\ntwo\r\n", at(0)), "one\n\ntwo\n");
+}
+
+TEST(Lines, AnEndlessBarTakesNoMemoryAndEndsWithItsLastState) {
+  Lines lines;
+  for (int i = 0; i < 100'000; ++i) lines.feed("\rstep " + std::to_string(i), at(0));
+  EXPECT_EQ(lines.flush(), "step 99999\n");
+}
+
+TEST(Lines, ALongLineThatBeganEarlierIsCutAmongOthers) {
+  Lines lines;
+  EXPECT_EQ(lines.feed(std::string(40'000, 'x'), at(0)), "");
+  const std::string out(lines.feed(std::string(40'000, 'x') + "\nend\n", at(0)));
+  EXPECT_EQ(out, std::string(65'535, 'x') + "\n" + std::string(14'465, 'x') + "\nend\n");
 }
 
 TEST(InPieces, CutsBetweenLines) {

@@ -55,7 +55,7 @@ TEST_F(SinkTest, LeavesThePipeBlockingForItsOtherUsers) {
 TEST_F(SinkTest, NeverWaitsForASlowReaderAndCountsWhatItLeavesOut) {
   Sink sink(writer.get());
   const std::string line(999, 'x');
-  constexpr int kLines = 10'000;
+  constexpr int kLines = 50'000;
   for (int i = 0; i < kLines; ++i) {
     sink.add(line + "\n");
     sink.write_some();
@@ -128,6 +128,18 @@ TEST_F(TerminalTest, RestsWhileOneStreamIsFullAndTheOtherIdle) {
   const std::size_t handler_count = handlers_until_idle(100);
   give_back();
   EXPECT_LT(handler_count, 5U);
+}
+
+TEST_F(TerminalTest, SaysAtTheEndHowManyLinesAnAgentLeftOut) {
+  terminal->show_output(NodeId(0), Rank(3), 1, "last\n", 0);
+  terminal->show_output(NodeId(0), Rank(3), 1, "", 7);
+  terminal->flush(std::chrono::seconds(1));
+  char buffer[4096];
+  const ssize_t got = read(readers[STDOUT_FILENO].get(), buffer, sizeof buffer);
+  give_back();
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(std::string(buffer, static_cast<std::size_t>(got)),
+            "node0:3: last\nlaunch: 7 lines are left out here; the log files have them\n");
 }
 
 TEST_F(TerminalTest, WritesOnWhicheverStreamIsReadFirst) {

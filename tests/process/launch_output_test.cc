@@ -1,0 +1,94 @@
+// The real launcher and what becomes of workers' output when something dies, stops or is full.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <gmock/gmock.h>
+
+#include "common/base/file.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// VmHWM of /proc/PID/status: the most that it ever had in memory, in MiB.
+long peak_mib(pid_t pid) {
+  const std::string status = read_file(fmt::format("/proc/{}/status", pid), 1 << 16).value_or("");
+  const std::size_t at = status.find("VmHWM:");
+  return at == std::string::npos ? 0 : std::atol(status.c_str() + at + 6) / 1024;
+}
+
+TEST(LaunchOutput, IsInTheFilesAsFarAsItWasShownWhenTheAgentIsKilled) {
+  LaunchRun run({"--max-restarts", "0", "sh", "-c", "i=0; while :; do echo $i; i=$((i+1)); done"});
+  ASSERT_TRUE(run.printed("node0:0: 5000\n"));
+  kill(run.agents().at(0), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 69);
+  const std::string file =
+      read_file(run.job_directory() + "/attempt_1/rank_0/stdout.log", 1 << 30).value_or("");
+  std::vector<std::string> kept = lines_of(file);
+  if (!file.ends_with('\n')) kept.pop_back();
+  for (std::size_t i = 0; i < kept.size(); ++i) ASSERT_EQ(kept[i], std::to_string(i));
+  const auto shown = std::ranges::count_if(
+      lines_of(run.out()), [](const std::string& line) { return line.starts_with("node0:0: "); });
+  EXPECT_GE(kept.size(), static_cast<std::size_t>(shown));
+}
+
+TEST(LaunchOutput, DoesNotHoldUpWorkersWhoseLauncherIsStopped) {
+  constexpr int kLines = 500'000;  // of 100 bytes
+  const ScratchDirectory scratch;
+  LaunchRun run({"--gpus-per-node", "2", "sh", "-c",
+                 "echo ready; while ! [ -e " + scratch / "go" + " ]; do sleep 0.01; done; " +
+                     fmt::format("yes {} | head -n {}; ", std::string(99, 'x'), kLines) + ": > " +
+                     scratch / "done" + "$RANK"});
+  for (const int rank : {0, 1}) ASSERT_TRUE(run.printed(fmt::format("node0:{}: ready\n", rank)));
+  const pid_t agent = run.agents().at(0);
+  run.signal(SIGSTOP);
+  std::ofstream(scratch / "go").put('\n');
+  const auto all_done = [&scratch] {
+    return std::filesystem::exists(scratch / "done0") && std::filesystem::exists(scratch / "done1");
+  };
+  EXPECT_TRUE(eventually(all_done, std::chrono::seconds(60)));
+  EXPECT_LT(peak_mib(agent), 256);
+  run.signal(SIGCONT);
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_THAT(run.out(), HasSubstr("lines are left out here; the log files have them"));
+  for (const int rank : {0, 1}) {
+    const std::string file = fmt::format("{}/attempt_1/rank_{}/stdout.log", run.job_directory(), rank);
+    EXPECT_EQ(std::filesystem::file_size(file), sizeof "ready" + std::size_t{kLines} * 100) << rank;
+  }
+}
+
+// A file system of its own, in a mount namespace of its own.
+TEST(LaunchOutput, AFullDiskLosesLogsAndNothingElse) {
+  const ScratchDirectory scratch;
+  if (std::system("unshare --user --map-root-user --mount true 2>/dev/null") != 0)
+    GTEST_SKIP() << "user and mount namespaces are not allowed here";
+  LaunchRun run(
+      {"--user", "--map-root-user", "--mount", "sh", "-c",
+       fmt::format("mount -t tmpfs -o size=1m none {} && exec {} --log-dir {} --gpus-per-node 2 sh -c "
+                   "'seq 1 200000; echo end of $RANK'",
+                   scratch.path().string(), LAUNCH_PROGRAM, scratch.path().string())},
+      {}, "/usr/bin/unshare");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(run.printed(fmt::format("node0:{}: end of {}\n", rank, rank)));
+    EXPECT_TRUE(run.printed(fmt::format("node0:{}: 200000\n", rank)));
+  }
+  EXPECT_THAT(
+      run.err(),
+      HasSubstr("stdout.log: No space left on device; what is written there from here on may be lost"));
+}
+
+}  // namespace
+}  // namespace muster

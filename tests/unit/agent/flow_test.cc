@@ -1,0 +1,34 @@
+#include "agent/core/flow.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+constexpr TimePoint at(int milliseconds) {
+  return TimePoint() + std::chrono::milliseconds(milliseconds);
+}
+
+TEST(Flow, HoldsWhileTheLauncherCatchesUp) {
+  Flow flow;
+  EXPECT_FALSE(flow.hold(Flow::kHighBytes, at(0)));
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(1)));
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes - 1, at(50)));
+  EXPECT_FALSE(flow.hold(Flow::kLowBytes, at(60)));
+  EXPECT_FALSE(flow.hold(Flow::kHighBytes, at(61)));
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(62)));
+}
+
+TEST(Flow, DoesNotWaitForALauncherThatTakesNothingUntilItHasCaughtUp) {
+  Flow flow;
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(0)));
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(99)));
+  EXPECT_FALSE(flow.hold(Flow::kHighBytes + 1, at(100)));
+  EXPECT_FALSE(flow.hold(8 * Flow::kHighBytes, at(10'000)));
+  EXPECT_FALSE(flow.hold(Flow::kLowBytes + 1, at(20'000)));
+  EXPECT_FALSE(flow.hold(Flow::kLowBytes, at(20'001)));
+  EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(20'002)));
+}
+
+}  // namespace
+}  // namespace muster::agent
