@@ -9,6 +9,7 @@
 #include <memory>
 #include <muster/checkpointer.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -31,13 +32,14 @@ void write_error_file(const std::string& message) {
   if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
-bool is_preemption() {
+// What a Preempted says; nothing of any other.
+std::optional<std::string> preemption() {
   try {
     throw;
-  } catch (const Preempted&) {
-    return true;
+  } catch (const Preempted& preempted) {
+    return preempted.what();
   } catch (...) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -50,13 +52,13 @@ bool is_preemption() {
     write_error_file(message);
     std::abort();
   }
-  const std::string message = describe_current_exception();
-  if (is_preemption()) {
+  if (const auto message = preemption()) {
     // Expected: a line for the user, and no failure.
-    std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+    std::fprintf(stderr, "%s%s\n", who().c_str(), message->c_str());
     std::fflush(nullptr);
     _exit(kExitPreempted);
   }
+  const std::string message = describe_current_exception();
   std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
   write_error_file(message);
   std::fflush(nullptr);

@@ -138,8 +138,9 @@ TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndLeaveAndTheNextLaunchGoesOn
   EXPECT_EQ(shards("c", step).size(), 3U);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string directory = preempted.job_directory() + fmt::format("/attempt_1/rank_{}", rank);
-    EXPECT_THAT(read_file(directory + "/stderr.log", 1 << 20).value_or(""),
-                HasSubstr(fmt::format("preempted: the checkpoint of step {} is committed", step)));
+    EXPECT_THAT(
+        read_file(directory + "/stderr.log", 1 << 20).value_or(""),
+        HasSubstr(fmt::format("rank {}: preempted: the checkpoint of step {} is committed", rank, step)));
     EXPECT_FALSE(std::filesystem::exists(directory + "/error.json")) << "it is no failure";
   }
   LaunchRun next(command("c", step + 2, {"--epochs", "100"}));
