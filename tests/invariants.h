@@ -89,6 +89,11 @@ inline void makes_progress(bool ended, std::chrono::nanoseconds since_last_fault
   EXPECT_LE(since_last_fault.count(), limit.count()) << "G7: the job took too long to go on";
 }
 
+// G3: a job is preempted only if what it did is saved.
+inline void preemption_is_saved(int exit_code, int commit_count) {
+  if (exit_code == 75) EXPECT_GT(commit_count, 0) << "G3: 75 was reported, and nothing was saved";
+}
+
 // G8: success is reported only if every rank of the last attempt exited 0.
 inline void success_is_earned(int exit_code, int world_size, int succeeded_count) {
   if (exit_code == 0) {

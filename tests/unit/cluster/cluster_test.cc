@@ -116,7 +116,9 @@ void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
     } else if (verdict.kind == Verdict::Kind::kPreempted) {
       EXPECT_TRUE(script.preemptible && script.notice);
       EXPECT_EQ(verdict.exit_code, 75);
+      invariants::preemption_is_saved(verdict.exit_code, cluster.commit_count());
     } else {
+      EXPECT_NE(verdict.kind, Verdict::Kind::kTimeLimit) << "there is none";
       expect_class_fits(verdict, cluster);
       invariants::blames_one_of(blamed(verdict), judgement.culprits);
     }

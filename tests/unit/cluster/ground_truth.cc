@@ -49,10 +49,12 @@ void GroundTruth::noticed(NodeId node) {
 
 // Of two faults at once, and where a peer falls silent soon after another fault, the launcher cannot know
 // which came first. What forbids a restart outweighs what calls for one.
-std::vector<invariants::Culprit> GroundTruth::culprits_of_attempt() {
+std::vector<invariants::Culprit> GroundTruth::culprits_of_attempt(const std::set<NodeId>& members) {
   std::vector<invariants::Culprit> culprits;
   bool told = false;  // of one that the launcher must have heard of
   for (const Open& each : open_) {
+    // Nobody minds what happens to a spare.
+    if (!members.empty() && !members.contains(NodeId(*each.culprit.node))) continue;
     const Duration uncertain = is_silent(each.kind) ? silence_limit_ : kAtOnce;
     const bool maybe_first = each.at < open_.front().at + uncertain;
     if (!told || maybe_first || is_refusal(each.kind)) culprits.push_back(each.culprit);

@@ -45,8 +45,9 @@ class GroundTruth {
   // The launcher knows that the node's agent is gone.
   void noticed(NodeId node);
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
-  // first, none if nothing happened.
-  std::vector<invariants::Culprit> culprits_of_attempt();
+  // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
+  // could be to blame.
+  std::vector<invariants::Culprit> culprits_of_attempt(const std::set<NodeId>& members);
   const std::vector<Fault::Kind>& history() const { return history_; }
   // Whether anything at all ever happened to this node's agent.
   bool touched(NodeId node) const { return touched_.contains(node); }

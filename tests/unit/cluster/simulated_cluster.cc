@@ -84,8 +84,9 @@ void SimulatedCluster::tell(launcher::Event event) {
     const launcher::Event next = std::move(events_.front());
     events_.pop_front();
     const auto before = std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving);
+    const std::set<NodeId> members = members_now();
     const auto decisions = job_.on(next, timeline_.now());
-    if (before != std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving)) judge();
+    if (before != std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving)) judge(members);
     check_members();
     for (const launcher::Decision& decision : decisions)
       std::visit([this](const auto& action) { perform(action); }, decision.action);
@@ -146,8 +147,11 @@ void SimulatedCluster::perform(const launcher::Send& action) {
 }
 
 void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
-  for (auto& [attempt, message] : machine(node).session->receive(bytes))
+  for (auto& [attempt, message] : machine(node).session->receive(bytes)) {
+    const auto* reported = std::get_if<wire::WorkerReported>(&message);
+    if (reported != nullptr && reported->kind == "committed") ++commit_count_;
     tell(launcher::AgentSaid{node, attempt, std::move(message)});
+  }
 }
 
 // All that the agent said has been heard. Without a connection it is of no use.
@@ -262,7 +266,7 @@ void SimulatedCluster::inject(const Fault& fault) {
   }
 }
 
-// All others wait for it, one step further on, and are seen to do so a little later.
+// All others wait for it, and are seen to do so a little later.
 void SimulatedCluster::worker_stalls(NodeId node, std::int32_t culprit, bool stopped) {
   constexpr std::int64_t kStep = 5;
   for (std::size_t i = 0; i < machines_.size(); ++i) {
@@ -271,7 +275,9 @@ void SimulatedCluster::worker_stalls(NodeId node, std::int32_t culprit, bool sto
       const bool first = static_cast<std::int32_t>(i) == node.value() && pid == culprit;
       home->processes.hang(pid);
       if (home->agent) {
-        home->agent->worker_stalls(pid, first && stopped, first ? kStep : kStep + 1,
+        // One that is stopped is to blame wherever it is.
+        const std::int64_t step = !first ? kStep : stopped ? kStep + 1 : kStep - 1;
+        home->agent->worker_stalls(pid, first && stopped, step,
                                    first ? timeline_.between(100ms, 200ms) : timeline_.between(200ms, 400ms));
       }
     }
@@ -349,8 +355,17 @@ void SimulatedCluster::note(Fault::Kind kind, NodeId node, std::optional<Rank> r
   truth_.happened(kind, node, rank, is_decisive(node), timeline_.now());
 }
 
-void SimulatedCluster::judge() {
-  Judgement judgement{.verdict = job_.verdict(), .culprits = truth_.culprits_of_attempt()};
+// Those that take part in the attempt at hand; none while there is none.
+std::set<NodeId> SimulatedCluster::members_now() {
+  std::set<NodeId> members;
+  if (job_.phase() != Phase::kStopping) gathered_ = job_.phase() != Phase::kGathering;
+  if (!gathered_) return members;
+  for (const launcher::NodePlan& each : job_.members()) members.insert(each.node);
+  return members;
+}
+
+void SimulatedCluster::judge(const std::set<NodeId>& members) {
+  Judgement judgement{.verdict = job_.verdict(), .culprits = truth_.culprits_of_attempt(members)};
   if (!job_.history().empty()) judgement.world_size = job_.history().back().world_size;
   // A restart that is stopped or refused before it runs is told together with what it was to repeat.
   const bool failed = judgement.verdict.restart_may_help();

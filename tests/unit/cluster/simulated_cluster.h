@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "launcher/core/job.h"
@@ -59,6 +60,7 @@ class SimulatedCluster {
   Duration elapsed() const { return timeline_.now() - start_; }
   Duration since_last_fault() const { return timeline_.now() - last_fault_; }
   const std::vector<Judgement>& judgements() const { return judgements_; }
+  int commit_count() const { return commit_count_; }   // checkpoints that the launcher has heard of
   bool all_welcomed() const { return all_welcomed_; }  // when the launcher died
   std::optional<int> restarts_when_interrupted() const { return restarts_when_interrupted_; }
   const std::vector<Fault::Kind>& faults() const { return truth_.history(); }
@@ -103,7 +105,8 @@ class SimulatedCluster {
   bool is_decisive(NodeId node) const;
   void check_members() const;
   void note(Fault::Kind kind, NodeId node, std::optional<Rank> rank = std::nullopt);
-  void judge();
+  std::set<NodeId> members_now();
+  void judge(const std::set<NodeId>& members);
   Machine& machine(NodeId node) { return *machines_.at(static_cast<std::size_t>(node.value())); }
 
   Script script_;
@@ -116,6 +119,8 @@ class SimulatedCluster {
   bool launcher_dead_ = false;
   bool all_welcomed_ = true;
   std::size_t interrupt_count_ = 0;
+  int commit_count_ = 0;
+  bool gathered_ = false;  // the attempt at hand has its members
   bool strays_ = false;
   Alarm deadline_;
   Alarm second_;
