@@ -60,12 +60,12 @@ void Session::hear(const wire::Frame& frame) {
     return;
   }
   if (const auto* pong = std::get_if<wire::Pong>(&*message)) compare_clocks(*pong, Clock::now());
-  if (auto* exited = std::get_if<wire::WorkerExited>(&*message)) {
-    const std::int64_t here = difference(exited->at_ns, clock_offset_.count());
-    exited->at_ns = std::clamp(here, std::int64_t{0}, to_ns(Clock::now()));
-  }
+  const auto here = [this](std::int64_t there) {
+    return std::clamp(difference(there, clock_offset_.count()), std::int64_t{0}, to_ns(Clock::now()));
+  };
+  if (auto* exited = std::get_if<wire::WorkerExited>(&*message)) exited->at_ns = here(exited->at_ns);
   if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
-    stalled->since_ns = difference(stalled->since_ns, clock_offset_.count());
+    stalled->since_ns = here(stalled->since_ns);
   on_message_(*this, frame.header.attempt, std::move(*message));
 }
 
