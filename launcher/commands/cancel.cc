@@ -17,7 +17,7 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 Expected<JobEntry> wait_for_end(const JobEntry& running) {
   for (;;) {
     auto job = read_job(running.record.directory);
-    if (!job || job->state != JobEntry::State::kRunning) return job;
+    if (!job || job->state != running.state) return job;
     std::this_thread::sleep_for(kLookAgain);
   }
 }

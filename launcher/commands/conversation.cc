@@ -49,7 +49,7 @@ std::string end_of(const JobEntry& job) {
 }
 
 Expected<Conversation> Conversation::ask(const JobEntry& job, std::string_view request) {
-  if (job.state != JobEntry::State::kRunning && job.state != JobEntry::State::kElsewhere)
+  if (!job.may_run())
     return failure(ErrorCode::kNotFound, "{} does not run: it {}", job.record.job_id, end_of(job));
   auto socket = connect_to(job);
   // Another container of the same machine can be asked by the file; another machine cannot.

@@ -110,7 +110,7 @@ int logs(const Invocation& invocation) {
   };
   for (bool is_new = false;; is_new = true) {
     // Asked before the reading: what an ended job wrote is all there.
-    const bool last = !wishes->follow || job->state != JobEntry::State::kRunning;
+    const bool last = !wishes->follow || !job->may_run();
     if (const Status read = files.read(show, is_new); !read) return refuse(read.error(), 1);
     if (last) break;
     printer.flush();

@@ -55,6 +55,8 @@ struct JobEntry {
   std::optional<int> exit_code{};
   std::string cause{};
   std::optional<double> duration_seconds{};
+  // As far as can be known from here.
+  bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
 

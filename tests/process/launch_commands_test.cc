@@ -204,6 +204,21 @@ TEST_F(LaunchCommands, ReachALauncherWhosePathIsLongerThanASocketsName) {
   EXPECT_EQ(command({"cancel", "--log-dir", deep}).exit_code, 0);
 }
 
+// Its process cannot be seen from here, but the files and the socket in them can.
+TEST_F(LaunchCommands, ReachALauncherInAnotherContainerOfTheMachine) {
+  LaunchRun job(started({"sh", "-c", kSleeper}));
+  ASSERT_TRUE(job.printed("ready"));
+  const std::string name = only_job();
+  const std::string path = logs + "/" + name + "/job.json";
+  auto record = nlohmann::json::parse(read_file(path, 1 << 20).value());
+  record["pid_namespace"] = "pid:[1]";
+  std::ofstream(path) << record;
+  EXPECT_EQ(jobs()[0]["state"], "elsewhere");
+  EXPECT_EQ(command({"status", name}).exit_code, 0);
+  EXPECT_THAT(command({"cancel", name}).out, HasSubstr("stopped with exit code 130"));
+  EXPECT_EQ(job.exit_code(), 130);
+}
+
 // Whoever connects and says nothing, nonsense, or too much, does no harm.
 TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   LaunchRun job(started({"sh", "-c", kSleeper}));
