@@ -68,6 +68,7 @@ const Hint kHints[] = {
 constexpr std::string_view kLostPeer[] = {
     "Connection closed by peer",
     "Connection reset by peer",
+    "SO_ERROR: Connection refused",  // Gloo's, of a peer that died before they met
     "ncclRemoteError",
     "remote process exited or there was a network error",
     "NCCL communicator was aborted",

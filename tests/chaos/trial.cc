@@ -203,6 +203,7 @@ void Trial::judge_culprits(const nlohmann::json& report) {
     ASSERT_NE(attempt, nullptr) << "G6: the report has no attempt " << injected.mark.attempt << report.dump();
     const invariants::Culprit blamed = culprit_of(*attempt);
     invariants::blames(blamed, *truth.culprit);
+    if (blamed != *truth.culprit) ADD_FAILURE() << "what was blamed: " << attempt->dump();
     const auto& culprit = attempt->at("culprit");
     if (culprit.contains("class"))
       EXPECT_EQ(culprit.at("class"), truth.class_name) << "G6: the class of the cause";

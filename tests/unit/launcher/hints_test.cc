@@ -58,6 +58,10 @@ TEST(HintTable, HasAHintForEachPatternAndNoneForTheRest) {
 TEST(HintTable, KnowsALostPeerFromAFaultOfItsOwn) {
   EXPECT_TRUE(shows_lost_peer("... Connection closed by peer [10.0.0.1]:4711"));
   EXPECT_TRUE(shows_lost_peer("failed to recv, got 0 bytes"));
+  EXPECT_TRUE(
+      shows_lost_peer("gloo::IoException: pair.cc:152] timed out connecting: SO_ERROR: Connection refused, "
+                      "remote=[127.0.0.1]:53655"));
+  EXPECT_FALSE(shows_lost_peer("requests.exceptions.ConnectionError: [Errno 111] Connection refused"));
   EXPECT_FALSE(shows_lost_peer("Watchdog caught collective operation timeout"));
   EXPECT_FALSE(shows_lost_peer("ValueError: no"));
 }
