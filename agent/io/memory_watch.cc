@@ -22,9 +22,10 @@ std::int64_t machine_kills() {
   return number_of(read("/proc/vmstat"), "oom_kill").value_or(0);
 }
 
-std::int64_t kills_in(const Cgroup& group) {
+// Nothing for the root of version 2, and for a group that is gone.
+std::optional<std::int64_t> kills_in(const Cgroup& group) {
   const char* file = group.unified ? "/memory.events" : "/memory.oom_control";
-  return number_of(read(group.directory + file), "oom_kill").value_or(0);
+  return number_of(read(group.directory + file), "oom_kill");
 }
 
 // The least that holds for the group; 0 for none.
@@ -63,14 +64,12 @@ void MemoryWatch::look(const std::map<Rank, pid_t>& pids) {
 }
 
 void MemoryWatch::add_evidence(pid_t pid, wire::WorkerExited& exited) const {
-  exited.oom_kill_count = std::max<std::int64_t>(0, machine_kills() - machine_kills_);
   const auto moved = groups_.find(pid);
-  if (moved == groups_.end() && !own_) return;
-  const Cgroup& group = moved != groups_.end() ? moved->second : *own_;
-  if (const std::int64_t kills = kills_in(group) - kills_.at(group.directory); kills > 0) {
-    exited.oom_kill_count = kills;
-    exited.memory_limit_bytes = limit_of(group);
-  }
+  const auto group = moved != groups_.end() ? std::optional(moved->second) : own_;
+  const auto kills = group ? kills_in(*group) : std::nullopt;
+  exited.oom_kill_count = std::max<std::int64_t>(
+      0, kills ? *kills - kills_.at(group->directory) : machine_kills() - machine_kills_);
+  if (kills && exited.oom_kill_count > 0) exited.memory_limit_bytes = limit_of(*group);
 }
 
 std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
@@ -78,7 +77,7 @@ std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
 }
 
 void MemoryWatch::note(const Cgroup& group) {
-  if (!kills_.contains(group.directory)) kills_[group.directory] = kills_in(group);
+  if (!kills_.contains(group.directory)) kills_[group.directory] = kills_in(group).value_or(0);
 }
 
 }  // namespace muster::agent

@@ -1,8 +1,9 @@
 // Evidence that the kernel killed a worker for want of memory: its counters, compared with what they were.
 //
-// The counter of the worker's memory cgroup (version 1 or 2) counts from the attempt's start. A kill that it
-// does not show, of the whole machine for instance, shows in /proc/vmstat, which is compared with the look
-// before. Whether a death was one of these is for the reader. One thread.
+// The counter of the worker's memory cgroup (version 1 or 2) counts from the attempt's start, kills for want
+// of memory of the whole machine included. /proc/vmstat, compared with the look before, counts kills of
+// others too, and is asked only where the group has no counter. Whether a death was one of these is for the
+// reader. One thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // A real agent whose workers are killed for want of memory, by the kernel, in a real memory cgroup.
 #include <csignal>
 #include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/process/agent_process_fixture.h"
 #include "tests/process/test_cgroup.h"
@@ -8,7 +10,7 @@
 namespace muster {
 namespace {
 
-constexpr std::int64_t kLimitBytes = 64 << 20;
+constexpr std::int64_t kLimitBytes = 256 << 20;  // an agent with sanitizers takes a good part of it
 
 // Rank 1 takes 1 GiB when it is told to.
 std::string eater(const std::string& go) {
@@ -63,6 +65,31 @@ TEST_F(AgentMemory, SaysSoOfAWorkerInAGroupOfItsOwn) {
   ASSERT_TRUE(launcher.wait_for<wire::WorkerStalled>());
   std::ofstream(scratch_ / "go").put('x');
   expect_evidence(launcher);
+}
+
+// What the whole machine counts is no evidence while the workers' own group says otherwise.
+TEST_F(AgentMemory, SaysNothingOfTheKindWhenTheKernelKilledAProcessOfAnotherJob) {
+  const TestCgroup own("/sys/fs/cgroup/memory");
+  const TestCgroup other("/sys/fs/cgroup/memory");
+  if (!own.made() || !other.made()) GTEST_SKIP() << "cannot make a memory cgroup of version 1 here";
+  limit(other);
+  TestLauncher launcher({.in_child = [&] { own.write("cgroup.procs", "0"); }});
+  launcher.welcome(job("sleep 1000"));
+  const auto pids = launcher.start(1);
+  ASSERT_EQ(pids.size(), 1U);
+  const pid_t victim = fork();
+  if (victim == 0) {
+    other.write("cgroup.procs", "0");
+    execlp("python3", "python3", "-c", "x = b'x' * (1 << 30)", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(victim, &status, 0);
+  kill(pids[0], SIGKILL);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  const auto exited = launcher.wait_for<wire::WorkerExited>();
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(exited->oom_kill_count, 0);
 }
 
 TEST_F(AgentMemory, SaysNothingOfTheKindWhenSomebodyElseKilledAWorker) {
