@@ -315,7 +315,6 @@ void Agent::perform(const Quit& action) {
   if (had_template) kill_strays();  // what code before init() started
   finished_store_.reset();  // what still listens would keep this process alive
   link_.close();
-  finished_store_.reset();  // it listens as long as it lives
   // Not now: the task that brought this about would be cancelled while it runs.
   asio::post(io_, [this] { tasks_.cancel(); });
 }

@@ -117,6 +117,8 @@ Expected<Process> Template::fork(const std::vector<std::string>& changes, const 
     return failure(ErrorCode::kCorrupt, "its answer to an order is not a child of the agent's");
   const pid_t pid = pid_of(message->fds[0].get());
   if (pid <= 1) return failure(ErrorCode::kCorrupt, "its answer to an order is no process");
+  // It does so itself, but may not have run yet, and a signal to a group that is not there is lost.
+  setpgid(pid, pid);
   return Process{pid, std::move(message->fds[0])};
 }
 

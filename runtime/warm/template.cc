@@ -145,9 +145,9 @@ bool serve_as_template(const ForkHooks& hooks) {
   ForkSafety safety = check_fork_safety(self.socket);
   if (!safety.unsafe.empty()) refuse(self.socket, std::move(safety.unsafe));
   self.files = std::move(safety.files);
-  prctl(PR_SET_NAME, "muster-template");
   if (!send_template_message(self.socket, encode(TemplateAnswer{Kind::kReady, kTemplateVersion}), {}))
     _exit(0);
+  prctl(PR_SET_NAME, "muster-template");  // who sees the name knows that it is ready
   for (;;) {
     const auto message = receive_template_message(self.socket, -1);
     if (!message) _exit(0);
