@@ -5,25 +5,13 @@
 #include <fmt/ranges.h>
 
 #include "common/base/check.h"
-#include "common/base/text.h"
 
 namespace muster::launcher {
 
 namespace {
 
-constexpr std::size_t kCulpritLines = 6;
+constexpr std::size_t kCulpritLines = 3;
 constexpr std::size_t kOtherGroups = 4;
-
-// Without headings, which end with a colon.
-std::vector<std::string> top_lines(std::string_view text, std::size_t count) {
-  std::vector<std::string> lines;
-  for (const std::string_view line : split(text, '\n')) {
-    if (lines.size() == count) break;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos && !line.ends_with(':'))
-      lines.emplace_back(line);
-  }
-  return lines;
-}
 
 // The section that most are in, if more than half are.
 const std::string* majority_section(const std::vector<Stall>& stalls) {
@@ -50,7 +38,7 @@ void Hang::moved(Rank rank, std::int64_t step) {
   std::erase_if(stalls_, [&](const Stall& each) { return each.rank == rank && each.step < step; });
 }
 
-const Stall& Hang::culprit() const {
+Stall Hang::culprit() const {
   CHECK(!stalls_.empty(), "nobody stalls");
   const auto those = [&](auto predicate) {
     std::vector<const Stall*> found;
@@ -65,23 +53,41 @@ const Stall& Hang::culprit() const {
   const auto behind = those([&](const Stall& each) { return each.step == lowest; });
   if (behind.size() < stalls_.size()) return earliest(behind);
   if (const std::string* most = majority_section(stalls_)) {
-    const auto elsewhere = those([&](const Stall& each) { return each.section != *most; });
-    if (!elsewhere.empty()) return earliest(elsewhere);
+    const auto apart = those([&](const Stall& each) { return each.section != *most; });
+    if (!apart.empty()) return earliest(apart);
   }
-  return earliest(behind);
+  return elsewhere().value_or(earliest(behind));
+}
+
+// By the stacks. One that nobody has complained of, as it may be in a section that may take long, holds up
+// the others if all of them stall.
+std::optional<Stall> Hang::elsewhere() const {
+  const std::vector<Rank> ranks = unlike_most(stacks_);
+  if (ranks.empty()) return std::nullopt;
+  std::vector<const Stall*> found;
+  for (const Stall& each : stalls_) {
+    if (std::ranges::find(ranks, each.rank) != ranks.end()) found.push_back(&each);
+  }
+  if (!found.empty()) return earliest(found);
+  if (stalls_.size() + ranks.size() < stacks_.size()) return std::nullopt;
+  Stall stall;
+  stall.rank = ranks.front();
+  stall.node = nodes_.at(ranks.front());
+  stall.what = "does not come to where the others wait";
+  return stall;
 }
 
 std::vector<std::string> Hang::evidence() const {
   std::vector<std::string> lines;
   const Rank first = culprit().rank;
   if (const auto found = stacks_.find(first); found != stacks_.end()) {
-    for (const std::string& line : top_lines(found->second, kCulpritLines))
+    for (const std::string& line : shown_lines(found->second, kCulpritLines))
       lines.push_back(fmt::format("rank {}: {}", first, line));
   }
   std::map<std::string, std::vector<Rank>> others;
-  for (const auto& [rank, text] : stacks_) {
+  for (const auto& [rank, stack] : stacks_) {
     if (rank == first) continue;
-    const auto top = top_lines(text, 1);
+    const auto top = shown_lines(stack, 1);
     if (!top.empty()) others[top.front()].push_back(rank);
   }
   for (const auto& [line, ranks] : others) {

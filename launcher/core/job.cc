@@ -179,7 +179,7 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
 
 void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {
   if (phase_ != Phase::kDumping || !owns(id, stacks.rank)) return;
-  facts_.hang.add_stacks(stacks.rank, stacks.text);
+  facts_.hang.add_stacks(stacks.rank, id, stacks.text);
   if (facts_.hang.stacks_count() >= living_worker_count()) react(Occurrence::kStacksEnded, now);
 }
 

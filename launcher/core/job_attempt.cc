@@ -131,7 +131,7 @@ void Job::dump(TimePoint now) {
   phase_ = Phase::kDumping;
   phase_deadline_ = now + kStacksLimit;
   facts_.hangs = true;
-  const Stall& stall = facts_.hang.culprit();
+  const Stall stall = facts_.hang.culprit();
   decide(Tell{fmt::format("rank {} (node{}) {}: the workers are stopped when their stacks have been written",
                           stall.rank, stall.node, stall.what)},
          "a worker hangs");

@@ -110,7 +110,7 @@ Verdict failed(const WorkerEnd& end) {
 }
 
 Verdict hung(const AttemptFacts& facts) {
-  const Stall& stall = facts.hang.culprit();
+  const Stall stall = facts.hang.culprit();
   std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
   if (!stall.section.empty()) cause += fmt::format(" in section {}", stall.section);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));

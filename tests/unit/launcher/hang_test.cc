@@ -44,6 +44,30 @@ TEST(Hang, IsTheFaultOfTheOneThatGotStuckFirst) {
   EXPECT_EQ(culprit_of({stall(0, 5, "a", 2s), stall(1, 5, "b", 1s)}), Rank(1)) << "there is no majority";
 }
 
+Hang all_wait_but(Rank culprit) {
+  Hang hang;
+  for (int i = 0; i < 4; ++i) {
+    hang.add(stall(i, 5, "", std::chrono::seconds(i)));
+    hang.add_stacks(Rank(i), NodeId(i / 2), Rank(i) == culprit ? "load_batch\nmain\n" : "all_reduce\nmain\n");
+  }
+  return hang;
+}
+
+TEST(Hang, IsTheFaultOfTheOneWhoseStackIsUnlikeTheOthers) {
+  EXPECT_EQ(all_wait_but(Rank(2)).culprit().rank, Rank(2)) << "not of the first: all of them made step 5";
+  EXPECT_EQ(all_wait_but(Rank(9)).culprit().rank, Rank(0)) << "all are at one place";
+}
+
+TEST(Hang, IsTheFaultOfARankThatIsElsewhereAndMayBe) {
+  Hang hang = all_wait_but(Rank(3));
+  hang.moved(Rank(3), 6);
+  EXPECT_EQ(hang.culprit().rank, Rank(3));
+  EXPECT_EQ(hang.culprit().node, NodeId(1));
+  EXPECT_EQ(hang.culprit().what, "does not come to where the others wait");
+  hang.moved(Rank(1), 6);
+  EXPECT_EQ(hang.culprit().rank, Rank(0)) << "rank 1 does not wait for rank 3";
+}
+
 TEST(Hang, ForgetsARankThatGotOn) {
   Hang hang;
   hang.add(stall(0, 4));
@@ -66,9 +90,9 @@ TEST(Hang, TakesTheNewestWordOnARank) {
 TEST(Hang, ShowsMoreOfTheCulpritsStacksThanOfTheOthers) {
   Hang hang;
   hang.add(stall(1, 4));
-  hang.add_stacks(Rank(0), "all_reduce\nmain\n");
-  hang.add_stacks(Rank(1), "\nread\nload_batch\nmain\n");
-  hang.add_stacks(Rank(2), "all_reduce\nother\n");
+  hang.add_stacks(Rank(0), NodeId(0), "all_reduce\nmain\n");
+  hang.add_stacks(Rank(1), NodeId(0), "\nread\nload_batch\nmain\n");
+  hang.add_stacks(Rank(2), NodeId(0), "all_reduce\nother\n");
   EXPECT_THAT(hang.evidence(), ElementsAre("rank 1: read", "rank 1: load_batch", "rank 1: main",
                                            "2 ranks, such as 0: all_reduce"));
 }

@@ -1,0 +1,94 @@
+#include "launcher/core/main_stack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// As the runtime writes it.
+std::string waits(int thread) {
+  return "thread " + std::to_string(thread) +
+         " (train), state S, in futex_do_wait\n"
+         "    libc.so.6+0x85f14\n"
+         "    pthread_cond_wait  (libc.so.6+0x885d8)\n"
+         "    std::condition_variable::wait(std::unique_lock<std::mutex>&)  (libstdc++.so.6+0xa741d)\n"
+         "    c10d::Work::wait(std::chrono::duration<long>)  (libtorch_cpu.so+0x6ab1a9b)\n"
+         "    main  (train+0x42c56)\n"
+         "    __libc_start_main  (libc.so.6+0x27305)\n"
+         "    _start  (train+0x428a1)\n"
+         "thread 99 (pt_gloo_runloop), state S, in do_epoll_wait\n"
+         "    epoll_wait  (libc.so.6+0x108f36)\n"
+         "    gloo::transport::tcp::Loop::run()  (libtorch_cpu.so+0x9027b6d)\n";
+}
+const std::string kLoads =
+    "thread 7 (train), state S, in hrtimer_nanosleep\n"
+    "    nanosleep  (libc.so.6+0xd3e53)\n"
+    "    load_batch()  (train+0x429ab)\n"
+    "    main  (train+0x42dee)\n"
+    "    __libc_start_main  (libc.so.6+0x27305)\n"
+    "    _start  (train+0x428a1)\n";
+// As the agent writes it.
+const std::string kKernels =
+    "The kernel's view (it did not answer):\n"
+    "thread 22676 (sleep): sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep\n"
+    "    [<0>] hrtimer_nanosleep+0x74/0xf0\n"
+    "    [<0>] do_syscall_64+0x71/0x280\n";
+const std::string kPythons =
+    "Thread 0x00007f5d (most recent call first):\n"
+    "  File \"report.py\", line 9 in obey\n"
+    "\n"
+    "Thread 0x00007f5e (most recent call first):\n"
+    "  File \"train.py\", line 40 in all_reduce\n"
+    "  File \"train.py\", line 50 in <module>\n";
+
+std::vector<Rank> unlike(const std::vector<std::string>& dumps) {
+  std::map<Rank, MainStack> stacks;
+  for (std::size_t i = 0; i < dumps.size(); ++i)
+    stacks[Rank(static_cast<std::int32_t>(i))] = main_stack_of(dumps[i]);
+  return unlike_most(stacks);
+}
+
+TEST(MainStack, IsThatOfTheFirstThreadWithoutTheSystemsFrames) {
+  EXPECT_THAT(shown_lines(main_stack_of(kLoads), 9), ElementsAre("load_batch()", "main"));
+  EXPECT_THAT(shown_lines(main_stack_of(waits(7)), 1),
+              ElementsAre("c10d::Work::wait(std::chrono::duration<long>)"));
+}
+
+TEST(MainStack, IsTheStateWhereTheKernelKnowsNoMore) {
+  EXPECT_THAT(shown_lines(main_stack_of(kKernels), 9),
+              ElementsAre("sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep"));
+}
+
+TEST(MainStack, IsTheLastOfPythons) {
+  EXPECT_THAT(shown_lines(main_stack_of(kPythons), 1),
+              ElementsAre("File \"train.py\", line 40 in all_reduce"));
+}
+
+TEST(MainStack, MayBeAnyLinesOrNone) {
+  EXPECT_THAT(shown_lines(main_stack_of("all_reduce\n\nmain\n"), 9), ElementsAre("all_reduce", "main"));
+  EXPECT_THAT(shown_lines(main_stack_of(""), 9), IsEmpty());
+  EXPECT_THAT(shown_lines(main_stack_of("thread 1"), 9), ElementsAre("thread 1"));
+}
+
+TEST(MainStack, ThatPartsFromTheOthersIsUnlikeMost) {
+  EXPECT_THAT(unlike({waits(1), waits(2), kLoads, waits(4)}), ElementsAre(Rank(2)));
+  EXPECT_THAT(unlike({kKernels, waits(2), waits(3)}), ElementsAre(Rank(0))) << "it did not answer";
+  EXPECT_THAT(unlike({kPythons, kPythons,
+                      "File \"train.py\", line 3 in load\nFile \"train.py\", line 50 in <module>"}),
+              ElementsAre(Rank(2)));
+}
+
+TEST(MainStack, IsUnlikeNoneWithoutAMajority) {
+  EXPECT_THAT(unlike({waits(1), kLoads}), IsEmpty());
+  EXPECT_THAT(unlike({waits(1), waits(2), kLoads, kLoads}), IsEmpty());
+  EXPECT_THAT(unlike({waits(1), waits(2), waits(3)}), IsEmpty());
+  EXPECT_THAT(unlike({"", "", ""}), IsEmpty());
+  EXPECT_THAT(unlike({}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::launcher
