@@ -161,7 +161,7 @@ constexpr ExitCode kExitCodes[] = {
     {"69", "not enough nodes"},
     {"75", "preempted, with a checkpoint of the last step: start it again"},
     {"93", "no progress: it failed again and again in the same way; do not start it again"},
-    {"124", "the time limit has passed"},
+    {"124", "a worker hung, or the time limit has passed"},
     {"125", "launch's own failure"},
     {"126, 127", "the program cannot be executed, is not found"},
     {"130, 143", "stopped by Ctrl-C, by TERM"},

@@ -147,8 +147,11 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   if (reported.kind == "hello") preemption_.hello(reported.rank, reported.text);
   // Once it is decided that the attempt hangs, this is what its end is judged by: a worker that was woken to
   // hear the stop takes steps again.
-  if (!facts_.hangs && (reported.kind == "step" || reported.kind == "heartbeat"))
-    facts_.hang.moved(reported.rank, reported.step);
+  if (reported.kind == "step" || reported.kind == "heartbeat") {
+    if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
+    std::int64_t& newest = facts_.steps.try_emplace(reported.rank, reported.step).first->second;
+    newest = std::max(newest, reported.step);
+  }
   if (reported.kind == "committed") {
     progressed_ = true;
     preemption_.committed();

@@ -40,9 +40,8 @@ void Job::conclude(TimePoint now) {
 
 // Starts anew, if that is allowed; else the verdict is final.
 bool Job::recover(TimePoint now) {
-  const auto last_step = history_.empty() ? std::nullopt : history_.back().last_step;
   const RestartDecision decision =
-      policy_.on_failure(fingerprint(verdict_, last_step), std::exchange(progressed_, false), now);
+      policy_.on_failure(fingerprint(verdict_), std::exchange(progressed_, false), now);
   switch (decision.kind) {
     case RestartDecision::Kind::kBudgetIsSpent: return false;
     case RestartDecision::Kind::kNoProgress:
@@ -74,8 +73,7 @@ bool Job::attempt_ran() const {
 void Job::restart(const RestartDecision& decision, TimePoint now) {
   ++restart_count_;
   repeated_ = verdict_;
-  if (const auto step = history_.empty() ? std::nullopt : history_.back().last_step)
-    repeated_->cause += fmt::format(" at step {}", *step);
+  if (verdict_.step) repeated_->cause += fmt::format(" at step {}", *verdict_.step);
   facts_ = {};
   preemption_ = {};
   not_before_ = now + decision.delay;

@@ -13,7 +13,7 @@ std::string first_line(const std::string& text) {
 
 }  // namespace
 
-std::string fingerprint(const Verdict& verdict, std::optional<std::int64_t> step) {
+std::string fingerprint(const Verdict& verdict) {
   std::string text{name_of(verdict.kind)};
   if (verdict.rank) text += fmt::format(" rank {}", *verdict.rank);
   if (!verdict.rank && verdict.node) text += fmt::format(" node {}", *verdict.node);
@@ -21,7 +21,7 @@ std::string fingerprint(const Verdict& verdict, std::optional<std::int64_t> step
     text += fmt::format(" code {} signal {} {}", verdict.culprit->exit_code, verdict.culprit->signal,
                         first_line(verdict.culprit->message));
   }
-  if (step) text += fmt::format(" step {}", *step);
+  if (verdict.step) text += fmt::format(" step {}", *verdict.step);
   return text;
 }
 
@@ -32,8 +32,9 @@ std::int32_t RestartPolicy::used(TimePoint now) const {
 
 RestartDecision RestartPolicy::on_failure(const std::string& fingerprint, bool progressed, TimePoint now) {
   const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
-  if (progressed || !recent) fruitless_restarts_ = 0;
-  same_failures_ = !progressed && fingerprint == last_fingerprint_ ? same_failures_ + 1 : 1;
+  const bool in_a_row = !progressed && recent;
+  if (!in_a_row) fruitless_restarts_ = 0;
+  same_failures_ = in_a_row && fingerprint == last_fingerprint_ ? same_failures_ + 1 : 1;
   last_fingerprint_ = fingerprint;
   const std::int32_t used_count = used(now);
   if (used_count >= limits_.max_restarts) {

@@ -1,8 +1,9 @@
 // Whether a failed attempt is repeated, and when: a budget per time window, a stop when the same failure
 // comes again and again, a back-off between restarts that lead nowhere.
 //
-// Progress is a checkpoint that was committed since the failure before. The first restart, and one after
-// progress, is immediate. Pure: plain values, the time is passed in, the jitter follows from the seed.
+// Progress is a checkpoint that was committed since the failure before. A failure a window or more after the
+// last restart is the first again. The first restart, and one after progress, is immediate. Pure: plain
+// values, the time is passed in, the jitter follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct RestartDecision {
   std::string reason;
 };
 
-// What makes two failures the same: class, rank or node, code or signal, first line of the message, step.
-std::string fingerprint(const Verdict& verdict, std::optional<std::int64_t> step);
+// What makes two failures the same: class, rank or node, its step, code or signal, first line of the message.
+std::string fingerprint(const Verdict& verdict);
 
 class RestartPolicy {
  public:

@@ -150,6 +150,16 @@ Verdict incomplete(const AttemptFacts& facts) {
                   facts.world_size));
 }
 
+// Others may have gone on for a while, or be behind: which step they were at differs each time.
+void add_step(Verdict& verdict, const AttemptFacts& facts) {
+  const auto own = verdict.rank ? facts.steps.find(*verdict.rank) : facts.steps.end();
+  if (own != facts.steps.end()) {
+    verdict.step = own->second;
+    return;
+  }
+  for (const auto& [rank, step] : facts.steps) verdict.step = std::max(verdict.step.value_or(step), step);
+}
+
 void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
   for (const WorkerEnd& end : facts.ends) {
     if (end.failed() && end.rank != verdict.rank) verdict.collateral.push_back(end.rank);
@@ -176,6 +186,7 @@ Verdict failure_of(AttemptFacts facts) {
   } else {
     return incomplete(facts);
   }
+  add_step(verdict, facts);
   add_collateral(verdict, facts);
   return verdict;
 }

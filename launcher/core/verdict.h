@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,7 @@ struct AttemptFacts {
   std::int32_t world_size = 0;
   bool started = false;  // the agents were told to start the workers
   std::vector<WorkerEnd> ends;
+  std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
   std::optional<int> interrupted_by;  // a signal from the user
@@ -89,6 +91,7 @@ struct Verdict {
   std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
   std::optional<Rank> rank;          // to blame
   std::optional<NodeId> node;
+  std::optional<std::int64_t> step;   // the newest of the rank to blame; of any, if it said none
   std::vector<std::string> evidence;  // a line each
   std::string hint;                   // what to do about it, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit

@@ -104,6 +104,17 @@ TEST_F(JobTest, SaysAtWhichStepTheWorkerFailed) {
               HasSubstr("rank 2 (node1) was killed by SIGKILL at step 57; attempt 2 resumes from step 40"));
 }
 
+TEST_F(JobTest, SaysTheStepOfTheWorkerThatFailedAndNotOfOthers) {
+  run();
+  reported(2, "step", 57);
+  reported(3, "step", 58);
+  worker_exits(2, 0, SIGKILL);
+  reported(0, "heartbeat", 61);
+  empty_all();
+  begin();
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) was killed by SIGKILL at step 57; attempt 2"));
+}
+
 TEST_F(JobTest, EndsWithTheCulpritsCodeWhenRestartsAreUsedUp) {
   run();
   worker_exits(2, 3);

@@ -45,6 +45,12 @@ TEST(RestartPolicy, StartsCountingAnewAtAnotherFailureAndAtProgress) {
     EXPECT_EQ(policy.on_failure("a", true, kStart).kind, Kind::kRestart);
 }
 
+TEST(RestartPolicy, FailuresThatAreAWindowApartAreNotInARow) {
+  RestartPolicy policy(kLimits);
+  for (int day = 0; day < 5; ++day)
+    EXPECT_EQ(policy.on_failure("a", false, kStart + day * 24h).kind, Kind::kRestart);
+}
+
 TEST(RestartPolicy, PrefersTheCulpritsCodeWhenNoRestartIsLeftAnyway) {
   RestartLimits limits = kLimits;
   limits.max_restarts = 2;
@@ -95,10 +101,11 @@ TEST(RestartPolicy, JittersByItsSeed) {
   EXPECT_NE(second_delay(1), second_delay(2));
 }
 
-Verdict failure(int rank, int code, const std::string& message) {
+Verdict failure(int rank, int code, const std::string& message, std::optional<std::int64_t> step = 7) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kExit;
   verdict.rank = Rank(rank);
+  verdict.step = step;
   verdict.culprit.emplace();
   verdict.culprit->exit_code = code;
   verdict.culprit->message = message;
@@ -106,13 +113,13 @@ Verdict failure(int rank, int code, const std::string& message) {
 }
 
 TEST(Fingerprint, TellsFailuresApart) {
-  const std::string base = fingerprint(failure(1, 3, "no\nat 0x1234"), 7);
-  EXPECT_EQ(base, fingerprint(failure(1, 3, "no\nat 0x5678"), 7)) << "only the first line of the message";
-  EXPECT_NE(base, fingerprint(failure(2, 3, "no"), 7));
-  EXPECT_NE(base, fingerprint(failure(1, 4, "no"), 7));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "yes"), 7));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "no"), 8));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "no"), std::nullopt));
+  const std::string base = fingerprint(failure(1, 3, "no\nat 0x1234"));
+  EXPECT_EQ(base, fingerprint(failure(1, 3, "no\nat 0x5678"))) << "only the first line of the message";
+  EXPECT_NE(base, fingerprint(failure(2, 3, "no")));
+  EXPECT_NE(base, fingerprint(failure(1, 4, "no")));
+  EXPECT_NE(base, fingerprint(failure(1, 3, "yes")));
+  EXPECT_NE(base, fingerprint(failure(1, 3, "no", 8)));
+  EXPECT_NE(base, fingerprint(failure(1, 3, "no", std::nullopt)));
 }
 
 }  // namespace
