@@ -85,6 +85,47 @@ TEST(LaunchRecovery, NamesTheRankThatIsStoppedAndTakesItWithIt) {
   expect_nothing_left(run);
 }
 
+// All make the same steps; then one is in a deadlock, and the others wait for it. As in docs/protocol.md.
+constexpr const char* kDeadlock = R"(
+import faulthandler, json, os, socket, threading, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.bind("")
+agent.connect(os.environ["MUSTER_SOCKET"])
+rank = int(os.environ["RANK"])
+def say(kind, **fields):
+    agent.send(json.dumps({"v": 1, "type": kind, "rank": rank, "pid": os.getpid(),
+                           "attempt": int(os.environ["MUSTER_ATTEMPT"]), **fields}).encode())
+def obey():
+    while command := json.loads(agent.recv(8192)):
+        with open(command["path"], "w") as file:
+            faulthandler.dump_traceback(file)
+        say("stacks")
+threading.Thread(target=obey, daemon=True).start()
+say("hello", text="stacks")
+def all_reduce():
+    threading.Event().wait()
+def load_batch():
+    threading.Event().wait()
+open(os.path.join(os.environ["MEET"], str(rank)), "w")
+while len(os.listdir(os.environ["MEET"])) < 4:
+    time.sleep(0.01)
+for step in range(1, 6):
+    say("step", step=step)
+load_batch() if rank == 2 else all_reduce()
+)";
+
+TEST(LaunchRecovery, NamesTheRankInADeadlockByItsStack) {
+  const ScratchDirectory meeting;
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", "--hang-limit", "2", "--env",
+                 "MEET=" + meeting.path().string(), "--", "python3", "-c", kDeadlock});
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  EXPECT_EQ(run.report()["class"], "hang");
+  EXPECT_EQ(run.report()["culprit"]["rank"], 2) << run.err();
+  EXPECT_THAT(run.report()["evidence"].dump(), HasSubstr("in load_batch"));
+  EXPECT_EQ(run.report()["collateral"], nlohmann::json::array({0, 1, 3}));
+  expect_nothing_left(run);
+}
+
 TEST(LaunchRecovery, PassesUserSignalsOn) {
   LaunchRun run(
       {"--max-restarts", "0", "sh", "-c",
