@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/base/check.h"
+
 namespace nlohmann {
 
 template <class Tag, class Number>
@@ -152,11 +154,34 @@ Message message_of(const json& body) {
 constexpr std::uint8_t kFirstToAgent = 1;
 constexpr std::uint8_t kFirstToLauncher = 64;
 
+// Encoded is a body without Output's text, which is then copied to its place at once.
+std::string encode_output(const Output& output) {
+  std::string rest;
+  json::to_cbor(json(Output{.rank = output.rank,
+                            .local_rank = output.local_rank,
+                            .stream = output.stream,
+                            .text = {},
+                            .dropped_line_count = output.dropped_line_count}),
+                rest);
+  const auto place = find_cbor_bytes(rest, "text");
+  CHECK(place && place->content.empty(), "rank {}", output.rank);
+  std::string body;
+  body.reserve(rest.size() + 4 + output.text.size());
+  body.append(rest, 0, place->begin);
+  body.push_back('\x5a');  // a byte string; four bytes are its size
+  for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(output.text.size() >> shift));
+  body.append(output.text.begin(), output.text.end());
+  return body.append(rest, place->begin + 1);
+}
+
 template <class Messages>
 std::string encode_as(FrameHeader header, const Messages& message, std::uint8_t first) {
   header.type = static_cast<std::uint8_t>(first + message.index());
   std::string body;
-  std::visit([&body](const auto& value) { json::to_cbor(json(value), body); }, message);
+  if constexpr (std::is_same_v<Messages, ToLauncher>) {
+    if (const auto* output = std::get_if<Output>(&message)) body = encode_output(*output);
+  }
+  if (body.empty()) std::visit([&body](const auto& value) { json::to_cbor(json(value), body); }, message);
   std::string bytes;
   bytes.reserve(kHeaderBytes + body.size());
   append_frame(bytes, header, body);

@@ -70,7 +70,8 @@ void Sink::tell_dropped() {
 }
 
 void Sink::append(std::string_view bytes) {
-  if (blocks_.empty() || blocks_.back().size() + bytes.size() > kBlockBytes) blocks_.emplace_back();
+  if (blocks_.empty() || blocks_.back().size() + bytes.size() > kBlockBytes)
+    blocks_.push_back(std::exchange(spare_, {}));
   blocks_.back().append(bytes);
   queued_bytes_ += bytes.size();
 }
@@ -86,6 +87,8 @@ bool Sink::write_some() {
     front_written_ += written;
     queued_bytes_ -= written;
     if (front_written_ < front.size()) continue;
+    spare_ = std::move(blocks_.front());
+    spare_.clear();
     blocks_.pop_front();
     front_written_ = 0;
   }

@@ -45,6 +45,7 @@ class Sink {
   int fd_;
   bool is_terminal_ = false;
   std::deque<std::string> blocks_;  // of lines, each written at once
+  std::string spare_;               // memory of one that was written
   std::size_t front_written_ = 0;
   std::size_t queued_bytes_ = 0;
   std::uint64_t dropped_count_ = 0;
