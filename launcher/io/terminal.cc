@@ -14,6 +14,7 @@
 
 #include "common/base/check.h"
 #include "launcher/core/line_prefix.h"
+#include "launcher/core/plain_text.h"
 
 namespace muster::launcher {
 
@@ -111,24 +112,54 @@ ssize_t Sink::write_once(std::string_view bytes) const {
   return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
 }
 
-Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr)
+Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold)
     : out_(STDOUT_FILENO),
       err_(STDERR_FILENO),
       output_to_stderr_(output_to_stderr),
       color_(std::getenv("NO_COLOR") == nullptr),
+      fold_wanted_(fold),
+      fold_timer_(executor),
       poller_(executor, make_poller().release()) {}
 
 void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
-  clear_progress();
-  Sink& target = sink(output_to_stderr_ ? 2 : stream);
+  const int shown_on = output_to_stderr_ ? 2 : stream;
+  Sink& target = sink(shown_on);
+  const bool folds = fold_wanted_.value_or(target.is_terminal());
+  if (!folds) clear_progress();
   target.count_dropped(dropped);
   const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
+  const TimePoint now = Clock::now();
+  std::string cleaned;
   while (!text.empty()) {
-    const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
-    target.add(start, text.substr(0, size));
-    text.remove_prefix(size);
+    std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+    text.remove_prefix(line.size());
+    if (target.is_terminal() && !is_plain(line)) line = cleaned = for_terminal(line, color_);
+    if (folds) {
+      fold_.add(node, rank, shown_on, line, now);
+    } else {
+      target.add(start, line);
+    }
   }
+  if (folds) show_folded(now);
   write();
+}
+
+// Lines that have waited long enough for their like.
+void Terminal::show_folded(TimePoint now) {
+  while (const auto line = fold_.take(now)) {
+    clear_progress();
+    Sink& target = sink(line->stream);
+    target.add(line_prefix(line->from, color_ && target.is_terminal()), line->text);
+  }
+  const auto deadline = fold_.next_deadline();
+  if (!deadline || std::exchange(fold_timer_runs_, true)) return;
+  fold_timer_.expires_at(*deadline);
+  fold_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    fold_timer_runs_ = false;
+    show_folded(Clock::now());
+    write();
+  });
 }
 
 void Terminal::say(std::string_view text) {
@@ -159,6 +190,7 @@ void Terminal::clear_progress() {
 }
 
 void Terminal::print(int stream, std::string_view text) {
+  show_folded(TimePoint::max());
   clear_progress();
   sink(stream).add(std::string(text));
   write();
@@ -188,6 +220,7 @@ void Terminal::wait_for_readers() {
 }
 
 void Terminal::flush(Duration limit) {
+  show_folded(TimePoint::max());
   for (Sink* each : {&out_, &err_}) each->tell_dropped();
   const TimePoint end = Clock::now() + limit;
   while (Clock::now() < end) {

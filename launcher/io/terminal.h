@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@
 #include "common/base/file.h"
 #include "common/base/ids.h"
 #include "common/net/asio.h"
+#include "launcher/core/fold.h"
 
 namespace muster::launcher {
 
@@ -53,8 +55,9 @@ class Sink {
 
 class Terminal {
  public:
-  // `output_to_stderr`: keep stdout free for a report.
-  Terminal(const asio::any_io_executor& executor, bool output_to_stderr);
+  // `output_to_stderr`: keep stdout free for a report. `fold`: whether lines that several ranks print are
+  // shown once; else they are where the lines go to a terminal.
+  Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {});
   // Whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
   // before them.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped);
@@ -70,6 +73,7 @@ class Terminal {
 
  private:
   Sink& sink(int stream) { return stream == 1 ? out_ : err_; }
+  void show_folded(TimePoint now);
   void write();
   void wait_for_readers();
   void clear_progress();
@@ -78,6 +82,10 @@ class Terminal {
   Sink err_;
   bool output_to_stderr_;
   bool color_;
+  std::optional<bool> fold_wanted_;
+  Fold fold_;
+  asio::steady_timer fold_timer_;
+  bool fold_timer_runs_ = false;
   bool waiting_ = false;
   bool progress_shown_ = false;
   // Readiness is asked of an epoll instance of our own: Asio would make the descriptors themselves

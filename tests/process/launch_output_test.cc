@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <regex>
+#include <sstream>
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
@@ -13,7 +15,9 @@
 namespace muster {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -88,6 +92,55 @@ TEST(LaunchOutput, AFullDiskLosesLogsAndNothingElse) {
   EXPECT_THAT(
       run.err(),
       HasSubstr("stdout.log: No space left on device; what is written there from here on may be lost"));
+}
+
+// What a person sees: launch on a terminal of its own.
+LaunchRun on_a_terminal(const std::string& command) {
+  return LaunchRun({"-qec", "env -u NO_COLOR " + command, "/dev/null"}, {}, "/usr/bin/script");
+}
+
+// How many ranks' lines a shown one stands for: "0-2,5" is 4.
+int ranks_in(const std::string& ranges) {
+  int count = 0;
+  std::istringstream pieces(ranges);
+  for (std::string piece; std::getline(pieces, piece, ',');) {
+    const std::size_t dash = piece.find('-');
+    count += dash == std::string::npos ? 1 : std::stoi(piece.substr(dash + 1)) - std::stoi(piece) + 1;
+  }
+  return count;
+}
+
+TEST(LaunchOutput, ShowsOnATerminalWhatSeveralRanksSayOnceWithAllTheirNumbers) {
+  LaunchRun run = on_a_terminal(LAUNCH_PROGRAM
+                                " --quiet --gpus-per-node 4 sh -c "
+                                "'for i in $(seq 50); do echo same; sleep 0.02; done; echo rank $RANK'");
+  ASSERT_EQ(run.exit_code(), 0);
+  int said = 0;
+  int shown = 0;
+  const std::string out = run.out();
+  const std::regex line("node0:([0-9,-]+):\x1b\\[0m same\r\n");
+  for (std::sregex_iterator each(out.begin(), out.end(), line), end; each != end; ++each) {
+    said += ranks_in((*each)[1]);
+    ++shown;
+  }
+  EXPECT_EQ(said, 200);
+  EXPECT_LT(shown, 200);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(out, HasSubstr(fmt::format("node0:{0}:\x1b[0m rank {0}\r\n", rank)));
+}
+
+TEST(LaunchOutput, EndsColoursWithTheirLineOnATerminalAndKeepsEveryByteInFilesAndPipes) {
+  const std::string program = R"(printf '\033[31mred\033[2J\n')";
+  LaunchRun seen = on_a_terminal(LAUNCH_PROGRAM " --quiet sh -c \"" + program + "\"");
+  ASSERT_EQ(seen.exit_code(), 0);
+  EXPECT_THAT(seen.out(), EndsWith(" \x1b[31mred\x1b[0m\r\n"));
+  LaunchRun piped({"--quiet", "sh", "-c", program});
+  ASSERT_EQ(piped.exit_code(), 0);
+  EXPECT_EQ(piped.out(), "node0:0: \x1b[31mred\x1b[2J\n");
+  for (const LaunchRun* run : {&seen, &piped}) {
+    EXPECT_EQ(read_file(run->job_directory() + "/attempt_1/rank_0/stdout.log", 99).value_or(""),
+              "\x1b[31mred\x1b[2J\n");
+  }
 }
 
 }  // namespace
