@@ -8,6 +8,7 @@
 #include "launcher/core/report.h"
 #include "launcher/core/words.h"
 #include "launcher/io/job_directory.h"
+#include "launcher/io/job_files.h"
 #include "launcher/io/launcher.h"
 
 namespace muster::launcher {
@@ -73,12 +74,9 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   launcher.run();
 
   const Job& job = launcher.job();
-  const Outcome outcome{plan,
-                        job.verdict(),
-                        job.history(),
-                        job.restart_count(),
-                        Clock::now() - started,
-                        log_directory_flag(options, here)};
+  const TimePoint now = Clock::now();
+  const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),
+                        now - started, now,           unix_now(),    log_directory_flag(options, here)};
   const std::string report = report_as_json(outcome);
   const bool succeeded = outcome.verdict.exit_code == 0;
   if (!(options.quiet && succeeded)) terminal.print(2, summary(outcome));

@@ -74,6 +74,7 @@ std::optional<Stall> Hang::elsewhere() const {
   stall.rank = ranks.front();
   stall.node = nodes_.at(ranks.front());
   stall.what = "does not come to where the others wait";
+  stall.since = std::ranges::min_element(stalls_, {}, &Stall::since)->since;
   return stall;
 }
 

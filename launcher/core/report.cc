@@ -1,6 +1,7 @@
 #include "launcher/core/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "launcher/core/words.h"
@@ -19,12 +20,19 @@ ordered_json or_null(const std::optional<Number>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-ordered_json culprit_json(const Verdict& verdict) {
-  ordered_json json = {
-      {"rank", nullptr},      {"node", nullptr},   {"class", name_of(verdict.kind)}, {"cause", verdict.cause},
-      {"exit_code", nullptr}, {"signal", nullptr}, {"evidence", verdict.evidence},   {"hint", verdict.hint}};
+// Seconds since 1970, to the microsecond.
+double unix_time(const Outcome& outcome, TimePoint at) {
+  return std::round((outcome.now_unix - in_seconds(outcome.now - at)) * 1e6) / 1e6;
+}
+
+ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
+  ordered_json json = {{"rank", nullptr},        {"node", nullptr},   {"class", name_of(verdict.kind)},
+                       {"cause", verdict.cause}, {"time", nullptr},   {"step", or_null(verdict.step)},
+                       {"exit_code", nullptr},   {"signal", nullptr}, {"evidence", verdict.evidence},
+                       {"hint", verdict.hint}};
   if (verdict.rank) json["rank"] = verdict.rank->value();
   if (verdict.node) json["node"] = verdict.node->value();
+  if (verdict.at) json["time"] = unix_time(outcome, *verdict.at);
   if (!verdict.culprit) return json;
   const WorkerEnd& end = *verdict.culprit;
   json[end.signal != 0 ? "signal" : "exit_code"] = end.signal != 0 ? end.signal : end.exit_code;
@@ -33,7 +41,7 @@ ordered_json culprit_json(const Verdict& verdict) {
   return json;
 }
 
-ordered_json attempt_json(const AttemptHistory& attempt) {
+ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt) {
   const bool failed = attempt.verdict && attempt.verdict->kind != Verdict::Kind::kSucceeded;
   return {{"attempt", attempt.attempt.value()},
           {"node_count", attempt.node_count},
@@ -42,7 +50,7 @@ ordered_json attempt_json(const AttemptHistory& attempt) {
           {"last_step", or_null(attempt.last_step)},
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
-          {"culprit", failed ? culprit_json(*attempt.verdict) : ordered_json(nullptr)}};
+          {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
 
 // Of the last attempt: an elastic job need not have its full size.
@@ -65,7 +73,9 @@ void add_evidence(std::string& text, const Verdict& verdict) {
     text += fmt::format("  {:<12}{}\n", i == 0 ? "evidence" : "", verdict.evidence[i]);
   if (!verdict.culprit || verdict.kind == Verdict::Kind::kHang) return;
   const WorkerEnd& end = *verdict.culprit;
-  if (!end.message.empty()) text += fmt::format("  error       {}\n", end.message);
+  // All of it stands in report.json.
+  if (const std::string error = first_line(end.message); !error.empty())
+    text += fmt::format("  error       {}{}\n", error, error.size() + 1 < end.message.size() ? " ..." : "");
   if (end.last_lines.empty()) return;
   text += "  last lines\n";
   const std::size_t skipped = end.last_lines.size() - std::min(end.last_lines.size(), kShownLines);
@@ -111,7 +121,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
 
 std::string report_as_json(const Outcome& outcome) {
   ordered_json attempts = ordered_json::array();
-  for (const AttemptHistory& attempt : outcome.attempts) attempts.push_back(attempt_json(attempt));
+  for (const AttemptHistory& attempt : outcome.attempts) attempts.push_back(attempt_json(outcome, attempt));
   ordered_json collateral = ordered_json::array();
   for (const Rank rank : outcome.verdict.collateral) collateral.push_back(rank.value());
   const bool failed = outcome.verdict.kind != Verdict::Kind::kSucceeded;
@@ -123,7 +133,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"cause", outcome.verdict.cause},
       {"evidence", outcome.verdict.evidence},
       {"hint", outcome.verdict.hint},
-      {"culprit", failed ? culprit_json(outcome.verdict) : ordered_json(nullptr)},
+      {"culprit", failed ? culprit_json(outcome, outcome.verdict) : ordered_json(nullptr)},
       {"collateral_count", outcome.verdict.collateral_count},
       {"collateral", std::move(collateral)},
       {"restarts", outcome.restart_count},

@@ -17,6 +17,9 @@ struct Outcome {
   const std::vector<AttemptHistory>& attempts;
   std::int32_t restart_count = 0;
   Duration duration{};
+  // The same moment by two clocks: tells other moments by the second one.
+  TimePoint now{};
+  double now_unix = 0;
   // With which `launch report` and others find the job: empty where they look anyway.
   std::string log_directory_flag{};
 };

@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <fmt/core.h>
 
+#include "launcher/core/words.h"
+
 namespace muster::launcher {
-
-namespace {
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-}  // namespace
 
 std::string fingerprint(const Verdict& verdict) {
   std::string text{name_of(verdict.kind)};

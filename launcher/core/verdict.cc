@@ -86,6 +86,7 @@ Verdict lost(const AgentLoss& loss) {
   Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
                          fmt::format("node{} was lost: {}", loss.node, loss.how));
   verdict.node = loss.node;
+  verdict.at = loss.at;
   return verdict;
 }
 
@@ -104,6 +105,7 @@ Verdict failed(const WorkerEnd& end) {
   verdict.culprit = end;
   verdict.rank = end.rank;
   verdict.node = end.node;
+  verdict.at = end.at;
   verdict.evidence = evidence_of(end);
   verdict.hint = hint_for(end.text() + "\n" + end_text(end));
   return verdict;
@@ -116,6 +118,7 @@ Verdict hung(const AttemptFacts& facts) {
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
   verdict.rank = stall.rank;
   verdict.node = stall.node;
+  verdict.at = stall.since;
   const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
   if (end != facts.ends.end()) verdict.culprit = *end;
   verdict.evidence = facts.hang.evidence();

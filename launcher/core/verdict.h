@@ -91,7 +91,8 @@ struct Verdict {
   std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
   std::optional<Rank> rank;          // to blame
   std::optional<NodeId> node;
-  std::optional<std::int64_t> step;   // the newest of the rank to blame; of any, if it said none
+  std::optional<TimePoint> at;       // when that failed, or got on for the last time, by the launcher's clock
+  std::optional<std::int64_t> step;  // the newest of the rank to blame; of any, if it said none
   std::vector<std::string> evidence;  // a line each
   std::string hint;                   // what to do about it, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit

@@ -83,6 +83,29 @@ TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
   EXPECT_EQ(json.at("attempts").at(1).at("committed_step"), 80);
 }
 
+TEST_F(Report, TellsWhenAndAtWhichStepTheCulpritFailed) {
+  AttemptFacts facts;
+  facts.world_size = 4;
+  facts.losses = {{.node = NodeId(1), .at = TimePoint(std::chrono::seconds(100)), .how = "gone"}};
+  facts.steps = {{Rank(0), 7}, {Rank(3), 8}};
+  const Verdict lost = judge(facts);
+  Outcome told = outcome(lost);
+  told.now = TimePoint(std::chrono::milliseconds(101'500));
+  told.now_unix = 2000;
+  const auto culprit = nlohmann::json::parse(report_as_json(told)).at("culprit");
+  EXPECT_EQ(culprit.at("time"), 1998.5);
+  EXPECT_EQ(culprit.at("step"), 8);
+}
+
+TEST_F(Report, ShowsTheFirstLineOfALongError) {
+  failed.culprit->message = "RuntimeError: CUDA error\nCUDA kernel errors might be\n";
+  const std::string text = summary(outcome(failed));
+  EXPECT_THAT(text, HasSubstr("  error       RuntimeError: CUDA error ...\n"));
+  EXPECT_THAT(text, Not(HasSubstr("might be")));
+  failed.culprit->message = "ValueError: no\n";
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("  error       ValueError: no\n"));
+}
+
 TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
   failed.culprit->last_lines = {"\xff\xfe broken \x01"};
   EXPECT_TRUE(nlohmann::json::accept(report_as_json(outcome(failed))));
