@@ -42,6 +42,20 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(told(), "") << "the others wait for it, and need not be told";
 }
 
+TEST_F(HangTest, AStallIsToldAgainWhenTheLastOneWasNone) {
+  run();
+  stalls(2, false);
+  stalls(3, false);
+  reported(2, "step", 6);
+  stalls(2, false, false, 6);
+  EXPECT_EQ(told(), "") << "rank 3 has not got on yet";
+  reported(2, "step", 7);
+  reported(3, "step", 7);
+  stalls(2, false, false, 7);
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) has not got on for 60 s"));
+  EXPECT_EQ(sent<wire::DumpStacks>().size(), 2U);
+}
+
 TEST_F(HangTest, AHardStallCollectsTheStacksOfAllBeforeItStopsTheAttempt) {
   run();
   stalls(2, true);
