@@ -65,6 +65,15 @@ int in_a_process_each(std::int32_t nodes, Work work) {
   return first;
 }
 
+// What is to be made, and taken away again: the directory first, then those above it.
+std::vector<std::string> missing_parts_of(std::filesystem::path path) {
+  std::vector<std::string> missing;
+  std::error_code error;
+  for (; !std::filesystem::exists(path, error) && path.has_relative_path(); path = path.parent_path())
+    missing.push_back(path.string());
+  return missing;
+}
+
 Finding finding_of(const std::string& directory, int error, std::int32_t nodes) {
   const std::string who = nodes == 1 ? "its node" : fmt::format("each of {} nodes", nodes);
   if (error == 0)
@@ -80,7 +89,7 @@ std::vector<Finding> check_checkpoints(const Plan& plan) {
   if (directory.empty())
     return {judge_clock(unix_now(), std::nullopt),
             {kOk, "checkpoints", "no --checkpoint-dir: a job that is restarted starts from the beginning"}};
-  const bool existed = std::filesystem::exists(directory);
+  const auto missing = missing_parts_of(directory);
   if (const Status made = make_directories(directory); !made)
     return {judge_clock(unix_now(), std::nullopt),
             {kFail, "checkpoints", made.error().message(), "name a directory that can be made"}};
@@ -96,7 +105,7 @@ std::vector<Finding> check_checkpoints(const Plan& plan) {
     written = static_cast<double>(status.st_mtim.tv_sec);
   const Finding clock = judge_clock(unix_now(), written);
   for (std::int32_t node = 0; node < nodes; ++node) unlink(nonce_path(directory, nonce, node).c_str());
-  if (!existed) rmdir(directory.c_str());
+  for (const std::string& made : missing) rmdir(made.c_str());
   return {clock, finding_of(directory, error, nodes)};
 }
 

@@ -125,7 +125,8 @@ Finding check_torch(const Prepared& prepared, const Surroundings& here) {
   const std::string& program = prepared.plan.job.command.front();
   if (is_python(program)) return check_python_torch(program, true, prepared, here);
   const FoundProgram found = look_up_program(program, path_variable(prepared, here), "");
-  const std::string loader = found.error == 0 ? interpreter_of(found.path) : "";
+  if (found.error != 0) return {kOk, "torch", "not looked at: there is no program to look at"};
+  const std::string loader = interpreter_of(found.path);
   if (loader.empty()) return {kOk, "torch", "the program is a script, or loads no libraries: not looked at"};
   const auto listed = run_captured({loader, "--list", found.path}, environment_of(prepared, here), kRunLimit);
   if (!listed) return {kWarn, "torch", listed.error().message(), "look at it with ldd"};

@@ -47,7 +47,7 @@ TEST_F(LaunchCheck, ProvesTheCheckpointDirectoryForEveryNodeAndTidiesUp) {
   EXPECT_EQ(results["checkpoints"]["text"],
             fmt::format("each of 3 nodes writes, syncs and reads in {}", scratch / "ckpt"));
   EXPECT_TRUE(std::filesystem::is_empty(scratch / "ckpt"));
-  checked({"--checkpoint-dir", scratch / "new", "true"}, 0);
+  checked({"--checkpoint-dir", scratch / "new/er", "true"}, 0);
   EXPECT_FALSE(std::filesystem::exists(scratch / "new"));
 }
 
