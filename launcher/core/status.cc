@@ -159,8 +159,10 @@ std::string status_as_text(const JobStatus& status) {
                                  duration_text(status.elapsed_seconds), count_of(status.ranks.size(), "rank"),
                                  count_of(status.nodes.size(), "node"));
   if (!status.waiting_for.empty()) text += fmt::format("  {}\n", status.waiting_for);
-  text += fmt::format("  attempt      {}, {} of {} restarts used\n", status.attempt, status.restart_count,
-                      status.max_restarts);
+  text += fmt::format("  attempt      {}, ", status.attempt);
+  text += status.restart_count <= status.max_restarts
+              ? fmt::format("{} of {} restarts used\n", status.restart_count, status.max_restarts)
+              : fmt::format("{} restarts, not all of them lately\n", status.restart_count);
   if (status.committed_step)
     text += fmt::format("  checkpoint   committed up to step {}\n", *status.committed_step);
   text += fmt::format("\n{:>5}  {:<8}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", "RANK", "NODE", "PID",

@@ -22,7 +22,8 @@ constexpr Flag kTorchrunFlags[] = {
     {"local-addr", 0, "HOST", kNoEffect, "all nodes are on this machine"},
     {"monitor-interval", 0, "SECONDS", kNoEffect, "the end of a worker is seen at once"},
     {"start-method", 0, "NAME", kNoEffect, "workers are programs, not functions"},
-    {"event-log-handler", 0, "NAME", kNoEffect, "report.json in the job's log directory tells what happened"},
+    {"event-log-handler", 0, "NAME", kNoEffect,
+     "events.jsonl and report.json in the job's log directory tell what happened"},
     {"signals-to-handle", 0, "NAMES", kNoEffect,
      "INT, TERM, HUP and QUIT all stop the job: the workers get TERM"},
     {"log-line-prefix-template", 0, "TEMPLATE", kNoEffect, "lines begin with node and rank: `node0:2: `"},
@@ -34,7 +35,7 @@ constexpr Flag kTorchrunFlags[] = {
      "use grep on the stderr.log files below --log-dir"},
     {"numa-binding", 0, "KIND", kUnsupported, "use `launch ... -- numactl --localalloc PROGRAM`"},
     {"virtual-local-rank", 0, "", kUnsupported, "use LOCAL_RANK, which counts the GPUs that a worker sees"},
-    {"print-completion", 0, "SHELL", kUnsupported, "use --help"},
+    {"print-completion", 0, "SHELL", kUnsupported, "use `launch completion SHELL`"},
 };
 
 }  // namespace

@@ -151,5 +151,11 @@ TEST(JobStatusText, SaysItAllInATable) {
   EXPECT_THAT(text, HasSubstr("12s ago  rank 0 (node0) was killed by SIGKILL\n"));
 }
 
+TEST(JobStatusText, CountsRestartsOfMoreThanAWindow) {
+  JobStatus status = example();
+  status.restart_count = 5;
+  EXPECT_THAT(status_as_text(status), HasSubstr("attempt      2, 5 restarts, not all of them lately\n"));
+}
+
 }  // namespace
 }  // namespace muster::launcher
