@@ -67,7 +67,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);
-  Terminal terminal(context.get_executor(), options.json);
+  Terminal terminal(context.get_executor(), options.json, prepared.request.display.fold);
   const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
   Launcher launcher(plan, {context, terminal, bootstrap, signals, journal->get(), options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);

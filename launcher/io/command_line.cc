@@ -46,7 +46,9 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (!has_program && command.name == "check") program = {"true"};
   auto options = make_options(*settings, std::move(program), here);
   if (!options) return std::unexpected(options.error());
-  return Request{std::move(*options), std::move(arguments->notices), has_program};
+  const auto display = make_display_options(*settings);
+  if (!display) return std::unexpected(display.error());
+  return Request{std::move(*options), *display, std::move(arguments->notices), has_program};
 }
 
 }  // namespace muster::launcher

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "launcher/core/commands.h"
+#include "launcher/core/display_options.h"
 #include "launcher/core/options.h"
 
 namespace muster::launcher {
 
 struct Request {
   Options options;
+  DisplayOptions display;
   std::vector<std::string> notices;  // one line each, for stderr
   bool has_program = true;           // false only for `check`
 };

@@ -143,5 +143,20 @@ TEST(LaunchOutput, EndsColoursWithTheirLineOnATerminalAndKeepsEveryByteInFilesAn
   }
 }
 
+TEST(LaunchOutput, FoldsInAPipeOnlyWhenAskedTo) {
+  const std::vector<std::string> program = {
+      "--quiet", "--gpus-per-node", "2", "sh", "-c", "for i in $(seq 50); do echo same; sleep 0.02; done"};
+  LaunchRun plain(program);
+  std::vector<std::string> folding = program;
+  folding.insert(folding.begin(), "--fold");
+  LaunchRun folded(folding);
+  ASSERT_EQ(plain.exit_code(), 0);
+  ASSERT_EQ(folded.exit_code(), 0);
+  const std::string all = plain.out();
+  EXPECT_EQ(std::ranges::count(all, '\n'), 100);
+  EXPECT_THAT(all, Not(HasSubstr("0-1")));
+  EXPECT_THAT(folded.out(), HasSubstr("node0:0-1: same\n"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -101,8 +101,8 @@ TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
   EXPECT_THAT(read({"--gpus", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
   EXPECT_THAT(error_of({"--no", "x"}),
-              HasSubstr("could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-python, "
-                        "--node-rank: write it out"));
+              HasSubstr("could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
+                        "--no-python, --node-rank: write it out"));
 }
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
