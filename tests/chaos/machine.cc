@@ -1,6 +1,7 @@
 #include "tests/chaos/machine.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
@@ -41,14 +42,21 @@ std::string own_group(const std::string& controller) {
 }  // namespace
 
 std::string why_no_small_disk() {
-  return geteuid() == 0 ? "" : "only root may mount";
+  // Root in a container may not either.
+  constexpr int kSysAdmin = 21;
+  const std::string status = read_file("/proc/self/status", 1 << 16).value_or("");
+  const std::size_t at = status.find("CapEff:");
+  const auto capabilities = at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + 7, nullptr, 16);
+  return (capabilities >> kSysAdmin & 1) != 0 ? "" : "mounting needs CAP_SYS_ADMIN";
 }
 
 std::string why_no_control_group(const std::string& controller) {
   if (geteuid() != 0) return "only root may make a cgroup";
-  return access((hierarchy_of(controller) + "/cgroup.procs").c_str(), F_OK) == 0
-             ? ""
-             : fmt::format("there is no {} cgroup of version 1", controller);
+  for (const std::string& group : {hierarchy_of(controller), own_group(controller)}) {
+    if (access((group + "/cgroup.procs").c_str(), W_OK) != 0)
+      return fmt::format("there is no {} cgroup of version 1 that may be changed", controller);
+  }
+  return "";
 }
 
 SmallDisk::SmallDisk(std::string path, std::uint64_t size_bytes) : path_(std::move(path)) {

@@ -192,10 +192,10 @@ TEST(LaunchRecovery, LeavingWithoutACheckpointIsBeingStopped) {
 }
 
 TEST(LaunchRecovery, GivesNoticeBeforeTheTimeLimit) {
-  LaunchRun run({"--time-limit", "6", "--preemption-grace", "4", "--nodes", "2", "--gpus-per-node", "2", "--",
-                 "python3", "-c", kPreemptible, "save"});
+  LaunchRun run({"--time-limit", "10", "--preemption-grace", "5", "--nodes", "2", "--gpus-per-node", "2",
+                 "--", "python3", "-c", kPreemptible, "save"});
   EXPECT_EQ(run.exit_code(), 75) << run.err();
-  EXPECT_LT(run.report()["duration_seconds"], 6);
+  EXPECT_LT(run.report()["duration_seconds"], 10);
 }
 
 TEST(LaunchRecovery, StopsAtTheTimeLimit) {

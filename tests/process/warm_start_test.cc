@@ -141,6 +141,22 @@ TEST_P(Ranks, DieWithTheirAgent) {
   EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); }));
 }
 
+// The last of them may not have run yet.
+TEST_P(Ranks, AreKilledAlsoWhenTheyWereStartedAMomentAgo) {
+  TestLauncher launcher({});
+  start(launcher, {"--", "wait"}, 4);
+  launcher.send(wire::StopWorkers{SIGKILL, 0});
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  for (std::uint64_t attempt = 2; attempt <= 10; ++attempt) {
+    launcher.set_attempt(Attempt(attempt));
+    launcher.prepare(4);
+    ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
+    launcher.send(wire::StartWorkers{"127.0.0.1", 29500, std::nullopt});
+    launcher.send(wire::StopWorkers{SIGKILL, 0});
+    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>()) << attempt;
+  }
+}
+
 TEST_P(Ranks, AreAllGoneWhenTheAgentLeaves) {
   TestLauncher launcher({});
   start(launcher, {"--", "ready", "wait"}, 2);
@@ -153,10 +169,13 @@ TEST_P(Ranks, AreAllGoneWhenTheAgentLeaves) {
 TEST_P(Ranks, LeaveACoreFileWhereCoresAreFiles) {
   if (!read_file("/proc/sys/kernel/core_pattern", 256).value_or("|").starts_with("core"))
     GTEST_SKIP() << "this machine hands cores to a program";
-  TestLauncher launcher({.in_child = [] {
-    const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
-    setrlimit(RLIMIT_CORE, &unlimited);
-  }});
+  TestLauncher launcher({.in_child =
+                             [] {
+                               const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+                               setrlimit(RLIMIT_CORE, &unlimited);
+                             },
+                         // With a sanitizer the signal is left to the kernel all the same.
+                         .environment = {"ASAN_OPTIONS=handle_segv=0:disable_coredump=0"}});
   start(launcher, {"chdir=" + scratch_.path().string(), "--", "segv"}, 1);
   const auto ends = wait_for_ends(launcher, 1);
   EXPECT_EQ(ends[0].signal, SIGSEGV);
