@@ -52,6 +52,16 @@ void read_section(const nlohmann::json& parsed, Report& report) {
     report.entered = parsed.at("state").get<std::string>() == "enter";
 }
 
+// At most 11 days: a sum of many still fits.
+constexpr double kMaxBusyMs = 1e9;
+
+std::int64_t busy_ns(const nlohmann::json& parsed) {
+  if (!parsed.contains("busy_ms")) return 0;
+  const nlohmann::json& value = parsed["busy_ms"];
+  if (!value.is_number()) throw nlohmann::json::type_error::create(302, "busy_ms is no number", &value);
+  return static_cast<std::int64_t>(std::clamp(value.get<double>(), 0.0, kMaxBusyMs) * 1e6);
+}
+
 }  // namespace
 
 Expected<Report> parse_report(std::string_view datagram) {
@@ -70,6 +80,7 @@ Expected<Report> parse_report(std::string_view datagram) {
                                                   : (report.message.kind == "heartbeat" ? -1 : 0);
     report.message.text = parsed.value("text", std::string());
     const std::string& kind = report.message.kind;
+    if (kind == "step") report.message.busy_ns = busy_ns(parsed);
     if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))
       return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
     read_section(parsed, report);

@@ -155,6 +155,7 @@ struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   std::string kind;  // hello, heartbeat, step, resumed, committed, preempted, fenced, finished
   std::int64_t step = 0;
   std::string text;
+  std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said
 };
 struct Pong {
   std::int64_t sent_ns = 0;  // of the Ping

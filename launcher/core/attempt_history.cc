@@ -22,4 +22,15 @@ void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReporte
   if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
 }
 
+void note_pace(AttemptHistory& current, const Slowness& now, bool slower) {
+  const auto known = std::ranges::find(current.stragglers, now.rank, &Slowness::rank);
+  if (known == current.stragglers.end()) {
+    current.stragglers.push_back(now);
+  } else if (slower) {
+    *known = now;
+  } else {
+    known->until_step = now.since_step;
+  }
+}
+
 }  // namespace muster::launcher

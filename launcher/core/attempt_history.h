@@ -1,14 +1,26 @@
-// What is remembered of each attempt, for the report: its size, its steps, how it ended. Plain values.
+// What is remembered of each attempt, for the report: its size, its steps, who was slow, how it ended. Plain
+// values.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/wire/messages.h"
 #include "launcher/core/verdict.h"
 
 namespace muster::launcher {
+
+// A rank that was slower than the others.
+struct Slowness {
+  Rank rank;
+  NodeId node;
+  std::int64_t since_step = 0;  // when it was told
+  Duration busy{};              // that its own work of a step took then
+  Duration usual{};             // that it took the others
+  std::optional<std::int64_t> until_step{};
+};
 
 struct AttemptHistory {
   Attempt attempt;
@@ -19,9 +31,13 @@ struct AttemptHistory {
   std::optional<Verdict> verdict;  // empty while it runs
   std::int32_t world_size = 0;
   std::int32_t node_count = 0;
+  std::vector<Slowness> stragglers{};
 };
 
 // Adds to the last of `history` what one of its workers reported.
 void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported);
+// A rank has become slower than the others at `now.since_step`, or is no longer. Of each rank the newest time
+// is kept.
+void note_pace(AttemptHistory& current, const Slowness& now, bool slower);
 
 }  // namespace muster::launcher

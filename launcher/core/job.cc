@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 
@@ -157,12 +158,28 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     progressed_ = true;
     preemption_.committed();
   }
+  if (reported.kind == "step" && phase_ == Phase::kRunning) watch_pace(reported);
   for (const char* kind : {"resumed", "committed", "preempted", "fenced"}) {
     if (reported.kind == kind) record(kind, fmt::format("step {}", reported.step), id, reported.rank);
   }
   if (reported.kind != "fenced" || reaction(Occurrence::kFenced) == kIgnore) return;
   if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};
   react(Occurrence::kFenced, now);
+}
+
+void Job::watch_pace(const wire::WorkerReported& reported) {
+  for (const auto& change : stragglers_.stepped(reported.rank, from_ns(reported.busy_ns))) {
+    const NodeId node = std::ranges::find_if(members_, [&](const NodePlan& each) {
+                          return owns(each.node, change.rank);
+                        })->node;
+    const std::string text = fmt::format("is {} than the others: {} a step against {}",
+                                         change.slower ? "slower" : "no longer slower",
+                                         in_milliseconds(change.busy), in_milliseconds(change.usual));
+    decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
+           "the others wait for it in every step");
+    record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
+    note_pace(history_.back(), {change.rank, node, reported.step, change.busy, change.usual}, change.slower);
+  }
 }
 
 void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {

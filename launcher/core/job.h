@@ -2,8 +2,8 @@
 //
 // Decisions only: events come in with the time, and the actions that they lead to go out, each with its
 // reason. Its parts decide by themselves: who takes part (placement.h), whose fault it was (verdict.h),
-// whether and when to try again (restart_policy.h), who hangs (hang.h), who can leave on notice
-// (preemption.h). One thread; performs nothing, reads no clock.
+// whether and when to try again (restart_policy.h), who hangs (hang.h), who is slow (stragglers.h), who
+// can leave on notice (preemption.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
@@ -17,6 +17,7 @@
 #include "launcher/core/reactions.h"
 #include "launcher/core/restart_policy.h"
 #include "launcher/core/roster.h"
+#include "launcher/core/stragglers.h"
 
 namespace muster::launcher {
 
@@ -56,6 +57,7 @@ class Job {
   void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
   void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
+  void watch_pace(const wire::WorkerReported& reported);
   template <class Other>
   void hear(NodeId, const Other&, TimePoint) {}  // output and pongs decide nothing
 
@@ -113,6 +115,7 @@ class Job {
   std::int32_t store_port_ = 0;
   std::int32_t restart_count_ = 0;
   AttemptFacts facts_;  // of this attempt
+  Stragglers stragglers_;
   Preemption preemption_;
   bool strays_ = false;
   bool told_executed_ = false;  // why ranks were not started warm

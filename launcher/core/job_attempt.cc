@@ -84,6 +84,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   store_port_ = 0;
   facts_ = {};
   facts_.world_size = members_.back().first_rank.value() + members_.back().worker_count;
+  stragglers_ = Stragglers(facts_.world_size);
   preemption_ = {};
   asked_for_stacks_ = false;
   AttemptHistory history;

@@ -41,6 +41,18 @@ ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
   return json;
 }
 
+ordered_json stragglers_json(const AttemptHistory& attempt) {
+  ordered_json all = ordered_json::array();
+  for (const Slowness& each : attempt.stragglers)
+    all.push_back({{"rank", each.rank.value()},
+                   {"node", each.node.value()},
+                   {"busy_ms", in_seconds(each.busy) * 1000},
+                   {"usual_ms", in_seconds(each.usual) * 1000},
+                   {"since_step", each.since_step},
+                   {"until_step", or_null(each.until_step)}});
+  return all;
+}
+
 ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt) {
   const bool failed = attempt.verdict && attempt.verdict->kind != Verdict::Kind::kSucceeded;
   return {{"attempt", attempt.attempt.value()},
@@ -50,6 +62,7 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"last_step", or_null(attempt.last_step)},
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
+          {"stragglers", stragglers_json(attempt)},
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
 

@@ -14,6 +14,12 @@ inline double in_seconds(Duration duration) {
   return std::chrono::duration_cast<Seconds>(duration).count();
 }
 
+// "130 ms", "1.3 ms"
+inline std::string in_milliseconds(Duration duration) {
+  const double count = in_seconds(duration) * 1000;
+  return fmt::format("{:.{}f} ms", count, count < 9.95 ? 1 : 0);
+}
+
 // "1 rank", "2 ranks"
 inline std::string count_of(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "runtime/control/busy_time.h"
 #include "runtime/control/sections.h"
 #include "runtime/control/stacks.h"
 
@@ -72,11 +73,15 @@ Reports::~Reports() {
 
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
-  const Duration now = Clock::now().time_since_epoch();
+  const TimePoint ended = Clock::now();
+  const auto busy = busy_time().step_ended(ended);
+  const Duration now = ended.time_since_epoch();
   const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;
   if (paid - now > kStepBurst) return;
   paid_until_.store(paid.count(), std::memory_order_relaxed);
-  send("step", step);
+  nlohmann::json fields{{"step", step}, {"text", ""}};
+  if (busy) fields["busy_ms"] = std::chrono::duration<double, std::milli>(*busy).count();
+  transmit("step", fields);
 }
 
 void Reports::send(std::string_view type, std::int64_t step, std::string_view text) {

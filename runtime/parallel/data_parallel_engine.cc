@@ -15,6 +15,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/base/clock.h"
+#include "runtime/control/busy_time.h"
+
 namespace muster {
 namespace {
 
@@ -108,6 +111,25 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
   }
 }
 
+// Of a backward pass on the CPU the Reducer waits for the other ranks at its end: between this rank's last
+// gradient and the end of the callback that the Reducer queues when the last bucket is ready. One that is
+// queued before, as the first gradient comes, runs just before it, and queues the one after it. A hook that
+// returns nothing changes no gradient.
+void time_the_wait(const std::vector<torch::Tensor*>& outputs) {
+  const auto begun = std::make_shared<bool>(false);
+  for (torch::Tensor* output : outputs) {
+    if (!output->defined() || output->grad_fn() == nullptr) continue;
+    output->register_hook([begun](const torch::Tensor&) {
+      if (std::exchange(*begun, true)) return;
+      torch::autograd::Engine::get_default_engine().queue_callback([] {
+        busy_time().wait_begins(Clock::now());
+        torch::autograd::Engine::get_default_engine().queue_callback(
+            [] { busy_time().wait_ends(Clock::now()); });
+      });
+    });
+  }
+}
+
 }  // namespace
 
 struct DataParallelEngine::State {
@@ -127,6 +149,8 @@ struct DataParallelEngine::State {
   std::shared_ptr<bool> delayed_all_reduce = std::make_shared<bool>(false);
   Indices pinned;  // the order that set_bucket_order gave; empty: the Reducer's own
 
+  // A GPU works behind the program's back: when the program waits says nothing about it.
+  bool on_cpu() const { return parameters.tensors.front().is_cpu(); }
   void sync_module_states();
   void make_reducer_for(std::int64_t cap_bytes, std::int64_t first_cap_bytes);
   void rebuild_buckets();
@@ -227,7 +251,10 @@ void DataParallelEngine::before_forward() {
   if (torch::GradMode::is_enabled() && state_->sync) state_->reducer->prepare_for_forward();
   // Before the forward pass, when the least memory is in use.
   if (torch::GradMode::is_enabled()) state_->rebuild_buckets();
-  if (state_->options.broadcast_buffers && state_->sync_buffers_next) state_->broadcast_buffers();
+  if (!state_->options.broadcast_buffers || !state_->sync_buffers_next) return;
+  if (state_->on_cpu()) busy_time().wait_begins(Clock::now());  // for rank 0
+  state_->broadcast_buffers();
+  if (state_->on_cpu()) busy_time().wait_ends(Clock::now());
 }
 
 void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& outputs) {
@@ -256,6 +283,7 @@ void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& output
       });
     });
   }
+  if (state.sync_buffers_next && state.on_cpu()) time_the_wait(outputs);
 }
 
 void DataParallelEngine::zero_grad(bool set_to_none) {

@@ -33,6 +33,19 @@ TEST(ParseReport, ReadsADatagram) {
   EXPECT_EQ(report->message.text, "x");
 }
 
+TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
+  const auto busy = [](const std::string& value) {
+    const auto report = parse_report(R"({"v":1,"type":"step","rank":0,"attempt":1,"busy_ms":)" + value + "}");
+    return report ? report->message.busy_ns : -1;
+  };
+  EXPECT_EQ(busy("130.25"), 130'250'000);
+  EXPECT_EQ(busy("7"), 7'000'000);
+  EXPECT_EQ(busy("-5"), 0);
+  EXPECT_EQ(busy("1e300"), 1'000'000'000'000'000);
+  EXPECT_EQ(busy("18446744073709551615"), 1'000'000'000'000'000);
+  for (const char* wrong : {R"("100")", "true", "null", "[1]", "1e999"}) EXPECT_EQ(busy(wrong), -1) << wrong;
+}
+
 TEST(ParseReport, RefusesGarbage) {
   const std::string deep(kMaxReportBytes, '[');
   const std::string long_text =

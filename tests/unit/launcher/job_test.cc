@@ -484,5 +484,37 @@ TEST(JobTable, DecidesEveryCell) {
   }
 }
 
+TEST_F(JobTest, ARankThatIsSlowerThanTheOthersIsToldRecordedAndRemembered) {
+  run();
+  std::int64_t step = 0;
+  std::string said_so;
+  std::vector<Record> recorded;
+  // Rank 3 is slow, then all are alike.
+  for (const auto slow : {130ms, 100ms}) {
+    for (int count = 0; count < 2 * Stragglers::kWindowSteps * Stragglers::kWindowCount; ++count) {
+      ++step;
+      for (int rank = 0; rank < 4; ++rank) {
+        const std::chrono::nanoseconds busy = rank == 3 ? slow : 100ms;
+        said(rank / 2, wire::WorkerReported{Rank(rank), "step", step, "", busy.count()});
+        said_so += told();
+        for (const Record& record : decided<Record>()) recorded.push_back(record);
+      }
+    }
+  }
+  EXPECT_EQ(said_so,
+            "rank 3 (node1) is slower than the others: 130 ms a step against 100 ms\n"
+            "rank 3 (node1) is no longer slower than the others: 100 ms a step against 100 ms\n");
+  ASSERT_EQ(recorded.size(), 2U);
+  EXPECT_EQ(recorded[0].event, "straggler");
+  EXPECT_EQ(recorded[0].rank, Rank(3));
+  EXPECT_EQ(recorded[0].node, NodeId(1));
+  EXPECT_EQ(recorded[1].event, "straggler_over");
+  ASSERT_EQ(job.history()[0].stragglers.size(), 1U);
+  const Slowness& slowness = job.history()[0].stragglers[0];
+  EXPECT_EQ(slowness.rank, Rank(3));
+  EXPECT_EQ(slowness.since_step, 50);
+  EXPECT_EQ(slowness.until_step, 150);
+}
+
 }  // namespace
 }  // namespace muster::launcher

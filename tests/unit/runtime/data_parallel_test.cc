@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 
+#include "common/base/clock.h"
+#include "runtime/control/busy_time.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -231,6 +233,35 @@ TEST(DistributedDataParallel, GivesTheSameGradientsForAStaticGraph) {
           fixed(inputs(job.rank())).sum().backward();
           require_close(gradients(fixed.parameters()), gradients(plain.parameters()),
                         "step " + std::to_string(step));
+        }
+      },
+      2);
+}
+
+// What the others wait for it is not theirs. The quickest of some steps: the machine has other things to do.
+TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank) {
+  spawn(
+      [](Job& job) {
+        using namespace std::chrono_literals;
+        for (const auto& options : {DistributedDataParallelOptions{},
+                                    DistributedDataParallelOptions{.find_unused_parameters = true},
+                                    DistributedDataParallelOptions{.static_graph = true}}) {
+          DistributedDataParallel model(Net(), job, options);
+          Duration quickest_busy = 1h, quickest = 1h;
+          for (int step = 0; step < 5; ++step) {
+            const TimePoint began = Clock::now();
+            busy_time().step_ended(began);
+            while (job.rank() == 1 && Clock::now() < began + 200ms) continue;  // works
+            model(inputs(job.rank())).pow(2).mean().backward();
+            const auto busy = busy_time().step_ended(Clock::now());
+            require(busy.has_value(), "a step whose wait was seen");
+            quickest_busy = std::min(quickest_busy, *busy);
+            quickest = std::min<Duration>(quickest, Clock::now() - began);
+            job.barrier();
+          }
+          require(quickest > 100ms, "both take as long as the slower");
+          require((quickest_busy >= 200ms) == (job.rank() == 1), "only one is busy for so long");
+          require(job.rank() == 1 || quickest_busy < 100ms, "the other waits");
         }
       },
       2);

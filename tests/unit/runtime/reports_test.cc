@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
+#include "runtime/control/busy_time.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -72,6 +74,49 @@ TEST(Reports, BeatEverySecondWithTheNewestStep) {
   EXPECT_EQ(agent.next("step")["step"], 1);
   for (int step = 2; step <= 1000; ++step) reports.step(step);
   EXPECT_EQ(agent.next("heartbeat")["step"], 1000);
+}
+
+TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  reports.step(1);
+  EXPECT_FALSE(agent.next("step").contains("busy_ms"));
+  const TimePoint now = Clock::now();
+  busy_time().wait_begins(now);
+  busy_time().wait_ends(now);
+  reports.step(2);
+  const auto step = agent.next("step");
+  EXPECT_GT(step.value("busy_ms", -1.0), 0);
+  EXPECT_LT(step.value("busy_ms", 1e9), 60'000);
+  reports.step(3);
+  EXPECT_FALSE(agent.next("step").contains("busy_ms")) << "nobody waited in this one";
+}
+
+TEST(BusyTime, IsThatOfTheStepWithoutTheWaits) {
+  using namespace std::chrono_literals;
+  BusyTime time;
+  const TimePoint start{1000s};
+  time.wait_begins(start);  // the first forward pass
+  time.wait_ends(start + 5ms);
+  time.wait_begins(start + 40ms);
+  time.wait_ends(start + 60ms);
+  EXPECT_EQ(time.step_ended(start + 70ms), 45ms);
+  time.wait_begins(start + 100ms);
+  time.wait_ends(start + 170ms);
+  EXPECT_EQ(time.step_ended(start + 180ms), 40ms);
+}
+
+TEST(BusyTime, IsNotKnownOfAStepWhoseWaitWasNotSeenToEnd) {
+  using namespace std::chrono_literals;
+  BusyTime time;
+  const TimePoint start{1000s};
+  EXPECT_EQ(time.step_ended(start), std::nullopt);
+  EXPECT_EQ(time.step_ended(start + 10ms), std::nullopt) << "nobody waited";
+  time.wait_begins(start + 15ms);
+  EXPECT_EQ(time.step_ended(start + 20ms), std::nullopt) << "an error ended the wait";
+  time.wait_ends(start + 25ms);
+  EXPECT_EQ(time.step_ended(start + 30ms), std::nullopt);
 }
 
 TEST(Reports, TellEveryStepOfAShortBurst) {

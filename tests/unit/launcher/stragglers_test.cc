@@ -1,0 +1,133 @@
+#include "launcher/core/stragglers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace muster::launcher {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Duration milliseconds(double count) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(count));
+}
+
+constexpr int kStepsToTell = Stragglers::kWindowSteps * Stragglers::kWindowCount;
+
+// Steps of ranks that take these times, one after another; all that was told.
+std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vector<double>& times,
+                                         int steps) {
+  std::vector<Stragglers::Change> told;
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t rank = 0; rank < times.size(); ++rank)
+      for (const auto& change :
+           stragglers.stepped(Rank(static_cast<std::int32_t>(rank)), milliseconds(times[rank])))
+        told.push_back(change);
+  }
+  return told;
+}
+
+TEST(Stragglers, TellsOnceWhoIsSlowAndByHowMuch) {
+  Stragglers stragglers(4);
+  EXPECT_THAT(step_all(stragglers, {100, 101, 99, 130}, kStepsToTell - 1), IsEmpty());
+  const auto told = step_all(stragglers, {100, 101, 99, 130}, 1);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(3));
+  EXPECT_TRUE(told[0].slower);
+  EXPECT_EQ(told[0].busy, milliseconds(130));
+  EXPECT_EQ(told[0].usual, milliseconds(100.5));
+  EXPECT_THAT(step_all(stragglers, {100, 101, 99, 130}, 10 * kStepsToTell), IsEmpty());
+}
+
+TEST(Stragglers, TellsOnceThatItIsOver) {
+  Stragglers stragglers(4);
+  step_all(stragglers, {100, 101, 99, 130}, kStepsToTell);
+  EXPECT_THAT(step_all(stragglers, {100, 101, 99, 102}, kStepsToTell - 1), IsEmpty());
+  const auto told = step_all(stragglers, {100, 101, 99, 102}, 1);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(3));
+  EXPECT_FALSE(told[0].slower);
+  EXPECT_THAT(step_all(stragglers, {100, 101, 99, 102}, 10 * kStepsToTell), IsEmpty());
+}
+
+TEST(Stragglers, AWindowLikeTheOthersBreaksTheRow) {
+  Stragglers stragglers(3);
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_THAT(step_all(stragglers, {100, 150, 100}, kStepsToTell - Stragglers::kWindowSteps), IsEmpty());
+    EXPECT_THAT(step_all(stragglers, {100, 100, 100}, Stragglers::kWindowSteps), IsEmpty());
+  }
+}
+
+TEST(Stragglers, AFifthMoreIsUsualHoweverEqualTheOthersAre) {
+  Stragglers stragglers(4);
+  EXPECT_THAT(step_all(stragglers, {100, 100, 100, 119}, 10 * kStepsToTell), IsEmpty());
+}
+
+TEST(Stragglers, RanksThatDifferWidelyAreNotBlamed) {
+  Stragglers stragglers(5);
+  EXPECT_THAT(step_all(stragglers, {60, 80, 100, 120, 140}, 10 * kStepsToTell), IsEmpty());
+}
+
+TEST(Stragglers, OfTwoRanksOneTakesHalfAsLongAgain) {
+  Stragglers stragglers(2);
+  EXPECT_THAT(step_all(stragglers, {140, 100}, 10 * kStepsToTell), IsEmpty());
+  const auto told = step_all(stragglers, {160, 100}, kStepsToTell);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(0));
+  EXPECT_EQ(told[0].usual, milliseconds(100));
+}
+
+TEST(Stragglers, NothingIsSaidOfOneRankNorUntilAllReport) {
+  Stragglers alone(1);
+  EXPECT_THAT(step_all(alone, {100}, 10 * kStepsToTell), IsEmpty());
+  Stragglers silent(3);
+  EXPECT_THAT(step_all(silent, {100, 0, 200}, 10 * kStepsToTell), IsEmpty());
+}
+
+struct Tally {
+  int right = 0, wrong = 0, in_five_windows = 0;
+  double precision() const { return static_cast<double>(right) / (right + wrong); }
+};
+
+// 200 runs of four ranks: 100 ms a step with a jitter of 5 %, and some steps that take 200 ms longer; in half
+// of the runs rank 2 takes 30 ms more in each.
+Tally simulate(double hiccup_share) {
+  Tally tally;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> jitter(0, 5);
+    std::bernoulli_distribution hiccup(hiccup_share);
+    Stragglers stragglers(4);
+    for (int step = 1; step <= 10 * kStepsToTell; ++step) {
+      for (std::int32_t rank = 0; rank < 4; ++rank) {
+        const bool slow = seed % 2 == 0 && rank == 2;
+        const double time = 100 + (slow ? 30 : 0) + jitter(random) + (hiccup(random) ? 200 : 0);
+        for (const auto& change : stragglers.stepped(Rank(rank), milliseconds(time))) {
+          const bool is_right = change.slower && seed % 2 == 0 && change.rank == Rank(2);
+          ++(is_right ? tally.right : tally.wrong);
+          if (is_right && step <= kStepsToTell) ++tally.in_five_windows;
+        }
+      }
+    }
+  }
+  return tally;
+}
+
+TEST(Stragglers, OfJitteringRanksTheSlowOneIsFoundInFiveWindowsAndNoOther) {
+  const Tally tally = simulate(0);
+  EXPECT_EQ(tally.right, 100);
+  EXPECT_EQ(tally.wrong, 0);
+  EXPECT_EQ(tally.in_five_windows, 100);
+}
+
+TEST(Stragglers, WithHiccupsTheSlowOneIsFoundAndHardlyAnyOther) {
+  const Tally tally = simulate(0.01);
+  EXPECT_GE(tally.right, 100);
+  EXPECT_GE(tally.precision(), 0.95) << tally.wrong;
+  EXPECT_GE(tally.in_five_windows, 90);
+}
+
+}  // namespace
+}  // namespace muster::launcher
