@@ -2,6 +2,7 @@
 #include <csignal>
 #include <fstream>
 #include <regex>
+#include <sys/syscall.h>
 
 #include "common/base/clock.h"
 #include "tests/process/agent_process_fixture.h"
@@ -26,6 +27,12 @@ def wait_for_ever():
     threading.Event().wait()
 wait_for_ever()
 )";
+}
+
+bool waits_in(std::int32_t pid, long call) {
+  return read_file(fmt::format("/proc/{}/syscall", pid), 4096)
+      .value_or("")
+      .starts_with(fmt::format("{} ", call));
 }
 
 class AgentStacks : public AgentProcess {
@@ -56,6 +63,8 @@ class AgentStacks : public AgentProcess {
 TEST_F(AgentStacks, AreTheKernelsViewOfAProgramThatCannotWriteThem) {
   TestLauncher launcher({});
   start(launcher, {"sleep", "1000"});
+  for (const std::int32_t pid : pids)
+    ASSERT_TRUE(eventually([&] { return waits_in(pid, SYS_clock_nanosleep); }));
   const auto stacks = dump(launcher);
   for (const int rank : {0, 1})
     EXPECT_THAT(stacks.at(rank),
