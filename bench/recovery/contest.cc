@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
-constexpr std::int64_t kLimit = 60'000 * kMillisecond;
+constexpr std::int64_t kLimit = 30'000 * kMillisecond;
 
 struct Stamp {
   char what;  // M in main, T told to stop
@@ -36,14 +36,26 @@ std::vector<Stamp> read_stamps(const std::string& path, char what, int again) {
   return stamps;
 }
 
-// Until all ranks of this attempt are in main; fewer if they do not come in time.
-std::vector<Stamp> wait_for_ranks(const std::string& path, int again, int ranks) {
+// Whether these children of ours have all ended; they are not reaped.
+bool all_ended(const std::vector<pid_t>& pids) {
+  return std::ranges::all_of(pids, [](pid_t pid) {
+    siginfo_t end{};
+    return pid < 0 || (waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                       end.si_pid == pid);
+  });
+}
+
+// Until all ranks of this attempt are in main; fewer if they do not come in time, or their launchers end.
+std::vector<Stamp> wait_for_ranks(const std::string& path, int again, int ranks,
+                                  const std::vector<pid_t>& launchers) {
   const std::int64_t end = now_ns() + kLimit;
   std::vector<Stamp> stamps;
+  bool last = false;
   do {
     poll(nullptr, 0, 1);
+    last = all_ended(launchers) || now_ns() >= end;
     stamps = read_stamps(path, 'M', again);
-  } while (static_cast<int>(stamps.size()) < ranks && now_ns() < end);
+  } while (static_cast<int>(stamps.size()) < ranks && !last);
   return stamps;
 }
 
@@ -83,11 +95,12 @@ double memory_mb(const std::vector<Stamp>& ranks) {
   return sum_kb / 1024;
 }
 
-std::optional<Times> kill_one(const std::string& stamps, int ranks, std::int64_t launched) {
+std::optional<Times> kill_one(const std::string& stamps, int ranks, std::int64_t launched,
+                              const std::vector<pid_t>& launchers) {
   const auto milliseconds = [](std::int64_t from, std::int64_t to) {
     return static_cast<double>(to - from) / kMillisecond;
   };
-  const std::vector<Stamp> first = wait_for_ranks(stamps, 0, ranks);
+  const std::vector<Stamp> first = wait_for_ranks(stamps, 0, ranks, launchers);
   if (static_cast<int>(first.size()) < ranks) return std::nullopt;
   poll(nullptr, 0, 100);  // what a start leaves to do is done
   const double memory = memory_mb(first);
@@ -97,7 +110,7 @@ std::optional<Times> kill_one(const std::string& stamps, int ranks, std::int64_t
   const std::int64_t begin = now_ns();
   kill(first[first.size() / 2].pid, SIGKILL);
   const std::int64_t gone = wait_for_ends(pidfds);
-  const std::vector<Stamp> second = wait_for_ranks(stamps, 1, ranks);
+  const std::vector<Stamp> second = wait_for_ranks(stamps, 1, ranks, launchers);
   const std::vector<Stamp> told = read_stamps(stamps, 'T', 0);
   if (static_cast<int>(second.size()) < ranks || told.empty()) return std::nullopt;
   const std::int64_t acted = std::ranges::min(told, {}, &Stamp::at_ns).at_ns;
@@ -114,7 +127,7 @@ std::optional<Times> measure(const std::vector<Command>& commands, int ranks, co
   const std::int64_t launched = now_ns();
   std::vector<pid_t> pids;
   for (const Command& command : commands) pids.push_back(spawn(command));
-  const auto times = kill_one(stamps, ranks, launched);
+  const auto times = kill_one(stamps, ranks, launched, pids);
   bool ended_well = true;
   for (const pid_t pid : pids) {
     int status = 0;
