@@ -1,31 +1,51 @@
 #include "common/net/task_group.h"
 
+#include <boost/asio/dispatch.hpp>
 #include <exception>
 
 #include "common/base/check.h"
 
 namespace muster::net {
 
+namespace {
+
+// What Asio throws into a task that was cancelled and waits for something else then.
+bool was_cancelled(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const boost::system::system_error& error) {
+    return error.code() == asio::error::operation_aborted;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
 TaskGroup::~TaskGroup() {
-  CHECK(cancellations_.empty(), "{} tasks still run", cancellations_.size());
+  CHECK(empty(), "{} tasks still run", cancellations_->size());
 }
 
 void TaskGroup::spawn(awaitable<void> task) {
-  const auto place = cancellations_.emplace(cancellations_.end());
+  const auto place = cancellations_->emplace(cancellations_->end());
   asio::co_spawn(
       executor_, std::move(task),
       asio::bind_cancellation_slot(place->slot(), [this, place](const std::exception_ptr& thrown) {
-        if (thrown)
+        if (thrown && !was_cancelled(thrown))
           std::rethrow_exception(thrown);  // out of io_context::run: ends the program, with its text
-        cancellations_.erase(place);
+        cancellations_->erase(place);
       }));
 }
 
+// Within run(): from outside, Asio would keep each signal's address until then, and a task that ends before
+// its turn takes the signal with it.
 void TaskGroup::cancel() {
-  // A cancelled task may end inside emit() and erase its place.
-  for (auto next = cancellations_.begin(); next != cancellations_.end();) {
-    (next++)->emit(asio::cancellation_type::all);
-  }
+  asio::dispatch(executor_, [tasks = cancellations_] {
+    // A cancelled task may end inside emit() and erase its place.
+    for (auto next = tasks->begin(); next != tasks->end();) {
+      (next++)->emit(asio::cancellation_type::all);
+    }
+  });
 }
 
 }  // namespace muster::net

@@ -42,6 +42,15 @@ class LaunchCommands : public testing::Test {
   }
   nlohmann::json jobs() const { return nlohmann::json::parse(command({"ps", "--json"}).out); }
   std::string only_job() const { return jobs().at(0).at("job_id"); }
+  // To the launcher of the only job.
+  UniqueFd connected() const {
+    const std::string path = logs + "/" + only_job() + "/control.sock";
+    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(name.sun_path, sizeof name.sun_path - 1);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0) << path;
+    return fd;
+  }
 
   ScratchDirectory scratch;
   const std::string logs = scratch / "logs";
@@ -223,14 +232,6 @@ TEST_F(LaunchCommands, ReachALauncherInAnotherContainerOfTheMachine) {
 TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   LaunchRun job(started({"sh", "-c", kSleeper}));
   ASSERT_TRUE(job.printed("ready"));
-  const std::string path = logs + "/" + only_job() + "/control.sock";
-  const auto connected = [&path] {
-    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
-    path.copy(name.sun_path, sizeof name.sun_path - 1);
-    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0) << path;
-    return fd;
-  };
   const auto answer_to = [&](const std::string& said) {
     const UniqueFd fd = connected();
     EXPECT_TRUE(write_all(fd.get(), said, "control.sock"));
@@ -249,6 +250,19 @@ TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   EXPECT_EQ(command({"status"}).exit_code, 0);
   job.signal(SIGINT);
   EXPECT_EQ(job.exit_code(), 130);
+}
+
+// The second of them is the third Ctrl-C: the launcher leaves while the others are being served.
+TEST_F(LaunchCommands, LetALauncherLeaveThatManyTellToStopAtOnce) {
+  LaunchRun job(started({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"}));
+  ASSERT_TRUE(job.printed("ready"));
+  std::vector<UniqueFd> callers;
+  for (int i = 0; i < 8; ++i) callers.push_back(connected());
+  job.signal(SIGSTOP);
+  for (const UniqueFd& caller : callers)
+    EXPECT_TRUE(write_all(caller.get(), "{\"command\": \"cancel\", \"now\": true}\n", "control.sock"));
+  job.signal(SIGCONT);
+  EXPECT_EQ(job.exit_code(), 130) << job.err();
 }
 
 TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
