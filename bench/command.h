@@ -1,12 +1,16 @@
-// Starting what the benchmarks measure, with its output thrown away.
+// Starting what the benchmarks measure, with its output thrown away, and waiting for its end.
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <string>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <vector>
+
+#include "common/base/file.h"
 
 namespace muster::bench {
 
@@ -24,6 +28,13 @@ inline pid_t spawn(const Command& command, char** environment = environ) {
   const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environment);
   posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? pid : -1;
+}
+
+// Whether a child of ours has ended; waits for that as long as it may. It is not reaped.
+inline bool ends_within(pid_t pid, int milliseconds) {
+  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  pollfd waiting{pidfd.get(), POLLIN, 0};
+  return poll(&waiting, 1, milliseconds) > 0;
 }
 
 }  // namespace muster::bench

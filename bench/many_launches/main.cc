@@ -6,13 +6,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "bench/command.h"
 #include "bench/measure.h"
-#include "common/base/file.h"
 
 namespace muster::bench {
 namespace {
@@ -29,9 +26,7 @@ struct Counts {
 int run_one(const Command& command, int limit_seconds) {
   const pid_t pid = spawn(command);
   CHECK(pid > 0, "cannot execute {}", command[0]);
-  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  pollfd waiting{pidfd.get(), POLLIN, 0};
-  const bool hung = poll(&waiting, 1, limit_seconds * 1000) == 0;
+  const bool hung = !ends_within(pid, limit_seconds * 1000);
   if (hung) kill(pid, SIGKILL);
   int status = 0;
   waitpid(pid, &status, 0);
