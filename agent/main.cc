@@ -5,7 +5,6 @@
 //   hexadecimal digits
 //
 // The wiring: guardian, then connection, then agent.
-#include <csignal>
 #include <iostream>
 #include <linux/close_range.h>
 #include <string>
@@ -49,6 +48,7 @@ Connecting connect(asio::io_context& io, const Arguments& arguments) {
 int run(const Arguments& arguments, Guardian& guardian) {
   log::set_up(fmt::format("agent {}", arguments.node), log::Level::kInfo);
   become_subreaper();
+  ask_for_short_slices();
   asio::io_context io(1);
   auto connection = connect(io, arguments);
   if (!connection) {
@@ -85,8 +85,7 @@ int main(int argc, char** argv) {
     return agent::kExitUsage;
   }
   agent::settle_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a log file at its size limit is a failed write, not the agent's end
+  agent::settle_signals();
   agent::lower_oom_score();
   agent::Guardian guardian = agent::Guardian::start();
   return agent::run(*arguments, guardian);

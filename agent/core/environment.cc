@@ -31,18 +31,14 @@ void set_gpus(Environment& environment, const wire::PrepareAttempt& plan) {
 }
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
-                  const wire::StartWorkers& start, const NodeContext& node, LocalRank local_rank) {
-  const Rank rank(plan.first_rank.value() + local_rank.value());
+                  const wire::StartWorkers& start, const NodeContext& node) {
   // With spare nodes the n-th node that takes part need not be node n of the job.
   const bool even = plan.local_world_size * plan.node_count == plan.world_size;
   const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
   const auto set = [&environment](const char* name, auto value) {
     environment[name] = fmt::format("{}", value);
   };
-  set("LOCAL_RANK", local_rank.value());
-  set("RANK", rank.value());
   set("GROUP_RANK", group_rank);
-  set("ROLE_RANK", rank.value());
   set("ROLE_NAME", job.role);
   set("LOCAL_WORLD_SIZE", plan.local_world_size);
   set("WORLD_SIZE", plan.world_size);
@@ -54,7 +50,6 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.job_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  set("TORCHELASTIC_ERROR_FILE", error_file(node, job, rank));
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 }
 
@@ -69,12 +64,11 @@ std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank r
   return fmt::format("{}/error_{}_{}.json", node.run_directory, node.attempt, rank);
 }
 
-Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
-                           const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
-                           LocalRank local_rank) {
+Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
+                               const wire::PrepareAttempt& plan, const wire::StartWorkers& start) {
   Environment environment = node.inherited;
   for (const auto& [name, value] : job.environment) environment[name] = value;
-  set_torchrun(environment, job, plan, start, node, local_rank);
+  set_torchrun(environment, job, plan, start, node);
   const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
   if (job.use_gpus) set_gpus(environment, plan);
@@ -88,6 +82,14 @@ Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
   if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
   if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
   return environment;
+}
+
+void set_rank(Environment& environment, const NodeContext& node, const wire::JobSpec& job,
+              const wire::PrepareAttempt& plan, LocalRank local_rank) {
+  const Rank rank(plan.first_rank.value() + local_rank.value());
+  environment["LOCAL_RANK"] = std::to_string(local_rank.value());
+  environment["RANK"] = environment["ROLE_RANK"] = std::to_string(rank.value());
+  environment["TORCHELASTIC_ERROR_FILE"] = error_file(node, job, rank);
 }
 
 std::vector<std::string> entries_of(const Environment& environment) {

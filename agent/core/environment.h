@@ -33,9 +33,11 @@ std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank)
 // TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
-Environment environment_of(const NodeContext& node, const wire::JobSpec& job,
-                           const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
-                           LocalRank local_rank);
+// All but what set_rank() sets.
+Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
+                               const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
+void set_rank(Environment& environment, const NodeContext& node, const wire::JobSpec& job,
+              const wire::PrepareAttempt& plan, LocalRank local_rank);
 
 // The number of the GPU that a worker with this environment takes by its LOCAL_RANK; none if its list names
 // none at that place, or names it by its UUID.

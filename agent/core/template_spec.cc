@@ -8,20 +8,14 @@ namespace muster::agent {
 
 namespace {
 
-// What environment_of() gives each rank or each attempt anew. Code before init() shall rather find nothing
-// than the first attempt's.
-constexpr std::array<std::string_view, 13> kNotCommon = {"LOCAL_RANK",
-                                                         "RANK",
-                                                         "GROUP_RANK",
-                                                         "ROLE_RANK",
-                                                         "LOCAL_WORLD_SIZE",
-                                                         "WORLD_SIZE",
-                                                         "GROUP_WORLD_SIZE",
-                                                         "ROLE_WORLD_SIZE",
-                                                         "MASTER_ADDR",
-                                                         "MASTER_PORT",
-                                                         "TORCHELASTIC_RESTART_COUNT",
-                                                         "TORCHELASTIC_ERROR_FILE",
+// What each rank or each attempt is given anew, or has from a job around this one. Code before init() shall
+// rather find nothing than the first attempt's.
+constexpr std::array<std::string_view, 13> kNotCommon = {"LOCAL_RANK",      "RANK",
+                                                         "ROLE_RANK",       "TORCHELASTIC_ERROR_FILE",
+                                                         "GROUP_RANK",      "LOCAL_WORLD_SIZE",
+                                                         "WORLD_SIZE",      "GROUP_WORLD_SIZE",
+                                                         "ROLE_WORLD_SIZE", "MASTER_ADDR",
+                                                         "MASTER_PORT",     "TORCHELASTIC_RESTART_COUNT",
                                                          "MUSTER_ATTEMPT"};
 
 // Found by watching getenv() while LibTorch 2.11 and its CUDA libraries load; LD_, GLIBC_ and MALLOC_ are the
@@ -53,9 +47,9 @@ bool is_python(const std::string& path) {
   return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
-Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
-                               const wire::PrepareAttempt& plan) {
-  Environment environment = environment_of(node, job, plan, {}, LocalRank(0));
+Environment lasting_environment(const NodeContext& node, const wire::JobSpec& job,
+                                const wire::PrepareAttempt& plan) {
+  Environment environment = common_environment(node, job, plan, {});
   for (const std::string_view name : kNotCommon) environment.erase(std::string(name));
   return environment;
 }
@@ -76,7 +70,7 @@ std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& pro
                     .file = program.file,
                     .arguments = arguments_of(job.command, LocalRank(0)),
                     .rank_arguments = {},
-                    .environment = common_environment(node, job, plan),
+                    .environment = lasting_environment(node, job, plan),
                     .working_directory = job.working_directory};
   spec.rank_arguments = spec.arguments;
   if (arguments_of(job.command, LocalRank(plan.local_world_size - 1)) != spec.arguments)

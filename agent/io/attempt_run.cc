@@ -17,6 +17,7 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
 
@@ -60,9 +61,14 @@ Status write_file(const std::string& path, std::string_view text) {
   return write_all(fd.get(), text, path);
 }
 
-// One at a time, so that other things have their turn. A stream that was closed meanwhile has its file.
+// Not while the last workers' programs are being loaded, and one at a time, so that other things have their
+// turn. A stream that had output or was closed meanwhile has its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  boost::system::error_code cancelled;
+  asio::steady_timer pause(executor, kLogsPause);
+  co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  if (cancelled) co_return;
   for (const auto& output : outputs) {
     co_await asio::post(executor, asio::use_awaitable);
     output->prepare_log();
@@ -192,16 +198,17 @@ AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   const std::array<int, 3> ends = {null_.get(), streams[0].output->worker_end(),
                                    streams[1].output->worker_end()};
   std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);
-  const Environment environment =
-      environment_of(setting_.context, setting_.job, setting_.plan, start, local_rank);
-  auto forked = warm.fork(arguments, environment, ends);
+  if (environment_.empty())
+    environment_ = common_environment(setting_.context, setting_.job, setting_.plan, start);
+  set_rank(environment_, setting_.context, setting_.job, setting_.plan, local_rank);
+  auto forked = warm.fork(arguments, environment_, ends);
   Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}, .gpu = {}};
-  if (setting_.job.use_gpus) started.gpu = gpu_of(environment, local_rank);
+  if (setting_.job.use_gpus) started.gpu = gpu_of(environment_, local_rank);
   if (forked) {
     started.process = *std::move(forked);
   } else {
     started.executed_because = forked.error();
-    auto executed = execute(std::move(arguments), environment, ends);
+    auto executed = execute(std::move(arguments), ends);
     if (!executed) return std::unexpected(executed.error());
     started.process = *std::move(executed);
   }
@@ -223,11 +230,10 @@ std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
 }
 
 AttemptRun::OrRefused<Process> AttemptRun::execute(std::vector<std::string> arguments,
-                                                   const Environment& environment,
                                                    const std::array<int, 3>& streams) const {
   auto process = spawn({.program = program_,
                         .arguments = std::move(arguments),
-                        .environment = entries_of(environment),
+                        .environment = entries_of(environment_),
                         .working_directory = setting_.job.working_directory,
                         .streams = streams,
                         .descriptor_limit = setting_.descriptor_limit});

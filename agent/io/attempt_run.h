@@ -70,8 +70,7 @@ class AttemptRun {
   using RankStreams = std::array<Stream, 2>;  // stdout, stderr
 
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
-  OrRefused<Process> execute(std::vector<std::string> arguments, const Environment& environment,
-                             const std::array<int, 3>& streams) const;
+  OrRefused<Process> execute(std::vector<std::string> arguments, const std::array<int, 3>& streams) const;
   Status check_directory() const;
   Status open_null();
   Status open_store();
@@ -83,6 +82,7 @@ class AttemptRun {
 
   Setting setting_;
   std::string program_;
+  Environment environment_;                                          // the last started rank's
   std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it

@@ -36,7 +36,6 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   output->pipe_.non_blocking(true);
   output->log_.reset(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
   if (!output->log_) return system_failure("cannot write " + log_path, errno);
-  fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);  // refused beyond a user's share: the usual 64 KiB do as well
   return output;
 }
 
@@ -66,6 +65,8 @@ void Output::prepare_log() {
 
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
+  // Refused beyond a user's share: the usual 64 KiB do as well.
+  fcntl(pipe_.native_handle(), F_SETPIPE_SZ, kPipeBytes);
   asio::steady_timer pause(pipe_.get_executor());
   while (pipe_.is_open()) {
     boost::system::error_code error;

@@ -20,6 +20,8 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
+// A log file at its size limit is a failed write, not the agent's end.
+constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
 constexpr int kOwnOomScore = -900;  // an agent that eats all the memory itself may still be killed
 
 // Descriptors below nearly all others of the agent's, on which streams are put for a worker, so that its own
@@ -65,7 +67,7 @@ struct Child {
 
 // What exec leaves as it is, as a program expects to find it. Null, or the name of what failed, with errno.
 const char* begin_anew(const Child& child) {
-  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() did the others
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -113,6 +115,11 @@ ErrorCode code_of(const Child& child) {
 }
 
 }  // namespace
+
+void settle_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  for (const int signal : kIgnored) std::signal(signal, SIG_IGN);
+}
 
 rlimit raise_descriptor_limit() {
   rlimit before{};

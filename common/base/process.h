@@ -17,6 +17,10 @@ namespace muster {
 // From now on orphans below this process become its children.
 void become_subreaper();
 
+// This process runs little, but when it has something to do it should not wait for the long slices of a busy
+// machine's other processes. Its children have the usual ones. Linux 6.12 and newer; no privilege is needed.
+void ask_for_short_slices();
+
 // All children, zombies included. Fails if /proc cannot be read, for want of a descriptor perhaps.
 Expected<std::vector<pid_t>> list_children();
 

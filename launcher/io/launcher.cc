@@ -58,6 +58,7 @@ Launcher::~Launcher() {
 
 void Launcher::run() {
   become_subreaper();
+  ask_for_short_slices();
   wait_for_signals();
   second_->set(time_.now() + std::chrono::seconds(1));
   post(Began{});

@@ -23,7 +23,9 @@ struct Given {
     job.max_restarts = 3;
   }
   Environment of(std::int32_t local_rank) const {
-    return environment_of(node, job, plan, start, LocalRank(local_rank));
+    Environment environment = common_environment(node, job, plan, start);
+    set_rank(environment, node, job, plan, LocalRank(local_rank));
+    return environment;
   }
 };
 
@@ -33,7 +35,7 @@ TEST(ErrorFile, IsInTheLogDirectoryWhereTheAgentHasNoDirectoryOfItsOwn) {
   EXPECT_EQ(error_file(given.node, given.job, Rank(3)), "/logs/attempt_5/rank_3/error.json");
 }
 
-TEST(EnvironmentOf, IsTorchrunsAndMustersAndNothingElse) {
+TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
   const Environment expected = {{"PATH", "/bin"},
                                 {"HOME", "/home/a"},
                                 {"LOCAL_RANK", "1"},
@@ -61,7 +63,7 @@ TEST(EnvironmentOf, IsTorchrunsAndMustersAndNothingElse) {
   EXPECT_EQ(Given().of(1), expected);
 }
 
-TEST(EnvironmentOf, KeepsWhatTheUserHasSet) {
+TEST(EnvironmentOfAWorker, KeepsWhatTheUserHasSet) {
   Given given;
   given.node.inherited["OMP_NUM_THREADS"] = "5";
   given.node.inherited["HOME"] = "/elsewhere";
@@ -73,7 +75,7 @@ TEST(EnvironmentOf, KeepsWhatTheUserHasSet) {
   EXPECT_THAT(environment, Contains(Pair("RANK", "2")));
 }
 
-TEST(EnvironmentOf, SharesTheCoresOfTheMachine) {
+TEST(EnvironmentOfAWorker, SharesTheCoresOfTheMachine) {
   Given given;
   given.plan.agents_on_host = 2;
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "4")));
@@ -81,13 +83,13 @@ TEST(EnvironmentOf, SharesTheCoresOfTheMachine) {
   EXPECT_THAT(given.of(0), Contains(Pair("OMP_NUM_THREADS", "1")));
 }
 
-TEST(EnvironmentOf, LetsTheWorkerHostTheStoreWhenTheAgentDoesNot) {
+TEST(EnvironmentOfAWorker, LetsTheWorkerHostTheStoreWhenTheAgentDoesNot) {
   Given given;
   given.job.store_on_agent = false;
   EXPECT_THAT(given.of(0), Contains(Pair("TORCHELASTIC_USE_AGENT_STORE", "False")));
 }
 
-TEST(EnvironmentOf, DoesNotPassOnWhatAnOuterJobHasSet) {
+TEST(EnvironmentOfAWorker, DoesNotPassOnWhatAnOuterJobHasSet) {
   Given given;
   given.node.inherited["MUSTER_CHECKPOINT_DIR"] = "/outer";
   given.node.inherited["MUSTER_RESUME_STEP"] = "9";
@@ -99,7 +101,7 @@ TEST(EnvironmentOf, DoesNotPassOnWhatAnOuterJobHasSet) {
   EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_RESUME_STEP", "400")));
 }
 
-TEST(EnvironmentOf, GivesAgentsOfOneMachineDisjointGpus) {
+TEST(EnvironmentOfAWorker, GivesAgentsOfOneMachineDisjointGpus) {
   Given given;
   given.job.use_gpus = true;
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("CUDA_VISIBLE_DEVICES"))));

@@ -24,7 +24,9 @@ class TemplateSpecTest : public testing::Test {
   }
   auto wanted() const { return wanted_template(program_, node_, job_, plan_); }
   Environment rank_environment(int rank) const {
-    return environment_of(node_, job_, plan_, {"127.0.0.1", 29500, 7}, LocalRank(rank));
+    Environment environment = common_environment(node_, job_, plan_, {"127.0.0.1", 29500, 7});
+    set_rank(environment, node_, job_, plan_, LocalRank(rank));
+    return environment;
   }
   void use_python(std::vector<std::string> command) {
     job_.command = std::move(command);

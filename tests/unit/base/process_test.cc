@@ -1,7 +1,11 @@
 #include "common/base/process.h"
 
+#include <array>
 #include <csignal>
+#include <cstdint>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -39,6 +43,27 @@ TEST(ListChildren, FindsThoseOfEveryThreadUntilTheyAreReaped) {
   EXPECT_THAT(list_children().value(), Not(Contains(own)));
   kill(others, SIGKILL);
   waitpid(others, nullptr, 0);
+}
+
+// The kernel's sched_attr in its first size; the slice is its fourth word.
+std::array<std::uint64_t, 6> scheduling_of(pid_t thread) {
+  std::array<std::uint64_t, 6> attributes{};
+  EXPECT_EQ(syscall(SYS_sched_getattr, thread, attributes.data(), sizeof attributes, 0), 0);
+  return attributes;
+}
+
+TEST(AskForShortSlices, IsGrantedToTheCallerAndNotToItsChildren) {
+  std::thread([] {
+    const std::uint64_t usual = scheduling_of(0)[3];
+    ask_for_short_slices();
+    if (usual == 0 || getpriority(PRIO_PROCESS, 0) < 0)
+      GTEST_SKIP() << "Linux before 6.12, or a raised priority";
+    EXPECT_EQ(scheduling_of(0)[3], 100'000U);
+    const pid_t child = fork_waiting();
+    EXPECT_EQ(scheduling_of(child)[3], usual);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }).join();
 }
 
 }  // namespace
