@@ -62,14 +62,14 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
-  const auto journal = open_journal(plan.job.log_directory);
-  if (!journal) return refuse(journal.error(), kExitUsage);
+  LineFile journal(plan.job.log_directory + "/launcher.log");
+  if (!journal.opened()) return refuse(journal.opened().error(), kExitUsage);
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);
   Terminal terminal(context.get_executor(), options.json, prepared.request.display.fold);
   const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
-  Launcher launcher(plan, {context, terminal, bootstrap, signals, journal->get(), options.quiet});
+  Launcher launcher(plan, {context, terminal, bootstrap, signals, journal, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
 

@@ -2,12 +2,12 @@
 
 #include <cerrno>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/base/check.h"
+#include "common/base/file.h"
 
 namespace muster::launcher {
 
@@ -27,13 +27,6 @@ Status make_job_directory(const std::string& path) {
     return parents;
   if (mkdir(path.c_str(), 0755) != 0) return system_failure("cannot create directory " + path, errno);
   return {};
-}
-
-Expected<UniqueFd> open_journal(const std::string& job_directory) {
-  const std::string path = job_directory + "/launcher.log";
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file) return system_failure("cannot create " + path, errno);
-  return file;
 }
 
 }  // namespace muster::launcher

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 
 namespace muster::launcher {
 
@@ -15,8 +14,5 @@ std::string make_job_id(const std::string& name);
 
 // Creates it, with its parents.
 Status make_job_directory(const std::string& path);
-
-// For the decisions of the launcher, a line each.
-Expected<UniqueFd> open_journal(const std::string& job_directory);
 
 }  // namespace muster::launcher

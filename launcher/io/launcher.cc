@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <fcntl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -48,8 +47,7 @@ Launcher::Launcher(Plan plan, Parts parts)
                  {.status = [this] { return status(); },
                   .cancel = [this](bool now) { cancel(now); },
                   .ask_for_stacks = [this] { return ask_for_stacks(); }}),
-      event_log_(open((plan_.job.log_directory + "/events.jsonl").c_str(),
-                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
+      event_log_(plan_.job.log_directory + "/events.jsonl"),
       started_(time_.now()) {}
 
 Launcher::~Launcher() {
@@ -99,10 +97,12 @@ void Launcher::note(const Decision& decision) {
   const double at = std::chrono::duration_cast<Seconds>(time_.now() - started_).count();
   std::string text;
   if (const auto* told = std::get_if<Tell>(&decision.action)) text = ": " + told->text;
-  const std::string line =
-      fmt::format("{:.6f} {}{} ({})\n", at, name_of(decision.action), text, decision.reason);
-  // A full disk must not stop the job.
-  (void)write_all(parts_.journal, line, "launcher.log");
+  append(parts_.journal,
+         fmt::format("{:.6f} {}{} ({})\n", at, name_of(decision.action), text, decision.reason));
+}
+
+void Launcher::append(LineFile& file, const std::string& line) {
+  if (const auto warning = file.append(line)) parts_.terminal.say(*warning);
 }
 
 void Launcher::perform(const StartAgent& action) {
@@ -259,10 +259,9 @@ void Launcher::perform(const Tell& action) {
   if (!parts_.quiet) parts_.terminal.say(action.text);
 }
 
-// A full disk must not stop the job.
 void Launcher::perform(const Record& action) {
   const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  (void)write_all(event_log_.get(), event_line(action, job_.attempt(), since_1970.count()), "events.jsonl");
+  append(event_log_, event_line(action, job_.attempt(), since_1970.count()));
 }
 
 void Launcher::perform(const Finish&) {

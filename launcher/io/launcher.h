@@ -15,6 +15,7 @@
 #include "launcher/core/rank_table.h"
 #include "launcher/io/control_port.h"
 #include "launcher/io/enquiries.h"
+#include "launcher/io/line_file.h"
 #include "launcher/io/local_bootstrap.h"
 #include "launcher/io/session.h"
 #include "launcher/io/terminal.h"
@@ -27,8 +28,8 @@ class Launcher {
     asio::io_context& context;
     Terminal& terminal;
     const LocalBootstrap& bootstrap;
-    int signals;  // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
-    int journal;  // a file that takes a line for every decision
+    int signals;        // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
+    LineFile& journal;  // takes a line for every decision
     bool quiet = false;
   };
   Launcher(Plan plan, Parts parts);
@@ -60,6 +61,7 @@ class Launcher {
   void perform(const Record& action);
   void perform(const Finish& action);
   void note(const Decision& decision);
+  void append(LineFile& file, const std::string& line);
   // For those who look at the job (launcher_enquiries.cc).
   void publish();
   JobStatus status() const;
@@ -101,7 +103,7 @@ class Launcher {
   RankTable ranks_;
   Enquiries enquiries_;
   std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask
-  UniqueFd event_log_;
+  LineFile event_log_;
   std::unique_ptr<ControlPort> control_port_;  // of --control tcp
   std::deque<Event> events_;
   bool performing_ = false;

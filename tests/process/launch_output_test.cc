@@ -15,6 +15,7 @@
 namespace muster {
 namespace {
 
+using testing::ContainsRegex;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -93,6 +94,7 @@ TEST(LaunchOutput, AFullDiskLosesLogsAndNothingElse) {
   EXPECT_THAT(
       run.err(),
       HasSubstr("stdout.log: No space left on device; what is written there from here on may be lost"));
+  EXPECT_THAT(run.err(), ContainsRegex("launch: cannot .*/report.json.*: No space left on device"));
 }
 
 // What a person sees: launch on a terminal of its own.
