@@ -90,6 +90,15 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
   return Cgroup{*std::move(directory), true};
 }
 
+// Version 2 counts the kills of groups below in memory.events, and without them in memory.events.local (since
+// Linux 5.2); version 1 counts none of groups below.
+std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
+                                         const std::function<std::string(const std::string& path)>& read) {
+  if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");
+  const auto local = number_of(read(group.directory + "/memory.events.local"), "oom_kill");
+  return local ? local : number_of(read(group.directory + "/memory.events"), "oom_kill");
+}
+
 std::optional<std::int64_t> number_of(std::string_view text, std::string_view key) {
   for (const std::string_view line : split(text, '\n')) {
     if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')

@@ -22,12 +22,6 @@ std::int64_t machine_kills() {
   return number_of(read("/proc/vmstat"), "oom_kill").value_or(0);
 }
 
-// Nothing for the root of version 2, and for a group that is gone.
-std::optional<std::int64_t> kills_in(const Cgroup& group) {
-  const char* file = group.unified ? "/memory.events" : "/memory.oom_control";
-  return number_of(read(group.directory + file), "oom_kill");
-}
-
 // The least that holds for the group; 0 for none.
 std::int64_t limit_of(const Cgroup& group) {
   std::int64_t least = kNoLimit;
@@ -66,7 +60,7 @@ void MemoryWatch::look(const std::map<Rank, pid_t>& pids) {
 void MemoryWatch::add_evidence(pid_t pid, wire::WorkerExited& exited) const {
   const auto moved = groups_.find(pid);
   const auto group = moved != groups_.end() ? std::optional(moved->second) : own_;
-  const auto kills = group ? kills_in(*group) : std::nullopt;
+  const auto kills = group ? oom_kills_in(*group, read) : std::nullopt;
   exited.oom_kill_count = std::max<std::int64_t>(
       0, kills ? *kills - kills_.at(group->directory) : machine_kills() - machine_kills_);
   if (kills && exited.oom_kill_count > 0) exited.memory_limit_bytes = limit_of(*group);
@@ -77,7 +71,7 @@ std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
 }
 
 void MemoryWatch::note(const Cgroup& group) {
-  if (!kills_.contains(group.directory)) kills_[group.directory] = kills_in(group).value_or(0);
+  if (!kills_.contains(group.directory)) kills_[group.directory] = oom_kills_in(group, read).value_or(0);
 }
 
 }  // namespace muster::agent

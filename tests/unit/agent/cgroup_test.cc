@@ -1,6 +1,7 @@
 #include "agent/core/cgroup.h"
 
 #include <gtest/gtest.h>
+#include <map>
 
 namespace muster::agent {
 namespace {
@@ -54,6 +55,19 @@ TEST(NumberOf, FindsTheWholeKey) {
   EXPECT_EQ(number_of(events, "kill"), std::nullopt);
   EXPECT_EQ(number_of("oom_kill x\n", "oom_kill"), std::nullopt);
   EXPECT_EQ(number_of("", "oom_kill"), std::nullopt);
+}
+
+TEST(OomKills, AreThoseOfTheGroupItselfAndNotOfGroupsBelow) {
+  std::map<std::string, std::string> files{{"/v2/memory.events", "oom 9\noom_kill 7\n"},
+                                           {"/v2/memory.events.local", "oom 1\noom_kill 2\n"},
+                                           {"/v1/memory.oom_control", "under_oom 0\noom_kill 5\n"}};
+  const auto read = [&files](const std::string& path) { return files[path]; };
+  EXPECT_EQ(oom_kills_in({"/v2", true}, read), 2);
+  EXPECT_EQ(oom_kills_in({"/v1", false}, read), 5);
+  files.erase("/v2/memory.events.local");
+  EXPECT_EQ(oom_kills_in({"/v2", true}, read), 7) << "an older kernel tells no more";
+  EXPECT_EQ(oom_kills_in({"/gone", true}, read), std::nullopt);
+  EXPECT_EQ(oom_kills_in({"/gone", false}, read), std::nullopt);
 }
 
 }  // namespace
