@@ -1,11 +1,12 @@
 #include "common/base/log.h"
 
-#include <cstdlib>
 #include <memory>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
+
+#include "common/base/color.h"
 
 namespace muster::log {
 
@@ -22,7 +23,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }
 
 std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
-  const bool color = isatty(STDERR_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  const bool color = isatty(STDERR_FILENO) && colors_wanted();
   auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(color ? spdlog::color_mode::always
                                                                               : spdlog::color_mode::never);
   auto logger = std::make_shared<spdlog::logger>(std::move(name), std::move(sink));

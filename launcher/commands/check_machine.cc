@@ -41,30 +41,23 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return parse_number<std::uint64_t>(*text);
 }
 
-struct ProcessLimit {
-  std::uint64_t limit = 0;
-  std::uint64_t used = 0;
-};
-
-// The tightest of this process's control group and those above it, v2 or v1's pids controller. "max" is no
-// number, and no limit.
-std::optional<ProcessLimit> cgroup_limit() {
+// Of this process's control group and those above it, v2 or v1's pids controller. "max" is no number, and no
+// limit.
+std::vector<ProcessLimit> cgroup_limits() {
   const auto groups = read_file("/proc/self/cgroup", 1 << 16);
-  std::optional<ProcessLimit> tightest;
+  std::vector<ProcessLimit> limits;
   for (const std::string_view line : split(groups.value_or(""), '\n')) {
     const auto fields = split(line, ':');
     if (fields.size() < 3 || !(fields[1].empty() || fields[1] == "pids")) continue;
     const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
     for (std::filesystem::path group(fields[2]);; group = group.parent_path()) {
       const std::string directory = root + group.string();
-      const auto limit = number_in(directory + "/pids.max");
-      const ProcessLimit found{limit.value_or(0), number_in(directory + "/pids.current").value_or(0)};
-      if (limit && (!tightest || found.limit - found.used < tightest->limit - tightest->used))
-        tightest = found;
+      if (const auto limit = number_in(directory + "/pids.max"))
+        limits.push_back({*limit, number_in(directory + "/pids.current").value_or(0)});
       if (group == group.parent_path()) break;
     }
   }
-  return tightest;
+  return limits;
 }
 
 }  // namespace
@@ -112,18 +105,16 @@ Finding check_hostname(const Surroundings& here) {
 Finding check_descriptors(const Demand& demand) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return judge_descriptors(limit.rlim_cur, demand);
+  return judge_descriptors(limit.rlim_max, demand);  // to which an agent raises its own
 }
 
 Finding check_processes(const Demand& demand) {
-  const auto group = cgroup_limit();
+  std::vector<ProcessLimit> limits = cgroup_limits();
   rlimit own{};
   getrlimit(RLIMIT_NPROC, &own);
   // Root is not bound by its own limit. How much of it others of the user have taken is not known.
-  const bool bound = geteuid() != 0 && own.rlim_cur != RLIM_INFINITY;
-  if (bound && (!group || own.rlim_cur < group->limit - group->used))
-    return judge_processes(own.rlim_cur, 0, demand);
-  return judge_processes(group ? std::optional(group->limit) : std::nullopt, group ? group->used : 0, demand);
+  if (geteuid() != 0 && own.rlim_cur != RLIM_INFINITY) limits.push_back({own.rlim_cur, 0});
+  return judge_processes(limits, demand);
 }
 
 Finding check_shared_memory(const Demand& demand) {

@@ -1,10 +1,10 @@
 // `launch logs`: what the workers wrote, as the files have it.
-#include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
 
+#include "common/base/color.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/commands/log_files.h"
 #include "launcher/core/line_prefix.h"
@@ -63,7 +63,7 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
 class Printer {
  public:
   explicit Printer(const Wishes& wishes)
-      : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr) {}
+      : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && colors_wanted()) {}
   ~Printer() { flush(); }
 
   void add(const LogSource& source, std::string_view line, double time) {

@@ -78,13 +78,15 @@ Finding judge_descriptors(std::uint64_t limit, const Demand& demand) {
   return finding;
 }
 
-Finding judge_processes(std::optional<std::uint64_t> limit, std::uint64_t used, const Demand& demand) {
+Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& demand) {
   const auto workers = static_cast<std::uint64_t>(demand.workers);
   const std::uint64_t least = workers + 2 * static_cast<std::uint64_t>(demand.nodes);
   const std::uint64_t wanted = least + workers * kThreadsPerWorker;
-  if (!limit) return {kOk, "processes", "no limit but the machine's"};
-  const std::uint64_t left = *limit > used ? *limit - used : 0;
-  Finding finding{kOk, "processes", fmt::format("{} processes and threads are left of {}", left, *limit)};
+  if (limits.empty()) return {kOk, "processes", "no limit but the machine's"};
+  const ProcessLimit tightest = *std::ranges::min_element(limits, {}, &ProcessLimit::left);
+  const std::uint64_t left = tightest.left();
+  Finding finding{kOk, "processes",
+                  fmt::format("{} processes and threads are left of {}", left, tightest.limit)};
   if (left >= wanted) return finding;
   finding.result = left < least ? kFail : kWarn;
   finding.advice =

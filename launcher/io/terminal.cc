@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/base/color.h"
 #include "launcher/core/line_prefix.h"
 #include "launcher/core/plain_text.h"
 
@@ -116,7 +116,7 @@ Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr,
     : out_(STDOUT_FILENO),
       err_(STDERR_FILENO),
       output_to_stderr_(output_to_stderr),
-      color_(std::getenv("NO_COLOR") == nullptr),
+      color_(colors_wanted()),
       fold_wanted_(fold),
       fold_timer_(executor),
       poller_(executor, make_poller().release()) {}

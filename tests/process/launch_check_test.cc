@@ -3,7 +3,6 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include "tests/process/launch_run.h"
 
@@ -60,13 +59,17 @@ TEST_F(LaunchCheck, FailsWithWhatToDo) {
 }
 
 TEST_F(LaunchCheck, CountsTheFilesThatAgentsWillOpen) {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit few{256, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &few);
-  const auto results = checked({"--gpus-per-node", "100", "true"}, 1);
-  setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_EQ(results["open files"]["advice"], "ulimit -n 764");
+  const auto under = [&](const char* limits) {
+    LaunchRun run({"-c", fmt::format("{} && exec {} check --log-dir {} --gpus-per-node 100 true", limits,
+                                     LAUNCH_PROGRAM, scratch / "logs")},
+                  {}, "/bin/sh");
+    run.exit_code();
+    return run.out();
+  };
+  EXPECT_THAT(under("ulimit -n 256"), HasSubstr("-> ulimit -n 764\n"));
+  EXPECT_THAT(under("ulimit -Sn 256 && ulimit -Hn 1000"),
+              HasSubstr("OK    open files     an agent may open 1000 and needs 764\n"))
+      << "an agent raises its limit to the hard one";
 }
 
 TEST_F(LaunchCheck, AsksThePythonThatWouldRunTheScript) {

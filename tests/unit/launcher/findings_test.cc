@@ -23,11 +23,13 @@ TEST(Findings, JudgeDescriptorsBySevenForEachWorkerOfAnAgent) {
 }
 
 TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {
-  EXPECT_EQ(judge_processes(std::nullopt, 0, kDemand).result, kOk);
-  EXPECT_EQ(judge_processes(1000, 400, kDemand).result, kOk);
-  EXPECT_EQ(judge_processes(1000, 600, kDemand).result, kWarn) << "workers fit, their threads do not";
-  EXPECT_EQ(judge_processes(1000, 990, kDemand).result, kFail);
-  EXPECT_EQ(judge_processes(1000, 2000, kDemand).result, kFail) << "more than the limit may be in use";
+  EXPECT_EQ(judge_processes({}, kDemand).result, kOk);
+  EXPECT_EQ(judge_processes({{1000, 400}}, kDemand).result, kOk);
+  EXPECT_EQ(judge_processes({{1000, 600}}, kDemand).result, kWarn) << "workers fit, their threads do not";
+  EXPECT_EQ(judge_processes({{1000, 990}}, kDemand).result, kFail);
+  EXPECT_EQ(judge_processes({{1000, 2000}}, kDemand).result, kFail) << "more than the limit may be in use";
+  const Finding tightest = judge_processes({{5000, 0}, {1000, 2000}, {1000, 990}}, kDemand);
+  EXPECT_EQ(tightest.text, "0 processes and threads are left of 1000");
 }
 
 TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {

@@ -202,6 +202,21 @@ TEST_F(ProgressTest, IsOneLineThatTheNextTakesThePlaceOf) {
   EXPECT_EQ(screen_text, "launch: 1 of 2\r\x1b[Klaunch: 2 of 2\r\x1b[Klaunch: ready\r\nlaunch: go\r\n");
 }
 
+TEST_F(ProgressTest, IsJustALineWhereNoColorsAreWanted) {
+  setenv("NO_COLOR", "", 1);
+  terminal.emplace(io.get_executor(), false);
+  terminal->show_progress("now");
+  const std::string when_empty = shown();
+  setenv("NO_COLOR", "1", 1);
+  terminal.emplace(io.get_executor(), false);
+  terminal->show_progress("now");
+  const std::string when_set = shown();
+  unsetenv("NO_COLOR");
+  give_back();
+  EXPECT_EQ(when_empty, "launch: now") << "as if it were not there";
+  EXPECT_EQ(when_set, "launch: now\r\n");
+}
+
 TEST_F(ProgressTest, IsCutToTheWidthOfTheTerminal) {
   const winsize narrow{.ws_row = 24, .ws_col = 12, .ws_xpixel = 0, .ws_ypixel = 0};
   ioctl(screen.get(), TIOCSWINSZ, &narrow);
