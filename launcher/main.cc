@@ -19,13 +19,14 @@ int main(std::vector<std::string> words) {
   open_standard_streams();
   log::set_up("launch", log::Level::kWarning);
   const Command* command = words.empty() ? nullptr : find_command(words.front());
-  if (command != nullptr) {
+  const bool implied = command == nullptr;
+  if (!implied) {
     words.erase(words.begin());
   } else {
     command = find_command("run");
   }
   for (const auto& [name, execute] : kExecutes) {
-    if (name == command->name) return execute({*command, std::move(words), look_around()});
+    if (name == command->name) return execute({*command, std::move(words), look_around(), implied});
   }
   CHECK(false, "{} is not carried out", command->name);
 }

@@ -18,6 +18,7 @@ struct Invocation {
   const Command& command;
   std::vector<std::string> words;  // after the command's name
   Surroundings here;
+  bool implied = false;  // the command was not named
 };
 
 // By `commands/NAME.cc`, in the order of the table of commands.

@@ -24,13 +24,11 @@ Machine look_at_machine(const Options& options, const Surroundings& here) {
 }
 
 // A word that is no program may have been meant for a command.
-std::string command_hint(const Invocation& invocation) {
-  const std::vector<std::string>& words = invocation.words;
-  if (invocation.command.name != "run" || words.empty()) return "";
+std::optional<std::string_view> command_meant(const Invocation& invocation) {
+  if (!invocation.implied || invocation.words.empty()) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);
-  const auto near = nearest(words.front(), names);
-  return near ? fmt::format("; did you mean the command `launch {}`?", *near) : "";
+  return nearest(invocation.words.front(), names);
 }
 
 }  // namespace
@@ -51,7 +49,11 @@ int refuse_program(const Prepared& prepared, const Invocation& invocation) {
   const Status found = check_program(prepared.plan.job.command, path);
   if (found) return 0;
   if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
-  return refuse(Error(ErrorCode::kNotFound, found.error().message() + command_hint(invocation)), 127);
+  const auto command = command_meant(invocation);
+  if (!command) return refuse(found.error(), 127);
+  return refuse(Error(ErrorCode::kInvalidArgument, fmt::format("{}; did you mean the command `launch {}`?",
+                                                               found.error().message(), *command)),
+                kExitUsage);
 }
 
 std::optional<std::string> variable_of(const Plan& plan, const Surroundings& here, const char* name) {
