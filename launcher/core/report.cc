@@ -12,8 +12,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kShownLines = 4;
-constexpr std::size_t kShownEvidence = 4;
+// On the terminal, of a failure. All the rest stands in report.json.
+constexpr std::size_t kSummaryLines = 10;
+constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
 
 template <class Number>
 ordered_json or_null(const std::optional<Number>& value) {
@@ -81,19 +82,21 @@ std::string success_line(const Outcome& outcome) {
                      in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
 }
 
-void add_evidence(std::string& text, const Verdict& verdict) {
-  for (std::size_t i = 0; i < std::min(verdict.evidence.size(), kShownEvidence); ++i)
+// In `room` lines, three at least: what the worker itself said last is told even where there is much else.
+void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
+  const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
+  const WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
+  const std::string error = first_line(end.message);
+  if (!error.empty()) --room;
+  const std::size_t spared = std::min<std::size_t>(end.last_lines.size(), error.empty() ? 2 : 1);
+  const std::size_t evidence_count = std::min(verdict.evidence.size(), room - spared);
+  for (std::size_t i = 0; i < evidence_count; ++i)
     text += fmt::format("  {:<12}{}\n", i == 0 ? "evidence" : "", verdict.evidence[i]);
-  if (!verdict.culprit || verdict.kind == Verdict::Kind::kHang) return;
-  const WorkerEnd& end = *verdict.culprit;
-  // All of it stands in report.json.
-  if (const std::string error = first_line(end.message); !error.empty())
+  if (!error.empty())
     text += fmt::format("  error       {}{}\n", error, error.size() + 1 < end.message.size() ? " ..." : "");
-  if (end.last_lines.empty()) return;
-  text += "  last lines\n";
-  const std::size_t skipped = end.last_lines.size() - std::min(end.last_lines.size(), kShownLines);
-  for (std::size_t i = skipped; i < end.last_lines.size(); ++i)
-    text += fmt::format("    | {}\n", end.last_lines[i]);
+  const std::size_t first = end.last_lines.size() - std::min(end.last_lines.size(), room - evidence_count);
+  for (std::size_t i = first; i < end.last_lines.size(); ++i)
+    text += fmt::format("  {:<12}| {}\n", i == first ? "last lines" : "", end.last_lines[i]);
 }
 
 std::string attempts_text(const Outcome& outcome) {
@@ -168,7 +171,8 @@ std::string summary(const Outcome& outcome) {
   if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome);
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), verdict.cause);
-  add_evidence(text, verdict);
+  const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
+  add_evidence(text, verdict, kSummaryLines - kFixedLines - further);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
     text += fmt::format("  collateral  {} ended because of it\n",

@@ -62,7 +62,7 @@ TEST_P(Launch, NamesTheRankThatFailedFirst) {
         shell("if [ $RANK = 2 ]; then echo reason >&2; exit 3; fi; sleep 1000", kTwoByTwo + kNoRestart));
     EXPECT_EQ(run.exit_code(), 3) << run.err();
     EXPECT_THAT(run.err(), HasSubstr("rank 2 (node1) exited with code 3"));
-    EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+    EXPECT_THAT(run.err(), HasSubstr("  last lines  | reason\n"));
     invariants::blames({.rank = run.report()["culprit"]["rank"].get<int>(),
                         .node = run.report()["culprit"]["node"].get<int>()},
                        {.rank = 2, .node = 1});
@@ -270,7 +270,7 @@ TEST_P(LaunchWithoutItsPlace, CannotRestartAndNamesTheCulpritAllTheSame) {
                  std::string(GetParam().script) + "; echo reason >&2; exit 3"});
   EXPECT_EQ(run.exit_code(), 125) << run.err();
   EXPECT_THAT(run.err(), HasSubstr(", after rank 0 (node0) exited with code 3"));
-  EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+  EXPECT_THAT(run.err(), HasSubstr("  last lines  | reason\n"));
   expect_nothing_left(run);
 }
 

@@ -63,7 +63,7 @@ TEST(LaunchRecovery, EndsWith93WhenNothingIsGained) {
   LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "echo reason >&2; exit 3"});
   EXPECT_EQ(run.exit_code(), 93);
   EXPECT_THAT(run.err(), HasSubstr("no progress: the same failure 3 times in a row"));
-  EXPECT_THAT(run.err(), HasSubstr("    | reason\n"));
+  EXPECT_THAT(run.err(), HasSubstr("  last lines  | reason\n"));
   EXPECT_EQ(run.report()["class"], "no_progress");
   EXPECT_EQ(run.report()["culprit"]["exit_code"], 3);
   EXPECT_EQ(run.report()["restarts"], 2);

@@ -65,7 +65,7 @@ TEST_F(Report, NamesTheCulpritOfAJobThatTheUserStoppedBeforeItsRestart) {
   const std::string text = summary(outcome(stopped));
   EXPECT_THAT(text,
               HasSubstr("launch: stopped after 2.5 s: stopped by SIGINT, after rank 2 (node1) exited with"));
-  EXPECT_THAT(text, HasSubstr("    | line 29\n"));
+  EXPECT_THAT(text, HasSubstr("              | line 29\n"));
   EXPECT_THAT(text, HasSubstr("  exit code   130\n"));
 }
 
@@ -121,6 +121,28 @@ TEST_F(Report, SummarizesAFailure) {
   EXPECT_THAT(text, Not(HasSubstr("line 3\n"))) << "only the last lines";
 }
 
+TEST_F(Report, SummarizesTheFullestFailureInTenLinesThatEndWithTheNextCommand) {
+  failed.evidence = {"first", "second", "third", "fourth", "fifth"};
+  failed.hint = "do this";
+  failed.collateral_count = 3;
+  const std::string text = summary(outcome(failed));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 10) << text;
+  for (const char* part :
+       {"evidence    first\n", "error       ", "last lines  | line 29\n", "hint        do this",
+        "collateral  3 other ranks", "attempts ", "logs ", "exit code "}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_TRUE(text.ends_with("  next        launch logs job-7 --rank 2\n"));
+  failed.culprit->message.clear();
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("last lines  | line 28\n              | line 29\n"));
+  failed.evidence.clear();
+  failed.hint.clear();
+  failed.collateral_count = 0;
+  const std::string lines_only = summary(outcome(failed));
+  EXPECT_EQ(std::ranges::count(lines_only, '\n'), 10) << lines_only;
+  EXPECT_THAT(lines_only, HasSubstr("last lines  | line 25\n"));
+}
+
 TEST_F(Report, SaysSuccessInOneLine) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kSucceeded;
@@ -141,6 +163,7 @@ TEST_F(Report, TellsTheSizeOfTheLastAttempt) {
 }
 
 TEST_F(Report, GivesClassEvidenceHintAndCollateral) {
+  failed.culprit->last_lines.clear();
   failed.evidence = {"first", "second"};
   failed.hint = "do this";
   failed.collateral = {Rank(0), Rank(3)};
