@@ -1,0 +1,80 @@
+// Workers that no signal reaches, because their cgroup (version 1) is frozen: SIGKILL waits until it thaws.
+#include <csignal>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/clock.h"
+#include "tests/process/launch_run.h"
+#include "tests/process/test_cgroup.h"
+
+namespace muster {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+// Thaws when the test ends, however that is.
+class FrozenGroup {
+ public:
+  ~FrozenGroup() { thaw(); }
+  bool made() const { return group_.made(); }
+  void freeze(const std::string& pid) {
+    group_.write("cgroup.procs", pid);
+    group_.write("freezer.state", "FROZEN");
+  }
+  void thaw() { group_.write("freezer.state", "THAWED"); }
+
+ private:
+  TestCgroup group_{"/sys/fs/cgroup/freezer"};
+};
+
+// Two workers of a node of which rank 1 is frozen as soon as both run.
+class LaunchFrozen : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!group.made()) GTEST_SKIP() << "cannot make a group in a freezer hierarchy of version 1 here";
+    job.emplace(std::vector<std::string>{"--gpus-per-node", "2", "--grace", "1", "--max-restarts", "0", "sh",
+                                         "-c", "echo pid $$ of $RANK; while :; do sleep 0.1; done"});
+    ASSERT_TRUE(job->printed(" of 0\n"));
+    ASSERT_TRUE(job->printed(" of 1\n"));
+    const std::string out = job->out();
+    const std::size_t line = out.find("node0:1: pid ") + 13;
+    pid = out.substr(line, out.find(' ', line) - line);
+    group.freeze(pid);
+    frozen = Clock::now();
+  }
+  void expect_that_it_was_told_and_left_behind() {
+    EXPECT_THAT(job->err(),
+                HasSubstr(fmt::format("rank 1 (node0, pid {}) has not ended 3 s after SIGKILL", pid)));
+    EXPECT_THAT(job->report()["evidence"].dump(), HasSubstr("has not ended 3 s after SIGKILL"));
+    EXPECT_EQ(kill(std::stoi(pid), 0), 0) << "it is still held";
+    group.thaw();
+    EXPECT_TRUE(eventually([&] { return job->descendants().empty(); })) << "and then ends by the SIGKILL";
+  }
+
+  std::optional<LaunchRun> job;
+  FrozenGroup group;  // thawed before the job's processes are waited for
+  std::string pid;
+  TimePoint frozen;
+};
+
+TEST_F(LaunchFrozen, IsToldAndNotWaitedForWhenTheUserStopsTheJob) {
+  job->signal(SIGINT);
+  EXPECT_EQ(job->exit_code(), 130);
+  EXPECT_LT(Clock::now() - frozen, 1s + 5s + 2s)
+      << "the grace, what is left for those who obey, and our own end";
+  expect_that_it_was_told_and_left_behind();
+}
+
+TEST_F(LaunchFrozen, EndsAJobThatNobodyStops) {
+  EXPECT_EQ(job->exit_code(), 124);
+  EXPECT_LT(Clock::now() - frozen, 4s + 2s + 1s + 5s + 2s) << "until it is noticed, for stacks, and as above";
+  EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) is frozen (by the freezer of its cgroup)"));
+  EXPECT_THAT(job->err(), ContainsRegex("failed after .*: rank 1 \\(node0\\) hangs: it is frozen"));
+  expect_that_it_was_told_and_left_behind();
+}
+
+}  // namespace
+}  // namespace muster
