@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 #include <type_traits>
@@ -143,6 +144,8 @@ struct DataParallelEngine::State {
   DistributedDataParallelOptions options;
   Parameters parameters;
   std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Logger>
+      logger;                     // the Reducer tells it of unused parameters, and takes it to be there
   bool sync = true;               // backward reduces
   bool sync_buffers_next = true;  // the forward before this one was followed by a reduction
   // A static graph's first backward: shared with the graph, which may outlive this object.
@@ -181,6 +184,8 @@ void DataParallelEngine::State::make_reducer_for(std::int64_t cap_bytes, std::in
   reducer = make_reducer<c10d::Reducer>(parameters.tensors, std::move(buckets), job.process_group(),
                                         parameters.sparse, cap_bytes, options.find_unused_parameters,
                                         options.gradient_as_bucket_view, std::move(names), first_cap_bytes);
+  logger = std::make_shared<c10d::Logger>(reducer);
+  reducer->set_logger(logger);
   if (options.static_graph) reducer->set_static_graph();
 }
 

@@ -9,22 +9,26 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 
-STEPS, BATCH, PIXELS = 5, 6, 12 * 12
+STEPS, BATCH = 20, 6
 
 
 class Net(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, branches):
         super().__init__()
         self.conv1 = torch.nn.Conv2d(1, 8, 3)
         self.norm = torch.nn.BatchNorm2d(8)
         self.conv2 = torch.nn.Conv2d(8, 16, 3)
         self.linear1 = torch.nn.Linear(16 * 4 * 4, 64)
         self.linear2 = torch.nn.Linear(64, 10)
+        if branches:
+            self.other = torch.nn.Linear(64, 10)
+            self.never = torch.nn.Linear(64, 10)
 
-    def forward(self, x):
+    def forward(self, x, use_other):
         a = torch.relu(self.norm(self.conv1(x)))
         b = torch.max_pool2d(torch.relu(self.conv2(a)), 2)
-        return self.linear2(torch.relu(self.linear1(b.flatten(1))))
+        c = torch.relu(self.linear1(b.flatten(1)))
+        return self.other(c) if use_other else self.linear2(c)
 
 
 def load_parameters(net, values):
@@ -36,35 +40,51 @@ def load_parameters(net, values):
             at += parameter.numel()
 
 
-def train(rank, folder, name, world_size, cap, views, unused, static):
+def train_all(rank, folder, world_size, cases):
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/{name}.store", rank=rank, world_size=world_size,
+        "gloo", init_method=f"file://{folder}/store.{world_size}", rank=rank, world_size=world_size,
         timeout=datetime.timedelta(seconds=60))
-    net = Net()
+    for number, (ranks, cap, *traits) in enumerate(cases):
+        if int(ranks) == world_size:
+            train(rank, folder, number, float(cap), set(traits))
+    torch.distributed.destroy_process_group()
+
+
+def train(rank, folder, number, cap, traits):
+    net = Net("branches" in traits)
     load_parameters(net, numpy.fromfile(f"{folder}/parameters", dtype=numpy.float32))
-    images = torch.from_numpy(numpy.fromfile(f"{folder}/images", dtype=numpy.float32)).view(STEPS, 4, BATCH, 1, 12, 12)
-    labels = torch.from_numpy(numpy.fromfile(f"{folder}/labels", dtype=numpy.int64)).view(STEPS, 4, BATCH)
+    images = torch.from_numpy(numpy.fromfile(f"{folder}/images", dtype=numpy.float32)).view(STEPS, 4, 2, BATCH, 1, 12, 12)
+    labels = torch.from_numpy(numpy.fromfile(f"{folder}/labels", dtype=numpy.int64)).view(STEPS, 4, 2, BATCH)
     model = torch.nn.parallel.DistributedDataParallel(
-        net, bucket_cap_mb=cap or None, gradient_as_bucket_view=views, find_unused_parameters=unused, static_graph=static)
+        net, bucket_cap_mb=cap or None, gradient_as_bucket_view="bucket_views" in traits,
+        find_unused_parameters="find_unused" in traits, static_graph="static_graph" in traits)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    values = []
+
+    def backward(step, part):
+        use_other = {"find_unused", "branches"} <= traits and (step + rank) % 3 == 0
+        output = model(images[step, rank, part], use_other)
+        torch.nn.functional.cross_entropy(output, labels[step, rank, part]).backward()
+
     for step in range(STEPS):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(images[step, rank]), labels[step, rank]).backward()
+        if "no_sync" in traits:
+            with model.no_sync():
+                backward(step, 1)
+        backward(step, 0)
         optimizer.step()
-    state = [t.detach().float().flatten() for t in [*net.parameters(), *net.buffers()]]
-    torch.cat(state).numpy().tofile(f"{folder}/{name}.python.{rank}")
-    torch.distributed.destroy_process_group()
+        values += [torch.full([1], -1.0) if p.grad is None else p.grad.detach().clone() for p in net.parameters()]
+    values += [*net.parameters(), *net.buffers()]
+    torch.cat([t.detach().float().flatten() for t in values]).numpy().tofile(f"{folder}/{number}.python.{rank}")
 
 
 def main():
     folder = sys.argv[1]
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with open(f"{folder}/cases.txt") as lines:
-        for line in lines:
-            name, world_size, cap, views, unused, static = line.split()
-            torch.multiprocessing.start_processes(
-                train, (folder, name, int(world_size), float(cap), views == "1", unused == "1", static == "1"),
-                nprocs=int(world_size), start_method="fork")
+        cases = [line.split() for line in lines]
+    for world_size in (2, 4):
+        torch.multiprocessing.start_processes(train_all, (folder, world_size, cases), nprocs=world_size, start_method="fork")
 
 
 if __name__ == "__main__":

@@ -1,60 +1,81 @@
-// The same training in C++ and in Python's DistributedDataParallel of the same LibTorch: parameters equal to
-// the last bit.
+// The same training in C++ and in Python's DistributedDataParallel of the same LibTorch: gradients of every
+// step, parameters and buffers equal to the last bit.
 //
 // This program makes initial parameters and data, trains every case in C++, lets ddp_parity.py train them,
 // and compares bytes.
 #include <cstdlib>
+#include <fmt/core.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <muster/muster.h>
+#include <optional>
 #include <random>
 #include <sys/wait.h>
 
+#include "tests/require.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kSteps = 20;
 constexpr int kBatch = 6;
 constexpr std::size_t kPixels = 12 * 12;
 
-// The line of a case in cases.txt, as ddp_parity.py reads it. A cap of 0 stands for the default.
+// A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
+// special.
 struct Case {
-  std::string name;
   int world_size;
   double bucket_cap_mb;
-  bool gradient_as_bucket_view;
-  bool find_unused_parameters;
-  bool static_graph;
+  std::string traits;
+
+  bool has(const std::string& trait) const { return (" " + traits + " ").contains(" " + trait + " "); }
+  std::string line() const { return fmt::format("{} {} {}", world_size, bucket_cap_mb, traits); }
 };
 
+// 0.01 MiB make several buckets, which are built anew after the first step.
 const std::vector<Case> kCases{
-    {"two_ranks", 2, 0, false, false, false},
-    {"two_ranks_small_buckets", 2, 0.01, false, false, false},
-    {"two_ranks_static_graph", 2, 0.01, false, false, true},
-    {"four_ranks", 4, 0, false, false, false},
-    {"four_ranks_small_buckets", 4, 0.01, false, false, false},
-    {"four_ranks_bucket_views", 4, 0.01, true, false, false},
-    {"four_ranks_find_unused", 4, 0.01, false, true, false},
+    {2, 0, ""},
+    {2, 0.01, ""},
+    {2, 0.01, "no_sync"},
+    {2, 0.01, "find_unused branches"},
+    {2, 0.01, "static_graph"},
+    {2, 0.01, "bucket_views"},
+    {4, 0, ""},
+    {4, 0.01, ""},
+    {4, 0.01, "no_sync"},
+    {4, 0.01, "bucket_views no_sync"},
+    {4, 0, "find_unused"},
+    {4, 0.01, "find_unused branches"},
+    {4, 0.01, "find_unused branches no_sync"},
+    {4, 0.01, "find_unused branches bucket_views"},
+    {4, 0.01, "static_graph"},
+    {4, 0.01, "static_graph branches bucket_views"},
+    {4, 0.01, "bucket_views"},
 };
 
+// With branches one parameter is never used, and the last layer is chosen anew by each rank in each step:
+// some steps use both, some one. A static graph has but one choice.
 struct Net : torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
-  torch::nn::Linear linear1{nullptr}, linear2{nullptr};
-  Net() {
+  torch::nn::Linear linear1{nullptr}, linear2{nullptr}, other{nullptr}, never{nullptr};
+  explicit Net(bool branches) {
     conv1 = register_module("conv1", torch::nn::Conv2d(1, 8, 3));
     norm = register_module("norm", torch::nn::BatchNorm2d(8));
     conv2 = register_module("conv2", torch::nn::Conv2d(8, 16, 3));
     linear1 = register_module("linear1", torch::nn::Linear(16 * 4 * 4, 64));
     linear2 = register_module("linear2", torch::nn::Linear(64, 10));
+    if (!branches) return;
+    other = register_module("other", torch::nn::Linear(64, 10));
+    never = register_module("never", torch::nn::Linear(64, 10));
   }
-  torch::Tensor forward(const torch::Tensor& x) {
+  torch::Tensor forward(const torch::Tensor& x, bool use_other) {
     const auto a = torch::relu(norm(conv1(x)));
     const auto b = torch::max_pool2d(torch::relu(conv2(a)), 2);
-    return linear2(torch::relu(linear1(b.flatten(1))));
+    const auto c = torch::relu(linear1(b.flatten(1)));
+    return use_other ? other(c) : linear2(c);
   }
 };
 
@@ -74,14 +95,14 @@ std::vector<Value> read_values(const std::string& path) {
   return values;
 }
 
-// Enough numbers for the largest model and world: parameters, images [step, rank, batch, 1, 12, 12], labels
-// [step, rank, batch].
+// Enough numbers for the largest model and world: parameters, images [step, rank, part, batch, 1, 12, 12],
+// labels [step, rank, part, batch].
 void write_inputs(const ScratchDirectory& folder) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> small(-0.1F, 0.1F), pixel(0.0F, 1.0F);
   std::uniform_int_distribution<std::int64_t> label(0, 9);
-  std::vector<float> parameters(30'000), images(kSteps * 4 * kBatch * kPixels);
-  std::vector<std::int64_t> labels(kSteps * 4 * kBatch);
+  std::vector<float> parameters(30'000), images(kSteps * 4 * 2 * kBatch * kPixels);
+  std::vector<std::int64_t> labels(kSteps * 4 * 2 * kBatch);
   for (auto& value : parameters) value = small(random);
   for (auto& value : images) value = pixel(random);
   for (auto& value : labels) value = label(random);
@@ -99,59 +120,98 @@ void load_parameters(Net& net, const std::vector<float>& values) {
   }
 }
 
-void save_parameters(const Net& net, const std::string& path) {
-  std::vector<float> values;
-  for (const auto& state : {net.parameters(), net.buffers()})
-    for (const auto& tensor : state) {
-      const auto flat = tensor.detach().to(torch::kFloat).flatten();
-      values.insert(values.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
-    }
-  write_values(path, values);
+void append(const torch::Tensor& tensor, std::vector<float>& values) {
+  const auto flat = tensor.detach().to(torch::kFloat).flatten();
+  values.insert(values.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
 }
 
-void train(Job& job, const Case& chosen, const ScratchDirectory& folder) {
-  auto net = std::make_shared<Net>();
-  load_parameters(*net, read_values<float>(folder / "parameters"));
-  auto images = read_values<float>(folder / "images");
-  auto labels = read_values<std::int64_t>(folder / "labels");
-  DistributedDataParallelOptions options{.find_unused_parameters = chosen.find_unused_parameters,
-                                         .gradient_as_bucket_view = chosen.gradient_as_bucket_view,
-                                         .static_graph = chosen.static_graph};
-  if (chosen.bucket_cap_mb > 0) options.bucket_cap_mb = chosen.bucket_cap_mb;
-  DistributedDataParallel model(net, job, options);
-  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  for (int step = 0; step < kSteps; ++step) {
-    const std::size_t batch = static_cast<std::size_t>(step * 4 + job.rank());
-    const auto x = torch::from_blob(&images[batch * kBatch * kPixels], {kBatch, 1, 12, 12});
-    const auto y = torch::from_blob(&labels[batch * kBatch], {kBatch}, torch::kLong);
-    model.zero_grad();
-    torch::nn::functional::cross_entropy(model(x), y).backward();
-    optimizer.step();
+class Training {
+ public:
+  Training(const Job& job, const Case& chosen, const ScratchDirectory& folder)
+      : case_(chosen),
+        rank_(job.rank()),
+        net_(std::make_shared<Net>(chosen.has("branches"))),
+        images_(read_values<float>(folder / "images")),
+        labels_(read_values<std::int64_t>(folder / "labels")) {
+    load_parameters(*net_, read_values<float>(folder / "parameters"));
+    DistributedDataParallelOptions options{.find_unused_parameters = chosen.has("find_unused"),
+                                           .gradient_as_bucket_view = chosen.has("bucket_views"),
+                                           .static_graph = chosen.has("static_graph")};
+    if (chosen.bucket_cap_mb > 0) options.bucket_cap_mb = chosen.bucket_cap_mb;
+    model_.emplace(net_, job, options);
   }
-  save_parameters(*net, folder / (chosen.name + ".cpp." + std::to_string(job.rank())));
+
+  // The gradients of all steps, then parameters and buffers.
+  std::vector<float> run() {
+    torch::optim::SGD optimizer(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    std::vector<float> values;
+    for (int step = 0; step < kSteps; ++step) {
+      model_->zero_grad();
+      if (case_.has("no_sync")) {
+        const auto guard = model_->no_sync();
+        backward(step, 1);
+      }
+      backward(step, 0);
+      optimizer.step();
+      for (const auto& parameter : net_->parameters())
+        append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values);
+    }
+    if (case_.bucket_cap_mb > 0 && !case_.has("find_unused"))
+      require(model_->bucket_order().size() > 1, "several buckets that were built anew");
+    for (const auto& parameter : net_->parameters()) append(parameter, values);
+    for (const auto& buffer : net_->buffers()) append(buffer, values);
+    return values;
+  }
+
+ private:
+  void backward(int step, int part) {
+    const auto batch = static_cast<std::size_t>((step * 4 + rank_) * 2 + part);
+    const auto x = torch::from_blob(&images_[batch * kBatch * kPixels], {kBatch, 1, 12, 12});
+    const auto y = torch::from_blob(&labels_[batch * kBatch], {kBatch}, torch::kLong);
+    const bool use_other = case_.has("find_unused") && case_.has("branches") && (step + rank_) % 3 == 0;
+    torch::nn::functional::cross_entropy((*model_)(x, use_other), y).backward();
+  }
+
+  Case case_;
+  int rank_;
+  std::shared_ptr<Net> net_;
+  std::vector<float> images_;
+  std::vector<std::int64_t> labels_;
+  std::optional<DistributedDataParallel<Net>> model_;
+};
+
+std::string file_of(std::size_t index, const char* who, int rank) {
+  return fmt::format("{}.{}.{}", index, who, rank);
 }
 
-TEST(DdpParity, ParametersEqualThoseOfPythonToTheLastBit) {
+// All cases of this size in one world, as ddp_parity.py has them.
+void train_all(const Job& job, const ScratchDirectory& folder) {
+  for (std::size_t i = 0; i < kCases.size(); ++i) {
+    if (kCases[i].world_size != job.world_size()) continue;
+    try {
+      write_values(folder / file_of(i, "cpp", job.rank()), Training(job, kCases[i], folder).run());
+    } catch (const std::exception& error) {
+      throw std::runtime_error(kCases[i].line() + ": " + error.what());
+    }
+  }
+}
+
+TEST(DdpParity, GradientsAndParametersEqualThoseOfPythonToTheLastBit) {
   ScratchDirectory folder;
   write_inputs(folder);
   std::ofstream cases(folder / "cases.txt");
-  for (const Case& each : kCases) {
-    cases << each.name << ' ' << each.world_size << ' ' << each.bucket_cap_mb << ' '
-          << each.gradient_as_bucket_view << ' ' << each.find_unused_parameters << ' ' << each.static_graph
-          << '\n';
-    spawn([&](Job& job) { train(job, each, folder); }, each.world_size);
-  }
+  for (const Case& each : kCases) cases << each.line() << '\n';
   cases.close();
+  for (const int world_size : {2, 4}) spawn([&](Job& job) { train_all(job, folder); }, world_size);
   const std::string command =
       std::string(MUSTER_TORCH_PYTHON) + " " + DDP_PARITY_SCRIPT + " " + folder.path().string();
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
-  for (const Case& each : kCases)
-    for (int rank = 0; rank < each.world_size; ++rank) {
-      const auto ours = read_values<std::uint32_t>(folder / (each.name + ".cpp." + std::to_string(rank)));
-      const auto python =
-          read_values<std::uint32_t>(folder / (each.name + ".python." + std::to_string(rank)));
-      EXPECT_GT(ours.size(), 1000U);
-      EXPECT_TRUE(ours == python) << each.name << ", rank " << rank;
+  for (std::size_t i = 0; i < kCases.size(); ++i)
+    for (int rank = 0; rank < kCases[i].world_size; ++rank) {
+      const auto ours = read_values<std::uint32_t>(folder / file_of(i, "cpp", rank));
+      const auto python = read_values<std::uint32_t>(folder / file_of(i, "python", rank));
+      EXPECT_GT(ours.size(), 100'000U);
+      EXPECT_TRUE(ours == python) << kCases[i].line() << ", rank " << rank;
     }
 }
 
