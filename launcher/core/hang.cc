@@ -22,11 +22,6 @@ const std::string* majority_section(const std::vector<Stall>& stalls) {
   return nullptr;
 }
 
-const Stall& earliest(const std::vector<const Stall*>& stalls) {
-  return **std::ranges::min_element(stalls, {},
-                                    [](const Stall* stall) { return std::pair(stall->since, stall->rank); });
-}
-
 }  // namespace
 
 void Hang::add(Stall stall) {
@@ -38,56 +33,87 @@ void Hang::moved(Rank rank, std::int64_t step) {
   std::erase_if(stalls_, [&](const Stall& each) { return each.rank == rank && each.step < step; });
 }
 
-Stall Hang::culprit() const {
-  CHECK(!stalls_.empty(), "nobody stalls");
-  const auto those = [&](auto predicate) {
-    std::vector<const Stall*> found;
-    for (const Stall& each : stalls_) {
-      if (predicate(each)) found.push_back(&each);
-    }
-    return found;
-  };
-  if (const auto stopped = those([](const Stall& each) { return each.stopped; }); !stopped.empty())
-    return earliest(stopped);
-  const std::int64_t lowest = std::ranges::min_element(stalls_, {}, &Stall::step)->step;
-  const auto behind = those([&](const Stall& each) { return each.step == lowest; });
-  if (behind.size() < stalls_.size()) return earliest(behind);
-  if (const std::string* most = majority_section(stalls_)) {
-    const auto apart = those([&](const Stall& each) { return each.section != *most; });
-    if (!apart.empty()) return earliest(apart);
+Hang::Pool Hang::those(const std::function<bool(const Stall&)>& predicate) const {
+  Pool found;
+  for (const Stall& each : stalls_) {
+    if (predicate(each)) found.push_back(&each);
   }
-  return elsewhere().value_or(earliest(behind));
+  std::ranges::sort(found, {}, [](const Stall* stall) { return std::pair(stall->since, stall->rank); });
+  return found;
 }
 
-// By the stacks. One that nobody has complained of, as it may be in a section that may take long, holds up
-// the others if all of them stall.
-std::optional<Stall> Hang::elsewhere() const {
-  const std::vector<Rank> ranks = unlike_most(stacks_);
-  if (ranks.empty()) return std::nullopt;
-  std::vector<const Stall*> found;
-  for (const Stall& each : stalls_) {
-    if (std::ranges::find(ranks, each.rank) != ranks.end()) found.push_back(&each);
+// Those for which it holds, unless it holds for none of them.
+void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const {
+  Pool kept;
+  std::ranges::copy_if(pool, std::back_inserter(kept), [&](const Stall* each) { return predicate(*each); });
+  if (!kept.empty()) pool = std::move(kept);
+}
+
+std::vector<Stall> Hang::suspects() const {
+  CHECK(!stalls_.empty(), "nobody stalls");
+  // Each of these is a cause by itself.
+  if (const Pool stopped = those(&Stall::stopped); !stopped.empty()) return {*stopped.front()};
+  const std::int64_t lowest = std::ranges::min_element(stalls_, {}, &Stall::step)->step;
+  Pool pool = those([&](const Stall& each) { return each.step == lowest; });
+  const bool all_alike = pool.size() == stalls_.size();
+  if (const std::string* most = majority_section(stalls_); most != nullptr && pool.size() > 1)
+    keep(pool, [&](const Stall& each) { return each.section != *most; });
+  if (all_alike && pool.size() == stalls_.size()) {
+    auto absent = absent_where_others_wait(unlike_most(stacks_));
+    if (!absent.empty()) return absent;
   }
-  if (!found.empty()) return earliest(found);
-  if (stalls_.size() + ranks.size() < stacks_.size()) return std::nullopt;
-  Stall stall;
-  stall.rank = ranks.front();
-  stall.node = nodes_.at(ranks.front());
-  stall.what = "does not come to where the others wait";
-  stall.since = std::ranges::min_element(stalls_, {}, &Stall::since)->since;
-  return stall;
+  const std::vector<Rank> elsewhere = unlike_most(stacks_);
+  if (pool.size() > 1)
+    keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
+  if (pool.size() > 1) {
+    keep(pool, [&](const Stall& each) {
+      const auto stack = stacks_.find(each.rank);
+      return stack != stacks_.end() && !waits_for_others(stack->second);
+    });
+  }
+  std::vector<Stall> found;
+  for (const Stall* each : pool) found.push_back(*each);
+  return found;
+}
+
+// Ranks that nobody has complained of, as they may be in a section that may take long, hold up the others if
+// all of those stall.
+std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
+  std::vector<Stall> found;
+  for (const Rank rank : elsewhere) {
+    if (std::ranges::find(stalls_, rank, &Stall::rank) != stalls_.end()) return {};
+    Stall stall;
+    stall.rank = rank;
+    stall.node = nodes_.at(rank);
+    stall.what = "does not come to where the others wait";
+    stall.since = std::ranges::min_element(stalls_, {}, &Stall::since)->since;
+    found.push_back(std::move(stall));
+  }
+  return stalls_.size() + found.size() < stacks_.size() ? std::vector<Stall>{} : found;
+}
+
+std::string Hang::place_of(const std::vector<Stall>& ranks) const {
+  std::string place;
+  for (const Stall& each : ranks) {
+    const auto found = stacks_.find(each.rank);
+    const auto top = found == stacks_.end() ? std::vector<std::string>{} : shown_lines(found->second, 1);
+    if (top.empty() || (!place.empty() && top.front() != place)) return "";
+    place = top.front();
+  }
+  return place;
 }
 
 std::vector<std::string> Hang::evidence() const {
   std::vector<std::string> lines;
-  const Rank first = culprit().rank;
-  if (const auto found = stacks_.find(first); found != stacks_.end()) {
-    for (const std::string& line : shown_lines(found->second, kCulpritLines))
-      lines.push_back(fmt::format("rank {}: {}", first, line));
+  const std::vector<Stall> suspects = this->suspects();
+  const auto culprit = suspects.size() == 1 ? stacks_.find(suspects.front().rank) : stacks_.end();
+  if (culprit != stacks_.end()) {
+    for (const std::string& line : shown_lines(culprit->second, kCulpritLines))
+      lines.push_back(fmt::format("rank {}: {}", culprit->first, line));
   }
   std::map<std::string, std::vector<Rank>> others;
   for (const auto& [rank, stack] : stacks_) {
-    if (rank == first) continue;
+    if (culprit != stacks_.end() && rank == culprit->first) continue;
     const auto top = shown_lines(stack, 1);
     if (!top.empty()) others[top.front()].push_back(rank);
   }

@@ -1,13 +1,14 @@
 // A hang: which workers do not get on, what their stacks say, and who of them is the cause.
 //
-// One that is stopped holds up the others; else the one that is furthest behind; else the one that is
-// somewhere else than most, by its section or by its stack; else the one that got stuck first. The others
-// wait for it. Pure values.
+// One that is stopped holds up the others; else those furthest behind may be it, and of these the one that is
+// somewhere else than most, by its section or by its stack, or that alone does not wait for others. Who got
+// stuck first says nothing: ranks that train together stop within milliseconds. Where several are left, none
+// is singled out. Pure values.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,14 +42,20 @@ class Hang {
   std::size_t stacks_count() const { return stacks_.size(); }
   const std::vector<Stall>& stalls() const { return stalls_; }
 
-  // One of stalls(), which must not be empty; or a rank that does not come to where the others wait.
-  Stall culprit() const;
+  // Who may be the cause, whoever got stuck first before the others: of stalls(), which must not be empty, or
+  // a rank that does not come to where the others wait. One: it is.
+  std::vector<Stall> suspects() const;
   // Where the stacks say that the ranks are: more of the culprit's, a line of the others', ranks with the
   // same line together.
   std::vector<std::string> evidence() const;
+  // The line where all of these are, if they are at one place; else "".
+  std::string place_of(const std::vector<Stall>& ranks) const;
 
  private:
-  std::optional<Stall> elsewhere() const;
+  using Pool = std::vector<const Stall*>;
+  Pool those(const std::function<bool(const Stall&)>& predicate) const;
+  void keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const;
+  std::vector<Stall> absent_where_others_wait(const std::vector<Rank>& elsewhere) const;
 
   std::vector<Stall> stalls_;  // one a rank
   std::map<Rank, MainStack> stacks_;

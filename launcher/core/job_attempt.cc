@@ -132,7 +132,7 @@ void Job::dump(TimePoint now) {
   phase_ = Phase::kDumping;
   phase_deadline_ = now + kStacksLimit;
   facts_.hangs = true;
-  const Stall stall = facts_.hang.culprit();
+  const Stall stall = facts_.hang.suspects().front();
   decide(Tell{fmt::format("rank {} (node{}) {}: the workers are stopped when their stacks have been written",
                           stall.rank, stall.node, stall.what)},
          "a worker hangs");
@@ -144,7 +144,7 @@ void Job::stop_workers(TimePoint now) {
   kill_from_ = now + from_ns(plan_.job.grace_ns);
   phase_deadline_ = kill_from_ + kStopMargin;
   killed_late_ = false;
-  const bool stopped = facts_.hangs && facts_.hang.culprit().stopped;
+  const bool stopped = facts_.hangs && facts_.hang.suspects().front().stopped;
   for (const NodeId node : roster_.nodes_with_workers()) {
     // A process that is stopped would not hear TERM.
     if (stopped) decide(Send{node, wire::SignalWorkers{SIGCONT}}, "a worker is stopped");

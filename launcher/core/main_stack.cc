@@ -89,6 +89,14 @@ std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) 
   return lines;
 }
 
+bool waits_for_others(const MainStack& stack) {
+  constexpr std::string_view kMarks[] = {"c10d::", "gloo::", "nccl", "MPI_", "torch/distributed/"};
+  return std::ranges::any_of(stack.frames, [&](const std::string& frame) {
+    return std::ranges::any_of(kMarks,
+                               [&](std::string_view mark) { return frame.find(mark) != std::string::npos; });
+  });
+}
+
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks) {
   std::vector<Rank> ranks;
   for (const auto& [rank, stack] : stacks) ranks.push_back(rank);

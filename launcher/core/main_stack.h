@@ -26,6 +26,10 @@ MainStack main_stack_of(std::string_view dump);
 // or the state, if the program's own frames are not known.
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count);
 
+// Whether it is in a collective, or asks the store for something: it may be there because another rank is
+// not.
+bool waits_for_others(const MainStack& stack);
+
 // The ranks whose main thread took another way than most: their stacks, seen from main(), part from the
 // others' first. None if all are at one place, or nowhere in particular.
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks);

@@ -26,10 +26,23 @@ double unix_time(const Outcome& outcome, TimePoint at) {
   return std::round((outcome.now_unix - in_seconds(outcome.now - at)) * 1e6) / 1e6;
 }
 
+ordered_json numbers_of(const std::vector<Rank>& ranks) {
+  ordered_json numbers = ordered_json::array();
+  for (const Rank rank : ranks) numbers.push_back(rank.value());
+  return numbers;
+}
+
 ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
-  ordered_json json = {{"rank", nullptr},        {"node", nullptr},   {"class", name_of(verdict.kind)},
-                       {"cause", verdict.cause}, {"time", nullptr},   {"step", or_null(verdict.step)},
-                       {"exit_code", nullptr},   {"signal", nullptr}, {"evidence", verdict.evidence},
+  ordered_json json = {{"rank", nullptr},
+                       {"suspects", numbers_of(verdict.suspects)},
+                       {"node", nullptr},
+                       {"class", name_of(verdict.kind)},
+                       {"cause", verdict.cause},
+                       {"time", nullptr},
+                       {"step", or_null(verdict.step)},
+                       {"exit_code", nullptr},
+                       {"signal", nullptr},
+                       {"evidence", verdict.evidence},
                        {"hint", verdict.hint}};
   if (verdict.rank) json["rank"] = verdict.rank->value();
   if (verdict.node) json["node"] = verdict.node->value();
@@ -138,8 +151,6 @@ std::string_view outcome_word(Verdict::Kind kind) {
 std::string report_as_json(const Outcome& outcome) {
   ordered_json attempts = ordered_json::array();
   for (const AttemptHistory& attempt : outcome.attempts) attempts.push_back(attempt_json(outcome, attempt));
-  ordered_json collateral = ordered_json::array();
-  for (const Rank rank : outcome.verdict.collateral) collateral.push_back(rank.value());
   const bool failed = outcome.verdict.kind != Verdict::Kind::kSucceeded;
   const ordered_json json = {
       {"job_id", outcome.plan.job.job_id},
@@ -151,7 +162,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"hint", outcome.verdict.hint},
       {"culprit", failed ? culprit_json(outcome, outcome.verdict) : ordered_json(nullptr)},
       {"collateral_count", outcome.verdict.collateral_count},
-      {"collateral", std::move(collateral)},
+      {"collateral", numbers_of(outcome.verdict.collateral)},
       {"restarts", outcome.restart_count},
       {"duration_seconds", in_seconds(outcome.duration)},
       {"node_count", outcome.attempts.empty() ? static_cast<std::int32_t>(outcome.plan.nodes.size())

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <iterator>
 
 #include "launcher/core/hints.h"
@@ -16,6 +16,8 @@ using Kind = Verdict::Kind;
 // Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
 // all, lets go of its connections long before it has ended.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
+
+constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
   return std::pair(left.at, left.rank) < std::pair(right.at, right.rank);
@@ -111,8 +113,34 @@ Verdict failed(const WorkerEnd& end) {
   return verdict;
 }
 
+std::string text_of(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kShown = 4;
+  if (ranks.size() > kShown) return fmt::format("{} ranks, such as {},", ranks.size(), ranks.front());
+  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
+}
+
+// It is not known whose fault it is, and nobody is blamed.
+Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects) {
+  const Stall& first = suspects.front();
+  std::vector<Rank> ranks;
+  for (const Stall& each : suspects) ranks.push_back(each.rank);
+  std::ranges::sort(ranks);
+  const std::string place = facts.hang.place_of(suspects);
+  Verdict verdict = make(
+      Kind::kHang, kExitTimeOut, "launcher",
+      fmt::format("no rank can be singled out: {} hang{}; rank {} (node{}) {}", text_of(ranks),
+                  place.empty() ? "" : fmt::format(" in {}", place), first.rank, first.node, first.what));
+  verdict.suspects = std::move(ranks);
+  verdict.at = first.since;
+  verdict.evidence = facts.hang.evidence();
+  verdict.hint = kStacksHint;
+  return verdict;
+}
+
 Verdict hung(const AttemptFacts& facts) {
-  const Stall stall = facts.hang.culprit();
+  const std::vector<Stall> suspects = facts.hang.suspects();
+  if (suspects.size() > 1) return hung_together(facts, suspects);
+  const Stall& stall = suspects.front();
   std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
   if (!stall.section.empty()) cause += fmt::format(" in section {}", stall.section);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
@@ -122,7 +150,7 @@ Verdict hung(const AttemptFacts& facts) {
   const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
   if (end != facts.ends.end()) verdict.culprit = *end;
   verdict.evidence = facts.hang.evidence();
-  verdict.hint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
+  verdict.hint = kStacksHint;
   return verdict;
 }
 
@@ -165,7 +193,9 @@ void add_step(Verdict& verdict, const AttemptFacts& facts) {
 
 void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
   for (const WorkerEnd& end : facts.ends) {
-    if (end.failed() && end.rank != verdict.rank) verdict.collateral.push_back(end.rank);
+    const auto& suspects = verdict.suspects;
+    const bool suspected = std::ranges::find(suspects, end.rank) != suspects.end();
+    if (end.failed() && end.rank != verdict.rank && !suspected) verdict.collateral.push_back(end.rank);
   }
   std::ranges::sort(verdict.collateral);
   verdict.collateral_count = verdict.kind == Kind::kNodeLost

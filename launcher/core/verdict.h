@@ -90,6 +90,7 @@ struct Verdict {
   std::string cause;                 // one clause: "rank 2 (node1) was killed by SIGKILL"
   std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
   std::optional<Rank> rank;          // to blame
+  std::vector<Rank> suspects;        // of a hang, where the evidence singles out none of these
   std::optional<NodeId> node;
   std::optional<TimePoint> at;       // when that failed, or got on for the last time, by the launcher's clock
   std::optional<std::int64_t> step;  // the newest of the rank to blame; of any, if it said none

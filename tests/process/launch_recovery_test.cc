@@ -107,7 +107,7 @@ def all_reduce():
 def load_batch():
     threading.Event().wait()
 open(os.path.join(os.environ["MEET"], str(rank)), "w")
-while len(os.listdir(os.environ["MEET"])) < 4:
+while len(os.listdir(os.environ["MEET"])) < int(os.environ["WORLD_SIZE"]):
     time.sleep(0.01)
 for step in range(1, 6):
     say("step", step=step)
@@ -123,6 +123,19 @@ TEST(LaunchRecovery, NamesTheRankInADeadlockByItsStack) {
   EXPECT_EQ(run.report()["culprit"]["rank"], 2) << run.err();
   EXPECT_THAT(run.report()["evidence"].dump(), HasSubstr("in load_batch"));
   EXPECT_EQ(run.report()["collateral"], nlohmann::json::array({0, 1, 3}));
+  expect_nothing_left(run);
+}
+
+TEST(LaunchRecovery, BlamesNobodyForAHangInWhichAllWaitAtOnePlace) {
+  const ScratchDirectory meeting;
+  LaunchRun run({"--gpus-per-node", "2", "--max-restarts", "0", "--hang-limit", "2", "--env",
+                 "MEET=" + meeting.path().string(), "--", "python3", "-c", kDeadlock});
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("no rank can be singled out: ranks 0 and 1 hang in "));
+  const auto report = run.report();
+  EXPECT_EQ(report["class"], "hang");
+  EXPECT_EQ(report["culprit"]["rank"], nullptr);
+  EXPECT_EQ(report["culprit"]["suspects"], (nlohmann::json{0, 1}));
   expect_nothing_left(run);
 }
 

@@ -76,6 +76,23 @@ TEST_F(HangTest, AHardStallCollectsTheStacksOfAllBeforeItStopsTheAttempt) {
   EXPECT_THAT(job.verdict().evidence.at(0), HasSubstr("rank 2: all_reduce"));
 }
 
+TEST_F(HangTest, NobodyIsBlamedWhereTheRanksCannotBeToldApart) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) stalls(rank, rank == 2);
+  for (int rank = 0; rank < 4; ++rank) stacks(rank);
+  all_stopped();
+  const Verdict& verdict = job.verdict();
+  EXPECT_EQ(verdict.exit_code, kExitTimeOut);
+  EXPECT_EQ(verdict.rank, std::nullopt);
+  EXPECT_EQ(verdict.node, std::nullopt);
+  EXPECT_EQ(verdict.cause,
+            "no rank can be singled out: ranks 0, 1, 2 and 3 hang in all_reduce; rank 0 (node0) has not got "
+            "on for 60 s");
+  EXPECT_EQ(verdict.suspects.size(), 4U);
+  EXPECT_EQ(verdict.collateral_count, 0);
+  EXPECT_THAT(verdict.evidence.at(0), HasSubstr("4 ranks, such as 0: all_reduce"));
+}
+
 TEST_F(HangTest, WaitsTwoSecondsForTheStacksAndNoLonger) {
   run();
   stalls(2, true);
