@@ -10,6 +10,8 @@
 #include "launcher/core/arguments.h"
 #include "launcher/core/completion.h"
 #include "launcher/core/help.h"
+#include "launcher/core/options.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 namespace {
@@ -123,6 +125,13 @@ TEST(Commands, AgreeWithTheDocumentOnDefaultsAndLimits) {
     ++compared;
   }
   EXPECT_GE(compared, 8);
+  const Options defaults;
+  for (const auto& [name, limit] :
+       {std::pair("heartbeat-limit", defaults.heartbeat_limit), {"hang-limit", defaults.hang_limit}}) {
+    EXPECT_THAT(find_flag(name)->text, HasSubstr(fmt::format("(default {:g}", in_seconds(limit))));
+    EXPECT_THAT(document, HasSubstr(fmt::format("`--{}` ({:g} s) |", name, in_seconds(limit))))
+        << "in the table of hangs";
+  }
 }
 
 TEST(Commands, AgreeWithTheDocumentOnExitCodes) {
