@@ -2,8 +2,8 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/data_loader.h>
+#include <muster/distributed_sampler.h>
 #include <muster/job.h>
-#include <muster/sampler.h>
 #include <mutex>
 #include <stdexcept>
 #include <torch/torch.h>

@@ -1,49 +1,116 @@
-#include <ATen/CPUGeneratorImpl.h>
+#include <algorithm>
+#include <cmath>
 #include <fmt/core.h>
 #include <muster/sampler.h>
 #include <numeric>
-#include <stdexcept>
-#include <torch/torch.h>
+
+#include "common/wire/digest.h"
+#include "runtime/data/argument.h"
+#include "runtime/data/random_order.h"
 
 namespace muster {
 
 namespace {
 
-std::int64_t divide_up(std::int64_t number, std::int64_t by) {
-  return (number + by - 1) / by;
+constexpr std::int64_t kMostWeights = std::int64_t{1} << 24;  // multinomial's own limit
+
+std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
+  return seed + static_cast<std::uint64_t>(epoch);
+}
+
+void check_count(const char* argument, std::int64_t count) {
+  check_argument(count >= 1, argument, count, "at least 1");
+}
+
+void check_weights(const std::vector<double>& weights, std::int64_t num_samples, bool replacement) {
+  check_argument(std::ssize(weights) <= kMostWeights, "WeightedRandomSampler: the number of weights",
+                 weights.size(), fmt::format("at most {}", kMostWeights));
+  std::int64_t usable = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!std::isfinite(weights[i]) || weights[i] < 0) {
+      check_argument(false, fmt::format("WeightedRandomSampler: weights[{}]", i), weights[i],
+                     "a number that is not negative");
+    }
+    if (weights[i] > 0) ++usable;
+    sum += weights[i];
+  }
+  check_count("WeightedRandomSampler: the number of weights above 0", usable);
+  check_argument(std::isfinite(sum), "WeightedRandomSampler: the sum of the weights", sum, "finite");
+  check_argument(replacement || num_samples <= usable, "WeightedRandomSampler: num_samples", num_samples,
+                 fmt::format("at most {}, the number of weights above 0, without replacement", usable));
+}
+
+// Tells apart two lists that look alike otherwise.
+template <class Value>
+std::string fingerprint(const std::vector<Value>& values) {
+  constexpr std::size_t kDigits = 16;
+  return xxh3_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value)})
+      .substr(0, kDigits);
 }
 
 }  // namespace
 
-DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
-                                       DistributedSamplerOptions options)
-    : dataset_size_(dataset_size), num_replicas_(num_replicas), rank_(rank), options_(options) {
-  if (dataset_size < 0 || num_replicas < 1 || rank < 0 || rank >= num_replicas) {
-    throw std::invalid_argument(
-        fmt::format("DistributedSampler: rank {} of {} with {} examples", rank, num_replicas, dataset_size));
-  }
-  num_samples_ = options.drop_last ? dataset_size_ / num_replicas_ : divide_up(dataset_size_, num_replicas_);
+SequentialSampler::SequentialSampler(std::int64_t dataset_size) : dataset_size_(dataset_size) {
+  check_count("SequentialSampler: dataset_size", dataset_size);
 }
 
-std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+std::vector<std::int64_t> SequentialSampler::indices(std::int64_t /*epoch*/) const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(dataset_size_));
-  if (options_.shuffle) {
-    const auto generator =
-        at::make_generator<at::CPUGeneratorImpl>(options_.seed + static_cast<std::uint64_t>(epoch));
-    const at::Tensor permutation =
-        at::randperm(dataset_size_, generator, at::TensorOptions().dtype(at::kLong));
-    const auto* first = permutation.data_ptr<std::int64_t>();
-    order.assign(first, first + dataset_size_);
-  } else {
-    std::iota(order.begin(), order.end(), 0);
-  }
-  std::vector<std::int64_t> mine(static_cast<std::size_t>(num_samples_));
-  for (std::int64_t i = 0; i < num_samples_; ++i) {
-    // Past the end Python repeats the order from its front, as often as needed.
-    const std::int64_t place = (rank_ + i * num_replicas_) % dataset_size_;
-    mine[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>(place)];
-  }
-  return mine;
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::string SequentialSampler::description() const {
+  return fmt::format("SequentialSampler({})", dataset_size_);
+}
+
+RandomSampler::RandomSampler(std::int64_t dataset_size, RandomSamplerOptions options)
+    : dataset_size_(dataset_size), options_(options) {
+  check_count("RandomSampler: dataset_size", dataset_size);
+  check_count("RandomSampler: num_samples", size());
+}
+
+std::vector<std::int64_t> RandomSampler::indices(std::int64_t epoch) const {
+  const std::uint64_t seed = seed_of(options_.seed, epoch);
+  return options_.replacement ? draws(dataset_size_, size(), seed)
+                              : permutations(dataset_size_, size(), seed);
+}
+
+std::string RandomSampler::description() const {
+  return fmt::format("RandomSampler({}{}{}, seed {})", dataset_size_,
+                     options_.num_samples ? fmt::format(", num_samples {}", size()) : "",
+                     options_.replacement ? ", replacement" : "", options_.seed);
+}
+
+SubsetRandomSampler::SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed)
+    : subset_(std::move(indices)), seed_(seed) {
+  check_count("SubsetRandomSampler: the number of indices", std::ssize(subset_));
+  const auto least = std::ranges::min_element(subset_);
+  check_argument(*least >= 0, fmt::format("SubsetRandomSampler: indices[{}]", least - subset_.begin()),
+                 *least, "at least 0");
+  description_ = fmt::format("SubsetRandomSampler({} indices of digest {}, seed {})", subset_.size(),
+                             fingerprint(subset_), seed_);
+}
+
+std::vector<std::int64_t> SubsetRandomSampler::indices(std::int64_t epoch) const {
+  std::vector<std::int64_t> order = permutations(size(), size(), seed_of(seed_, epoch));
+  for (std::int64_t& entry : order) entry = subset_[static_cast<std::size_t>(entry)];
+  return order;
+}
+
+WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,
+                                             WeightedRandomSamplerOptions options)
+    : weights_(std::move(weights)), num_samples_(num_samples), options_(options) {
+  check_count("WeightedRandomSampler: num_samples", num_samples);
+  check_weights(weights_, num_samples, options_.replacement);
+  description_ = fmt::format("WeightedRandomSampler({} weights of digest {}, num_samples {}{}, seed {})",
+                             weights_.size(), fingerprint(weights_), num_samples_,
+                             options_.replacement ? ", replacement" : "", options_.seed);
+}
+
+std::vector<std::int64_t> WeightedRandomSampler::indices(std::int64_t epoch) const {
+  return weighted_draws(weights_, num_samples_, options_.replacement, seed_of(options_.seed, epoch));
 }
 
 }  // namespace muster

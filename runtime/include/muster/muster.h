@@ -3,10 +3,12 @@
 // Programs that compile many files include the single headers.
 #pragma once
 
+#include <muster/batch_plan.h>
 #include <muster/checkpointer.h>
 #include <muster/data_loader.h>
 #include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
+#include <muster/distributed_sampler.h>
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
 #include <muster/sampler.h>

@@ -1,38 +1,97 @@
-// Which examples this rank sees in an epoch, in the exact order of Python's
-// torch.utils.data.DistributedSampler.
+// The order in which an epoch goes through a dataset, over all ranks: PyTorch's samplers.
 //
-// The order of an epoch is randperm(size) of a CPU generator seeded with seed + epoch, or 0..size-1; it is
-// lengthened from its own front to a multiple of the ranks, or with drop_last shortened; rank r takes every
-// num_replicas-th from r. The epoch is an argument, so that no set_epoch can be forgotten. A plain value,
-// safe to use from several threads.
+// An order is a function of the epoch alone, so that no set_epoch can be forgotten and a resumed run finds
+// its place again. The random ones draw from a CPU generator seeded with seed + epoch, and give exactly what
+// Python's sampler of that name gives with generator.manual_seed(seed + epoch). Which part of the order a
+// rank takes, and in which batches, is said by distributed_sampler.h, batch_sampler.h and elastic_sampler.h.
+// A sampler never changes: it is safe to use from several threads. Constructors throw std::invalid_argument,
+// which names argument, value and what would be right; a dataset with nothing in it is refused by all.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace muster {
 
-struct DistributedSamplerOptions {
-  bool shuffle = true;
-  std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out the examples that do not fill all ranks, instead of repeating some
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  virtual std::int64_t size() const = 0;                                    // entries of each epoch
+  virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;  // size() of them
+  // Says the order in words: "RandomSampler(60000, seed 3)". It is part of a checkpoint: a run that resumes
+  // with another one is refused.
+  virtual std::string description() const = 0;
 };
 
-class DistributedSampler {
+// 0, 1, ..., dataset_size - 1.
+class SequentialSampler : public Sampler {
  public:
-  // std::invalid_argument unless dataset_size >= 0 and 0 <= rank < num_replicas.
-  DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
-                     DistributedSamplerOptions options = {});
-
-  std::int64_t size() const { return num_samples_; }            // examples per rank and epoch
-  std::vector<std::int64_t> indices(std::int64_t epoch) const;  // size() of them, each below dataset_size
+  explicit SequentialSampler(std::int64_t dataset_size);
+  std::int64_t size() const override { return dataset_size_; }
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::string description() const override;
 
  private:
   std::int64_t dataset_size_;
-  std::int64_t num_replicas_;
-  std::int64_t rank_;
-  DistributedSamplerOptions options_;
+};
+
+struct RandomSamplerOptions {
+  bool replacement = false;  // draw each entry from all of the dataset
+  std::optional<std::int64_t> num_samples =
+      std::nullopt;  // entries of an epoch; the dataset's size if not given
+  std::uint64_t seed = 0;
+};
+
+// A random order. Without replacement num_samples may be above the dataset's size: one order follows another.
+class RandomSampler : public Sampler {
+ public:
+  explicit RandomSampler(std::int64_t dataset_size, RandomSamplerOptions options = {});
+  std::int64_t size() const override { return options_.num_samples.value_or(dataset_size_); }
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::string description() const override;
+
+ private:
+  std::int64_t dataset_size_;
+  RandomSamplerOptions options_;
+};
+
+// The given indices in a random order.
+class SubsetRandomSampler : public Sampler {
+ public:
+  explicit SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed = 0);
+  std::int64_t size() const override { return static_cast<std::int64_t>(subset_.size()); }
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::string description() const override { return description_; }
+
+ private:
+  std::vector<std::int64_t> subset_;
+  std::uint64_t seed_;
+  std::string description_;
+};
+
+struct WeightedRandomSamplerOptions {
+  bool replacement = true;  // false: no index twice in an epoch
+  std::uint64_t seed = 0;
+};
+
+// num_samples of 0, ..., weights.size() - 1, each as likely as its weight. Weights need not sum up to 1;
+// there are at most 2^24. Python draws indices of weight 0 when, without replacement, the others have run
+// out; here that is refused.
+class WeightedRandomSampler : public Sampler {
+ public:
+  WeightedRandomSampler(std::vector<double> weights, std::int64_t num_samples,
+                        WeightedRandomSamplerOptions options = {});
+  std::int64_t size() const override { return num_samples_; }
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::string description() const override { return description_; }
+
+ private:
+  std::vector<double> weights_;
   std::int64_t num_samples_;
+  WeightedRandomSamplerOptions options_;
+  std::string description_;
 };
 
 }  // namespace muster
