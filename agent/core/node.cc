@@ -69,6 +69,18 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
   }
 }
 
+void Node::handle(const StandByRequested& event, TimePoint now) {
+  const wire::StandBy& likely = event.likely;
+  const bool possible = likely.local_world_size >= 1 && likely.local_world_size <= kMaxLocalWorldSize;
+  if (!job_ || leaving_ || phase_ != Phase::kIdle || !possible) return;
+  give_up_at_ = now + kTemplateLimit;
+  wire::PrepareAttempt attempt;
+  attempt.local_world_size = likely.local_world_size;
+  attempt.agents_on_host = likely.agents_on_host;
+  attempt.agent_on_host = likely.agent_on_host;
+  actions_.emplace_back(LoadTemplate{std::move(attempt)});
+}
+
 void Node::open(const AttemptRequested& request) {
   attempt_ = request.attempt;
   plan_ = request.plan;

@@ -28,6 +28,9 @@ struct AttemptRequested {
   Attempt attempt;
   wire::PrepareAttempt plan;
 };
+struct StandByRequested {
+  wire::StandBy likely;
+};
 struct StartRequested {
   Attempt attempt;
   wire::StartWorkers start;
@@ -71,14 +74,17 @@ struct LeftoversGone {};
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come
 using Event =
-    std::variant<Welcomed, AttemptRequested, StartRequested, StopRequested, SignalRequested, LeaveRequested,
-                 LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened, WorkerStarted,
-                 WorkerNotStarted, WorkerEnded, LeftoversGone, TemplateSettled, TimePassed>;
+    std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
+                 LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
+                 WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
   Attempt attempt;
   wire::PrepareAttempt plan;
+};
+struct LoadTemplate {  // for an attempt that may come; TemplateSettled follows
+  wire::PrepareAttempt likely;
 };
 struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
   LocalRank local_rank;
@@ -105,7 +111,7 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<OpenAttempt, StartWorker, SignalWorker, KillLeftovers, CloseAttempt,
+using Action = std::variant<OpenAttempt, LoadTemplate, StartWorker, SignalWorker, KillLeftovers, CloseAttempt,
                             GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
@@ -131,6 +137,7 @@ class Node {
 
   void handle(const Welcomed& event, TimePoint now);
   void handle(const AttemptRequested& event, TimePoint now);
+  void handle(const StandByRequested& event, TimePoint now);
   void handle(const StartRequested& event, TimePoint now);
   void handle(const StopRequested& event, TimePoint now);
   void handle(const SignalRequested& event, TimePoint now);

@@ -82,6 +82,8 @@ void Agent::hear(const Link::Incoming& incoming) {
   } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&incoming.message)) {
     link_.advance_to(attempt);
     on(AttemptRequested{attempt, *plan});
+  } else if (const auto* standby = std::get_if<wire::StandBy>(&incoming.message)) {
+    on(StandByRequested{*standby});
   } else if (const auto* orders = std::get_if<wire::StartWorkers>(&incoming.message)) {
     on(StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
@@ -244,21 +246,34 @@ void Agent::clear_leftovers() {
 
 void Agent::perform(const OpenAttempt& action) {
   finished_store_.reset();
-  const std::string socket_path = socket_ != nullptr ? socket_->path() : "";
-  const std::string run_directory = socket_ != nullptr ? socket_->directory() : "";
   auto run = AttemptRun::open(
-      {io_, tasks_, link_, job_,
-       NodeContext{own_environment(), count_cores(), id_, action.attempt, socket_path, run_directory},
-       action.plan, worker_descriptor_limit_});
+      {io_, tasks_, link_, job_, context(action.attempt), action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
   health_.emplace(Health::Setting{job_, action.attempt, gpus_.get(),
                                   [this](const std::string& receiver, const std::string& datagram) {
                                     return socket_ != nullptr && socket_->send(receiver, datagram);
                                   }});
+  on(AttemptOpened{run_->store_port(), load_template(run_->wanted_template())});
+}
+
+void Agent::perform(const LoadTemplate& action) {
+  if (!load_template(AttemptRun::template_for(job_, context(node_.attempt()), action.likely)))
+    on(TemplateSettled{});
+}
+
+NodeContext Agent::context(Attempt attempt) const {
+  return {own_environment(),
+          count_cores(),
+          id_,
+          attempt,
+          socket_ != nullptr ? socket_->path() : "",
+          socket_ != nullptr ? socket_->directory() : ""};
+}
+
+bool Agent::load_template(std::expected<TemplateSpec, std::string> wanted) {
   const std::string output_file = fmt::format("{}/template.node{}.log", job_.log_directory, id_);
-  const bool loads = warm_.prepare(run_->wanted_template(), output_file, worker_descriptor_limit_);
-  on(AttemptOpened{run_->store_port(), loads});
+  return warm_.prepare(std::move(wanted), output_file, worker_descriptor_limit_);
 }
 
 void Agent::perform(const StartWorker& action) {
@@ -313,7 +328,7 @@ void Agent::perform(const Quit& action) {
   const bool had_template = warm_.has_template();
   warm_.end();
   if (had_template) kill_strays();  // what code before init() started
-  finished_store_.reset();  // what still listens would keep this process alive
+  finished_store_.reset();          // what still listens would keep this process alive
   link_.close();
   // Not now: the task that brought this about would be cancelled while it runs.
   asio::post(io_, [this] { tasks_.cancel(); });

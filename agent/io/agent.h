@@ -45,11 +45,14 @@ class Agent {
   void ring();
   void look_after_workers();
   void reap_all();
+  NodeContext context(Attempt attempt) const;
+  bool load_template(std::expected<TemplateSpec, std::string> wanted);
   // All children but those that belong here. How many there were.
   std::size_t kill_strays();
   void clear_leftovers();
 
   void perform(const OpenAttempt& action);
+  void perform(const LoadTemplate& action);
   void perform(const StartWorker& action);
   void perform(const SignalWorker& action);
   void perform(const KillLeftovers& action);

@@ -44,6 +44,11 @@ std::string search_path(const Environment& inherited, const wire::JobSpec& job) 
   return found != inherited.end() ? found->second : kDefaultPath;
 }
 
+Expected<std::string> program_of(const wire::JobSpec& job, const NodeContext& context) {
+  return find_program(job.command.empty() ? "" : job.command.front(), search_path(context.inherited, job),
+                      job.working_directory);
+}
+
 // A worker's own file: neither a device nor a pipe may make the agent wait.
 std::string read_error_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
@@ -82,8 +87,7 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   const wire::JobSpec& job = run->setting_.job;
   if (Status usable = run->check_directory(); !usable)
     return refused(exit_code_of_directory(usable.error().code()), usable.error());
-  auto program = find_program(job.command.empty() ? "" : job.command.front(),
-                              search_path(run->setting_.context.inherited, job), job.working_directory);
+  auto program = program_of(job, run->setting_.context);
   if (!program) return refused(exit_code_of(program.error().code()), program.error());
   run->program_ = *std::move(program);
   if (Status opened = run->open_null(); !opened) return refused(125, opened.error());
@@ -245,6 +249,15 @@ std::expected<TemplateSpec, std::string> AttemptRun::wanted_template() const {
   if (setting_.job.warm == "off") return std::unexpected("");
   return muster::agent::wanted_template(facts_of_program(program_), setting_.context, setting_.job,
                                         setting_.plan);
+}
+
+std::expected<TemplateSpec, std::string> AttemptRun::template_for(const wire::JobSpec& job,
+                                                                  const NodeContext& context,
+                                                                  const wire::PrepareAttempt& likely) {
+  if (job.warm == "off") return std::unexpected("");
+  const auto program = program_of(job, context);
+  if (!program) return std::unexpected(program.error().message());
+  return muster::agent::wanted_template(facts_of_program(*program), context, job, likely);
 }
 
 wire::WorkerExited AttemptRun::last_words(LocalRank local_rank) {

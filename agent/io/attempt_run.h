@@ -54,6 +54,10 @@ class AttemptRun {
   OrRefused<Started> start(LocalRank local_rank, const wire::StartWorkers& start, WarmStart& warm);
   // The template that this attempt's ranks can be forked from, or why there is none.
   std::expected<TemplateSpec, std::string> wanted_template() const;
+  // The same for an attempt that may come.
+  static std::expected<TemplateSpec, std::string> template_for(const wire::JobSpec& job,
+                                                               const NodeContext& context,
+                                                               const wire::PrepareAttempt& likely);
   // Once the worker has ended: what it printed last, what it left in its error file. Its output has been
   // passed on when this returns.
   wire::WorkerExited last_words(LocalRank local_rank);

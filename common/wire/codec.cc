@@ -58,6 +58,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, ha
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStacks, rank, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentNotice, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StandBy, local_world_size, agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, what)
 
 using nlohmann::json;
@@ -110,6 +111,8 @@ constexpr std::initializer_list<const char*> kRequired<PrepareAttempt>{"node_cou
                                                                        "first_rank", "local_world_size"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<StartWorkers>{"master_address", "master_port"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<StandBy>{"local_world_size"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<StopWorkers>{"signal", "grace_ns"};
 template <>

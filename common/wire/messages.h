@@ -76,6 +76,11 @@ struct Preempt {       // pass the notice on to workers that can save and leave
 struct SignalWorkers {  // one signal of the user's for every worker that runs; nothing else changes
   std::int32_t signal = 0;
 };
+struct StandBy {  // takes no part in the attempt that runs, but may in the next: the program is loaded for it
+  std::int32_t local_world_size = 0;  // these as PrepareAttempt will most likely have them
+  std::int32_t agents_on_host = 1;
+  std::int32_t agent_on_host = 0;
+};
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
@@ -164,7 +169,7 @@ struct Pong {
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers>;
+                             Preempt, SignalWorkers, StandBy>;
 using ToLauncher =
     std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
                  WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable>;

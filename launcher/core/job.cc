@@ -93,6 +93,7 @@ void Job::hear(NodeId id, const wire::Hello&, TimePoint now) {
   roster_.at(id).state = State::kJoined;
   decide(Send{id, wire::Welcome{id, plan_.job}}, "the agent greeted");
   record("agent_joined", "", id);
+  stand_by(id);
   react(Occurrence::kJoined, now);
 }
 

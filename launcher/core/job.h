@@ -74,6 +74,7 @@ class Job {
   void gather(TimePoint now);
   void start_absent_agents(TimePoint now);
   void start_workers(TimePoint now);
+  void stand_by(NodeId id);
   void ask_for_stacks(std::string reason);
   void dump(TimePoint now);
   void stop_workers(TimePoint now);

@@ -120,7 +120,19 @@ void Job::start_workers(TimePoint now) {
     decide(Send{each.node, wire::StartWorkers{"127.0.0.1", store_port_, resume_step_}},
            "every node is prepared");
   }
+  for (const NodeId id : roster_.nodes()) stand_by(id);
   start_absent_agents(now);
+}
+
+// A spare, or a node that came too late, can then take part without loading the program first. Where its GPUs
+// are known by number it is the last of its machine, as spares are.
+void Job::stand_by(NodeId id) {
+  const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
+  if (plan_.job.warm == "off" || !workers_start || member(id) != nullptr ||
+      roster_.at(id).state != State::kJoined)
+    return;
+  const auto agents = static_cast<std::int32_t>(members_.size());
+  decide(Send{id, wire::StandBy{size_.workers_per_node, agents, agents - 1}}, "it may be needed next");
 }
 
 void Job::ask_for_stacks(std::string reason) {

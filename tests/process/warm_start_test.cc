@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "tests/process/agent_process_fixture.h"
+#include "tests/process/launch_run.h"
 
 namespace muster {
 namespace {
@@ -240,6 +241,57 @@ TEST_F(WarmStart, TheTemplateIsKeptOverAttemptsAndPrintsOnce) {
   }
   EXPECT_EQ(template_output(), "printed before init\n");
   EXPECT_EQ(log("rank_0/stdout.log"), "ready\n");
+}
+
+TEST_F(WarmStart, AnAgentThatStandsByHasLoadedTheProgramBeforeItsFirstAttempt) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"print", "--", "ready", "wait"}));
+  launcher.send(wire::StandBy{2});
+  ASSERT_TRUE(eventually([&] { return templates().size() == 1; }));
+  const pid_t loaded = templates()[0];
+  launcher.set_attempt(Attempt(2));
+  ASSERT_EQ(launcher.start(2).size(), 2U);
+  EXPECT_EQ(how(launcher).warm_count, 2) << how(launcher).executed_because;
+  wait_for_lines(launcher, 2);
+  EXPECT_THAT(templates(), ElementsAre(loaded));
+  EXPECT_EQ(template_output(), "printed before init\n");
+}
+
+TEST_F(WarmStart, AnAgentThatStandsByLoadsNothingThatNobodyWants) {
+  TestLauncher launcher({});
+  launcher.welcome(rank_job({"print", "--", "rank_code"}, "off"));
+  launcher.send(wire::StandBy{2});
+  ASSERT_EQ(launcher.start(2).size(), 2U);
+  EXPECT_EQ(how(launcher).warm_count, 0);
+  wait_for_ends(launcher, 2);
+  EXPECT_EQ(template_output(), "(none)");
+}
+
+// The whole of it: a spare's template is there before the fault, and stays the one that is used.
+TEST_F(WarmStart, ASpareNodeIsWarmBeforeItIsNeeded) {
+  LaunchRun run({"--nodes", "2", "--spare-nodes", "1", "--gpus-per-node", "2", WARM_RANK, "print", "--",
+                 "ready", "wait"});
+  for (const char* line : {"node0:0: ready", "node0:1: ready", "node1:2: ready", "node1:3: ready"})
+    ASSERT_TRUE(run.printed(line)) << run.err();
+  const auto spare_output = [&] {
+    return read_file(run.job_directory() + "/template.node2.log", 1 << 20).value_or("");
+  };
+  const auto all_agents = [&] { return run.agents().size() == 3; };
+  ASSERT_TRUE(eventually(all_agents));
+  const std::string agent_log = run.job_directory() + "/agent.node2.log";
+  const auto ready = [&] {
+    return read_file(agent_log, 1 << 20).value_or("").find(" is ready") != std::string::npos;
+  };
+  ASSERT_TRUE(eventually(ready)) << read_file(agent_log, 1 << 20).value_or("");
+  std::vector<pid_t> agents = run.agents();
+  std::ranges::sort(agents);
+  kill(agents[0], SIGKILL);
+  EXPECT_TRUE(run.printed("node2:2: ready") && run.printed("node2:3: ready")) << run.err();
+  EXPECT_EQ(spare_output(), "printed before init\n") << "it was loaded once";
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+  const std::string events = read_file(run.job_directory() + "/events.jsonl", 1 << 20).value_or("");
+  EXPECT_THAT(events, HasSubstr(R"("node":2,"text":"2 workers, 2 of them forked")"));
 }
 
 TEST_F(WarmStart, ATemplateThatIsKilledBetweenAttemptsIsReplaced) {

@@ -321,6 +321,36 @@ TEST_F(NodeTest, AStopWhileLeftoversAreKilledIsAnsweredOnce) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
+TEST_F(NodeTest, LoadsTheTemplateWhileItStandsBy) {
+  on(StandByRequested{{3}});
+  EXPECT_THAT(decided_, IsEmpty()) << "it knows no job yet";
+  on(Welcomed{job()});
+  on(StandByRequested{{3, 2, 1}});
+  const auto loads = decided<LoadTemplate>();
+  ASSERT_EQ(loads.size(), 1U);
+  EXPECT_EQ(loads[0].likely.local_world_size, 3);
+  EXPECT_EQ(loads[0].likely.agents_on_host, 2);
+  EXPECT_EQ(loads[0].likely.agent_on_host, 1);
+  on(TemplateSettled{});
+  on(AttemptRequested{Attempt(2), plan(3)});
+  on(AttemptOpened{.store_port = 1});
+  on(StandByRequested{{3}});
+  EXPECT_THAT(decided_, IsEmpty()) << "it takes part by now";
+}
+
+TEST_F(NodeTest, GivesUpATemplateThatLoadsTooLongWhileItStandsBy) {
+  on(Welcomed{job()});
+  on(StandByRequested{{3}});
+  for (int second = 0; second < 59; ++second) {
+    on(LauncherHeard{});
+    advance(1s);
+    EXPECT_THAT(decided<GiveUpTemplate>(), IsEmpty());
+  }
+  on(LauncherHeard{});
+  advance(1s);
+  EXPECT_EQ(decided<GiveUpTemplate>().size(), 1U);
+}
+
 TEST_F(NodeTest, WaitsWithTheStartUntilTheTemplateIsReady) {
   on(Welcomed{job()});
   on(AttemptRequested{Attempt(1), plan(2)});

@@ -70,6 +70,8 @@ void SimulatedAgent::obey(Attempt attempt, const wire::ToAgent& message) {
   } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&message)) {
     link_.advance_to(attempt);
     on(agent::AttemptRequested{attempt, *plan});
+  } else if (const auto* standby = std::get_if<wire::StandBy>(&message)) {
+    on(agent::StandByRequested{*standby});
   } else if (const auto* orders = std::get_if<wire::StartWorkers>(&message)) {
     on(agent::StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&message)) {

@@ -53,6 +53,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void preempt();
   Rank rank_of(LocalRank local_rank) const { return Rank(first_rank_.value() + local_rank.value()); }
   void perform(const agent::OpenAttempt& action);
+  void perform(const agent::LoadTemplate&) { on(agent::TemplateSettled{}); }
   void perform(const agent::StartWorker& action);
   void perform(const agent::SignalWorker& action);
   void perform(const agent::KillLeftovers& action);

@@ -39,6 +39,29 @@ TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
   EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U) << "the spare takes no part";
 }
 
+TEST_F(SpareTest, ASpareIsToldToStandByOnceTheWorkersStart) {
+  gather();
+  greet(2);
+  begin();
+  EXPECT_TRUE(sent<wire::StandBy>().empty()) << "nothing may come before the workers";
+  start_workers();
+  const auto told = sent<wire::StandBy>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].first, 2);
+  EXPECT_EQ(told[0].second.local_world_size, 2);
+  EXPECT_EQ(told[0].second.agents_on_host, 2);
+  EXPECT_EQ(told[0].second.agent_on_host, 1);
+}
+
+TEST_F(SpareTest, ASpareThatJoinsLaterIsToldAtOnce) {
+  gather();
+  begin();
+  start_workers();
+  EXPECT_TRUE(sent<wire::StandBy>().empty());
+  greet(2);
+  EXPECT_EQ(sent<wire::StandBy>().size(), 1U);
+}
+
 TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
   gather();
   greet(2);

@@ -49,7 +49,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
 
   for (const ToAgent& message :
        {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
-        ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10})}) {
+        ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());
