@@ -1,9 +1,7 @@
 #include "agent/core/elf_note.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <elf.h>
 #include <optional>
 #include <string_view>
 
@@ -11,7 +9,6 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::size_t kMaxSegments = 512;
 constexpr std::size_t kMaxNoteBytes = 64 << 10;  // of all notes of one segment
 constexpr std::size_t kMaxLineBytes = 256;       // of a script's first, the kernel's limit
 constexpr std::string_view kName("Muster", sizeof "Muster");
@@ -51,21 +48,10 @@ bool found_in(std::string_view notes) {
 }  // namespace
 
 bool has_warm_note(const ReadAt& read) {
-  const std::string start = read(0, sizeof(Elf64_Ehdr));
-  std::string_view bytes = start;
-  const auto header = take<Elf64_Ehdr>(bytes);
-  constexpr auto kOwnOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != kOwnOrder ||
-      header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > kMaxSegments)
-    return false;
-  const std::string table = read(header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr));
-  std::string_view segments = table;
-  while (const auto segment = take<Elf64_Phdr>(segments)) {
-    if (segment->p_type != PT_NOTE || segment->p_filesz > kMaxNoteBytes) continue;
-    if (found_in(read(segment->p_offset, segment->p_filesz))) return true;
-  }
-  return false;
+  return std::ranges::any_of(elf_segments(read), [&](const Elf64_Phdr& segment) {
+    return segment.p_type == PT_NOTE && segment.p_filesz <= kMaxNoteBytes &&
+           found_in(read(segment.p_offset, segment.p_filesz));
+  });
 }
 
 std::string interpreter_of(const ReadAt& read) {

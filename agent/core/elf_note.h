@@ -4,14 +4,11 @@
 // torn, or no ELF file of this machine's kind, says nothing.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <string>
 
-namespace muster::agent {
+#include "common/base/elf_file.h"
 
-// `size` bytes from `offset`; fewer at the end of the file, none if it cannot be read.
-using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
+namespace muster::agent {
 
 bool has_warm_note(const ReadAt& read);
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/core/elf_note.h"
 #include "common/base/file.h"
@@ -24,15 +23,6 @@ Expected<std::string> find_program(const std::string& name, const std::string& s
 }
 
 namespace {
-
-ReadAt reader_of(const UniqueFd& fd) {
-  return [&fd](std::uint64_t offset, std::size_t size) {
-    std::string bytes(size, '\0');
-    const ssize_t got = pread(fd.get(), bytes.data(), size, static_cast<off_t>(offset));
-    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    return bytes;
-  };
-}
 
 std::string python_runner() {
   std::error_code error;

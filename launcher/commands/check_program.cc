@@ -1,11 +1,8 @@
 // The program, the torch that it would use, and the GPUs.
-#include <algorithm>
-#include <cstring>
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "common/base/elf_file.h"
 #include "common/base/file.h"
 #include "common/base/program.h"
 #include "common/base/text.h"
@@ -60,31 +57,6 @@ Finding check_python_torch(const std::string& python, bool needed, const Prepare
   return {kOk, "torch", fmt::format("torch {} in {}", words[1], found.path)};
 }
 
-// The loader that a program names, which can list the libraries that it would load without starting it.
-std::string interpreter_of(const std::string& path) {
-  constexpr std::size_t kBeginningBytes = 64 << 10;  // headers and the name lie there
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string bytes(kBeginningBytes, '\0');
-  const ssize_t got = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  Elf64_Ehdr head{};
-  if (bytes.size() < sizeof head || !bytes.starts_with("\x7f"
-                                                       "ELF\x02"))
-    return "";
-  std::memcpy(&head, bytes.data(), sizeof head);
-  for (std::uint64_t i = 0; i < head.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    const std::uint64_t at = head.e_phoff + i * sizeof segment;
-    if (at > bytes.size() || bytes.size() - at < sizeof segment) return "";
-    std::memcpy(&segment, bytes.data() + at, sizeof segment);
-    if (segment.p_type != PT_INTERP) continue;
-    if (segment.p_offset > bytes.size() || bytes.size() - segment.p_offset < segment.p_filesz) return "";
-    const std::string name = bytes.substr(segment.p_offset, segment.p_filesz);
-    return name.c_str();  // without its zero
-  }
-  return "";
-}
-
 Finding judge_libraries(const std::string& listed) {
   std::string torch;
   for (const std::string_view line : split(listed, '\n')) {
@@ -126,7 +98,8 @@ Finding check_torch(const Prepared& prepared, const Surroundings& here) {
   if (is_python(program)) return check_python_torch(program, true, prepared, here);
   const FoundProgram found = look_up_program(program, path_variable(prepared, here), "");
   if (found.error != 0) return {kOk, "torch", "not looked at: there is no program to look at"};
-  const std::string loader = interpreter_of(found.path);
+  const UniqueFd file(open(found.path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string loader = elf_loader(reader_of(file));
   if (loader.empty()) return {kOk, "torch", "the program is a script, or loads no libraries: not looked at"};
   const auto listed = run_captured({loader, "--list", found.path}, environment_of(prepared, here), kRunLimit);
   if (!listed) return {kWarn, "torch", listed.error().message(), "look at it with ldd"};
