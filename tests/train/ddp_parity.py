@@ -8,6 +8,7 @@ import numpy
 import torch
 import torch.distributed
 import torch.multiprocessing
+from torch.distributed.algorithms.join import Join
 
 STEPS, BATCH = 20, 6
 
@@ -66,14 +67,24 @@ def train(rank, folder, number, cap, traits):
         output = model(images[step, rank, part], use_other)
         torch.nn.functional.cross_entropy(output, labels[step, rank, part]).backward()
 
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        if "no_sync" in traits:
-            with model.no_sync():
-                backward(step, 1)
-        backward(step, 0)
-        optimizer.step()
-        values += [torch.full([1], -1.0) if p.grad is None else p.grad.detach().clone() for p in net.parameters()]
+    def train_steps(steps):
+        for step in steps:
+            optimizer.zero_grad()
+            if "no_sync" in traits:
+                with model.no_sync():
+                    backward(step, 1)
+            backward(step, 0)
+            optimizer.step()
+            values.extend(torch.full([1], -1.0) if p.grad is None else p.grad.detach().clone() for p in net.parameters())
+
+    joins = [trait.removeprefix("join=") for trait in traits if trait.startswith("join=")]
+    if joins:
+        first = int(joins[0].split(",")[rank])
+        for steps in (range(first), range(first, STEPS)):
+            with Join([model], divide_by_initial_world_size="by_active_ranks" not in traits):
+                train_steps(steps)
+    else:
+        train_steps(range(STEPS))
     values += [*net.parameters(), *net.buffers()]
     torch.cat([t.detach().float().flatten() for t in values]).numpy().tofile(f"{folder}/{number}.python.{rank}")
 

@@ -11,6 +11,7 @@
 #include <muster/muster.h>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <sys/wait.h>
 
 #include "tests/require.h"
@@ -24,13 +25,22 @@ constexpr int kBatch = 6;
 constexpr std::size_t kPixels = 12 * 12;
 
 // A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
-// special.
+// special. join=13,20: see first_steps().
 struct Case {
   int world_size;
   double bucket_cap_mb;
   std::string traits;
 
   bool has(const std::string& trait) const { return (" " + traits + " ").contains(" " + trait + " "); }
+  // How many steps a rank trains in a first join; the rest it trains in a second one. None: there is no join.
+  std::optional<int> first_steps(int rank) const {
+    const auto at = traits.find("join=");
+    if (at == std::string::npos) return std::nullopt;
+    std::istringstream numbers(traits.substr(at + 5));
+    int steps = 0;
+    for (char comma = 0; rank >= 0; --rank) numbers >> steps >> comma;
+    return steps;
+  }
   std::string line() const { return fmt::format("{} {} {}", world_size, bucket_cap_mb, traits); }
 };
 
@@ -53,6 +63,15 @@ const std::vector<Case> kCases{
     {4, 0.01, "static_graph"},
     {4, 0.01, "static_graph branches bucket_views"},
     {4, 0.01, "bucket_views"},
+    {2, 0.01, "join=13,20"},
+    {2, 0.01, "join=20,13 by_active_ranks"},
+    {2, 0.01, "join=0,20"},
+    {4, 0, "join=13,20,17,20"},
+    {4, 0.01, "join=20,1,17,3"},
+    {4, 0.01, "join=13,20,17,20 by_active_ranks"},
+    {4, 0.01, "join=20,1,17,3 no_sync bucket_views"},
+    {4, 0.01, "join=13,20,17,20 find_unused branches"},
+    {4, 0.01, "join=13,19,17,19 static_graph"},
 };
 
 // With branches one parameter is never used, and the last layer is chosen anew by each rank in each step:
@@ -139,31 +158,40 @@ class Training {
                                            .static_graph = chosen.has("static_graph")};
     if (chosen.bucket_cap_mb > 0) options.bucket_cap_mb = chosen.bucket_cap_mb;
     model_.emplace(net_, job, options);
+    optimizer_.emplace(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   }
 
   // The gradients of all steps, then parameters and buffers.
   std::vector<float> run() {
-    torch::optim::SGD optimizer(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-    std::vector<float> values;
-    for (int step = 0; step < kSteps; ++step) {
+    if (const auto first = case_.first_steps(rank_)) {
+      const JoinOptions options{.divide_by_initial_world_size = !case_.has("by_active_ranks")};
+      model_->join([&] { train(0, *first); }, options);
+      model_->join([&] { train(*first, kSteps); }, options);
+    } else {
+      train(0, kSteps);
+    }
+    if (case_.bucket_cap_mb > 0 && !case_.has("find_unused"))
+      require(model_->bucket_order().size() > 1, "several buckets that were built anew");
+    for (const auto& parameter : net_->parameters()) append(parameter, values_);
+    for (const auto& buffer : net_->buffers()) append(buffer, values_);
+    return values_;
+  }
+
+ private:
+  void train(int begin, int end) {
+    for (int step = begin; step < end; ++step) {
       model_->zero_grad();
       if (case_.has("no_sync")) {
         const auto guard = model_->no_sync();
         backward(step, 1);
       }
       backward(step, 0);
-      optimizer.step();
+      optimizer_->step();
       for (const auto& parameter : net_->parameters())
-        append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values);
+        append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values_);
     }
-    if (case_.bucket_cap_mb > 0 && !case_.has("find_unused"))
-      require(model_->bucket_order().size() > 1, "several buckets that were built anew");
-    for (const auto& parameter : net_->parameters()) append(parameter, values);
-    for (const auto& buffer : net_->buffers()) append(buffer, values);
-    return values;
   }
 
- private:
   void backward(int step, int part) {
     const auto batch = static_cast<std::size_t>((step * 4 + rank_) * 2 + part);
     const auto x = torch::from_blob(&images_[batch * kBatch * kPixels], {kBatch, 1, 12, 12});
@@ -178,6 +206,8 @@ class Training {
   std::vector<float> images_;
   std::vector<std::int64_t> labels_;
   std::optional<DistributedDataParallel<Net>> model_;
+  std::optional<torch::optim::SGD> optimizer_;
+  std::vector<float> values_;
 };
 
 std::string file_of(std::size_t index, const char* who, int rank) {

@@ -6,8 +6,8 @@
 //
 // PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): same options, defaults and results,
 // to the last bit. It wraps a module, a module holder or a shared_ptr to one; a copy is another handle on it.
-// Constructing it, model(...) and bucket_order() are collective; one thread at a time. Parameters keep the
-// module's names, and their requires_grad from then on.
+// Constructing it, model(...), join() and bucket_order() are collective; one thread at a time. Parameters
+// keep the module's names, and their requires_grad from then on.
 #pragma once
 
 #include <memory>
@@ -45,6 +45,21 @@ class DistributedDataParallel {
   }
 
   NoSync no_sync() { return NoSync(engine_); }
+
+  // For ranks with unequal numbers of inputs: `body` is this rank's loop, and a rank that has come to its end
+  // takes part in the reductions of the others until all have. Then all get the parameters and buffers of
+  // the last, the highest rank among equals.
+  //
+  //   model.join([&] {
+  //     for (auto& batch : batches) { ...; loss.backward(); optimizer.step(); }
+  //   });
+  //
+  // Collective. In the body only this model may communicate: no barrier, no Checkpointer. What the body
+  // throws is thrown on, and nothing is shadowed.
+  template <class Body>
+  void join(Body&& body, JoinOptions options = {}) {
+    engine_->join(std::forward<Body>(body), options);
+  }
 
   // As optimizer.zero_grad(), which throws on gradients that are views of buckets.
   void zero_grad(bool set_to_none = true) { engine_->zero_grad(set_to_none); }

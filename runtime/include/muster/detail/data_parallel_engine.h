@@ -1,9 +1,10 @@
 // The part of DistributedDataParallel that does not depend on the type of the module.
 //
 // Not for direct use: include muster/distributed_data_parallel.h. One thread at a time; construction,
-// before_forward and bucket_order are collective.
+// before_forward, join and bucket_order are collective.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <muster/job.h>
 #include <optional>
@@ -25,6 +26,13 @@ struct DistributedDataParallelOptions {
   bool static_graph = false;
 };
 
+struct JoinOptions {
+  // True: gradients are divided by the number of ranks, so that every input weighs the same over the whole
+  // join. False: by the number of ranks that still train.
+  bool divide_by_initial_world_size = true;
+  bool throw_on_early_termination = false;  // std::runtime_error on all ranks as soon as one has ended
+};
+
 // Which parameters, by name, are reduced together, and in which order.
 using BucketOrder = std::vector<std::vector<std::string>>;
 
@@ -42,6 +50,7 @@ class DataParallelEngine {
   void after_forward(const std::vector<torch::Tensor*>& outputs);
   void zero_grad(bool set_to_none);
   bool set_sync(bool sync);  // returns what it was
+  void join(const std::function<void()>& body, const JoinOptions& options);
   BucketOrder bucket_order();
   void check_bucket_order(const BucketOrder& order) const;
   void set_bucket_order(const BucketOrder& order);

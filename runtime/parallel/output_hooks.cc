@@ -1,0 +1,67 @@
+#include "runtime/parallel/output_hooks.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "runtime/control/busy_time.h"
+
+namespace muster {
+namespace {
+
+// Passes gradients through, and calls a function when the first of them arrives. Unlike the graph's own last
+// node it keeps a missing gradient missing, which is how the Reducer learns that an output did not enter the
+// loss.
+class Sink : public torch::autograd::Node {
+ public:
+  Sink(torch::autograd::edge_list&& next, std::function<void()> on_backward)
+      : Node(std::move(next)), on_backward_(std::move(on_backward)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    on_backward_();
+    return std::move(gradients);
+  }
+
+ private:
+  std::function<void()> on_backward_;
+};
+
+}  // namespace
+
+void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function<void()> on_backward) {
+  std::vector<torch::Tensor*> live;
+  std::vector<torch::Tensor> inputs;
+  for (torch::Tensor* output : outputs) {
+    if (!output->defined() || output->grad_fn() == nullptr) continue;
+    live.push_back(output);
+    inputs.push_back(*output);
+  }
+  if (inputs.empty()) return;
+  auto sink = std::make_shared<Sink>(torch::autograd::collect_next_edges(inputs), std::move(on_backward));
+  for (torch::Tensor* output : live) {
+    torch::Tensor copy = output->detach().clone();
+    torch::autograd::create_gradient_edge(copy, sink);
+    *output = copy;
+  }
+}
+
+// Of a backward pass on the CPU the Reducer waits for the other ranks at its end: between this rank's last
+// gradient and the end of the callback that the Reducer queues when the last bucket is ready. One that is
+// queued before, as the first gradient comes, runs just before it, and queues the one after it. A hook that
+// returns nothing changes no gradient.
+void time_the_wait(const std::vector<torch::Tensor*>& outputs) {
+  const auto begun = std::make_shared<bool>(false);
+  for (torch::Tensor* output : outputs) {
+    if (!output->defined() || output->grad_fn() == nullptr) continue;
+    output->register_hook([begun](const torch::Tensor&) {
+      if (std::exchange(*begun, true)) return;
+      torch::autograd::Engine::get_default_engine().queue_callback([] {
+        busy_time().wait_begins(Clock::now());
+        torch::autograd::Engine::get_default_engine().queue_callback(
+            [] { busy_time().wait_ends(Clock::now()); });
+      });
+    });
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,42 @@
+#include "runtime/parallel/reduced_parameters.h"
+
+#include <stdexcept>
+#include <torch/nn/modules/embedding.h>
+#include <unordered_set>
+
+namespace muster {
+
+ReducedParameters parameters_to_reduce(const torch::nn::Module& module) {
+  ReducedParameters parameters;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& entry : module.named_modules("", /*include_self=*/true)) {
+    const auto* embedding = entry.value()->as<torch::nn::EmbeddingImpl>();
+    const auto* bag = entry.value()->as<torch::nn::EmbeddingBagImpl>();
+    const bool sparse =
+        (embedding != nullptr && embedding->options.sparse()) || (bag != nullptr && bag->options.sparse());
+    for (const auto& parameter : entry.value()->named_parameters(/*recurse=*/false)) {
+      if (!parameter.value().requires_grad() || !seen.insert(parameter.value().unsafeGetTensorImpl()).second)
+        continue;
+      parameters.tensors.push_back(parameter.value());
+      parameters.names.push_back(entry.key().empty() ? parameter.key() : entry.key() + "." + parameter.key());
+      parameters.sparse.push_back(sparse);
+    }
+  }
+  if (parameters.tensors.empty())
+    throw std::invalid_argument(
+        "DistributedDataParallel: the module has no parameter that requires a gradient");
+  for (const auto& tensor : parameters.tensors)
+    if (tensor.device().type() != parameters.tensors.front().device().type())
+      throw std::invalid_argument(
+          "DistributedDataParallel: the module's parameters are on CPU and GPU; move all to one kind of "
+          "device");
+  return parameters;
+}
+
+void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& tensor : tensors)
+    if (tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second) all.push_back(tensor.detach());
+}
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+// The one place that names c10d::Reducer: makes one, whatever the release's constructor takes, and says what
+// Muster needs of it.
+//
+// Keeps the process group and handles on the parameters. For the training thread; all but order() and
+// settled() are collective, or prepare for something that is.
+#pragma once
+
+#include <memory>
+#include <muster/detail/data_parallel_engine.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <vector>
+
+#include "runtime/parallel/reduced_parameters.h"
+
+namespace muster {
+
+class Reduction {
+ public:
+  // Which parameters, by their index, are reduced together, and in which order.
+  using Order = std::vector<std::vector<std::size_t>>;
+
+  Reduction(const ReducedParameters& parameters, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+            const DistributedDataParallelOptions& options);
+
+  void prepare_forward() { reducer_->prepare_for_forward(); }
+  void prepare_backward(const std::vector<at::Tensor>& outputs) { reducer_->prepare_for_backward(outputs); }
+  // At the end of the first backward pass of a static graph.
+  void reduce_all() { reducer_->delay_all_reduce(); }
+  // Before a forward pass: after the first backward the buckets are built anew, in the order in which
+  // gradients arrived, or in the order of pin().
+  void rebuild_buckets();
+  void pin(const Order& order);
+
+  bool settled() const { return !pinned_.empty() || !reducer_->should_rebuild_buckets(); }
+  Order order() const { return pinned_.empty() ? current_order() : pinned_; }
+
+  // The next backward divides by what `active`, an all-reduce of one number, comes to, rather than by the
+  // number of ranks; null: by the number of ranks.
+  void divide_by(c10::intrusive_ptr<c10d::Work> active);
+  // What the others do in a backward pass, with gradients of zero.
+  void shadow_backward();
+
+ private:
+  Order current_order() const;
+
+  std::vector<at::Tensor> parameters_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  bool reduces_used_map_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;  // the Reducer takes it to be there when unused parameters change
+  Order pinned_;
+};
+
+}  // namespace muster

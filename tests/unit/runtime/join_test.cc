@@ -1,0 +1,159 @@
+// DistributedDataParallel::join beyond what tests/train/ddp_parity_test.cc compares with Python's.
+#include <gmock/gmock.h>
+#include <muster/muster.h>
+
+#include "tests/require.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using torch::Tensor;
+
+Tensor inputs(int seed) {
+  torch::manual_seed(seed);
+  return torch::randn({4, 6});
+}
+
+struct Net : torch::nn::Module {
+  torch::nn::Linear linear{nullptr};
+  Tensor steps;
+  Net() {
+    torch::manual_seed(2);
+    linear = register_module("linear", torch::nn::Linear(6, 1));
+    steps = register_buffer("steps", torch::zeros({1}));
+  }
+  Tensor forward(const Tensor& x) {
+    if (is_training()) steps += 1;
+    return linear(x);
+  }
+};
+
+void step(DistributedDataParallel<Net>& model, int seed) {
+  model.zero_grad();
+  model(inputs(seed)).mean().backward();
+}
+
+Tensor gradient_of(int seed) {
+  Net net;
+  net.forward(inputs(seed)).mean().backward();
+  return net.linear->weight.grad();
+}
+
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing failed";
+}
+
+TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        for (const bool by_all : {true, false}) {
+          model.join(
+              [&] {
+                for (int i = 0; i <= job.rank(); ++i) step(model, i);
+              },
+              {.divide_by_initial_world_size = by_all});
+          // Of the last step only the last rank had an input.
+          if (job.rank() == 2)
+            require(torch::allclose(model.module()->linear->weight.grad(), gradient_of(2) / (by_all ? 3 : 1)),
+                    "the last gradient");
+        }
+        step(model, job.rank());
+        require(torch::allclose(model.module()->linear->weight.grad(),
+                                (gradient_of(0) + gradient_of(1) + gradient_of(2)) / 3),
+                "after the join all take part again");
+      },
+      3);
+}
+
+TEST(Join, GivesAllRanksTheModelOfTheOneThatTrainedLongest) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        model.join([&] {
+          for (int i = 0; i < 5 - job.rank(); ++i) step(model, i);
+          const torch::NoGradGuard no_grad;
+          model.module()->linear->weight.fill_(job.rank());
+        });
+        require_equal(model.module()->linear->weight[0][0].item<float>(), 0.0F, "parameter of rank 0");
+        require_equal(model.module()->steps.item<float>(), 5.0F, "buffer of rank 0");
+      },
+      2);
+}
+
+TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        model.join([&] {
+          for (int i = 0; i < 2 + 3 * job.rank(); ++i) {
+            step(model, i);
+            const torch::NoGradGuard no_grad;
+            model.eval();
+            model(inputs(i));
+            model.train();
+          }
+        });
+        require_equal(model.module()->steps.item<float>(), 5.0F, "steps of rank 1");
+      },
+      2);
+}
+
+TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        int steps = 0;
+        const auto join = [&] {
+          model.join(
+              [&] {
+                for (int i = 0; i < 2 + 3 * job.rank(); ++i, ++steps) step(model, i);
+              },
+              {.throw_on_early_termination = true});
+        };
+        const std::string failure = failure_of(join);
+        require(failure.contains(job.rank() == 0 ? "this rank (0) has no more inputs" : "rank 0 has no more"),
+                failure);
+        require_equal(steps, 2, "steps");
+        step(model, job.rank());  // all are free to go on
+      },
+      2);
+}
+
+TEST(Join, EndsWithWhatItsBodyThrows) {
+  spawn(
+      [](Job& job) {
+        DistributedDataParallel model(Net(), job);
+        const auto nested = [&] { model.join([&] { model.join([] {}); }); };
+        require_equal(failure_of(nested), std::string("join: called inside another join of the same model"),
+                      "nested");
+        step(model, job.rank());
+      },
+      2);
+}
+
+TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
+  try {
+    spawn(
+        [](Job& job) {
+          DistributedDataParallel model(Net(), job, {.static_graph = true});
+          model.join([&] {
+            if (job.rank() == 1) step(model, 0);
+          });
+        },
+        2);
+    FAIL() << "a rank without a graph joined";
+  } catch (const SpawnError& error) {
+    EXPECT_EQ(error.rank(), 0);
+    EXPECT_THAT(error.what(), HasSubstr("with static_graph each needs one"));
+  }
+}
+
+}  // namespace
+}  // namespace muster
