@@ -5,13 +5,29 @@
 
 #include <cstdint>
 #include <muster/sampler.h>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/wire/digest.h"
 
 namespace muster {
 
 constexpr std::int64_t divide_up(std::int64_t number, std::int64_t by) {
   return (number + by - 1) / by;
+}
+
+// Of the generator of an epoch.
+constexpr std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
+  return seed + static_cast<std::uint64_t>(epoch);
+}
+
+// Tells apart two lists that look alike otherwise: a part of their XXH3-128.
+template <class Value>
+std::string digest_of(const std::vector<Value>& values) {
+  constexpr std::size_t kDigits = 16;
+  return xxh3_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value)})
+      .substr(0, kDigits);
 }
 
 // sampler.indices(epoch). std::invalid_argument if a sampler of somebody else's gives fewer or more than it

@@ -4,8 +4,8 @@
 #include <muster/sampler.h>
 #include <numeric>
 
-#include "common/wire/digest.h"
 #include "runtime/data/argument.h"
+#include "runtime/data/order.h"
 #include "runtime/data/random_order.h"
 
 namespace muster {
@@ -13,10 +13,6 @@ namespace muster {
 namespace {
 
 constexpr std::int64_t kMostWeights = std::int64_t{1} << 24;  // multinomial's own limit
-
-std::uint64_t seed_of(std::uint64_t seed, std::int64_t epoch) {
-  return seed + static_cast<std::uint64_t>(epoch);
-}
 
 void check_count(const char* argument, std::int64_t count) {
   check_argument(count >= 1, argument, count, "at least 1");
@@ -39,14 +35,6 @@ void check_weights(const std::vector<double>& weights, std::int64_t num_samples,
   check_argument(std::isfinite(sum), "WeightedRandomSampler: the sum of the weights", sum, "finite");
   check_argument(replacement || num_samples <= usable, "WeightedRandomSampler: num_samples", num_samples,
                  fmt::format("at most {}, the number of weights above 0, without replacement", usable));
-}
-
-// Tells apart two lists that look alike otherwise.
-template <class Value>
-std::string fingerprint(const std::vector<Value>& values) {
-  constexpr std::size_t kDigits = 16;
-  return xxh3_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value)})
-      .substr(0, kDigits);
 }
 
 }  // namespace
@@ -90,7 +78,7 @@ SubsetRandomSampler::SubsetRandomSampler(std::vector<std::int64_t> indices, std:
   check_argument(*least >= 0, fmt::format("SubsetRandomSampler: indices[{}]", least - subset_.begin()),
                  *least, "at least 0");
   description_ = fmt::format("SubsetRandomSampler({} indices of digest {}, seed {})", subset_.size(),
-                             fingerprint(subset_), seed_);
+                             digest_of(subset_), seed_);
 }
 
 std::vector<std::int64_t> SubsetRandomSampler::indices(std::int64_t epoch) const {
@@ -105,7 +93,7 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::i
   check_count("WeightedRandomSampler: num_samples", num_samples);
   check_weights(weights_, num_samples, options_.replacement);
   description_ = fmt::format("WeightedRandomSampler({} weights of digest {}, num_samples {}{}, seed {})",
-                             weights_.size(), fingerprint(weights_), num_samples_,
+                             weights_.size(), digest_of(weights_), num_samples_,
                              options_.replacement ? ", replacement" : "", options_.seed);
 }
 

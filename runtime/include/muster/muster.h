@@ -4,11 +4,13 @@
 #pragma once
 
 #include <muster/batch_plan.h>
+#include <muster/batch_sampler.h>
 #include <muster/checkpointer.h>
 #include <muster/data_loader.h>
 #include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
 #include <muster/distributed_sampler.h>
+#include <muster/elastic_sampler.h>
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
 #include <muster/sampler.h>

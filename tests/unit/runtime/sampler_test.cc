@@ -1,33 +1,16 @@
-#include <algorithm>
-#include <functional>
+#include <cmath>
 #include <gmock/gmock.h>
 #include <limits>
+#include <map>
 #include <muster/distributed_sampler.h>
-#include <numeric>
-#include <stdexcept>
+
+#include "tests/unit/runtime/sampler_shapes.h"
 
 namespace muster {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::ThrowsMessage;
-
-auto refuses(const std::string& text) {
-  return ThrowsMessage<std::invalid_argument>(HasSubstr(text));
-}
-
-std::vector<std::int64_t> up_to(std::int64_t size) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(size));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
-std::vector<std::int64_t> sorted(std::vector<std::int64_t> numbers) {
-  std::ranges::sort(numbers);
-  return numbers;
-}
 
 TEST(Sampler, RefusesWhatGivesNoOrder) {
   EXPECT_THAT([] { SequentialSampler(0); },
@@ -123,27 +106,12 @@ TEST(DistributedSampler, MarksTheEntriesThatAreRepeated) {
   EXPECT_EQ(DistributedSampler(13, 4, 3).plan(0, 3, true).padding_of(0), 0);
 }
 
-// A plan of `size` examples on so many ranks, in batches of so many.
-struct Shape {
-  std::int64_t size;
-  int ranks;
-  std::int64_t batch_size;
-};
-
-void each_shape(const std::function<void(const Shape&)>& see) {
-  for (const std::int64_t size : {1, 2, 3, 5, 8, 9, 31, 64, 100, 257}) {
-    for (const int ranks : {1, 2, 3, 4, 7, 16}) {
-      for (const std::int64_t batch_size : {1, 2, 3, 8, 50}) see({size, ranks, batch_size});
-    }
-  }
-}
-
 TEST(DistributedSampler, UnpaddedTakesEachExampleOnceAndMeansAreOfAll) {
   each_shape([](const Shape& shape) {
     std::vector<std::int64_t> all;
     std::map<std::int64_t, double> weighed;  // by global offset: the sum of weight * 1 over the ranks
     for (int rank = 0; rank < shape.ranks; ++rank) {
-      const DistributedSampler sampler(shape.size, shape.ranks, rank, {.seed = 9, .pad = false});
+      const DistributedSampler sampler(shape.size, shape.ranks, rank, {.seed = shape.seed, .pad = false});
       const BatchPlan plan = sampler.plan(2, shape.batch_size);
       EXPECT_EQ(sampler.padding(), 0);
       EXPECT_THAT(plan.padding, IsEmpty());
@@ -159,7 +127,7 @@ TEST(DistributedSampler, UnpaddedTakesEachExampleOnceAndMeansAreOfAll) {
       }
       all.insert(all.end(), plan.indices.begin(), plan.indices.end());
     }
-    ASSERT_EQ(sorted(all), up_to(shape.size)) << shape.ranks << " ranks";
+    ASSERT_EQ(sorted(all), up_to(shape.size));
     for (const auto& [number, sum] : weighed) EXPECT_NEAR(sum, shape.ranks, 1e-12) << number;
   });
 }
