@@ -25,6 +25,11 @@ std::string& who() {
   return text;
 }
 
+Explain& explanation() {
+  static Explain explain;
+  return explain;
+}
+
 void write_error_file(const std::string& message) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
@@ -75,21 +80,26 @@ std::string error_file_content(const std::string& message, std::int64_t unix_sec
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+void explain_exceptions_with(Explain explain) {
+  explanation() = std::move(explain);
+}
+
 std::string describe_current_exception() {
   int status = 0;
   const std::type_info* type = abi::__cxa_current_exception_type();
   const std::unique_ptr<char, void (*)(void*)> name(
       type == nullptr ? nullptr : abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
-  const std::string prefix = name ? std::string(name.get()) + ": " : "";
+  std::string text = name ? std::string(name.get()) + ": " : "";
   try {
     throw;
   } catch (const c10::Error& error) {
-    return prefix + error.what_without_backtrace();
+    text += error.what_without_backtrace();
   } catch (const std::exception& error) {
-    return prefix + error.what();
+    text += error.what();
   } catch (...) {
-    return prefix + "not a std::exception";
+    text += "not a std::exception";
   }
+  return explanation() ? text + explanation()(text) : text;
 }
 
 void handle_uncaught_exceptions(const std::string& rank) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace muster {
@@ -12,8 +13,11 @@ namespace muster {
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds);
 
-// "<Type>: <text>" of the exception being handled now; a torch error without its C++ stack.
+// "<Type>: <text>" of the exception being handled now; a torch error without its C++ stack. What `explain`
+// was last given adds what it knows of such a text.
 std::string describe_current_exception();
+using Explain = std::function<std::string(const std::string& text)>;
+void explain_exceptions_with(Explain explain);
 
 // From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr, is written to the file
 // that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1. A Preempted is printed,

@@ -1,5 +1,6 @@
 // What torch/nn/parallel/distributed.py of the same release does around the Reducer.
 
+#include <exception>
 #include <fmt/core.h>
 #include <muster/distributed_data_parallel.h>
 #include <muster/section.h>
@@ -10,6 +11,8 @@
 
 #include "common/base/clock.h"
 #include "runtime/control/busy_time.h"
+#include "runtime/control/uncaught.h"
+#include "runtime/parallel/attendance.h"
 #include "runtime/parallel/output_hooks.h"
 #include "runtime/parallel/reduction.h"
 
@@ -44,6 +47,7 @@ struct DataParallelEngine::State {
   DistributedDataParallelOptions options;
   ReducedParameters parameters;
   std::shared_ptr<Reduction> reduction;
+  std::shared_ptr<Attendance> attendance;
   bool sync = true;               // backward reduces
   bool sync_buffers_next = true;  // the forward before this one was followed by a reduction
   std::optional<JoinOptions> join;
@@ -111,7 +115,9 @@ bool DataParallelEngine::State::shadow_step() {
   if (said[kBuildsGraph].item<std::int64_t>() == 1) reduction->rebuild_buckets();
   if (broadcasts_buffers_now()) broadcast_buffers(said[kHasBuffers].item<std::int64_t>());
   sync_buffers_next = said[kReduces].item<std::int64_t>() == 1;
-  if (sync_buffers_next) reduction->shadow_backward();
+  if (!sync_buffers_next) return true;
+  attendance->reduces();
+  reduction->shadow_backward();
   return true;
 }
 
@@ -152,13 +158,22 @@ DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module
   c10d::verify_params_across_processes(job.process_group(), state_->parameters.tensors, {});
   state_->broadcast_states(0);
   state_->reduction = std::make_shared<Reduction>(state_->parameters, job.process_group(), options);
+  state_->attendance = std::make_shared<Attendance>(job.store(), job.rank());
+  // It is asked when this object is gone, too.
+  explain_exceptions_with(
+      [attendance = state_->attendance](const std::string& text) { return attendance->explain(text); });
 }
 
-DataParallelEngine::~DataParallelEngine() = default;
+DataParallelEngine::~DataParallelEngine() {
+  if (std::uncaught_exceptions() == 0) state_->attendance->ends();
+}
 
 void DataParallelEngine::before_forward() {
   State& state = *state_;
-  if (torch::GradMode::is_enabled() && state.sync) state.reduction->prepare_forward();
+  if (torch::GradMode::is_enabled() && state.sync) {
+    state.attendance->reduces();
+    state.reduction->prepare_forward();
+  }
   const bool waits = state.on_cpu() && (state.join || state.broadcasts_buffers_now());
   if (waits) busy_time().wait_begins(Clock::now());
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;

@@ -1,7 +1,10 @@
-// DistributedDataParallel::join beyond what tests/train/ddp_parity_test.cc compares with Python's.
+// Ranks with unequal numbers of batches, without join, and with it beyond what tests/train/ddp_parity_test.cc
+// compares with Python's.
 #include <gmock/gmock.h>
 #include <muster/muster.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "runtime/parallel/attendance.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -153,6 +156,40 @@ TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
     EXPECT_EQ(error.rank(), 0);
     EXPECT_THAT(error.what(), HasSubstr("with static_graph each needs one"));
   }
+}
+
+TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankThatHadFewer) {
+  try {
+    spawn(
+        [](Job& job) {
+          DistributedDataParallel model(Net(), job);
+          for (int i = 0; i < 5 - 3 * job.rank(); ++i) step(model, i);
+        },
+        2);
+    FAIL() << "a rank trained alone";
+  } catch (const SpawnError& error) {
+    EXPECT_EQ(error.rank(), 0);
+    EXPECT_THAT(error.what(),
+                HasSubstr("(this rank has begun 3 reductions of gradients; rank 1 has ended after 2; unequal "
+                          "numbers of batches need DistributedDataParallel::join"));
+  }
+}
+
+TEST(Attendance, ExplainsOnlyWhatPeersHaveToDoWith) {
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  Attendance attendance(store, 1);
+  EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "nothing was reduced yet";
+  for (int i = 0; i < 3; ++i) attendance.reduces();
+  EXPECT_EQ(attendance.explain("no such file"), "");
+  EXPECT_EQ(attendance.explain("Timed out waiting 1000ms for recv operation to complete"),
+            " (this rank has begun 3 reductions of gradients; no other has ended)");
+  attendance.ends();
+  EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "all ended after as many";
+  attendance.reduces();
+  EXPECT_THAT(attendance.explain("Connection closed by peer"),
+              HasSubstr("4 reductions of gradients; rank 1 has ended after 3"));
+  store.reset();
+  EXPECT_EQ(attendance.explain("Connection closed by peer"), "") << "the job is over";
 }
 
 }  // namespace
