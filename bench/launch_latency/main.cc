@@ -125,9 +125,12 @@ std::vector<Series> compare(const std::vector<Contender>& all, int ranks, int ru
       ++tries[i].all;
       if (launch.hung) ++tries[i].hung;
       if (launch.failed || !launch.milliseconds) rows[i].note = "not all ranks ran";
-      if (launch.hung) rows[i].note = fmt::format("{} of {} tries did not end", tries[i].hung, tries[i].all);
       if (run >= 0 && launch.milliseconds && !launch.failed) rows[i].values.push_back(*launch.milliseconds);
     }
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (tries[i].hung > 0)
+      rows[i].note = fmt::format("{} of {} tries did not end", tries[i].hung, tries[i].all);
   }
   return rows;
 }
