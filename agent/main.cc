@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
   }
   agent::settle_descriptors();
   agent::settle_signals();
+  keep_freed_memory();
   agent::lower_oom_score();
   agent::Guardian guardian = agent::Guardian::start();
   return agent::run(*arguments, guardian);

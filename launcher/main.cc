@@ -17,6 +17,7 @@ constexpr std::pair<std::string_view, Execute> kExecutes[] = {
 
 int main(std::vector<std::string> words) {
   open_standard_streams();
+  keep_freed_memory();
   log::set_up("launch", log::Level::kWarning);
   const Command* command = words.empty() ? nullptr : find_command(words.front());
   const bool implied = command == nullptr;

@@ -19,6 +19,16 @@ std::string_view visible(std::string_view line) {
   return wiped ? std::string_view() : line;
 }
 
+// Looks from as far ahead as a line may end: most of the text is not looked at.
+bool has_long_line(std::string_view whole) {
+  while (whole.size() > Lines::kMaxLineBytes) {
+    const std::size_t end = whole.rfind('\n', kText);
+    if (end == std::string_view::npos) return true;
+    whole.remove_prefix(end + 1);
+  }
+  return false;
+}
+
 bool is_rewritten(std::string_view line) {
   return line.find('\r') < line.find_last_not_of('\r') &&
          line.find_last_not_of('\r') != std::string_view::npos;
@@ -29,10 +39,7 @@ bool is_rewritten(std::string_view line) {
 std::string_view Lines::feed(std::string_view bytes, TimePoint now) {
   rewritten_.clear();
   const std::string_view whole = take_whole(bytes);
-  // What has no carriage return is as it should be, unless a line is too long: the first, which began
-  // earlier, or one in a chunk that is longer than a line may be.
-  const bool plain = bytes.size() <= kMaxLineBytes && whole.find('\n') <= kText &&
-                     whole.find('\r') == std::string_view::npos;
+  const bool plain = !has_long_line(whole) && whole.find('\r') == std::string_view::npos;
   if (!plain) append_lines(whole);
   const std::size_t cut = rewritten_.size();
   if (rest_.find('\r') != std::string::npos) show_update(now);
@@ -99,17 +106,6 @@ std::string Lines::flush() {
   rewritten_.clear();
   append_line(std::exchange(rest_, {}));
   return std::exchange(rewritten_, {});
-}
-
-std::vector<std::string_view> in_pieces(std::string_view lines) {
-  std::vector<std::string_view> pieces;
-  while (!lines.empty()) {
-    std::size_t size = lines.size();
-    if (size > Lines::kMaxLineBytes) size = lines.rfind('\n', Lines::kMaxLineBytes - 1) + 1;
-    pieces.push_back(lines.substr(0, size));
-    lines.remove_prefix(size);
-  }
-  return pieces;
 }
 
 std::uint64_t count_lines(std::string_view lines) {

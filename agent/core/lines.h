@@ -42,8 +42,6 @@ class Lines {
   std::optional<TimePoint> shown_at_;
 };
 
-// Splits whole lines into pieces of at most kMaxLineBytes, each of whole lines.
-std::vector<std::string_view> in_pieces(std::string_view lines);
 std::uint64_t count_lines(std::string_view lines);
 
 // The last lines of a stream, without their newlines.

@@ -4,13 +4,21 @@
 
 namespace muster::agent {
 
-void Link::send(Attempt attempt, const wire::ToLauncher& message) {
+wire::FrameHeader Link::next_header(Attempt attempt) {
   if (sent_term_ != dispatcher_.term()) {
     sent_term_ = dispatcher_.term();
     sent_ = {};
   }
   sent_ = sent_.next();
-  connection_->send(wire::encode({.term = sent_term_, .attempt = attempt, .sequence = sent_}, message));
+  return {.term = sent_term_, .attempt = attempt, .sequence = sent_};
+}
+
+void Link::send(Attempt attempt, const wire::ToLauncher& message) {
+  connection_->send(wire::encode(next_header(attempt), message));
+}
+
+void Link::send(Attempt attempt, const wire::Output& output, std::string_view text) {
+  connection_->send(wire::encode_before_text(next_header(attempt), output, text), text);
 }
 
 awaitable<Expected<Link::Incoming>> Link::receive() {

@@ -25,6 +25,8 @@ class Link {
       : connection_(std::move(connection)), dispatcher_(own) {}
   // Queued; ignored once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
+  // Output, with this text instead of its own.
+  void send(Attempt attempt, const wire::Output& output, std::string_view text);
   // The next message for this node that is neither repeated nor stale. kUnavailable: the launcher is gone, or
   // sent what cannot be understood; the link is closed.
   awaitable<Expected<Incoming>> receive();
@@ -37,6 +39,8 @@ class Link {
   void close() { connection_->close(); }
 
  private:
+  wire::FrameHeader next_header(Attempt attempt);
+
   std::shared_ptr<net::Connection> connection_;
   wire::Dispatcher dispatcher_;
   Flow flow_;

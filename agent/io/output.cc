@@ -16,7 +16,7 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kReadBytes = 256 << 10;
 constexpr Duration kPause = std::chrono::milliseconds(1);
 constexpr int kPipeBytes = 1 << 20;  // a worker that prints much waits less often
 

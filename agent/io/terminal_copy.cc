@@ -8,12 +8,10 @@ namespace muster::agent {
 
 void TerminalCopy::lines(std::string_view lines) {
   if (!shown_) return;
-  for (const std::string_view piece : in_pieces(lines)) {
-    if (link_.crowded()) {
-      dropped_line_count_ += count_lines(piece);
-    } else {
-      send(piece);
-    }
+  if (link_.crowded()) {
+    dropped_line_count_ += count_lines(lines);
+  } else {
+    send(lines);
   }
 }
 
@@ -22,11 +20,12 @@ void TerminalCopy::end() {
 }
 
 void TerminalCopy::send(std::string_view lines) {
-  link_.send(source_.attempt, wire::Output{source_.rank,
-                                           source_.local_rank,
-                                           source_.stream,
-                                           {lines.begin(), lines.end()},
-                                           std::exchange(dropped_line_count_, 0)});
+  const wire::Output output{.rank = source_.rank,
+                            .local_rank = source_.local_rank,
+                            .stream = source_.stream,
+                            .text = {},
+                            .dropped_line_count = std::exchange(dropped_line_count_, 0)};
+  link_.send(source_.attempt, output, lines);
 }
 
 }  // namespace muster::agent

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <optional>
 #include <sched.h>
 #include <sstream>
@@ -106,6 +107,11 @@ void open_standard_streams() {
   int fd = 0;
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (fd > STDERR_FILENO) close(fd);
+}
+
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
 std::map<std::string, std::string, std::less<>> own_environment() {

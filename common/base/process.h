@@ -28,6 +28,10 @@ Expected<std::vector<pid_t>> list_children();
 // output.
 void open_standard_streams();
 
+// Memory that is given back is kept for what is taken next. The ranks' output comes and goes in pieces for
+// which malloc would turn to the kernel each time: a fresh page costs more than copying one.
+void keep_freed_memory();
+
 std::map<std::string, std::string, std::less<>> own_environment();
 
 }  // namespace muster

@@ -1,8 +1,10 @@
 #include "common/net/connection.h"
 
-#include <boost/asio/write.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -22,7 +24,7 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)), buffer_(128 * 1024) {
+    : socket_(std::move(socket)), tls_(std::move(tls)), cipher_(tls_ == nullptr ? 0 : 64 << 10) {
   socket_.non_blocking(true);
 }
 
@@ -68,53 +70,72 @@ awaitable<Expected<wire::Frame>> Connection::receive() {
 // Reads once and takes apart what came.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
-  const std::size_t got =
-      co_await socket_.async_receive(asio::buffer(buffer_), asio::redirect_error(asio::use_awaitable, error));
+  const std::span<char> place = tls_ == nullptr ? reader_.room() : std::span<char>(cipher_);
+  const std::size_t got = co_await socket_.async_receive(asio::buffer(place.data(), place.size()),
+                                                         asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return failure(ErrorCode::kUnavailable, "the connection is closed ({})", error.message());
-  std::string_view bytes(buffer_.data(), got);
-  std::string plain;
-  if (tls_ != nullptr) {
-    Status status = tls_->receive(bytes, plain);
-    flush();  // handshake answers and alerts
-    if (!status) co_return status;
-    bytes = plain;
-  }
   std::vector<wire::Frame> frames;
-  Status status = reader_.feed(bytes, frames);
+  Status status;
+  if (tls_ == nullptr) {
+    status = reader_.filled(got, frames);
+  } else {
+    std::string plain;
+    status = tls_->receive({cipher_.data(), got}, plain);
+    flush();  // handshake answers and alerts
+    if (status) status = reader_.feed(plain, frames);
+  }
   for (wire::Frame& frame : frames) frames_.push_back(std::move(frame));
   co_return status;
 }
 
-void Connection::send(std::string_view frames) {
-  if (closed()) return;
-  if (tls_ == nullptr) {
-    pending_.append(frames);
-  } else if (!tls_->send(frames)) {
-    close();
-    return;
+void Connection::send(std::string_view frames, std::string_view more) {
+  if (closed() || nobody_reads_) return;
+  if (tls_ != nullptr) {
+    if (!tls_->send(frames) || (!more.empty() && !tls_->send(more))) return close();
+    return flush();
   }
-  flush();
+  if (queue_.empty()) {  // from where they are
+    const std::size_t put = write_what_fits(frames, more);
+    const std::size_t of_first = std::min(put, frames.size());
+    frames.remove_prefix(of_first);
+    more.remove_prefix(put - of_first);
+  }
+  queue_.append(frames);
+  queue_.append(more);
+  write_later();
 }
 
 void Connection::flush() {
-  if (tls_ != nullptr) pending_ += tls_->take_output();
-  if (!in_flight_.empty() || pending_.empty() || closed()) return;
-  write_what_fits();
-  if (pending_.empty()) return;
-  in_flight_.swap(pending_);
-  asio::async_write(socket_, asio::buffer(in_flight_),
-                    [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-                      self->in_flight_.clear();
-                      if (!error) self->flush();
-                      // A failed write is not reported here: the reader sees the closed connection as well.
-                    });
+  if (closed()) return;
+  if (tls_ != nullptr) queue_.append(tls_->take_output());
+  while (!queue_.empty()) {
+    const std::size_t put = write_what_fits(queue_.front());
+    if (put == 0) break;
+    queue_.consume(put);
+  }
+  write_later();
 }
 
-// Without waiting, and at once: a frame should not wait for the event loop's next turn.
-void Connection::write_what_fits() {
-  const ssize_t put =
-      ::send(socket_.native_handle(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (put > 0) pending_.erase(0, static_cast<std::size_t>(put));
+void Connection::write_later() {
+  if (nobody_reads_) queue_.clear();
+  if (queue_.empty() || std::exchange(waits_to_write_, true)) return;
+  socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const boost::system::error_code& error) {
+    self->waits_to_write_ = false;
+    if (!error) self->flush();
+  });
+}
+
+// Without waiting, and at once: a frame should not wait for the event loop's next turn. A failure is not
+// reported here: the reader sees the closed connection as well.
+std::size_t Connection::write_what_fits(std::string_view first, std::string_view second) {
+  iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
+                   {const_cast<char*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  const ssize_t put = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (put < 0 && errno != EAGAIN && errno != EINTR) nobody_reads_ = true;
+  return put > 0 ? static_cast<std::size_t>(put) : 0;
 }
 
 const std::string& Connection::identity() const {

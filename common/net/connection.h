@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/byte_queue.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/net/asio.h"
@@ -36,9 +37,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The next frame. kUnavailable: the peer closed; kCorrupt: it sent what is no frame. Close the connection
   // after either.
   awaitable<Expected<wire::Frame>> receive();
-  // Queues encoded frames. Ignored once closed.
-  void send(std::string_view frames);
-  std::size_t backlog_bytes() const { return pending_.size() + in_flight_.size(); }
+  // Queues encoded frames; `more` is what follows the first part. Ignored once closed.
+  void send(std::string_view frames, std::string_view more = {});
+  std::size_t backlog_bytes() const { return queue_.size(); }
   // Of a TLS server: who the peer proved to be.
   const std::string& identity() const;
   bool closed() const { return !socket_.is_open(); }
@@ -49,15 +50,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(Socket socket, std::unique_ptr<TlsSession> tls);
   awaitable<Status> read_more();
   void flush();
-  void write_what_fits();
+  void write_later();
+  std::size_t write_what_fits(std::string_view first, std::string_view second = {});
 
   Socket socket_;
   std::unique_ptr<TlsSession> tls_;
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
-  std::string pending_;    // to be written next
-  std::string in_flight_;  // being written
-  std::vector<char> buffer_;
+  ByteQueue queue_;  // to be written
+  bool waits_to_write_ = false;
+  bool nobody_reads_ = false;  // what is sent is thrown away
+  std::vector<char> cipher_;   // read, with TLS
 };
 
 }  // namespace muster::net

@@ -157,34 +157,11 @@ Message message_of(const json& body) {
 constexpr std::uint8_t kFirstToAgent = 1;
 constexpr std::uint8_t kFirstToLauncher = 64;
 
-// Encoded is a body without Output's text, which is then copied to its place at once.
-std::string encode_output(const Output& output) {
-  std::string rest;
-  json::to_cbor(json(Output{.rank = output.rank,
-                            .local_rank = output.local_rank,
-                            .stream = output.stream,
-                            .text = {},
-                            .dropped_line_count = output.dropped_line_count}),
-                rest);
-  const auto place = find_cbor_bytes(rest, "text");
-  CHECK(place && place->content.empty(), "rank {}", output.rank);
-  std::string body;
-  body.reserve(rest.size() + 4 + output.text.size());
-  body.append(rest, 0, place->begin);
-  body.push_back('\x5a');  // a byte string; four bytes are its size
-  for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(output.text.size() >> shift));
-  body.append(output.text.begin(), output.text.end());
-  return body.append(rest, place->begin + 1);
-}
-
 template <class Messages>
 std::string encode_as(FrameHeader header, const Messages& message, std::uint8_t first) {
   header.type = static_cast<std::uint8_t>(first + message.index());
   std::string body;
-  if constexpr (std::is_same_v<Messages, ToLauncher>) {
-    if (const auto* output = std::get_if<Output>(&message)) body = encode_output(*output);
-  }
-  if (body.empty()) std::visit([&body](const auto& value) { json::to_cbor(json(value), body); }, message);
+  std::visit([&body](const auto& value) { json::to_cbor(json(value), body); }, message);
   std::string bytes;
   bytes.reserve(kHeaderBytes + body.size());
   append_frame(bytes, header, body);
@@ -257,6 +234,19 @@ std::string encode(FrameHeader header, const ToAgent& message) {
 }
 std::string encode(FrameHeader header, const ToLauncher& message) {
   return encode_as(header, message, kFirstToLauncher);
+}
+
+std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text) {
+  header.type = type_of<ToLauncher, Output>(kFirstToLauncher);
+  std::string body;
+  json::to_cbor(json(output), body);
+  // Keys are sorted, so that the text is the last.
+  CHECK(body.ends_with("dtext\x40"), "rank {}", output.rank);
+  body.back() = '\x5a';  // a byte string; four bytes are its size
+  for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
+  std::string bytes;
+  append_header(bytes, header, body.size() + text.size());
+  return bytes + body;
 }
 
 Expected<ToAgent> decode_for_agent(const Frame& frame) {

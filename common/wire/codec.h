@@ -15,6 +15,10 @@ namespace muster::wire {
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 
+// The frame's first bytes, when `text` follows them as it is: its own text is empty. The bulk of all traffic
+// is sent without being copied.
+std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
+
 // kCorrupt if the type is unknown, a required field is missing, or one has another type. Other fields that
 // are missing have their defaults; unknown ones are ignored.
 Expected<ToAgent> decode_for_agent(const Frame& frame);

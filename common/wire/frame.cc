@@ -1,13 +1,18 @@
 #include "common/wire/frame.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace muster::wire {
 
 namespace {
+
+constexpr std::size_t kMinRoomBytes = std::size_t{8} << 10;
+constexpr std::size_t kUsualBytes = std::size_t{256} << 10;  // of a buffer through which much goes
 
 template <class Number>
 void put(std::string& out, Number number) {
@@ -51,9 +56,9 @@ Expected<Head> read_head(std::string_view& bytes) {
 
 }  // namespace
 
-void append_frame(std::string& out, const FrameHeader& header, std::string_view body) {
-  CHECK(body.size() <= kMaxBodyBytes, "type {}, {} bytes", header.type, body.size());
-  put(out, static_cast<std::uint32_t>(kHeaderBytes - 4 + body.size()));
+void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes) {
+  CHECK(body_bytes <= kMaxBodyBytes, "type {}, {} bytes", header.type, body_bytes);
+  put(out, static_cast<std::uint32_t>(kHeaderBytes - 4 + body_bytes));
   put(out, kVersion);
   put(out, header.type);
   put(out, std::uint16_t{0});
@@ -61,12 +66,46 @@ void append_frame(std::string& out, const FrameHeader& header, std::string_view 
   put(out, header.term.value());
   put(out, header.attempt.value());
   put(out, header.sequence.value());
+}
+
+void append_frame(std::string& out, const FrameHeader& header, std::string_view body) {
+  append_header(out, header, body.size());
   out.append(body);
 }
 
+std::span<char> FrameReader::room() {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (end_ + kMinRoomBytes > buffer_.size()) {
+    std::copy(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
+    end_ -= std::exchange(begin_, 0);
+  }
+  // A frame that began is larger than what there is, or the last read took all that there was.
+  if (end_ + kMinRoomBytes > buffer_.size()) buffer_.resize(std::max(kMinRoomBytes, 2 * buffer_.size()));
+  return std::span(buffer_).subspan(end_);
+}
+
+Status FrameReader::filled(std::size_t bytes, std::vector<Frame>& frames) {
+  CHECK(bytes <= buffer_.size() - end_, "{} of {}", bytes, buffer_.size() - end_);
+  end_ += bytes;
+  const bool full = end_ == buffer_.size();
+  Status status = cut(frames);
+  if (full && buffer_.size() < kUsualBytes) buffer_.resize(2 * buffer_.size());
+  return status;
+}
+
 Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
-  rest_.append(bytes);
-  std::string_view view = rest_;
+  while (!bytes.empty()) {
+    const std::span<char> place = room();
+    const std::string_view part = bytes.substr(0, place.size());
+    std::ranges::copy(part, place.begin());
+    bytes.remove_prefix(part.size());
+    if (Status status = filled(part.size(), frames); !status) return status;
+  }
+  return {};
+}
+
+Status FrameReader::cut(std::vector<Frame>& frames) {
+  std::string_view view(buffer_.data() + begin_, end_ - begin_);
   while (view.size() >= 4) {
     const std::size_t length = get<std::uint32_t>(view, 0);
     if (length < kHeaderBytes - 4 || length > kHeaderBytes - 4 + kMaxBodyBytes) {
@@ -89,8 +128,8 @@ Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
     if (Status valid = check_cbor(frame.body); !valid) return valid;
     frames.push_back(std::move(frame));
     view.remove_prefix(length + 4);
+    begin_ = end_ - view.size();
   }
-  rest_.erase(0, rest_.size() - view.size());
   return {};
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,18 +38,27 @@ struct Frame {
   std::string body;
 };
 
-// Appends the frame's bytes to `out`. The body must not be larger than kMaxBodyBytes.
+// Appends the first bytes of a frame to `out`; `body_bytes`, not more than kMaxBodyBytes, follow.
+void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
 
 // Cuts a stream of bytes into frames.
 class FrameReader {
  public:
-  // Adds what was read. Complete frames are appended to `frames`. After an error (kCorrupt) the stream is
-  // beyond repair.
+  // Where the next bytes of the stream belong; not empty. Larger when there is much to read.
+  std::span<char> room();
+  // Says how many were put there. Complete frames are appended to `frames`. After an error (kCorrupt) the
+  // stream is beyond repair.
+  Status filled(std::size_t bytes, std::vector<Frame>& frames);
+  // Both, for bytes that are elsewhere.
   Status feed(std::string_view bytes, std::vector<Frame>& frames);
 
  private:
-  std::string rest_;
+  Status cut(std::vector<Frame>& frames);
+
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;  // of what is not yet cut
+  std::size_t end_ = 0;
 };
 
 // kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most

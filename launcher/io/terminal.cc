@@ -20,8 +20,6 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
-
 UniqueFd make_poller() {
   UniqueFd poller(epoll_create1(EPOLL_CLOEXEC));
   CHECK(poller.get() >= 0, "errno {}", errno);
@@ -55,43 +53,36 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
 }
 
 void Sink::add(std::string_view prefix, std::string_view line) {
-  if (queued_bytes_ + prefix.size() + line.size() > kQueueLimitBytes) {
+  if (queue_.size() + prefix.size() + line.size() > kQueueLimitBytes) {
     ++dropped_count_;
     return;
   }
   tell_dropped();
-  append(prefix);
-  append(line);
+  queue_.append_lines(prefix, line);
+}
+
+void Sink::add_lines(std::string_view prefix, std::string_view lines) {
+  if (queue_.size() > kQueueLimitBytes) {
+    dropped_count_ += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
+    return;
+  }
+  tell_dropped();
+  queue_.append_lines(prefix, lines);
 }
 
 void Sink::tell_dropped() {
   if (dropped_count_ == 0) return;
-  append(fmt::format("launch: {} lines are left out here; the log files have them\n",
-                     std::exchange(dropped_count_, 0)));
-}
-
-void Sink::append(std::string_view bytes) {
-  if (blocks_.empty() || blocks_.back().size() + bytes.size() > kBlockBytes)
-    blocks_.push_back(std::exchange(spare_, {}));
-  blocks_.back().append(bytes);
-  queued_bytes_ += bytes.size();
+  queue_.append(fmt::format("launch: {} lines are left out here; the log files have them\n",
+                            std::exchange(dropped_count_, 0)));
 }
 
 bool Sink::write_some() {
-  while (!blocks_.empty()) {
-    const std::string& front = blocks_.front();
-    const ssize_t put = write_once(std::string_view(front).substr(front_written_));
+  while (!queue_.empty()) {
+    const ssize_t put = write_once(queue_.front());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     // Nobody reads any more: the job goes on without a listener.
-    const std::size_t written = put < 0 ? front.size() - front_written_ : static_cast<std::size_t>(put);
-    front_written_ += written;
-    queued_bytes_ -= written;
-    if (front_written_ < front.size()) continue;
-    spare_ = std::move(blocks_.front());
-    spare_.clear();
-    blocks_.pop_front();
-    front_written_ = 0;
+    queue_.consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
   }
   return true;
 }
@@ -128,6 +119,10 @@ void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view 
   if (!folds) clear_progress();
   target.count_dropped(dropped);
   const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
+  if (!folds && !target.is_terminal()) {
+    target.add_lines(start, text);
+    return write();
+  }
   const TimePoint now = Clock::now();
   std::string cleaned;
   while (!text.empty()) {

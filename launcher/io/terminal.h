@@ -6,11 +6,11 @@
 // non-blocking for them. One thread.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "common/base/byte_queue.h"
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -29,27 +29,25 @@ class Sink {
   // A whole line, its newline included, after `prefix`. Dropped, and counted, when the queue is full.
   void add(std::string_view prefix, std::string_view line);
   void add(std::string_view line) { add({}, line); }
+  // The same for many whole lines, with the same prefix each; all or none are dropped.
+  void add_lines(std::string_view prefix, std::string_view lines);
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
   // Says how many were dropped since it was last said; the next line does so too.
   void tell_dropped();
   // Writes what can be written without waiting. False while something is left.
   bool write_some();
-  bool empty() const { return blocks_.empty(); }
+  bool empty() const { return queue_.empty(); }
   int fd() const { return fd_; }
   bool is_terminal() const { return is_terminal_; }
 
  private:
-  void append(std::string_view bytes);
   ssize_t write_once(std::string_view bytes) const;
 
   enum class Kind { kReopened, kFile, kSocket, kShared } kind_ = Kind::kShared;
   UniqueFd own_;
   int fd_;
   bool is_terminal_ = false;
-  std::deque<std::string> blocks_;  // of lines, each written at once
-  std::string spare_;               // memory of one that was written
-  std::size_t front_written_ = 0;
-  std::size_t queued_bytes_ = 0;
+  ByteQueue queue_;
   std::uint64_t dropped_count_ = 0;
 };
 

@@ -41,7 +41,7 @@ TEST_F(AgentProcess, KeepsTheOutputOfANoisyWorkerCompleteAndWhole) {
   for (const auto& output : launcher.all<wire::Output>()) {
     ASSERT_FALSE(output.text.empty());
     EXPECT_EQ(output.text.back(), '\n');
-    EXPECT_LE(output.text.size(), 64U << 10);
+    EXPECT_LE(output.text.size(), 512U << 10);  // something else may come between
     EXPECT_EQ(output.dropped_line_count, 0U);
   }
 }

@@ -103,17 +103,15 @@ TEST(Lines, ALongLineThatBeganEarlierIsCutAmongOthers) {
   EXPECT_EQ(out, std::string(65'535, 'x') + "\n" + std::string(14'465, 'x') + "\nend\n");
 }
 
-TEST(InPieces, CutsBetweenLines) {
-  std::string text;
-  while (text.size() < 3 * Lines::kMaxLineBytes) text += std::string(1000, 'y') + "\n";
-  std::string joined;
-  for (const std::string_view piece : in_pieces(text)) {
-    EXPECT_LE(piece.size(), Lines::kMaxLineBytes);
-    EXPECT_TRUE(piece.ends_with('\n'));
-    joined += piece;
-  }
-  EXPECT_EQ(joined, text);
-  EXPECT_THAT(in_pieces(""), IsEmpty());
+TEST(Lines, OfManyLinesReadAtOnceOnlyTheLongOneIsCut) {
+  std::string plain;
+  while (plain.size() < 3 * Lines::kMaxLineBytes) plain += std::string(1000, 'y') + "\n";
+  const std::string fits = std::string(65'535, 'x') + "\n";
+  const std::string cut = fits + "x\n";
+  Lines lines;
+  EXPECT_EQ(lines.feed(plain + fits + plain, at(0)), plain + fits + plain);
+  EXPECT_EQ(lines.feed(plain + std::string(65'536, 'x') + "\n" + plain, at(0)), plain + cut + plain);
+  EXPECT_EQ(lines.feed(plain + std::string(65'536, 'x') + "\n", at(0)), plain + cut);
 }
 
 TEST(CountLines, CountsNewlines) {

@@ -77,6 +77,36 @@ TEST(Connection, SendingNeverWaitsAndTellsItsBacklog) {
   context.run();
 }
 
+TEST(Connection, AFrameInTwoPartsArrivesWholeHoweverMuchIsQueued) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  auto [left, right] = socket_pair(context);
+  std::vector<std::uint64_t> sent;
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    const std::string frame = frame_bytes(i, 30'011);
+    left->send(std::string_view(frame).substr(0, i * 600), std::string_view(frame).substr(i * 600));
+    sent.push_back(i);
+  }
+  EXPECT_GT(left->backlog_bytes(), 0u);
+  Received received;
+  tasks.spawn(receive_all(right, received));
+  while (received.sequences.size() < 50 && !received.end) context.run_one();
+  EXPECT_EQ(received.sequences, sent);
+  left->close();
+  context.run();
+}
+
+TEST(Connection, WhatIsSentAfterThePeerIsGoneIsNotKept) {
+  asio::io_context context;
+  auto [left, right] = socket_pair(context);
+  for (std::uint64_t i = 1; i <= 20; ++i) left->send(frame_bytes(i, 100'000));
+  EXPECT_GT(left->backlog_bytes(), 0u);
+  right->close();
+  context.poll();
+  left->send(frame_bytes(21, 100'000));
+  EXPECT_EQ(left->backlog_bytes(), 0u);
+}
+
 TEST(Connection, WhatIsNoFrameEndsIt) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());

@@ -82,6 +82,21 @@ TEST(Codec, OutputCarriesAnyBytes) {
   EXPECT_EQ(std::get<Output>(back.value()).text, output.text);
 }
 
+TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
+  const Output about{
+      .rank = Rank(3), .local_rank = LocalRank(1), .stream = 2, .text = {}, .dropped_line_count = 70'000};
+  for (const std::size_t size : {0UL, 1UL, 70'000UL}) {
+    const std::string text(size, 'x');
+    const auto back = decode_for_launcher(frame_of(encode_before_text(FrameHeader{}, about, text) + text));
+    ASSERT_TRUE(back) << back.error().message();
+    const auto& output = std::get<Output>(*back);
+    EXPECT_EQ(std::string(output.text.begin(), output.text.end()), text);
+    EXPECT_EQ(output.rank, Rank(3));
+    EXPECT_EQ(output.stream, 2);
+    EXPECT_EQ(output.dropped_line_count, 70'000U);
+  }
+}
+
 // The same message from a peer that does not know this field, a JSON pointer, and knows one of its own.
 Frame without(Frame frame, const std::string& pointer) {
   auto body = nlohmann::json::from_cbor(frame.body);

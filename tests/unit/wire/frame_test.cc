@@ -47,6 +47,24 @@ TEST(Frame, SplitAtEveryByteGivesTheSameFrames) {
   }
 }
 
+TEST(Frame, WhatIsReadIntoTheReadersRoomGivesTheSameFrames) {
+  std::string bytes;
+  for (std::size_t size = 1; size < 2'000'000; size = size * 3 + 1)
+    bytes += some_frame(cbor(std::string(size, 'x')));
+  FrameReader reader;
+  std::vector<Frame> frames;
+  for (std::string_view left = bytes; !left.empty();) {
+    const std::span<char> room = reader.room();
+    ASSERT_FALSE(room.empty());
+    const std::size_t size = left.copy(room.data(), room.size());
+    ASSERT_TRUE(reader.filled(size, frames));
+    left.remove_prefix(size);
+  }
+  std::string again;
+  for (const Frame& frame : frames) again += some_frame(frame.body);
+  EXPECT_EQ(again, bytes);
+}
+
 TEST(Frame, LengthBeyondTheLimitIsRefusedBeforeTheBodyArrives) {
   FrameReader reader;
   std::vector<Frame> frames;
