@@ -50,8 +50,8 @@ std::int64_t window_of(const std::vector<std::int64_t>& lengths, const BucketBat
     batch = std::min(batch, static_cast<double>(*options.max_tokens) / std::max(mean, 1.0));
   }
   const double window = std::min(size, batch * static_cast<double>(options.window_batches));
-  return divide_up(std::max<std::int64_t>(static_cast<std::int64_t>(window), 1), options.multiple_of) *
-         options.multiple_of;
+  const std::int64_t multiple = std::min(options.multiple_of, std::ssize(lengths));
+  return divide_up(std::max<std::int64_t>(static_cast<std::int64_t>(window), 1), multiple) * multiple;
 }
 
 IndexBatches in_order(const IndexBatches& batches, const std::vector<std::int64_t>& order) {

@@ -62,6 +62,8 @@ std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const 
 
 BatchPlan DistributedSampler::plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last) const {
   check_argument(batch_size >= 1, "DistributedSampler: batch_size", batch_size, "at least 1");
+  // One more than there are is as many as any larger number, which times the ranks could be too large.
+  batch_size = std::min(batch_size, size() + 1);
   const std::int64_t step = batch_size * num_replicas_;
   const std::int64_t batches = drop_last ? total_size() / step : divide_up(size(), batch_size);
   BatchPlan plan;

@@ -14,7 +14,7 @@
 namespace muster {
 
 constexpr std::int64_t divide_up(std::int64_t number, std::int64_t by) {
-  return (number + by - 1) / by;
+  return number / by + (number % by != 0 ? 1 : 0);
 }
 
 // Of the generator of an epoch.

@@ -1,4 +1,6 @@
+#include <array>
 #include <cmath>
+#include <future>
 #include <gmock/gmock.h>
 #include <limits>
 #include <map>
@@ -52,6 +54,26 @@ TEST(Sampler, SaysItsOrderInWords) {
             WeightedRandomSampler({1}, 1, {.replacement = false}).description());
   EXPECT_EQ(DistributedSampler(10, 4, 3, {.shuffle = false, .pad = false}).description(),
             "DistributedSampler(SequentialSampler(10), not padded)");
+}
+
+TEST(Sampler, GivesTheSameToSeveralThreadsAtOnce) {
+  const RandomSampler random(500, {.seed = 4});
+  const WeightedRandomSampler weighted(std::vector<double>(500, 1), 500, {.replacement = false, .seed = 4});
+  const auto drawn = [&](std::int64_t epoch) {
+    return std::pair(random.indices(epoch), weighted.indices(epoch));
+  };
+  const std::array expected = {drawn(0), drawn(1), drawn(2)};
+  std::vector<std::future<bool>> asked;
+  for (int thread = 0; thread < 4; ++thread) {
+    asked.push_back(std::async(std::launch::async, [&] {
+      bool same = true;
+      for (std::size_t time = 0; time < 60; ++time) {
+        same = same && drawn(static_cast<std::int64_t>(time % 3)) == expected.at(time % 3);
+      }
+      return same;
+    }));
+  }
+  for (auto& answer : asked) EXPECT_TRUE(answer.get());
 }
 
 TEST(DistributedSampler, RanksTogetherCoverEachExampleOnce) {
@@ -146,6 +168,19 @@ TEST(DistributedSampler, PlansWithDropLastHaveOnlyFullBatches) {
       }
     }
   });
+}
+
+TEST(DistributedSampler, ABatchMayBeLargerThanAllThereIs) {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  for (const bool pad : {false, true}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      const DistributedSampler sampler(10, 3, rank, {.pad = pad});
+      const BatchPlan plan = sampler.plan(0, kAll);
+      EXPECT_THAT(plan.offsets, ElementsAre(0, sampler.size()));
+      EXPECT_THAT(plan.global_offsets, ElementsAre(0, pad ? 12 : 10));
+      EXPECT_EQ(sampler.plan(0, kAll, true).size(), 0);
+    }
+  }
 }
 
 TEST(BatchPlan, FindsTheBatchOfAPlaceInTheEpoch) {
