@@ -13,6 +13,7 @@
 #include "runtime/control/busy_time.h"
 #include "runtime/control/uncaught.h"
 #include "runtime/parallel/attendance.h"
+#include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
 #include "runtime/parallel/reduction.h"
 
@@ -158,6 +159,8 @@ DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module
   c10d::verify_params_across_processes(job.process_group(), state_->parameters.tensors, {});
   state_->broadcast_states(0);
   state_->reduction = std::make_shared<Reduction>(state_->parameters, job.process_group(), options);
+  if (auto hook = make_comm_hook(options.comm_hook, job.process_group()))
+    state_->reduction->register_comm_hook(std::move(hook));
   state_->attendance = std::make_shared<Attendance>(job.store(), job.rank());
   // It is asked when this object is gone, too.
   explain_exceptions_with(
@@ -228,6 +231,10 @@ void DataParallelEngine::zero_grad(bool set_to_none) {
 
 bool DataParallelEngine::set_sync(bool sync) {
   return std::exchange(state_->sync, sync);
+}
+
+void DataParallelEngine::register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {
+  state_->reduction->register_comm_hook(std::move(hook));
 }
 
 void DataParallelEngine::join(const std::function<void()>& body, const JoinOptions& options) {

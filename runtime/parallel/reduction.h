@@ -24,6 +24,10 @@ class Reduction {
   Reduction(const ReducedParameters& parameters, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
             const DistributedDataParallelOptions& options);
 
+  void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {
+    reducer_->register_comm_hook(std::move(hook));
+  }
+
   void prepare_forward() { reducer_->prepare_for_forward(); }
   void prepare_backward(const std::vector<at::Tensor>& outputs) { reducer_->prepare_for_backward(outputs); }
   // At the end of the first backward pass of a static graph.

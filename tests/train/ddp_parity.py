@@ -8,6 +8,7 @@ import numpy
 import torch
 import torch.distributed
 import torch.multiprocessing
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
 
 STEPS, BATCH = 20, 6
@@ -59,6 +60,9 @@ def train(rank, folder, number, cap, traits):
     model = torch.nn.parallel.DistributedDataParallel(
         net, bucket_cap_mb=cap or None, gradient_as_bucket_view="bucket_views" in traits,
         find_unused_parameters="find_unused" in traits, static_graph="static_graph" in traits)
+    for name, hook in (("fp16", default_hooks.fp16_compress_hook), ("bf16", default_hooks.bf16_compress_hook)):
+        if name in traits:
+            model.register_comm_hook(None, hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     values = []
 

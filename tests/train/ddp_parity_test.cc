@@ -72,6 +72,11 @@ const std::vector<Case> kCases{
     {4, 0.01, "join=20,1,17,3 no_sync bucket_views"},
     {4, 0.01, "join=13,20,17,20 find_unused branches"},
     {4, 0.01, "join=13,19,17,19 static_graph"},
+    {2, 0.01, "fp16"},
+    {2, 0.01, "bf16 bucket_views"},
+    {4, 0.01, "fp16 bucket_views no_sync"},
+    {4, 0.01, "fp16 join=13,20,17,20"},
+    {4, 0.01, "bf16"},
 };
 
 // With branches one parameter is never used, and the last layer is chosen anew by each rank in each step:
@@ -156,6 +161,8 @@ class Training {
     DistributedDataParallelOptions options{.find_unused_parameters = chosen.has("find_unused"),
                                            .gradient_as_bucket_view = chosen.has("bucket_views"),
                                            .static_graph = chosen.has("static_graph")};
+    if (chosen.has("fp16")) options.comm_hook = CommHook::kFp16Compress;
+    if (chosen.has("bf16")) options.comm_hook = CommHook::kBf16Compress;
     if (chosen.bucket_cap_mb > 0) options.bucket_cap_mb = chosen.bucket_cap_mb;
     model_.emplace(net_, job, options);
     optimizer_.emplace(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));

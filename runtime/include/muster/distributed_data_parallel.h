@@ -46,6 +46,12 @@ class DistributedDataParallel {
 
   NoSync no_sync() { return NoSync(engine_); }
 
+  // Reduces buckets in a way of the program's own, on all ranks the same; once, before the first backward(),
+  // and with no comm_hook among the options. The hook divides by the number of ranks itself.
+  void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {
+    engine_->register_comm_hook(std::move(hook));
+  }
+
   // For ranks with unequal numbers of inputs: `body` is this rank's loop, and a rank that has come to its end
   // takes part in the reductions of the others until all have. Then all get the parameters and buffers of
   // the last, the highest rank among equals.

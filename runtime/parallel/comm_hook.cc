@@ -1,0 +1,40 @@
+#include "runtime/parallel/comm_hook.h"
+
+namespace muster {
+namespace {
+
+// Halves what is sent: a bucket is rounded to `type`, divided by the number of ranks before it is summed, so
+// that the sum does not overflow, and widened into its own memory again.
+class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  CompressHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10::ScalarType type)
+      : CppCommHookInterface(group), type_(type) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    at::Tensor gradients = bucket.getBuffer();
+    std::vector<at::Tensor> compressed{gradients.to(type_).div_(state_->getSize())};
+    const auto widen = [gradients](c10::ivalue::Future& reduced) {
+      const c10::IValue value = reduced.value();
+      gradients.copy_(value.isTensorList() ? value.toTensorVector().front() : value.toTensor());
+      return c10::IValue(gradients);
+    };
+    return state_->allreduce(compressed)->getFuture()->then(widen, c10::TensorType::get());
+  }
+
+ private:
+  c10::ScalarType type_;
+};
+
+}  // namespace
+
+std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
+                                                        const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  switch (hook) {
+    case CommHook::kNone: return nullptr;
+    case CommHook::kFp16Compress: return std::make_unique<CompressHook>(group, at::kHalf);
+    case CommHook::kBf16Compress: return std::make_unique<CompressHook>(group, at::kBFloat16);
+  }
+  return nullptr;
+}
+
+}  // namespace muster

@@ -1,0 +1,14 @@
+// The communication hooks that DistributedDataParallelOptions::comm_hook names.
+#pragma once
+
+#include <memory>
+#include <muster/detail/data_parallel_engine.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+namespace muster {
+
+// Null for CommHook::kNone, which is the Reducer's own way.
+std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
+                                                        const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+
+}  // namespace muster
