@@ -33,7 +33,7 @@ int report(const Invocation& invocation) {
   if (!text) return refuse(no_report(*job), 1);
   if (arguments->has("json")) return print(*text);
   try {
-    return print(parse_shallow_json(*text, Fractions::kTaken).at("summary").get<std::string>());
+    return print(parse_shallow_json(*text, Fractions::kTaken).at("details").get<std::string>());
   } catch (const nlohmann::json::exception& error) {
     return refuse(Error(ErrorCode::kCorrupt, fmt::format("{}: {}", path, error.what())), 1);
   }

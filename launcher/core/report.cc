@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "launcher/core/words.h"
@@ -12,8 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// On the terminal, of a failure. All the rest stands in report.json.
 constexpr std::size_t kSummaryLines = 10;
+constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
 
 template <class Number>
@@ -146,6 +147,31 @@ std::string_view outcome_word(Verdict::Kind kind) {
   }
 }
 
+// Of a failure at most so many lines: ten hold something of each kind.
+std::string text_of(const Outcome& outcome, std::size_t most_lines) {
+  const Verdict& verdict = outcome.verdict;
+  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome);
+  std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
+                                 in_seconds(outcome.duration), verdict.cause);
+  const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
+  add_evidence(text, verdict, most_lines - kFixedLines - further);
+  if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
+  if (verdict.collateral_count > 0) {
+    text += fmt::format("  collateral  {} ended because of it\n",
+                        count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
+  }
+  text += fmt::format("  attempts    {}\n", attempts_text(outcome));
+  text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
+  const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
+                          verdict.culprit->exit_code != verdict.exit_code;
+  text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
+                      translated ? fmt::format(" (the worker's own, {}, is one of the launcher's verdicts)",
+                                               verdict.culprit->exit_code)
+                                 : "");
+  text += fmt::format("  next        {}\n", next_command(outcome));
+  return text;
+}
+
 }  // namespace
 
 std::string report_as_json(const Outcome& outcome) {
@@ -172,33 +198,14 @@ std::string report_as_json(const Outcome& outcome) {
       {"log_directory", outcome.plan.job.log_directory},
       {"checkpoint_directory", outcome.plan.job.checkpoint_directory},
       {"attempts", std::move(attempts)},
-      {"summary", summary(outcome)}};
+      {"summary", summary(outcome)},
+      {"details", text_of(outcome, kAllLines)}};
   // What workers wrote need not be UTF-8.
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string summary(const Outcome& outcome) {
-  const Verdict& verdict = outcome.verdict;
-  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome);
-  std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
-                                 in_seconds(outcome.duration), verdict.cause);
-  const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
-  add_evidence(text, verdict, kSummaryLines - kFixedLines - further);
-  if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
-  if (verdict.collateral_count > 0) {
-    text += fmt::format("  collateral  {} ended because of it\n",
-                        count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
-  }
-  text += fmt::format("  attempts    {}\n", attempts_text(outcome));
-  text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
-  const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
-                          verdict.culprit->exit_code != verdict.exit_code;
-  text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
-                      translated ? fmt::format(" (the worker's own, {}, is one of the launcher's verdicts)",
-                                               verdict.culprit->exit_code)
-                                 : "");
-  text += fmt::format("  next        {}\n", next_command(outcome));
-  return text;
+  return text_of(outcome, kSummaryLines);
 }
 
 }  // namespace muster::launcher

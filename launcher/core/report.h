@@ -1,5 +1,5 @@
-// What is said about a job when it is over: report.json for programs, a summary of about ten lines for
-// people.
+// What is said about a job when it is over: report.json for programs, a summary of ten lines at most for
+// people, and all of that in report.json for those who ask (`launch report`).
 //
 // Pure: values in, text out.
 #pragma once

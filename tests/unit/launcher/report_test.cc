@@ -143,6 +143,18 @@ TEST_F(Report, SummarizesTheFullestFailureInTenLinesThatEndWithTheNextCommand) {
   EXPECT_THAT(lines_only, HasSubstr("last lines  | line 25\n"));
 }
 
+TEST_F(Report, HasAllThatTheSummaryLeavesOutForWhoAsks) {
+  failed.evidence = {"first", "second", "third", "fourth", "fifth"};
+  failed.hint = "do this";
+  const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
+  EXPECT_EQ(json.at("summary"), summary(outcome(failed)));
+  const std::string details = json.at("details");
+  for (const char* part : {"evidence    first\n", "              fifth\n", "last lines  | line 0\n",
+                           "| line 29\n", "hint        do this", "next        "}) {
+    EXPECT_THAT(details, HasSubstr(part));
+  }
+}
+
 TEST_F(Report, SaysSuccessInOneLine) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kSucceeded;
