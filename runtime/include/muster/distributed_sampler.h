@@ -40,9 +40,8 @@ class DistributedSampler {
   std::vector<std::int64_t> indices(std::int64_t epoch) const;  // size() of them
 
   // indices(epoch) in batches of batch_size on each rank, as a DataLoader has them; drop_last leaves out a
-  // last batch that is not full on all ranks. Padding counts in the mean of a batch, as in PyTorch: all
-  // weights are
-  // 1. Without padding they are not, and the last batch may be missing on some ranks.
+  // last batch that is not full on all ranks. Padding counts in the mean of a batch, as in PyTorch, so that
+  // all weights are 1. Without padding they are not, and the last batch may be missing on some ranks.
   BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false) const;
 
   // Of the order, not of the rank: the same on all ranks.
