@@ -57,8 +57,7 @@ std::string_view Lines::take_whole(std::string_view bytes) {
   const std::size_t size = bytes.rfind('\n') + 1;  // npos + 1 is 0
   std::string_view whole = bytes.substr(0, size);
   if (size > 0 && !rest_.empty()) {
-    joined_.swap(rest_);
-    joined_.append(whole);
+    joined_.assign(rest_).append(whole);
     whole = joined_;
     rest_.clear();
   }

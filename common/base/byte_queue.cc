@@ -32,9 +32,13 @@ std::string& ByteQueue::block(std::size_t bytes) {
 }
 
 void ByteQueue::append(std::string_view bytes) {
-  if (bytes.empty()) return;
-  block(bytes.size()).append(bytes);
   size_ += bytes.size();
+  while (!bytes.empty()) {
+    std::string& block = this->block(1);
+    const std::string_view part = bytes.substr(0, kBlockBytes - block.size());
+    block.append(part);
+    bytes.remove_prefix(part.size());
+  }
 }
 
 void ByteQueue::append_lines(std::string_view prefix, std::string_view lines) {

@@ -1,7 +1,6 @@
 // Bytes that wait to be written: added behind, taken away in front, in blocks that are used again.
 //
-// What is added at once lies in one block. Nothing that waits is ever moved, so that much of it costs no more
-// than little. Plain values; one thread.
+// Nothing that waits is ever moved, so that much of it costs no more than little. Plain values; one thread.
 #pragma once
 
 #include <cstddef>

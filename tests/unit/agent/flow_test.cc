@@ -30,5 +30,15 @@ TEST(Flow, DoesNotWaitForALauncherThatTakesNothingUntilItHasCaughtUp) {
   EXPECT_TRUE(flow.hold(Flow::kHighBytes + 1, at(20'002)));
 }
 
+TEST(Flow, WaitsLongerForALauncherThatIsSlowAndGetsOn) {
+  Flow flow;
+  std::size_t backlog = Flow::kLowBytes + 3 * Flow::kProgressBytes;
+  EXPECT_TRUE(flow.hold(backlog, at(0)));
+  EXPECT_TRUE(flow.hold(backlog -= Flow::kProgressBytes, at(150)));
+  EXPECT_TRUE(flow.hold(backlog -= Flow::kProgressBytes, at(240)));
+  EXPECT_TRUE(flow.hold(backlog -= Flow::kProgressBytes - 1, at(339)));
+  EXPECT_FALSE(flow.hold(backlog, at(340)));
+}
+
 }  // namespace
 }  // namespace muster::agent
