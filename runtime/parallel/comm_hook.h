@@ -1,4 +1,7 @@
 // The communication hooks that DistributedDataParallelOptions::comm_hook names.
+//
+// A hook keeps the process group. The Reducer calls it on the thread of the backward pass; what follows the
+// all-reduce runs on a thread of the group.
 #pragma once
 
 #include <memory>

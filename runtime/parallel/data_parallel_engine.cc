@@ -16,6 +16,7 @@
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
 #include "runtime/parallel/reduction.h"
+#include "runtime/parallel/verification.h"
 
 namespace muster {
 namespace {
@@ -40,7 +41,7 @@ constexpr std::int64_t kNothing = -1;
 struct DataParallelEngine::State {
   State(std::shared_ptr<torch::nn::Module> wrapped, const Job& in,
         const DistributedDataParallelOptions& chosen)
-      : module(std::move(wrapped)), job(in), options(chosen), parameters(parameters_to_reduce(*module)) {}
+      : module(std::move(wrapped)), job(in), options(chosen) {}
 
   // The Reducer keeps the group; the store behind it lives as long as the job.
   std::shared_ptr<torch::nn::Module> module;
@@ -153,10 +154,12 @@ Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order)
 DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Job& job,
                                        const DistributedDataParallelOptions& options)
     : state_(std::make_unique<State>(std::move(module), job, options)) {
+  // Before any other check: a rank that failed alone would leave the others waiting.
+  require_equal_on_all_ranks(job, describe_model(*state_->module, options));
   if (options.bucket_cap_mb && !(*options.bucket_cap_mb > 0))
     throw std::invalid_argument(fmt::format(
         "DistributedDataParallel: bucket_cap_mb is {}; it must be above 0", *options.bucket_cap_mb));
-  c10d::verify_params_across_processes(job.process_group(), state_->parameters.tensors, {});
+  state_->parameters = parameters_to_reduce(*state_->module);
   state_->broadcast_states(0);
   state_->reduction = std::make_shared<Reduction>(state_->parameters, job.process_group(), options);
   if (auto hook = make_comm_hook(options.comm_hook, job.process_group()))

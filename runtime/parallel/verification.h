@@ -1,0 +1,21 @@
+// Before anything is sent about a model: is it the same on all ranks?
+//
+// Collective, over CPU tensors whatever the model's device; ranks that agree exchange 52 bytes each.
+#pragma once
+
+#include <muster/detail/data_parallel_engine.h>
+#include <muster/job.h>
+#include <torch/nn/module.h>
+
+#include "runtime/parallel/model_description.h"
+
+namespace muster {
+
+// Parameters, buffers if they are broadcast, and the options that decide what is sent when.
+ModelDescription describe_model(const torch::nn::Module& module,
+                                const DistributedDataParallelOptions& options);
+
+// std::invalid_argument, the same on all ranks, names the first difference.
+void require_equal_on_all_ranks(const Job& job, const ModelDescription& description);
+
+}  // namespace muster
