@@ -66,6 +66,9 @@ def train(rank, folder, number, cap, traits):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     values = []
 
+    def values_of(name):
+        return [trait.removeprefix(name + "=") for trait in traits if trait.startswith(name + "=")]
+
     def backward(step, part):
         use_other = {"find_unused", "branches"} <= traits and (step + rank) % 3 == 0
         output = model(images[step, rank, part], use_other)
@@ -78,16 +81,17 @@ def train(rank, folder, number, cap, traits):
                 with model.no_sync():
                     backward(step, 1)
             backward(step, 0)
+            for norm_type in values_of("clip"):
+                values.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5, float(norm_type)))
             optimizer.step()
             values.extend(torch.full([1], -1.0) if p.grad is None else p.grad.detach().clone() for p in net.parameters())
 
-    joins = [trait.removeprefix("join=") for trait in traits if trait.startswith("join=")]
-    if joins:
-        first = int(joins[0].split(",")[rank])
+    for counts in values_of("join"):
+        first = int(counts.split(",")[rank])
         for steps in (range(first), range(first, STEPS)):
             with Join([model], divide_by_initial_world_size="by_active_ranks" not in traits):
                 train_steps(steps)
-    else:
+    if not values_of("join"):
         train_steps(range(STEPS))
     values += [*net.parameters(), *net.buffers()]
     torch.cat([t.detach().float().flatten() for t in values]).numpy().tofile(f"{folder}/{number}.python.{rank}")

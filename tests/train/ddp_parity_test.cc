@@ -25,18 +25,26 @@ constexpr int kBatch = 6;
 constexpr std::size_t kPixels = 12 * 12;
 
 // A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
-// special. join=13,20: see first_steps().
+// special. join=13,20: see first_steps(); clip=2: the
+// norm to clip by.
 struct Case {
   int world_size;
   double bucket_cap_mb;
   std::string traits;
 
   bool has(const std::string& trait) const { return (" " + traits + " ").contains(" " + trait + " "); }
+  // What follows "name=" among the traits.
+  std::optional<std::string> value_of(const std::string& name) const {
+    std::istringstream words(traits);
+    for (std::string word; words >> word;)
+      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+    return std::nullopt;
+  }
   // How many steps a rank trains in a first join; the rest it trains in a second one. None: there is no join.
   std::optional<int> first_steps(int rank) const {
-    const auto at = traits.find("join=");
-    if (at == std::string::npos) return std::nullopt;
-    std::istringstream numbers(traits.substr(at + 5));
+    const auto counts = value_of("join");
+    if (!counts) return std::nullopt;
+    std::istringstream numbers(*counts);
     int steps = 0;
     for (char comma = 0; rank >= 0; --rank) numbers >> steps >> comma;
     return steps;
@@ -77,6 +85,9 @@ const std::vector<Case> kCases{
     {4, 0.01, "fp16 bucket_views no_sync"},
     {4, 0.01, "fp16 join=13,20,17,20"},
     {4, 0.01, "bf16"},
+    {2, 0.01, "clip=2"},
+    {2, 0.01, "clip=inf"},
+    {4, 0.01, "clip=3.5 find_unused branches"},
 };
 
 // With branches one parameter is never used, and the last layer is chosen anew by each rank in each step:
@@ -193,6 +204,8 @@ class Training {
         backward(step, 1);
       }
       backward(step, 0);
+      if (const auto norm_type = case_.value_of("clip"))
+        append(clip_grad_norm_(*model_, 0.5, std::stod(*norm_type)), values_);
       optimizer_->step();
       for (const auto& parameter : net_->parameters())
         append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values_);

@@ -23,6 +23,8 @@ namespace muster {
 template <class Module>
 class DistributedDataParallel {
  public:
+  // std::invalid_argument names what is wrong with the model or an option; if ranks differ, on all of them
+  // and with the first difference.
   explicit DistributedDataParallel(std::shared_ptr<Module> module, const Job& job,
                                    DistributedDataParallelOptions options = {})
       : module_(std::move(module)), engine_(std::make_shared<DataParallelEngine>(module_, job, options)) {}

@@ -11,6 +11,7 @@
 #include <muster/distributed_data_parallel.h>
 #include <muster/distributed_sampler.h>
 #include <muster/elastic_sampler.h>
+#include <muster/grad_clip.h>
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
 #include <muster/sampler.h>
