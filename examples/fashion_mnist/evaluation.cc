@@ -10,25 +10,21 @@ constexpr std::int64_t kBatchSize = 500;
 
 }  // namespace
 
-double accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& job) {
+double test_accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& job) {
   const torch::NoGradGuard no_grad;
   net.eval();
-  std::int64_t correct = 0;
+  muster::Accuracy accuracy(job);
   std::vector<std::int64_t> indices;
   for (std::int64_t index = job.rank(); index < images.size(); index += job.world_size()) {
     indices.push_back(index);
     const bool last = index + job.world_size() >= images.size();
     if (std::ssize(indices) < kBatchSize && !last) continue;
     const muster::Batch batch = images.get_batch(indices);
-    const auto named = net.forward(batch.data.to(job.device())).argmax(1).cpu();
-    correct += named.eq(batch.target).sum().item<std::int64_t>();
+    accuracy.update(net.forward(batch.data.to(job.device())), batch.target);
     indices.clear();
   }
   net.train();
-  std::vector<torch::Tensor> total{
-      torch::tensor(correct, torch::TensorOptions(torch::kLong).device(job.device()))};
-  job.process_group()->allreduce(total)->wait();
-  return static_cast<double>(total[0].item<std::int64_t>()) / static_cast<double>(images.size());
+  return accuracy.compute();
 }
 
 std::string parameter_digest(const NetImpl& net) {

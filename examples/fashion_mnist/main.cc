@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "train_fashion_mnist: the last step could not be saved\n");
     return 1;
   }
-  const double share = accuracy(*net, data->test, job);
+  const double share = test_accuracy(*net, data->test, job);
   if (job.rank() == 0)
     std::printf("test accuracy %.4f\nparameters xxh3 %s\n", share, parameter_digest(*net).c_str());
   return 0;

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "runtime/control/busy_time.h"
 #include "runtime/control/uncaught.h"
+#include "runtime/parallel/all_reduce.h"
 #include "runtime/parallel/attendance.h"
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
@@ -22,14 +23,6 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
-
-torch::Tensor all_reduced(const Job& job, torch::Tensor values, c10d::ReduceOp::RedOpType op) {
-  std::vector<torch::Tensor> tensors{std::move(values)};
-  c10d::AllreduceOptions options;
-  options.reduceOp = op;
-  job.process_group()->allreduce(tensors, options)->wait();
-  return tensors.front();
-}
 
 // Inside join() the ranks tell each other before each forward pass what those that have ended must shadow.
 // The largest value of each of the four counts; a rank that has ended says kNothing.

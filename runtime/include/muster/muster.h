@@ -14,6 +14,7 @@
 #include <muster/grad_clip.h>
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
+#include <muster/metrics.h>
 #include <muster/sampler.h>
 #include <muster/section.h>
 #include <muster/seed.h>

@@ -1,0 +1,66 @@
+// Numbers about a training or an evaluation, over all ranks.
+//
+//   muster::Accuracy accuracy(job);
+//   for (auto& batch : loader.epochs(1)) accuracy.update(net->forward(batch.data), batch.target);
+//   const double share = accuracy.compute();  // of all ranks, so on all ranks
+//
+// update() only adds up, on the device of what it is given, without waiting for it; compute() and reduce()
+// are collective, over CPU tensors. A metric belongs to one thread; its job stays while it lives.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <concepts>
+#include <cstdint>
+#include <muster/job.h>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+
+enum class ReduceOp { kSum, kMin, kMax };
+
+namespace detail {
+double reduce(const Job& job, double value, ReduceOp op);
+std::int64_t reduce(const Job& job, std::int64_t value, ReduceOp op);
+}  // namespace detail
+
+// One number from each rank's, the same on all. Integers go through 64 bits, others through double.
+template <class Value>
+  requires std::is_arithmetic_v<Value>
+Value reduce(const Job& job, Value value, ReduceOp op = ReduceOp::kSum) {
+  using Wide = std::conditional_t<std::integral<Value>, std::int64_t, double>;
+  return static_cast<Value>(detail::reduce(job, static_cast<Wide>(value), op));
+}
+
+// The weighted mean of all values of all ranks since the last reset().
+class MeanMetric {
+ public:
+  explicit MeanMetric(Job job) : job_(std::move(job)) {}
+
+  void update(double value, double weight = 1.0);
+  // Each element has this weight. A mean loss of a batch weighs as much as the batch has examples.
+  void update(const at::Tensor& values, double weight = 1.0);
+  double compute() const;  // NaN if there was no value
+  void reset() { *this = MeanMetric(job_); }
+
+ private:
+  Job job_;
+  at::Tensor sum_;  // in double; undefined: 0
+  double weight_ = 0;
+};
+
+// The share of examples whose highest score is that of their class.
+class Accuracy {
+ public:
+  explicit Accuracy(Job job) : mean_(std::move(job)) {}
+
+  // Scores [examples, classes], classes [examples]; std::invalid_argument for other shapes.
+  void update(const at::Tensor& scores, const at::Tensor& target);
+  double compute() const { return mean_.compute(); }  // NaN if there was no example
+  void reset() { mean_.reset(); }
+
+ private:
+  MeanMetric mean_;
+};
+
+}  // namespace muster

@@ -1,0 +1,53 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <muster/metrics.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "runtime/parallel/all_reduce.h"
+
+namespace muster {
+namespace {
+
+template <class Value>
+Value reduce_value(const Job& job, Value value, ReduceOp op) {
+  using Op = c10d::ReduceOp::RedOpType;
+  const Op kind = op == ReduceOp::kSum ? Op::SUM : op == ReduceOp::kMin ? Op::MIN : Op::MAX;
+  return all_reduced(job, torch::full({1}, value, torch::dtype<Value>()), kind).template item<Value>();
+}
+
+}  // namespace
+
+double detail::reduce(const Job& job, double value, ReduceOp op) {
+  return reduce_value(job, value, op);
+}
+std::int64_t detail::reduce(const Job& job, std::int64_t value, ReduceOp op) {
+  return reduce_value(job, value, op);
+}
+
+void MeanMetric::update(double value, double weight) {
+  update(torch::scalar_tensor(value, torch::kDouble), weight);
+}
+
+void MeanMetric::update(const at::Tensor& values, double weight) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor sum = values.sum(torch::kDouble) * weight;
+  sum_ = sum_.defined() ? sum_ + sum.to(sum_.device()) : sum;
+  weight_ += weight * static_cast<double>(values.numel());
+}
+
+double MeanMetric::compute() const {
+  const double mine = sum_.defined() ? sum_.item<double>() : 0;
+  const auto both = all_reduced(job_, torch::tensor({mine, weight_}, torch::kDouble), c10d::ReduceOp::SUM);
+  return both[0].item<double>() / both[1].item<double>();
+}
+
+void Accuracy::update(const at::Tensor& scores, const at::Tensor& target) {
+  if (scores.dim() != 2 || target.dim() != 1 || scores.size(0) != target.size(0))
+    throw std::invalid_argument(fmt::format(
+        "Accuracy: scores are [{}] and classes [{}]; they must be [examples, classes] and [examples]",
+        fmt::join(scores.sizes(), ", "), fmt::join(target.sizes(), ", ")));
+  mean_.update(scores.argmax(1).eq(target.to(scores.device())));
+}
+
+}  // namespace muster
