@@ -7,6 +7,7 @@
 #include <muster/batch_sampler.h>
 #include <muster/checkpointer.h>
 #include <muster/data_loader.h>
+#include <muster/data_parallel.h>
 #include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
 #include <muster/distributed_sampler.h>
