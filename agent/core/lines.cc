@@ -36,9 +36,9 @@ bool is_rewritten(std::string_view line) {
 
 }  // namespace
 
-std::string_view Lines::feed(std::string_view bytes, TimePoint now) {
+std::string_view Lines::feed(std::span<char> buffer, TimePoint now) {
   rewritten_.clear();
-  const std::string_view whole = take_whole(bytes);
+  const std::string_view whole = take_whole(buffer);
   const bool plain = !has_long_line(whole) && whole.find('\r') == std::string_view::npos;
   if (!plain) append_lines(whole);
   const std::size_t cut = rewritten_.size();
@@ -53,16 +53,16 @@ std::string_view Lines::feed(std::string_view bytes, TimePoint now) {
 }
 
 // The bytes up to the last newline, with what was left before them; the others are left.
-std::string_view Lines::take_whole(std::string_view bytes) {
+std::string_view Lines::take_whole(std::span<char> buffer) {
+  std::size_t begin = kMaxLineBytes;
+  const std::string_view bytes(buffer.data() + begin, buffer.size() - begin);
   const std::size_t size = bytes.rfind('\n') + 1;  // npos + 1 is 0
-  std::string_view whole = bytes.substr(0, size);
-  if (size > 0 && !rest_.empty()) {
-    joined_.assign(rest_).append(whole);
-    whole = joined_;
+  if (size > 0) {
+    begin -= rest_.copy(buffer.data() + begin - rest_.size(), rest_.size());
     rest_.clear();
   }
   rest_.append(bytes.substr(size));
-  return whole;
+  return {buffer.data() + begin, kMaxLineBytes + size - begin};
 }
 
 void Lines::append_lines(std::string_view whole) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,20 +24,20 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds what was read; returns all lines that are complete now, each with its newline. They lie in `bytes`
+  // Adds what was read, which is buffer[kMaxLineBytes] and all behind it: the room before it takes the begin
+  // of its first line. Returns all lines that are complete now, each with its newline. They lie in `buffer`
   // or here, until the next call.
-  std::string_view feed(std::string_view bytes, TimePoint now);
+  std::string_view feed(std::span<char> buffer, TimePoint now);
   // What is left when the stream has ended, as a line; empty if nothing is.
   std::string flush();
 
  private:
-  std::string_view take_whole(std::string_view bytes);
+  std::string_view take_whole(std::span<char> buffer);
   void show_update(TimePoint now);
   void append_lines(std::string_view whole);
   void append_line(std::string_view line);
 
   std::string rest_;       // begins a line, holds no newline
-  std::string joined_;     // rest_ and what completes it
   std::string rewritten_;  // what feed() returns when it is not as it came
   std::string shown_;      // of the line that rest_ begins, the last update
   std::optional<TimePoint> shown_at_;

@@ -82,10 +82,17 @@ awaitable<void> Output::read_all() {
 
 // False at the end of the stream.
 bool Output::read_some(std::size_t limit_bytes) {
-  static std::array<char, kReadBytes> buffer;  // one thread
-  const ssize_t size = ::read(pipe_.native_handle(), buffer.data(), std::min(limit_bytes, buffer.size()));
-  if (size <= 0) return size < 0 && (errno == EAGAIN || errno == EINTR);
-  take({buffer.data(), static_cast<std::size_t>(size)});
+  static std::array<char, Lines::kMaxLineBytes + kReadBytes> buffer;  // one thread
+  char* const place = buffer.data() + Lines::kMaxLineBytes;
+  const ssize_t got = ::read(pipe_.native_handle(), place, std::min(limit_bytes, kReadBytes));
+  if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+  const auto size = static_cast<std::size_t>(got);
+  write_log({place, size});
+  const std::string_view whole =
+      lines_.feed(std::span(buffer).first(Lines::kMaxLineBytes + size), Clock::now());
+  if (whole.empty()) return true;
+  last_lines_.add(whole);
+  listener_.lines(whole);
   return true;
 }
 
@@ -107,14 +114,6 @@ void Output::close() {
   boost::system::error_code ignored;
   pipe_.close(ignored);
   log_.reset();
-}
-
-void Output::take(std::string_view bytes) {
-  write_log(bytes);
-  const std::string_view whole = lines_.feed(bytes, Clock::now());
-  if (whole.empty()) return;
-  last_lines_.add(whole);
-  listener_.lines(whole);
 }
 
 void Output::write_log(std::string_view bytes) {

@@ -53,7 +53,6 @@ class Output : public std::enable_shared_from_this<Output> {
  private:
   Output(const asio::any_io_executor& executor, std::string log_path, Listener listener);
   bool read_some(std::size_t limit_bytes);
-  void take(std::string_view bytes);
   void write_log(std::string_view bytes);
   void lost(std::size_t bytes, const std::string& why);
 

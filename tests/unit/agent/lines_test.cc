@@ -8,18 +8,24 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+std::string feed(Lines& lines, std::string_view bytes, TimePoint now) {
+  std::string buffer(Lines::kMaxLineBytes, '?');
+  buffer += bytes;
+  return std::string(lines.feed(buffer, now));
+}
+
 TEST(Lines, JoinsTextAndNewlineThatWereWrittenSeparately) {
   Lines lines;
-  EXPECT_EQ(lines.feed("step 1", TimePoint()), "");
-  EXPECT_EQ(lines.feed("\n", TimePoint()), "step 1\n");
-  EXPECT_EQ(lines.feed("a\nb\nc", TimePoint()), "a\nb\n");
-  EXPECT_EQ(lines.feed("d\n\n", TimePoint()), "cd\n\n");
+  EXPECT_EQ(feed(lines, "step 1", TimePoint()), "");
+  EXPECT_EQ(feed(lines, "\n", TimePoint()), "step 1\n");
+  EXPECT_EQ(feed(lines, "a\nb\nc", TimePoint()), "a\nb\n");
+  EXPECT_EQ(feed(lines, "d\n\n", TimePoint()), "cd\n\n");
   EXPECT_EQ(lines.flush(), "");
 }
 
 TEST(Lines, TheUnfinishedLastLineIsALineAtTheEnd) {
   Lines lines;
-  lines.feed("no newline", TimePoint());
+  feed(lines, "no newline", TimePoint());
   EXPECT_EQ(lines.flush(), "no newline\n");
   EXPECT_EQ(lines.flush(), "");
 }
@@ -30,8 +36,8 @@ TEST(Lines, CutsALineThatIsTooLongWithoutLosingAByte) {
     Lines lines;
     std::string out;
     for (std::size_t at = 0; at < text.size(); at += chunk)
-      out += lines.feed(std::string_view(text).substr(at, chunk), TimePoint());
-    out += lines.feed("\nend\n", TimePoint());
+      out += feed(lines, std::string_view(text).substr(at, chunk), TimePoint());
+    out += feed(lines, "\nend\n", TimePoint());
     EXPECT_EQ(std::ranges::count(out, 'x'), static_cast<std::ptrdiff_t>(text.size()));
     EXPECT_TRUE(out.ends_with("x\nend\n"));
     for (std::size_t at = 0, end = 0; at < out.size(); at = end + 1) {
@@ -44,10 +50,10 @@ TEST(Lines, CutsALineThatIsTooLongWithoutLosingAByte) {
 TEST(Lines, KeepsALineOfExactlyTheLimit) {
   const std::string line = std::string(Lines::kMaxLineBytes - 1, 'x') + "\n";
   Lines whole;
-  EXPECT_EQ(whole.feed(line, TimePoint()), line);
+  EXPECT_EQ(feed(whole, line, TimePoint()), line);
   Lines parts;
-  EXPECT_EQ(parts.feed(line.substr(0, line.size() - 1), TimePoint()), "");
-  EXPECT_EQ(parts.feed("\n", TimePoint()), line);
+  EXPECT_EQ(feed(parts, line.substr(0, line.size() - 1), TimePoint()), "");
+  EXPECT_EQ(feed(parts, "\n", TimePoint()), line);
 }
 
 constexpr TimePoint at(int milliseconds) {
@@ -56,50 +62,50 @@ constexpr TimePoint at(int milliseconds) {
 
 TEST(Lines, AProgressBarIsALineEveryHalfSecondAndWhatItShowsAtLast) {
   Lines lines;
-  EXPECT_EQ(lines.feed("\r 10%", at(0)), " 10%\n");
-  EXPECT_EQ(lines.feed("\r 20%", at(100)), "");
-  EXPECT_EQ(lines.feed("\r 30%\r 40%", at(499)), "");
-  EXPECT_EQ(lines.feed("\r 50%", at(500)), " 50%\n");
-  EXPECT_EQ(lines.feed("\r100%", at(600)), "");
-  EXPECT_EQ(lines.feed("\n", at(610)), "100%\n");
-  EXPECT_EQ(lines.feed("next\n", at(620)), "next\n");
+  EXPECT_EQ(feed(lines, "\r 10%", at(0)), " 10%\n");
+  EXPECT_EQ(feed(lines, "\r 20%", at(100)), "");
+  EXPECT_EQ(feed(lines, "\r 30%\r 40%", at(499)), "");
+  EXPECT_EQ(feed(lines, "\r 50%", at(500)), " 50%\n");
+  EXPECT_EQ(feed(lines, "\r100%", at(600)), "");
+  EXPECT_EQ(feed(lines, "\n", at(610)), "100%\n");
+  EXPECT_EQ(feed(lines, "next\n", at(620)), "next\n");
 }
 
 TEST(Lines, AFinishedBarThatWasShownIsNotShownAgain) {
   Lines lines;
-  EXPECT_EQ(lines.feed("\r100%", at(0)), "100%\n");
-  EXPECT_EQ(lines.feed("\nnext\n", at(1)), "next\n");
+  EXPECT_EQ(feed(lines, "\r100%", at(0)), "100%\n");
+  EXPECT_EQ(feed(lines, "\nnext\n", at(1)), "next\n");
 }
 
 TEST(Lines, ABarThatIsWipedLeavesNothing) {
   Lines lines;
-  EXPECT_EQ(lines.feed("\r100%", at(0)), "100%\n");
-  EXPECT_EQ(lines.feed("\r      \repoch 1 done\n", at(1)), "epoch 1 done\n");
-  EXPECT_EQ(lines.feed("\r  7%\r      \r\n", at(2)), "");
+  EXPECT_EQ(feed(lines, "\r100%", at(0)), "100%\n");
+  EXPECT_EQ(feed(lines, "\r      \repoch 1 done\n", at(1)), "epoch 1 done\n");
+  EXPECT_EQ(feed(lines, "\r  7%\r      \r\n", at(2)), "");
 }
 
 TEST(Lines, ProgressWithTheCarriageReturnBehindItIsUnderstoodToo) {
   Lines lines;
-  EXPECT_EQ(lines.feed("10%\r", at(0)), "10%\n");
-  EXPECT_EQ(lines.feed("20%\r", at(1)), "");
-  EXPECT_EQ(lines.feed("30%\r\n", at(2)), "30%\n");
+  EXPECT_EQ(feed(lines, "10%\r", at(0)), "10%\n");
+  EXPECT_EQ(feed(lines, "20%\r", at(1)), "");
+  EXPECT_EQ(feed(lines, "30%\r\n", at(2)), "30%\n");
 }
 
 TEST(Lines, LinesThatEndAsOnWindowsAreLines) {
   Lines lines;
-  EXPECT_EQ(lines.feed("one\r\n\r\ntwo\r\n", at(0)), "one\n\ntwo\n");
+  EXPECT_EQ(feed(lines, "one\r\n\r\ntwo\r\n", at(0)), "one\n\ntwo\n");
 }
 
 TEST(Lines, AnEndlessBarTakesNoMemoryAndEndsWithItsLastState) {
   Lines lines;
-  for (int i = 0; i < 100'000; ++i) lines.feed("\rstep " + std::to_string(i), at(0));
+  for (int i = 0; i < 100'000; ++i) feed(lines, "\rstep " + std::to_string(i), at(0));
   EXPECT_EQ(lines.flush(), "step 99999\n");
 }
 
 TEST(Lines, ALongLineThatBeganEarlierIsCutAmongOthers) {
   Lines lines;
-  EXPECT_EQ(lines.feed(std::string(40'000, 'x'), at(0)), "");
-  const std::string out(lines.feed(std::string(40'000, 'x') + "\nend\n", at(0)));
+  EXPECT_EQ(feed(lines, std::string(40'000, 'x'), at(0)), "");
+  const std::string out(feed(lines, std::string(40'000, 'x') + "\nend\n", at(0)));
   EXPECT_EQ(out, std::string(65'535, 'x') + "\n" + std::string(14'465, 'x') + "\nend\n");
 }
 
@@ -109,9 +115,9 @@ TEST(Lines, OfManyLinesReadAtOnceOnlyTheLongOneIsCut) {
   const std::string fits = std::string(65'535, 'x') + "\n";
   const std::string cut = fits + "x\n";
   Lines lines;
-  EXPECT_EQ(lines.feed(plain + fits + plain, at(0)), plain + fits + plain);
-  EXPECT_EQ(lines.feed(plain + std::string(65'536, 'x') + "\n" + plain, at(0)), plain + cut + plain);
-  EXPECT_EQ(lines.feed(plain + std::string(65'536, 'x') + "\n", at(0)), plain + cut);
+  EXPECT_EQ(feed(lines, plain + fits + plain, at(0)), plain + fits + plain);
+  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n" + plain, at(0)), plain + cut + plain);
+  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n", at(0)), plain + cut);
 }
 
 TEST(CountLines, CountsNewlines) {
