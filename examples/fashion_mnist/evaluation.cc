@@ -10,7 +10,7 @@ constexpr std::int64_t kBatchSize = 500;
 
 }  // namespace
 
-double test_accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& job) {
+double test_accuracy(NetImpl& net, const muster::Dataset<>& images, const muster::Job& job) {
   const torch::NoGradGuard no_grad;
   net.eval();
   muster::Accuracy accuracy(job);

@@ -10,7 +10,7 @@
 
 // The share of `images` that the network names right; every rank looks at its part, each image once.
 // Collective.
-double test_accuracy(NetImpl& net, const muster::Dataset& images, const muster::Job& job);
+double test_accuracy(NetImpl& net, const muster::Dataset<>& images, const muster::Job& job);
 
 // XXH3-128 of the bytes of all parameters in the order of their names: equal if and only if they are equal
 // bit for bit.

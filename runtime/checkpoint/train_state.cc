@@ -52,17 +52,14 @@ class ModelPart : public StatePart {
 
 class LoaderPart : public StatePart {
  public:
-  explicit LoaderPart(DataLoader& loader) : loader_(loader) {}
+  explicit LoaderPart(AnyDataLoader& loader) : loader_(loader) {}
   void save(SavedState& to) override {
     const DataLoaderState state = loader_.state();
     to.values["loader"] = nlohmann::json{
         {"epoch", state.epoch},
-        {"batch", state.batch},
-        {"batch_size", state.batch_size},
-        {"world_size", state.world_size},
+        {"consumed", state.consumed},
         {"dataset_size", state.dataset_size},
-        {"shuffle", state.shuffle},
-        {"seed", state.seed}}.dump();
+        {"order", state.order}}.dump();
   }
   void check(const LoadedState& from) const override { loader_.check_state(parse(from)); }
   void load(const LoadedState& from) override { loader_.load_state(parse(from)); }
@@ -71,14 +68,11 @@ class LoaderPart : public StatePart {
   static DataLoaderState parse(const LoadedState& from) {
     const auto state = nlohmann::json::parse(from.value("loader"));
     return {.epoch = state.at("epoch"),
-            .batch = state.at("batch"),
-            .batch_size = state.at("batch_size"),
-            .world_size = state.at("world_size"),
+            .consumed = state.at("consumed"),
             .dataset_size = state.at("dataset_size"),
-            .shuffle = state.at("shuffle"),
-            .seed = state.at("seed")};
+            .order = state.at("order")};
   }
-  DataLoader& loader_;
+  AnyDataLoader& loader_;
 };
 
 // The default generator of the CPU, and of the GPU that holds the model. A rank that the checkpoint does not
@@ -195,7 +189,7 @@ class SchedulerPart : public StatePart {
 
 }  // namespace
 
-TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, DataLoader& loader,
+TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, AnyDataLoader& loader,
                        bool own_buffers) {
   parts_.push_back(std::make_unique<ModelPart>(module, own_buffers));
   parts_.push_back(make_optimizer_part(module, optimizer));

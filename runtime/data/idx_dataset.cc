@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <muster/batch_memory.h>
 #include <muster/idx_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -30,6 +31,7 @@ IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels
     throw std::runtime_error(fmt::format("cannot use {} with {}: {} images and {} labels", images_path,
                                          labels_path, images.shape[0], labels.shape[0]));
   }
+  name_ = images_path;
   height_ = images.shape[1];
   width_ = images.shape[2];
   pixels_ = std::move(images.bytes);
@@ -47,8 +49,8 @@ Example IdxDataset::get(std::int64_t index) const {
 Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
   const std::int64_t count = std::ssize(indices);
   const std::int64_t pixels = height_ * width_;
-  Batch batch{.data = at::empty({count, 1, height_, width_}, at::kFloat),
-              .target = at::empty({count}, at::kLong)};
+  Batch batch{.data = batch_empty({count, 1, height_, width_}, at::kFloat),
+              .target = batch_empty({count}, at::kLong)};
   auto* value = batch.data.mutable_data_ptr<float>();
   auto* target = batch.target.mutable_data_ptr<std::int64_t>();
   for (const std::int64_t index : indices) {

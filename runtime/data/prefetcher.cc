@@ -1,71 +1,166 @@
 #include "runtime/data/prefetcher.h"
 
+#include <algorithm>
 #include <c10/util/ParallelGuard.h>
+#include <condition_variable>
 #include <fmt/core.h>
+#include <list>
+#include <mutex>
 #include <pthread.h>
 #include <torch/torch.h>
 
-#include "common/base/check.h"
-
 namespace muster {
 
-Prefetcher::Prefetcher(Load load, Range range, int workers, std::int64_t limit)
-    : load_(std::move(load)),
-      range_(range),
-      limit_(limit),
-      next_to_load_(range.first),
-      next_to_take_(range.first) {
-  for (int worker = 0; worker < workers; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
-  }
+namespace {
+
+std::int64_t bytes_of(const detail::LoadedBatch& loaded) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor* tensor : loaded.tensors)
+    bytes += tensor->defined() ? static_cast<std::int64_t>(tensor->nbytes()) : 0;
+  return bytes;
 }
 
-Prefetcher::~Prefetcher() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  room_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+}  // namespace
+
+struct Prefetcher::Shared {
+  struct Slot {
+    Ticket ticket;
+    bool ready = false;
+    std::int64_t bytes = 0;
+    detail::LoadedBatch batch;
+    std::exception_ptr error;
+  };
+  Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
+  void run(int worker);
+  bool has_room() const;
+  std::list<Slot>::iterator ready_slot();
+
+  const Work work;
+  const Limits limits;
+  std::mutex mutex;
+  std::condition_variable room;
+  std::condition_variable ready;
+  std::list<Slot> slots;           // in the order of the tickets
+  std::int64_t bytes = 0;          // of the ready ones
+  std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
+  std::int64_t loading = 0;
+  std::exception_ptr failed_begin;
+  bool idle = false;  // there was no ticket
+  bool stopping = false;
+};
+
+bool Prefetcher::Shared::has_room() const {
+  if (std::ssize(slots) >= limits.batches) return false;
+  return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
 }
 
-Batch Prefetcher::take() {
-  std::unique_lock lock(mutex_);
-  CHECK(next_to_take_ < range_.end);
-  ready_.wait(lock, [this] { return loaded_.contains(next_to_take_); });
-  const auto found = loaded_.find(next_to_take_);
-  if (found->second.error) std::rethrow_exception(found->second.error);
-  Batch batch = std::move(found->second.batch);
-  loaded_.erase(found);
-  ++next_to_take_;
-  lock.unlock();
-  room_.notify_one();
-  return batch;
+std::list<Prefetcher::Shared::Slot>::iterator Prefetcher::Shared::ready_slot() {
+  if (limits.in_order) return !slots.empty() && slots.front().ready ? slots.begin() : slots.end();
+  return std::ranges::find_if(slots, &Slot::ready);
 }
 
-void Prefetcher::work(int worker) {
+void Prefetcher::Shared::run(int worker) {
   pthread_setname_np(pthread_self(), fmt::format("muster-load-{}", worker).c_str());
   // The cores belong to training: a worker must not open a pool of compute threads of its own.
   const c10::ParallelGuard inside_a_parallel_region(true);
   const at::NoGradGuard no_grad;
-  std::unique_lock lock(mutex_);
+  try {
+    work.begin(worker);
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    failed_begin = std::current_exception();
+    ready.notify_all();
+    return;
+  }
+  std::unique_lock lock(mutex);
   for (;;) {
-    room_.wait(lock, [this] {
-      return stopping_ || next_to_load_ >= range_.end || next_to_load_ < next_to_take_ + limit_;
-    });
-    if (stopping_ || next_to_load_ >= range_.end) return;
-    const std::int64_t number = next_to_load_++;
+    room.wait(lock, [this] { return stopping || (!idle && has_room()); });
+    if (stopping) return;
+    const std::optional<Ticket> ticket = work.next_ticket();
+    idle = !ticket.has_value();
+    if (idle) continue;
+    const auto slot = slots.insert(slots.end(), Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
+    ++loading;
     lock.unlock();
-    Loaded loaded;
+    detail::LoadedBatch loaded;
+    std::exception_ptr error;
     try {
-      loaded.batch = load_(number);
+      loaded = work.load(*ticket);
     } catch (...) {
-      loaded.error = std::current_exception();
+      error = std::current_exception();
     }
     lock.lock();
-    loaded_.emplace(number, std::move(loaded));
-    ready_.notify_one();
+    --loading;
+    slot->bytes = bytes_of(loaded);
+    bytes += slot->bytes;
+    largest_bytes = std::max(largest_bytes, slot->bytes);
+    slot->batch = std::move(loaded);
+    slot->error = error;
+    slot->ready = true;
+    ready.notify_one();
+    room.notify_one();  // it may be smaller than was guessed
   }
+}
+
+Prefetcher::Prefetcher(Work work, Limits limits)
+    : shared_(std::make_shared<Shared>(std::move(work), limits)) {
+  for (int worker = 0; worker < limits.workers; ++worker)
+    threads_.emplace_back([shared = shared_, worker] { shared->run(worker); });
+}
+
+Prefetcher::~Prefetcher() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+  }
+  shared_->room.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout) {
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  auto slot = shared.slots.end();
+  const auto arrived = [&] {
+    slot = shared.ready_slot();
+    return slot != shared.slots.end() || shared.failed_begin;
+  };
+  if (!timeout) {
+    shared.ready.wait(lock, arrived);
+  } else if (!shared.ready.wait_for(lock, *timeout, arrived)) {
+    return std::nullopt;
+  }
+  if (slot == shared.slots.end()) std::rethrow_exception(shared.failed_begin);
+  if (slot->error) std::rethrow_exception(slot->error);
+  Taken taken{slot->ticket, std::move(slot->batch)};
+  shared.bytes -= slot->bytes;
+  shared.slots.erase(slot);
+  lock.unlock();
+  shared.room.notify_one();
+  return taken;
+}
+
+void Prefetcher::more() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->idle = false;
+  }
+  shared_->room.notify_all();
+}
+
+std::optional<Ticket> Prefetcher::awaited() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->slots.empty() ? std::nullopt : std::optional(shared_->slots.front().ticket);
+}
+
+void Prefetcher::abandon() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+  }
+  shared_->room.notify_all();
+  for (std::thread& thread : threads_) thread.detach();
+  threads_.clear();
 }
 
 }  // namespace muster

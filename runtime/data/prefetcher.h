@@ -1,55 +1,67 @@
-// Numbered batches loaded ahead by threads and handed out in order.
+// Batches loaded ahead by threads, bounded in number and in bytes.
 //
-// At most `limit` batches are loaded and not yet taken. A failed load is rethrown by the take() of its
-// number, and by each further one. take() is for one thread; `load` runs in the workers, several at once. The
-// destructor joins them.
+// Tickets are handed to the workers in order; take() gives the batches in the same order, or, if told so,
+// whichever is ready. A failed load is rethrown by the take() of its ticket. take() is for one thread; the
+// functions run in the workers, `load` in several at once and `next_ticket` in one at a time. The destructor
+// joins the workers, but for those that abandon() has given up: they keep what they use alive, except what
+// the functions refer to.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <map>
-#include <muster/dataset.h>
-#include <mutex>
+#include <memory>
+#include <muster/detail/loader_engine.h>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
+
 namespace muster {
+
+// One batch of one epoch.
+struct Ticket {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  bool operator==(const Ticket&) const = default;
+};
 
 class Prefetcher {
  public:
-  using Load = std::function<Batch(std::int64_t number)>;
-  // Loads the numbers first, first + 1, ..., end - 1.
-  struct Range {
-    std::int64_t first;
-    std::int64_t end;
+  struct Work {
+    std::function<void(int worker)> begin;               // in each worker, first
+    std::function<std::optional<Ticket>()> next_ticket;  // none: the workers wait for more()
+    std::function<detail::LoadedBatch(const Ticket&)> load;
   };
-  Prefetcher(Load load, Range range, int workers, std::int64_t limit);
+  struct Limits {
+    int workers;
+    std::int64_t batches;  // loaded or being loaded, and not taken
+    std::int64_t bytes;    // of the loaded ones; one batch may always be there
+    bool in_order;
+  };
+  struct Taken {
+    Ticket ticket;
+    detail::LoadedBatch batch;
+  };
+
+  Prefetcher(Work work, Limits limits);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
-  std::int64_t end() const { return range_.end; }
-  Batch take();
+  // Waits for the next batch, for so long if a time is given; none when it is over first. There must be one
+  // more.
+  std::optional<Taken> take(std::optional<Seconds> timeout);
+  // There are tickets again.
+  void more();
+  // The ticket that take() waits for, if a worker has begun it.
+  std::optional<Ticket> awaited() const;
+  // The workers hang: do not wait for them.
+  void abandon();
 
  private:
-  struct Loaded {
-    Batch batch;
-    std::exception_ptr error;
-  };
-  void work(int worker);
-
-  const Load load_;
-  const Range range_;
-  const std::int64_t limit_;
-  std::mutex mutex_;
-  std::condition_variable room_;
-  std::condition_variable ready_;
-  std::map<std::int64_t, Loaded> loaded_;
-  std::int64_t next_to_load_;
-  std::int64_t next_to_take_;
-  bool stopping_ = false;
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
   std::vector<std::thread> threads_;
 };
 

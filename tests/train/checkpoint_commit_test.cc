@@ -33,7 +33,7 @@ struct Training {
   NoiseDataset dataset{8};
   Net net;
   torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
-  DataLoader loader{dataset, {}, 0, 1};
+  DataLoader<Example> loader{dataset, {}, 0, 1};
   Checkpointer checkpoints;
   TrainState state{net, optimizer, loader};
 };

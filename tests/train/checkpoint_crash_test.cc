@@ -99,7 +99,7 @@ struct Numbered {
   NoiseDataset dataset{8};
   SmallNet net;
   torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
-  DataLoader loader{dataset, {}, 0, 1};
+  DataLoader<Example> loader{dataset, {}, 0, 1};
   Checkpointer checkpoints;
   TrainState state{net, optimizer, loader};
 };

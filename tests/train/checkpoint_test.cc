@@ -50,7 +50,7 @@ struct Training {
   NoiseDataset dataset{64};
   std::shared_ptr<SmallNet> net = std::make_shared<SmallNet>();
   std::unique_ptr<torch::optim::Optimizer> optimizer;
-  DataLoader loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
+  DataLoader<Example> loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
   Checkpointer checkpoints;
   at::Tensor average = at::zeros({});
   double best = 0;

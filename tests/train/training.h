@@ -10,7 +10,7 @@
 namespace muster {
 
 // Example i is drawn from a generator seeded with i.
-class NoiseDataset : public Dataset {
+class NoiseDataset : public Dataset<> {
  public:
   explicit NoiseDataset(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }

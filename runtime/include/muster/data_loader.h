@@ -1,110 +1,126 @@
 // Batches of a dataset for this rank, loaded ahead by threads, in an order that depends on nothing but seed,
 // epoch and ranks.
 //
+//   muster::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4}, job);
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //
 // goes on to the end of epoch 10 from wherever the loader stands: from the beginning, from where an earlier
-// loop was left, or from a loaded state. With any number of workers the batches are the same. Threads start
-// at the first batch and are joined by stop() and the destructor. A loader belongs to one thread, the
-// training thread. It neither copies nor owns the dataset.
+// loop was left, or from a loaded state. With any number of workers the batches are the same. Options have
+// PyTorch's names, defaults and meaning; docs/data.md tells of the differences. A loader belongs to one
+// thread, the training thread. It neither copies nor owns the dataset.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <muster/dataset.h>
+#include <muster/detail/loader_engine.h>
+#include <muster/job.h>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace muster {
 
-class Job;
-
-struct DataLoaderOptions {
-  std::int64_t batch_size = 1;  // per rank
-  bool shuffle = false;
-  int num_workers = 0;      // threads; 0 loads in the training thread
-  bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
-  bool drop_last = false;   // leave out the last batch of an epoch if it is not full
-  int prefetch_factor = 2;  // batches loaded ahead per worker
-  std::uint64_t seed = 0;   // of the shuffling; the same on all ranks
-};
-
-// What training has consumed: whole batches of the current epoch. The rest says for what the position is
-// valid.
-struct DataLoaderState {
-  std::int64_t epoch = 0;
-  std::int64_t batch = 0;
-  std::int64_t batch_size = 1;
-  std::int64_t world_size = 1;
-  std::int64_t dataset_size = 0;
-  bool shuffle = false;
-  std::uint64_t seed = 0;
-};
-
-class DataLoader {
+// All that does not depend on the types of samples and batches.
+class AnyDataLoader {
  public:
-  class Iterator;
-  class Epochs;
+  virtual ~AnyDataLoader() = default;
+  AnyDataLoader(const AnyDataLoader&) = delete;
+  AnyDataLoader& operator=(const AnyDataLoader&) = delete;
 
-  // std::invalid_argument names the option that cannot be used. `dataset` must outlive the loader.
-  DataLoader(const Dataset& dataset, DataLoaderOptions options, const Job& job);
-  DataLoader(const Dataset& dataset, DataLoaderOptions options, int rank, int world_size);
-  DataLoader(const Dataset&&, DataLoaderOptions, const Job&) = delete;
-  DataLoader(const Dataset&&, DataLoaderOptions, int, int) = delete;
-  ~DataLoader();
+  std::int64_t batches_per_epoch() const {
+    return engine_.batches_per_epoch();
+  }  // of epoch(), if they differ
+  std::int64_t epoch() const { return engine_.info().epoch; }  // of the batch that the loop holds, from 0
+  std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
+  // What is to know of the batch that the loop holds.
+  const BatchInfo& info() const { return engine_.info(); }
+
+  DataLoaderState state() const { return engine_.state(); }
+  // Goes on from there; costs no reading. With another number of ranks or another batch size it goes on at
+  // the same place in the global order, if a batch begins there too; with global_batch_size it always does.
+  // std::invalid_argument says what does not fit; the loader is then unchanged.
+  void load_state(const DataLoaderState& state) { engine_.load_state(state); }
+  void check_state(const DataLoaderState& state) const {
+    engine_.check_state(state);
+  }  // throws what load_state would
+
+  // Ends and joins the workers. The next loop starts others, at the same place.
+  void stop() { engine_.stop(); }
+
+ protected:
+  AnyDataLoader(std::unique_ptr<detail::BatchSource> source, DataLoaderOptions options, int rank,
+                int world_size)
+      : engine_(std::move(source), std::move(options), rank, world_size) {}
+  detail::LoaderEngine engine_;
+};
+
+template <class Sample, class BatchType = Collated<Sample>>
+class DataLoader : public AnyDataLoader {
+ public:
+  using CollateFunction = std::function<BatchType(std::vector<Sample>)>;
+
+  // std::invalid_argument names the option that cannot be used. `dataset` must outlive the loader. Without
+  // `collate_fn` batches are what dataset.get_batch() gives; it is called by several threads at once.
+  DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, int rank, int world_size,
+             CollateFunction collate_fn = nullptr)
+      : AnyDataLoader(
+            std::make_unique<detail::TypedSource<Sample, BatchType>>(dataset, std::move(collate_fn)),
+            std::move(options), rank, world_size) {}
+  DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Job& job,
+             CollateFunction collate_fn = nullptr)
+      : DataLoader(dataset, std::move(options), job.rank(), job.world_size(), std::move(collate_fn)) {}
+  DataLoader(const Dataset<Sample>&&, DataLoaderOptions, const Job&, CollateFunction = nullptr) = delete;
+  DataLoader(const Dataset<Sample>&&, DataLoaderOptions, int, int, CollateFunction = nullptr) = delete;
+
+  class Iterator {
+   public:
+    using value_type = BatchType;
+    using difference_type = std::ptrdiff_t;
+    Iterator(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) { ++*this; }
+    BatchType& operator*() const { return *batch_; }
+    Iterator& operator++() {
+      batch_ = static_cast<BatchType*>(loader_->engine_.next(end_));
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return batch_ == nullptr; }
+
+   private:
+    DataLoader* loader_;
+    std::int64_t end_;
+    BatchType* batch_ = nullptr;
+  };
+  class Epochs {
+   public:
+    Epochs(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) {}
+    Iterator begin() const { return {loader_, end_}; }
+    std::default_sentinel_t end() const { return {}; }
+
+   private:
+    DataLoader* loader_;
+    std::int64_t end_;
+  };
 
   // All batches from here to the end of epoch number `count`, counted from the very first. Their first
-  // dimension is batch_size, but smaller in the last of an epoch without drop_last. What a dataset
-  // throws is rethrown in the loop as std::runtime_error, which names the examples and has the original
-  // nested in it.
-  Epochs epochs(std::int64_t count);
-
-  std::int64_t batches_per_epoch() const;
-  std::int64_t epoch() const;  // of the batch that the loop holds, from 0
-  std::int64_t batch() const;  // its place in that epoch, from 0
-
-  DataLoaderState state() const;
-  // Goes on from there; costs no reading. At another batch size or world size it goes on at the same place in
-  // the global order, if that is a batch boundary there too. std::invalid_argument says what does not fit;
-  // the loader is then unchanged.
-  void load_state(const DataLoaderState& state);
-  void check_state(const DataLoaderState& state) const;  // throws what load_state would
-
-  void stop();
-
- private:
-  struct State;
-  Batch* next(std::int64_t end);
-  std::unique_ptr<State> state_;
+  // dimension is the batch size, but smaller in the last of an epoch without drop_last. What a dataset throws
+  // is rethrown in the loop as std::runtime_error, which names the dataset, the epoch, the batch and the
+  // sample, and has the original nested in it.
+  Epochs epochs(std::int64_t count) { return {this, count}; }
 };
 
-class DataLoader::Iterator {
- public:
-  using value_type = Batch;
-  using difference_type = std::ptrdiff_t;
-  Iterator(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end), batch_(loader->next(end)) {}
-  Batch& operator*() const { return *batch_; }
-  Iterator& operator++() {
-    batch_ = loader_->next(end_);
-    return *this;
-  }
-  void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return batch_ == nullptr; }
-
- private:
-  DataLoader* loader_;
-  std::int64_t end_;
-  Batch* batch_;
-};
-
-class DataLoader::Epochs {
- public:
-  Epochs(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) {}
-  Iterator begin() const { return {loader_, end_}; }
-  std::default_sentinel_t end() const { return {}; }
-
- private:
-  DataLoader* loader_;
-  std::int64_t end_;
-};
+template <class Sample>
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, int, int) -> DataLoader<Sample>;
+template <class Sample>
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Job&) -> DataLoader<Sample>;
+template <class Sample, std::invocable<std::vector<Sample>> Collate>
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, int, int, Collate)
+    -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
+template <class Sample, std::invocable<std::vector<Sample>> Collate>
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Job&, Collate)
+    -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 
 }  // namespace muster

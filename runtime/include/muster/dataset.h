@@ -1,40 +1,94 @@
-// What a DataLoader reads: examples by index.
+// What a DataLoader reads: samples by index.
 //
-// get() and get_batch() are called from several threads at once, in any order, and must give the same example
-// for the same index each time: that is what makes a resumed run equal to an undisturbed one. A random choice
-// inside get() is therefore drawn from a generator seeded with the index, and is the same in every epoch;
-// what shall differ from epoch to epoch belongs in the training loop. A Dataset outlives the loaders that
-// read it.
+// A sample is any type that collate.h can put together to a batch: tensors, numbers, strings, pairs, tuples,
+// vectors and maps of them, and structs of tensors. A dataset is read by several threads at once, in any
+// order, and must give the same sample for the same index each time: that is what makes a resumed run equal
+// to an undisturbed one. What is drawn at random comes from sample_random(), which the loader seeds by its
+// own seed, the epoch and the index. A dataset outlives the loaders that read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
+#include <exception>
+#include <muster/collate.h>
+#include <muster/sample_random.h>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace muster {
 
-// Of any shapes and types, the same for all examples of a dataset.
+// The usual sample of supervised learning. A batch of them has the same fields, stacked along a new first
+// dimension: of samples with data [1, 28, 28] and target [], the batch has data [batch, 1, 28, 28] and target
+// [batch].
 struct Example {
   at::Tensor data;
   at::Tensor target;
 };
+using Batch = Example;
 
-// Examples stacked along a new first dimension: of examples with data [1, 28, 28] and target [], the batch
-// has data [batch, 1, 28, 28] and target [batch].
-struct Batch {
-  at::Tensor data;
-  at::Tensor target;
-};
-
+// Map-style, as torch.utils.data.Dataset.
+template <class SampleType = Example>
 class Dataset {
  public:
+  using Sample = SampleType;
+
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The example number `index`, 0 <= index < size(). What it throws reaches the training thread.
-  virtual Example get(std::int64_t index) const = 0;
-  // The examples with these indices, in this order. The default stacks get(i); override it where gathering is
-  // cheaper.
-  virtual Batch get_batch(std::span<const std::int64_t> indices) const;
+  // The sample number `index`, 0 <= index < size(). What it throws reaches the training thread with the
+  // dataset's name and the index.
+  virtual Sample get(std::int64_t index) const = 0;
+  // The samples with these indices, in this order, as default_collate() would put them together; PyTorch's
+  // __getitems__. By default each comes from get(); override it where gathering is cheaper, with
+  // batch_empty() for the memory.
+  virtual Collated<Sample> get_batch(std::span<const std::int64_t> indices) const;
+  // For messages: what it is and from where.
+  virtual std::string name() const { return "the dataset"; }
 };
+
+namespace detail {
+
+// Called while an exception is handled: puts the index into `skipped`, or, if that is null, throws what names
+// the sample.
+void on_bad_sample(const std::string& dataset, std::int64_t index, std::vector<std::int64_t>* skipped);
+
+template <class Sample, class Take>
+void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
+                     std::vector<std::int64_t>* skipped, const Take& take) {
+  for (const std::int64_t index : indices) {
+    begin_sample(index);
+    try {
+      take(dataset.get(index));
+    } catch (const std::exception&) {
+      on_bad_sample(dataset.name(), index, skipped);
+    }
+  }
+}
+
+template <class Sample>
+Collated<Sample> collate_each(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
+                              std::vector<std::int64_t>* skipped) {
+  const auto count = static_cast<std::int64_t>(indices.size());
+  Collator<Sample> collator(count);
+  std::int64_t added = 0;
+  for_each_sample(dataset, indices, skipped, [&](Sample sample) {
+    try {
+      collator.add(std::move(sample));
+    } catch (...) {
+      collator.truncate(added);
+      throw;
+    }
+    ++added;
+  });
+  return collator.finish();
+}
+
+}  // namespace detail
+
+template <class Sample>
+Collated<Sample> Dataset<Sample>::get_batch(std::span<const std::int64_t> indices) const {
+  return detail::collate_each(*this, indices, nullptr);
+}
 
 }  // namespace muster

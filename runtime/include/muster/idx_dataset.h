@@ -18,7 +18,7 @@ struct IdxNormalization {
   float stddev = 1;
 };
 
-class IdxDataset : public Dataset {
+class IdxDataset : public Dataset<> {
  public:
   // Images [n, height, width], labels [n], both of unsigned bytes. std::runtime_error names the file and what
   // is wrong with it.
@@ -28,8 +28,10 @@ class IdxDataset : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   Example get(std::int64_t index) const override;  // float [1, height, width] and int64 []
   Batch get_batch(std::span<const std::int64_t> indices) const override;
+  std::string name() const override { return name_; }
 
  private:
+  std::string name_;
   std::int64_t height_ = 0;
   std::int64_t width_ = 0;
   std::vector<std::uint8_t> pixels_;

@@ -3,10 +3,13 @@
 // Programs that compile many files include the single headers.
 #pragma once
 
+#include <muster/batch_memory.h>
 #include <muster/batch_plan.h>
 #include <muster/batch_sampler.h>
 #include <muster/checkpointer.h>
+#include <muster/collate.h>
 #include <muster/data_loader.h>
+#include <muster/data_loader_options.h>
 #include <muster/data_parallel.h>
 #include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
@@ -16,6 +19,7 @@
 #include <muster/idx_dataset.h>
 #include <muster/job.h>
 #include <muster/metrics.h>
+#include <muster/sample_random.h>
 #include <muster/sampler.h>
 #include <muster/section.h>
 #include <muster/seed.h>

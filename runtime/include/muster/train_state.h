@@ -42,7 +42,7 @@ class TrainState {
   // SGD, Adam, AdamW, RMSprop or Adagrad over parameters of the model. std::invalid_argument if it is
   // another, or has other parameters.
   template <class Model>
-  TrainState(Model& model, torch::optim::Optimizer& optimizer, DataLoader& loader)
+  TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(module_of(model), optimizer, loader, has_own_buffers(model)) {
     if constexpr (requires { model.bucket_order(); }) {
       add_bucket_order({.get = [model]() mutable { return model.bucket_order(); },
@@ -63,7 +63,7 @@ class TrainState {
   const std::vector<std::unique_ptr<StatePart>>& parts() const { return parts_; }  // for the Checkpointer
 
  private:
-  TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, DataLoader& loader,
+  TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, AnyDataLoader& loader,
              bool own_buffers);
   template <class Model>
   static bool has_own_buffers(const Model& model) {

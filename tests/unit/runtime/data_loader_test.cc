@@ -1,7 +1,9 @@
 #include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <muster/batch_sampler.h>
 #include <muster/data_loader.h>
+#include <muster/sampler.h>
 #include <set>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -13,7 +15,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 // Example i is the number i.
-class Numbers : public Dataset {
+class Numbers : public Dataset<> {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
@@ -37,7 +39,7 @@ std::vector<std::int64_t> numbers(const Batch& batch) {
 }
 
 using Batches = std::vector<std::vector<std::int64_t>>;
-Batches rest(DataLoader& loader, std::int64_t epochs) {
+Batches rest(DataLoader<Example>& loader, std::int64_t epochs) {
   Batches all;
   for (auto& batch : loader.epochs(epochs)) all.push_back(numbers(batch));
   return all;
@@ -100,7 +102,7 @@ TEST(DataLoader, ResumingReadsNothingOfWhatIsPassed) {
   const Numbers dataset(1000);
   DataLoader loader(dataset, {.batch_size = 10}, 0, 1);
   DataLoaderState state = loader.state();
-  state.batch = 99;
+  state.consumed = 990;
   loader.load_state(state);
   rest(loader, 1);
   EXPECT_EQ(dataset.reads(), 10);
@@ -119,7 +121,7 @@ TEST(DataLoader, GoesOnAtTheSamePlaceWithAnotherWorldSize) {
   const Numbers dataset(96);
   DataLoader four(dataset, {.batch_size = 4, .shuffle = true}, 0, 4);
   DataLoaderState state = four.state();
-  state.batch = 3;  // 48 examples
+  state.consumed = 48;  // 3 batches
   std::multiset<std::int64_t> seen;
   for (int rank = 0; rank < 4; ++rank) {
     DataLoader part(dataset, {.batch_size = 4, .shuffle = true}, rank, 4);
@@ -141,19 +143,25 @@ TEST(DataLoader, GoesOnAtTheSamePlaceWithAnotherWorldSize) {
 TEST(DataLoader, RefusesAStateThatDoesNotFit) {
   const Numbers dataset(96);
   DataLoader loader(dataset, {.batch_size = 5, .shuffle = true}, 0, 3);
-  DataLoaderState state = loader.state();
-  state.batch = 1;
-  state.world_size = 4;
-  EXPECT_THAT(
-      [&] { loader.load_state(state); },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("example 20 of epoch 0: with 3 ranks of batch size 5")));
-  state = loader.state();
-  state.seed = 1;
-  EXPECT_THAT([&] { loader.load_state(state); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("seed 1, and here it is 0")));
-  state = loader.state();
+  const DataLoaderState own = loader.state();
+  const auto refusal = [&](DataLoaderState state) {
+    try {
+      loader.load_state(state);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  DataLoaderState state = own;
+  state.consumed = 20;
+  EXPECT_THAT(refusal(state),
+              HasSubstr("with 3 ranks of batch size 5 no batch begins at sample 20 of epoch 0"));
+  state = DataLoader(dataset, {.batch_size = 5, .shuffle = true, .seed = 1}, 0, 3).state();
+  EXPECT_THAT(refusal(state), HasSubstr("it is of the order DistributedSampler(RandomSampler(96, seed 1))"));
+  state = own;
   state.dataset_size = 95;
-  EXPECT_THROW(loader.load_state(state), std::invalid_argument);
+  EXPECT_THAT(refusal(state), HasSubstr("it is of 95 samples"));
+  EXPECT_EQ(refusal(own), "");
 }
 
 TEST(DataLoader, AnExampleThatCannotBeReadIsNamedInTheTrainingThread) {
@@ -165,10 +173,224 @@ TEST(DataLoader, AnExampleThatCannotBeReadIsNamedInTheTrainingThread) {
     const auto train = [&] {
       for ([[maybe_unused]] auto& batch : loader.epochs(1)) ++batches;
     };
-    EXPECT_THAT(train,
-                ThrowsMessage<std::runtime_error>(HasSubstr(
-                    "epoch 0, batch 3 (examples 12, 13, 14, 15): cannot load example 13: torn image")));
+    EXPECT_THAT(
+        train,
+        ThrowsMessage<std::runtime_error>(HasSubstr(
+            "epoch 0, batch 3 (samples 12, 13, 14, 15): cannot load sample 13 of the dataset: torn image")));
     EXPECT_EQ(batches, 3) << "the batches before it are given";
+  }
+}
+
+TEST(DataLoader, ABadSampleIsLeftOutWhenItIsToBe) {
+  Numbers dataset(40);
+  dataset.spoil(13);
+  for (const int workers : {0, 3}) {
+    DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers, .bad_sample = BadSample::kSkip}, 0,
+                      1);
+    Batches all;
+    std::vector<std::int64_t> skipped;
+    for (auto& batch : loader.epochs(1)) {
+      all.push_back(numbers(batch));
+      EXPECT_EQ(loader.info().indices, all.back());
+      const auto& more = loader.info().skipped;
+      skipped.insert(skipped.end(), more.begin(), more.end());
+    }
+    ASSERT_EQ(all.size(), 10U);
+    EXPECT_EQ(all[3], (std::vector<std::int64_t>{12, 14, 15}));
+    EXPECT_EQ(skipped, std::vector<std::int64_t>{13});
+  }
+}
+
+TEST(DataLoader, ABatchOfWhichNothingCanBeReadIsAnError) {
+  Numbers dataset(3);
+  dataset.spoil(1);
+  DataLoader loader(dataset, {.bad_sample = BadSample::kSkip}, 0, 1);
+  EXPECT_THAT(
+      [&] { rest(loader, 1); },
+      ThrowsMessage<std::runtime_error>(HasSubstr("batch 1 (samples 1): none of its samples can be read")));
+}
+
+TEST(DataLoader, MarksWhatIsRepeatedToMakeTheRanksEven) {
+  const Numbers dataset(5);
+  std::multiset<std::int64_t> counted;
+  for (int rank = 0; rank < 3; ++rank) {
+    DataLoader loader(dataset, {.batch_size = 2}, rank, 3);
+    for (auto& batch : loader.epochs(1)) {
+      const at::Tensor real = batch.target.masked_select(loader.info().mask());
+      for (std::int64_t i = 0; i < real.numel(); ++i) counted.insert(real[i].item<std::int64_t>());
+    }
+  }
+  EXPECT_THAT(counted, testing::ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(DataLoader, GivesEachSampleOnceWhateverTheRanksWithAGlobalBatchSize) {
+  const Numbers dataset(103);
+  const DataLoaderOptions options{.shuffle = true, .seed = 4, .global_batch_size = 12};
+  std::multiset<std::int64_t> seen;
+  DataLoaderState state;
+  std::int64_t done = 0;
+  for (const int ranks : {4, 2, 3}) {
+    const std::int64_t batches = ranks == 3 ? 9 - done : 3;
+    DataLoaderState next;
+    for (int rank = 0; rank < ranks; ++rank) {
+      DataLoader loader(dataset, options, rank, ranks);
+      if (done > 0) loader.load_state(state);
+      std::int64_t taken = 0;
+      for (auto& batch : loader.epochs(1)) {
+        for (const std::int64_t number : numbers(batch)) seen.insert(number);
+        if (++taken == batches) break;
+      }
+      next = loader.state();
+    }
+    state = next;
+    done += batches;
+  }
+  EXPECT_EQ(state.epoch, 1);
+  ASSERT_EQ(seen.size(), 103U);
+  for (std::int64_t number = 0; number < 103; ++number) EXPECT_EQ(seen.count(number), 1U) << number;
+}
+
+TEST(DataLoader, TheFunctionThatCollatesDecidesWhatABatchIs) {
+  const Numbers dataset(6);
+  DataLoader loader(dataset, {.batch_size = 4, .num_workers = 1}, 0, 1,
+                    [](const std::vector<Example>& samples) {
+                      std::vector<at::Tensor> sequences;
+                      for (const Example& sample : samples)
+                        sequences.push_back(at::ones({sample.target.item<std::int64_t>()}));
+                      return pad_sequences(sequences);
+                    });
+  std::vector<std::int64_t> longest;
+  for (auto& batch : loader.epochs(1)) longest.push_back(batch.data.size(1));
+  EXPECT_EQ(longest, (std::vector<std::int64_t>{3, 5}));
+}
+
+TEST(DataLoader, StartsWorkersOnceIfTheyPersist) {
+  const Numbers dataset(12);
+  for (const bool persistent : {false, true}) {
+    std::atomic<int> started = 0;
+    DataLoader loader(dataset,
+                      {.batch_size = 2,
+                       .num_workers = 2,
+                       .worker_init_fn =
+                           [&](int worker) {
+                             EXPECT_EQ(get_worker_info().id, worker);
+                             EXPECT_EQ(get_worker_info().num_workers, 2);
+                             ++started;
+                           },
+                       .persistent_workers = persistent},
+                      0, 1);
+    EXPECT_EQ(rest(loader, 1).size(), 6U);
+    EXPECT_EQ(rest(loader, 2).size(), 6U);
+    loader.stop();
+    EXPECT_EQ(started, persistent ? 2 : 4);
+  }
+}
+
+TEST(DataLoader, AWorkerThatCannotStartIsAnError) {
+  const Numbers dataset(12);
+  DataLoader loader(dataset,
+                    {.num_workers = 2, .worker_init_fn = [](int) { throw std::runtime_error("no licence"); }},
+                    0, 1);
+  EXPECT_THAT([&] { rest(loader, 1); }, ThrowsMessage<std::runtime_error>(HasSubstr("no licence")));
+}
+
+// Blocks in one example until it is let go.
+class Slow : public Numbers {
+ public:
+  using Numbers::Numbers;
+  Example get(std::int64_t index) const override {
+    if (index == 3) gate_.wait(false);
+    return Numbers::get(index);
+  }
+  void open() const {
+    gate_ = true;
+    gate_.notify_all();
+  }
+
+ private:
+  mutable std::atomic<bool> gate_ = false;
+};
+
+TEST(DataLoader, ADatasetThatBlocksPastTheTimeoutIsNamedAndHoldsNobodyUp) {
+  // A worker that hangs may use its dataset after the loader is gone.
+  static const Slow dataset(8);
+  {
+    DataLoader loader(dataset, {.batch_size = 2, .num_workers = 1, .timeout = std::chrono::milliseconds(50)},
+                      0, 1);
+    EXPECT_THAT([&] { rest(loader, 1); },
+                ThrowsMessage<std::runtime_error>(
+                    HasSubstr("the dataset gave no batch within 0.05 s: epoch 0, batch 1 (samples 2, 3)")));
+  }
+  dataset.open();
+}
+
+TEST(DataLoader, OutOfOrderItDoesNotWaitForTheSlowOne) {
+  const Slow dataset(8);
+  DataLoader loader(dataset, {.batch_size = 2, .num_workers = 2, .in_order = false}, 0, 1);
+  std::vector<std::int64_t> order;
+  for ([[maybe_unused]] auto& batch : loader.epochs(1)) {
+    order.push_back(loader.batch());
+    if (order.size() == 3) dataset.open();
+  }
+  EXPECT_EQ(order.back(), 1);
+  EXPECT_THAT(order, testing::UnorderedElementsAre(0, 1, 2, 3));
+  EXPECT_THROW(loader.state(), std::logic_error);
+}
+
+// Draws.
+class Augmented : public Numbers {
+ public:
+  using Numbers::Numbers;
+  Example get(std::int64_t index) const override {
+    Example example = Numbers::get(index);
+    example.data += sample_random().uniform();
+    return example;
+  }
+};
+
+TEST(DataLoader, WhatASampleDrawsDependsOnEpochAndIndexAlone) {
+  const Augmented dataset(10);
+  const auto draws = [&](int workers, std::int64_t batch_size) {
+    std::map<std::pair<std::int64_t, std::int64_t>, double> drawn;
+    DataLoaderOptions options{.batch_size = batch_size, .shuffle = true, .num_workers = workers, .seed = 5};
+    DataLoader loader(dataset, options, 0, 1);
+    for (auto& batch : loader.epochs(2)) {
+      for (std::int64_t i = 0; i < batch.target.numel(); ++i)
+        drawn[{loader.epoch(), batch.target[i].item<std::int64_t>()}] = batch.data[i][0].item<double>();
+    }
+    return drawn;
+  };
+  const auto expected = draws(0, 3);
+  EXPECT_NE(expected.at({0, 4}), expected.at({1, 4}));
+  EXPECT_EQ(draws(2, 3), expected);
+  EXPECT_EQ(draws(3, 5), expected);
+}
+
+TEST(DataLoader, LoadsNoMoreAheadThanItMayInBytes) {
+  const Numbers dataset(200);
+  // A batch has two floats and one int64: 16 bytes.
+  DataLoader loader(dataset, {.batch_size = 1, .num_workers = 2, .prefetch_factor = 50, .prefetch_bytes = 64},
+                    0, 1);
+  std::int64_t taken = 0;
+  for ([[maybe_unused]] auto& batch : loader.epochs(1)) {
+    ++taken;
+    EXPECT_LE(dataset.reads(), taken + 4 + 2);  // two before their size is known
+  }
+  EXPECT_EQ(taken, 200);
+}
+
+TEST(DataLoader, UsesTheMemoryOfBatchesThatAreGone) {
+  const Numbers dataset(64);
+  DataLoader loader(dataset, {.batch_size = 8}, 0, 1);
+  std::set<const void*> places;
+  for (auto& batch : loader.epochs(1)) places.insert(batch.data.const_data_ptr());
+  EXPECT_EQ(places.size(), 1U);
+  at::Tensor kept;
+  for (auto& batch : loader.epochs(2)) {
+    if (!kept.defined())
+      kept = batch.data;
+    else
+      EXPECT_NE(batch.data.const_data_ptr(), kept.const_data_ptr());
   }
 }
 
@@ -177,7 +399,28 @@ TEST(DataLoader, NamesTheOptionThatCannotBeUsed) {
   EXPECT_THAT([&] { DataLoader(dataset, {.batch_size = 0}, 0, 1); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("batch_size = 0 must be at least 1")));
   EXPECT_THAT([&] { DataLoader(dataset, {.batch_size = 6, .drop_last = true}, 0, 2); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("10 examples for 2 ranks give no batch of 6")));
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("10 samples of the dataset for 2 ranks give no batch of 6")));
+  const auto refuses = [&](const DataLoaderOptions& options, const std::string& reason) {
+    EXPECT_THAT([&] { DataLoader(dataset, options, 0, 1); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr(reason)));
+  };
+  const auto order = std::make_shared<SequentialSampler>(10);
+  const auto batches = std::make_shared<BatchSampler>(order, 2, false);
+  refuses({.shuffle = true, .sampler = order}, "sampler and shuffle exclude each other");
+  refuses({.batch_size = 2, .batch_sampler = batches}, "batch_sampler and batch_size exclude each other");
+  refuses({.shuffle = true, .batch_sampler = batches}, "batch_sampler and shuffle exclude each other");
+  refuses({.sampler = order, .batch_sampler = batches}, "batch_sampler and sampler exclude each other");
+  refuses({.batch_sampler = batches, .drop_last = true}, "batch_sampler and drop_last exclude each other");
+  refuses({.batch_size = 2, .global_batch_size = 4}, "global_batch_size and batch_size exclude each other");
+  refuses({.prefetch_factor = 2}, "prefetch_factor needs num_workers above 0");
+  refuses({.persistent_workers = true}, "persistent_workers needs num_workers above 0");
+  refuses({.timeout = std::chrono::seconds(1)}, "timeout needs num_workers above 0");
+  refuses({.timeout = std::chrono::seconds(-1)}, "timeout = -1 must be at least 0 seconds");
+  refuses({.num_workers = 1, .prefetch_factor = 0}, "prefetch_factor = 0 must be at least 1");
+  const Numbers nothing(0);
+  EXPECT_THAT([&] { DataLoader(nothing, {}, 0, 1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the dataset has no samples")));
 }
 
 TEST(DataLoader, WorkersWaitForTrainingWhenTheyAreFarAhead) {

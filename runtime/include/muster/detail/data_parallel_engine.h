@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <muster/detail/tensors.h>
 #include <muster/job.h>
 #include <optional>
 #include <string>
@@ -94,20 +95,6 @@ auto module_pointer(Module module) {
     return module.ptr();
   else
     return module;
-}
-
-// The tensors in what a module returned: a tensor, or containers and tuples of them.
-template <class Value>
-void collect_tensors(Value& value, std::vector<torch::Tensor*>& tensors) {
-  if constexpr (std::is_same_v<Value, torch::Tensor>) {
-    tensors.push_back(&value);
-  } else if constexpr (requires { std::tuple_size<Value>::value; }) {
-    std::apply([&](auto&... element) { (collect_tensors(element, tensors), ...); }, value);
-  } else if constexpr (requires { value.begin() != value.end(); }) {
-    for (auto& element : value) collect_tensors(element, tensors);
-  } else if constexpr (requires { value.second; }) {  // an entry of a map
-    collect_tensors(value.second, tensors);
-  }
 }
 
 }  // namespace detail

@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <muster/collate.h>
+#include <muster/dataset.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+namespace muster {
+namespace {
+
+struct Review {
+  std::string text;
+  std::int64_t stars;
+  at::Tensor embedding;
+};
+struct ReviewBatch {
+  std::vector<std::string> texts;
+  at::Tensor stars;
+  at::Tensor embeddings;
+};
+
+}  // namespace
+
+template <>
+struct BatchOf<Review> {
+  using type = ReviewBatch;
+};
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+at::Tensor row(double value) {
+  return at::full({3}, value);
+}
+
+TEST(DefaultCollate, StacksTensorsOfAnyLayout) {
+  const at::Tensor sliced = at::arange(6, at::kFloat).view({3, 2}).select(1, 1);
+  const at::Tensor batch = default_collate(std::vector<at::Tensor>{row(1), sliced});
+  EXPECT_TRUE(batch.equal(torch::tensor({{1.0F, 1.0F, 1.0F}, {1.0F, 3.0F, 5.0F}})));
+}
+
+TEST(DefaultCollate, MakesTensorsOfNumbers) {
+  EXPECT_TRUE(default_collate(std::vector<int>{1, 2}).equal(torch::tensor({1, 2}, at::kLong)));
+  EXPECT_TRUE(default_collate(std::vector<double>{0.5, 2}).equal(torch::tensor({0.5, 2.0}, at::kDouble)));
+  EXPECT_TRUE(default_collate(std::vector<float>{0.5F}).equal(torch::tensor({0.5F}, at::kFloat)));
+  EXPECT_TRUE(default_collate(std::vector<bool>{true, false}).equal(torch::tensor({true, false})));
+}
+
+TEST(DefaultCollate, KeepsStringsAndGoesIntoPairsTuplesVectorsAndMaps) {
+  EXPECT_THAT(default_collate(std::vector<std::string>{"a", "b"}), ElementsAre("a", "b"));
+  const auto [rows, labels] =
+      default_collate(std::vector<std::pair<at::Tensor, int>>{{row(1), 7}, {row(2), 8}});
+  EXPECT_EQ(rows.sizes(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_TRUE(labels.equal(torch::tensor({7, 8}, at::kLong)));
+  const auto [names, ones] =
+      default_collate(std::vector<std::tuple<std::string, at::Tensor>>{{"x", row(1)}, {"y", row(1)}});
+  EXPECT_THAT(names, ElementsAre("x", "y"));
+  const auto columns = default_collate(std::vector<std::vector<int>>{{1, 2}, {3, 4}, {5, 6}});
+  ASSERT_EQ(columns.size(), 2U);
+  EXPECT_TRUE(columns[1].equal(torch::tensor({2, 4, 6}, at::kLong)));
+  const auto named = default_collate(std::vector<std::map<std::string, int>>{{{"x", 1}}, {{"x", 2}}});
+  EXPECT_TRUE(named.at("x").equal(torch::tensor({1, 2}, at::kLong)));
+}
+
+TEST(DefaultCollate, FillsStructsFieldByField) {
+  const Example batch =
+      default_collate(std::vector<Example>{{row(1), at::scalar_tensor(3)}, {row(2), at::scalar_tensor(4)}});
+  EXPECT_EQ(batch.data.sizes(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(batch.target.sizes(), (std::vector<std::int64_t>{2}));
+  const ReviewBatch reviews = default_collate(std::vector<Review>{{"good", 5, row(1)}, {"bad", 1, row(0)}});
+  EXPECT_THAT(reviews.texts, ElementsAre("good", "bad"));
+  EXPECT_TRUE(reviews.stars.equal(torch::tensor({5, 1}, at::kLong)));
+  EXPECT_EQ(reviews.embeddings.sizes(), (std::vector<std::int64_t>{2, 3}));
+}
+
+TEST(DefaultCollate, RefusesWhatDoesNotFitTheFirstSample) {
+  EXPECT_THAT([] { default_collate(std::vector<at::Tensor>{row(1), at::zeros({4})}); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("its shape [4] is not that of the first sample of the batch, [3]")));
+  EXPECT_THAT([] { default_collate(std::vector<at::Tensor>{row(1), at::zeros({3}, at::kDouble)}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("its type Double")));
+  EXPECT_THAT([] { default_collate(std::vector<std::vector<int>>{{1, 2}, {3}}); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("it has 1 elements, and the first sample of the batch has 2")));
+  EXPECT_THAT(([] { default_collate(std::vector<std::map<std::string, int>>{{{"x", 1}}, {{"y", 2}}}); }),
+              ThrowsMessage<std::invalid_argument>(HasSubstr("\"y\"")));
+}
+
+TEST(Collator, GoesOnAfterASampleThatFailedHalfWay) {
+  Collator<Example> collator(3);
+  collator.add({row(1), at::scalar_tensor(1)});
+  EXPECT_THROW(collator.add({row(2), at::zeros({2})}), std::invalid_argument);
+  collator.truncate(1);
+  collator.add({row(3), at::scalar_tensor(3)});
+  const Example batch = collator.finish();
+  EXPECT_TRUE(batch.data.select(1, 0).equal(torch::tensor({1.0F, 3.0F})));
+  EXPECT_TRUE(batch.target.equal(torch::tensor({1.0F, 3.0F})));
+}
+
+TEST(PadSequences, FillsUpAndGivesTheLengths) {
+  const auto padded = pad_sequences({torch::tensor({1, 2, 3}), torch::tensor({4})}, -1);
+  EXPECT_TRUE(padded.data.equal(torch::tensor({{1, 2, 3}, {4, -1, -1}})));
+  EXPECT_TRUE(padded.lengths.equal(torch::tensor({3, 1}, at::kLong)));
+  EXPECT_EQ(pad_sequences({at::ones({2, 5}), at::ones({0, 5})}).data.sizes(),
+            (std::vector<std::int64_t>{2, 2, 5}));
+}
+
+TEST(PadSequences, NamesTheSequenceThatDiffersInMoreThanItsLength) {
+  EXPECT_THAT([] { pad_sequences({at::ones({2, 5}), at::ones({2, 4})}); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("sequence 1 of the batch is Float [2, 4] and the first one Float [2, 5]")));
+  EXPECT_THROW(pad_sequences({}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace muster
