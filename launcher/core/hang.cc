@@ -56,24 +56,37 @@ std::vector<Stall> Hang::suspects() const {
   const std::int64_t lowest = std::ranges::min_element(stalls_, {}, &Stall::step)->step;
   Pool pool = those([&](const Stall& each) { return each.step == lowest; });
   const bool all_alike = pool.size() == stalls_.size();
+  const std::vector<Rank> elsewhere = unlike_most(stacks_);
   if (const std::string* most = majority_section(stalls_); most != nullptr && pool.size() > 1)
     keep(pool, [&](const Stall& each) { return each.section != *most; });
   if (all_alike && pool.size() == stalls_.size()) {
-    auto absent = absent_where_others_wait(unlike_most(stacks_));
-    if (!absent.empty()) return absent;
+    for (const std::vector<Rank>& ranks : {elsewhere, awaited()}) {
+      auto absent = absent_where_others_wait(ranks);
+      if (!absent.empty()) return absent;
+    }
   }
-  const std::vector<Rank> elsewhere = unlike_most(stacks_);
   if (pool.size() > 1)
     keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
-  if (pool.size() > 1) {
-    keep(pool, [&](const Stall& each) {
-      const auto stack = stacks_.find(each.rank);
-      return stack != stacks_.end() && !waits_for_others(stack->second);
-    });
-  }
+  // One whose stack did not come in time may be anywhere.
+  if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
+    keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
   std::vector<Stall> found;
   for (const Stall* each : pool) found.push_back(*each);
   return found;
+}
+
+// The ranks that do not wait for others, if all that stall do.
+std::vector<Rank> Hang::awaited() const {
+  const auto waits = [&](const Stall& each) {
+    const auto stack = stacks_.find(each.rank);
+    return stack != stacks_.end() && waits_for_others(stack->second);
+  };
+  std::vector<Rank> ranks;
+  if (!std::ranges::all_of(stalls_, waits)) return ranks;
+  for (const auto& [rank, stack] : stacks_) {
+    if (!waits_for_others(stack)) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 // Ranks that nobody has complained of, as they may be in a section that may take long, hold up the others if

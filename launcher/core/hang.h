@@ -55,6 +55,7 @@ class Hang {
   using Pool = std::vector<const Stall*>;
   Pool those(const std::function<bool(const Stall&)>& predicate) const;
   void keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const;
+  std::vector<Rank> awaited() const;
   std::vector<Stall> absent_where_others_wait(const std::vector<Rank>& elsewhere) const;
 
   std::vector<Stall> stalls_;  // one a rank

@@ -69,6 +69,25 @@ TEST(Hang, IsTheFaultOfTheOneOfTwoThatDoesNotWaitForTheOther) {
   EXPECT_EQ(hang.place_of(hang.suspects()), "wait");
 }
 
+TEST(Hang, IsNobodysInParticularIfTheStackOfOneDidNotComeInTime) {
+  Hang hang;
+  hang.add(stall(0, 5));
+  hang.add(stall(1, 5));
+  hang.add_stacks(Rank(0), NodeId(0), "wait\nmuster::Prefetcher::take()  (train+0x1)\nmain\n");
+  EXPECT_THAT(suspects_of(hang), ElementsAre(0, 1)) << "rank 1 may be anywhere";
+}
+
+TEST(Hang, IsTheFaultOfTheOneThatMayTakeLongAndIsWaitedForByAllThatStall) {
+  const std::string waits = "wait\nc10d::Work::wait()  (libtorch_cpu.so+0x1)\nmain\n";
+  Hang hang;
+  hang.add(stall(0, 5));
+  hang.add_stacks(Rank(0), NodeId(0), waits);
+  hang.add_stacks(Rank(1), NodeId(1), "write\nsave()  (train+0x1)\nmain\n");
+  ASSERT_THAT(suspects_of(hang), ElementsAre(1));
+  EXPECT_EQ(hang.suspects()[0].node, NodeId(1));
+  EXPECT_EQ(hang.suspects()[0].what, "does not come to where the others wait");
+}
+
 Hang all_wait_but(Rank culprit) {
   Hang hang;
   for (int i = 0; i < 4; ++i) {
