@@ -25,9 +25,8 @@ std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_
 // Its group of version 2.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
-// How many processes of this very group the kernel has killed for want of memory. `read` gives a file's text,
-// or
-// "" if it cannot be read. Nothing for the root of version 2, and for a group that is gone.
+// How many processes of this very group the kernel has killed for want of memory. `read` gives a file's
+// text, or "" if it cannot be read. Nothing for the root of version 2, and for a group that is gone.
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 

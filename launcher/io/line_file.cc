@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <utility>
 
 namespace muster::launcher {
 
