@@ -63,14 +63,6 @@ std::string job_of(const LaunchRun& run, int attempt) {
   return fmt::format("{}/attempt_{}", run.job_directory(), attempt);
 }
 
-pid_t agent_of(const LaunchRun& run, int node) {
-  for (const pid_t pid : run.agents()) {
-    const std::string words = read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("");
-    if (words.find(std::string("--node\0", 7) + std::to_string(node) + '\0') != std::string::npos) return pid;
-  }
-  return 0;
-}
-
 // One agent's connection, both ways or one.
 struct Cut {
   const char* name;
@@ -85,7 +77,7 @@ TEST_P(HostsCut, LosesTheAgentWithinTheSilenceLimitAndReplacesIt) {
   LaunchRun run({"--control", "tcp", "--nodes", "2", "--silence-limit", "2", "sh", "-c",
                  "echo ready; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"});
   ASSERT_TRUE(run.printed("node1:1: ready")) << run.err();
-  const pid_t agent = agent_of(run, 1);
+  const pid_t agent = run.agent_of(1);
   const int port = tcp_port_of(agent);
   ASSERT_NE(port, 0);
   for (const char* end : GetParam().ends)

@@ -17,7 +17,7 @@ namespace muster {
 
 namespace {
 
-constexpr Duration kLimit = std::chrono::seconds(20);
+constexpr Duration kLimit = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -118,7 +118,7 @@ wire::JobSpec shell_job(const std::string& script, const std::string& log_direct
   job.log_directory = log_directory;
   job.grace_ns = 2'000'000'000;
   job.controller_grace_ns = 1'000'000'000;
-  job.silence_limit_ns = 20'000'000'000;
+  job.silence_limit_ns = 100'000'000'000;  // this launcher sends no pings
   return job;
 }
 

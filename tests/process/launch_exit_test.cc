@@ -152,7 +152,7 @@ TEST_P(Launch, LeavesNothingBehindWhenItIsKilled) {
   run.signal(SIGKILL);
   EXPECT_EQ(run.exit_code(), 137);
   EXPECT_FALSE(run.descendants().empty()) << "workers outlive their launcher for the controller grace";
-  expect_nothing_left(run, std::chrono::seconds(5));
+  expect_nothing_left(run, std::chrono::seconds(2 + 1 + 5));
 }
 
 char state_of(pid_t pid) {

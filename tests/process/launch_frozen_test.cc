@@ -63,14 +63,15 @@ class LaunchFrozen : public testing::Test {
 TEST_F(LaunchFrozen, IsToldAndNotWaitedForWhenTheUserStopsTheJob) {
   job->signal(SIGINT);
   EXPECT_EQ(job->exit_code(), 130);
-  EXPECT_LT(Clock::now() - frozen, 1s + 5s + 2s)
-      << "the grace, what is left for those who obey, and our own end";
+  EXPECT_LT(Clock::now() - frozen, 1s + 5s + 20s)
+      << "the grace, what is left for those who obey, and what a slow machine takes";
   expect_that_it_was_told_and_left_behind();
 }
 
 TEST_F(LaunchFrozen, EndsAJobThatNobodyStops) {
   EXPECT_EQ(job->exit_code(), 124);
-  EXPECT_LT(Clock::now() - frozen, 4s + 2s + 1s + 5s + 2s) << "until it is noticed, for stacks, and as above";
+  EXPECT_LT(Clock::now() - frozen, 4s + 2s + 1s + 5s + 20s)
+      << "until it is noticed, for stacks, and as above";
   EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) is frozen (by the freezer of its cgroup)"));
   EXPECT_THAT(job->err(), ContainsRegex("failed after .*: rank 1 \\(node0\\) hangs: it is frozen"));
   expect_that_it_was_told_and_left_behind();

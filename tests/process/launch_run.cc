@@ -79,7 +79,7 @@ int LaunchRun::exit_code() {
     exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return true;
   };
-  if (!exit_code_ && !eventually(ended, std::chrono::seconds(40))) {
+  if (!exit_code_ && !eventually(ended, std::chrono::seconds(80))) {
     ADD_FAILURE() << "launch does not end\n" << err();
     return -1;
   }
@@ -128,6 +128,14 @@ std::vector<pid_t> LaunchRun::agents() const {
     if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "agent\n") found.push_back(pid);
   }
   return found;
+}
+
+pid_t LaunchRun::agent_of(int node) const {
+  for (const pid_t pid : agents()) {
+    const std::string words = read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("");
+    if (words.find(std::string("--node\0", 7) + std::to_string(node) + '\0') != std::string::npos) return pid;
+  }
+  return 0;
 }
 
 }  // namespace muster

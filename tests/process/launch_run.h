@@ -41,6 +41,7 @@ class LaunchRun {
   // Of living processes of this run, without the launcher itself.
   std::vector<pid_t> descendants() const;
   std::vector<pid_t> agents() const;
+  pid_t agent_of(int node) const;  // 0 if it has none
   const ScratchDirectory& scratch() const { return scratch_; }
 
  private:
