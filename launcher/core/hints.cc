@@ -38,6 +38,10 @@ const Hint kHints[] = {
     {{"Address already in use"},
      "another process has this port: end it, or do not choose fixed ports (MASTER_PORT is given by the "
      "launcher)"},
+    {{"unequal numbers of batches"},
+     "no rank has died: one has trained all its batches while others have more; train inside model.join(), "
+     "or "
+     "give all ranks as many"},
     {{"Connection closed by peer"}, "the rank at the other end has died; look for the first failure there"},
     {{"Connection reset by peer"}, "the rank at the other end has died; look for the first failure there"},
     {{"No space left on device", "/dev/shm"},

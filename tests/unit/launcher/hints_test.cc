@@ -33,6 +33,10 @@ INSTANTIATE_TEST_SUITE_P(
              "first failure"},
         Case{"[enforce fail] bind: Address already in use", "another process has this port"},
         Case{"[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:5", "first failure"},
+        Case{"Connection closed by peer [::1]:5 (...; rank 0 has ended after 5; unequal numbers of batches "
+             "need "
+             "DistributedDataParallel::join)",
+             "no rank has died"},
         Case{"write: No space left on device", "disk is full"},
         Case{"RuntimeError: unable to write to file </torch_1>: No space left on device (28) /dev/shm",
              "--shm-size"},
