@@ -186,13 +186,31 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
   };
+  const auto lines = [copy, filtered = filtered_copy(stream, tell),
+                      prefix = fmt::format("node{}:{}: ", setting_.context.node, rank_of(local_rank))](
+                         std::string_view text) {
+    copy->lines(text);
+    if (filtered) filtered->add(prefix, text);
+  };
   auto output =
       Output::open(setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
-                   {.lines = [copy](std::string_view lines) { copy->lines(lines); },
-                    .notice = tell,
-                    .hold = [copy] { return copy->hold(); }});
+                   {.lines = lines, .notice = tell, .hold = [copy] { return copy->hold(); }});
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
+}
+
+// One for all ranks; null if nothing is filtered.
+std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const FilteredCopy::Notice& notice) {
+  const wire::JobSpec& job = setting_.job;
+  const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
+  auto& copy = filtered_.at(static_cast<std::size_t>(stream - 1));
+  if (!copy && !texts.empty()) {
+    copy = std::make_shared<FilteredCopy>(
+        fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory, setting_.context.attempt,
+                    stream == 1 ? "stdout" : "stderr"),
+        texts, notice);
+  }
+  return copy;
 }
 
 AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_rank,

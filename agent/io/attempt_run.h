@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/core/environment.h"
+#include "agent/io/filtered_copy.h"
 #include "agent/io/link.h"
 #include "agent/io/output.h"
 #include "agent/io/process.h"
@@ -81,6 +82,7 @@ class AttemptRun {
   void check_space() const;
   Status open_ranks();
   Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
+  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const FilteredCopy::Notice& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;
   std::string keep_error_file(Rank rank) const;
 
@@ -88,6 +90,7 @@ class AttemptRun {
   std::string program_;
   Environment environment_;                                          // the last started rank's
   std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
+  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;            // stdout, stderr
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it
   std::vector<RankStreams> ranks_;    // by local rank

@@ -32,6 +32,10 @@ struct JobSpec {
   bool store_on_agent = true;  // false: rank 0 hosts the store (torch's own server)
   std::vector<std::int32_t>
       redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
+  // Lines with one of these texts go to LOG_DIRECTORY/attempt_A/filtered_stdout.log and ..._stderr.log as
+  // well.
+  std::vector<std::string> stdout_filters;
+  std::vector<std::string> stderr_filters;
   std::int64_t grace_ns = 0;             // from TERM to KILL
   std::int64_t controller_grace_ns = 0;  // workers live this long without a launcher
   std::int64_t silence_limit_ns = 0;     // a peer that says nothing for so long is taken for dead

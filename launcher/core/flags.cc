@@ -62,6 +62,11 @@ constexpr Flag kOwnFlags[] = {
      "written."},
     {"tee", 't', "STREAMS", kOption, "Show these streams although --redirects names them; same values."},
     {"local-ranks-filter", 0, "RANKS", kOption, "Show the output of these local ranks only: 0,1."},
+    {"duplicate-stdout-filters", 0, "TEXTS", kOption,
+     "Copy the lines in which one of these texts occurs to attempt_A/filtered_stdout.log: apple,pear (,, is "
+     "a "
+     "comma)."},
+    {"duplicate-stderr-filters", 0, "TEXTS", kOption, "The same for stderr: attempt_A/filtered_stderr.log."},
     {"fold", 0, "", kOption,
      "Show a line once that several ranks print within 50 ms (default: where stdout is a terminal)."},
     {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too."},

@@ -64,7 +64,34 @@ bool streams_are_valid(std::string_view text) {
   });
 }
 
+// Separated by commas; two of them are one that belongs to the text.
+std::vector<std::string> texts_of(std::string_view list) {
+  std::vector<std::string> texts(1);
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    if (list[at] != ',') {
+      texts.back() += list[at];
+    } else if (list.substr(at + 1).starts_with(',')) {
+      texts.back() += list[at++];
+    } else {
+      texts.emplace_back();
+    }
+  }
+  return texts;
+}
+
+void read_filters(SettingReader& reader, Options& options) {
+  for (const auto& [name, texts] : {std::pair("duplicate-stdout-filters", &options.stdout_filters),
+                                    std::pair("duplicate-stderr-filters", &options.stderr_filters)}) {
+    const Setting* setting = reader.find(name);
+    if (setting == nullptr) continue;
+    *texts = texts_of(setting->values.back());
+    if (std::ranges::find(*texts, "") != texts->end())
+      return reader.refuse(*setting, "has an empty text, which is in every line: give texts as apple,pear");
+  }
+}
+
 void read_output(SettingReader& reader, Options& options) {
+  read_filters(reader, options);
   for (const auto& [name, value] :
        {std::pair("redirects", &options.redirects), std::pair("tee", &options.tee)}) {
     const Setting* setting = reader.find(name);

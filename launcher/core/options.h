@@ -75,6 +75,8 @@ struct Options {
   bool no_python = false;
   std::string redirects;  // as given, checked
   std::string tee;
+  std::vector<std::string> stdout_filters;  // --duplicate-stdout-filters
+  std::vector<std::string> stderr_filters;
   std::optional<std::vector<std::int32_t>> shown_local_ranks;  // --local-ranks-filter
   Control control = Control::kSocket;
   bool store_on_agent = true;

@@ -118,6 +118,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
   job.store_on_agent = options.store_on_agent;
   job.redirects = hidden_streams(options, *per_node);
+  job.stdout_filters = options.stdout_filters;
+  job.stderr_filters = options.stderr_filters;
   job.grace_ns = std::chrono::nanoseconds(options.grace).count();
   job.controller_grace_ns = std::chrono::nanoseconds(options.controller_grace).count();
   job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();

@@ -61,6 +61,22 @@ TEST_F(AgentProcess, KeepsRedirectedStreamsOffTheTerminalOnly) {
   EXPECT_EQ(log("rank_1/stderr.log"), "err\n");
 }
 
+TEST_F(AgentProcess, CopiesLinesWithAWantedTextToAFileOfTheirOwn) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("echo \"loss $RANK\"; echo noise; printf 'a,b without end'; echo noise >&2");
+  job.stdout_filters = {"loss", "a,b"};
+  job.stderr_filters = {"error"};
+  launcher.welcome(job);
+  ASSERT_EQ(launcher.start(2).size(), 2U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  const std::string kept = log("filtered_stdout.log");
+  for (const char* line : {"node0:0: loss 0\n", "node0:1: loss 1\n", "node0:0: a,b without end\n"})
+    EXPECT_THAT(kept, HasSubstr(line));
+  EXPECT_EQ(std::ranges::count(kept, '\n'), 4);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "logs/attempt_1/filtered_stderr.log"));
+  EXPECT_EQ(log("rank_0/stdout.log"), "loss 0\nnoise\na,b without end");
+}
+
 TEST_F(AgentProcess, KeepsAnEmptyFileOfAStreamThatSaidNothing) {
   TestLauncher launcher({});
   launcher.welcome(job("exit 0"));

@@ -122,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"redirects", "4", "names no streams"}, BadValue{"tee", "0:1,", "names no streams"},
         BadValue{"tee", "x:1", "names no streams"},
         BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
+        BadValue{"duplicate-stdout-filters", "loss,", "has an empty text"},
+        BadValue{"duplicate-stderr-filters", "", "has an empty text"},
         BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
         BadValue{"rdzv-id", "../x", "cannot name a job"},
         BadValue{"control", "udp", "is none of socket, tcp"},
@@ -139,6 +141,14 @@ TEST(Options, TakeSmallestAndLargestNumberOfNodes) {
   EXPECT_EQ(nodes_text(*elastic), "1:4");
   EXPECT_EQ(options_of({{"nodes", "4"}})->min_nodes, std::nullopt);
   EXPECT_EQ(nodes_text(*options_of({{"nodes", "4:4"}})), "4");
+}
+
+TEST(Options, TakeTextsThatMayHoldACommaThatIsDoubled) {
+  const auto options =
+      options_of({{"duplicate-stdout-filters", "apple,b,,c"}, {"duplicate-stderr-filters", ",,"}});
+  ASSERT_TRUE(options);
+  EXPECT_THAT(options->stdout_filters, ElementsAre("apple", "b,c"));
+  EXPECT_THAT(options->stderr_filters, ElementsAre(","));
 }
 
 TEST(Options, SayHowToRecover) {

@@ -32,6 +32,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   job.command = {"train", "--lr", "0.1"};
   job.environment = {{"A", "1"}};
   job.redirects = {0, 3};
+  job.stdout_filters = {"loss"};
   job.grace_ns = 5;
   const auto welcome = decode_for_agent(frame_of(encode(header(1, 2, 3), ToAgent(Welcome{NodeId(4), job}))));
   ASSERT_TRUE(welcome);
@@ -39,6 +40,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.command, job.command);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.environment, job.environment);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.redirects, job.redirects);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.stdout_filters, job.stdout_filters);
 
   const auto start =
       decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40}))));
