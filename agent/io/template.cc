@@ -52,8 +52,12 @@ Expected<UniqueFd> open_file(const std::string& path, int flags) {
 }  // namespace
 
 Template::Template(TemplateSpec spec, Process process, asio::posix::stream_descriptor socket,
-                   asio::posix::stream_descriptor pidfd)
-    : spec_(std::move(spec)), pid_(process.pid), socket_(std::move(socket)), pidfd_(std::move(pidfd)) {}
+                   asio::posix::stream_descriptor pidfd, std::string output_file)
+    : spec_(std::move(spec)),
+      pid_(process.pid),
+      socket_(std::move(socket)),
+      pidfd_(std::move(pidfd)),
+      output_file_(std::move(output_file)) {}
 
 Expected<std::shared_ptr<Template>> Template::execute(const asio::any_io_executor& executor,
                                                       TemplateSpec spec, const std::string& output_file,
@@ -82,7 +86,7 @@ Expected<std::shared_ptr<Template>> Template::execute(const asio::any_io_executo
   asio::posix::stream_descriptor socket(executor, own.release());
   asio::posix::stream_descriptor pidfd(executor, process->pidfd.release());
   return std::shared_ptr<Template>(
-      new Template(std::move(spec), *std::move(process), std::move(socket), std::move(pidfd)));
+      new Template(std::move(spec), *std::move(process), std::move(socket), std::move(pidfd), output_file));
 }
 
 Template::~Template() {
@@ -93,7 +97,8 @@ std::string Template::first_answer() {
   const auto message = receive_template_message(socket_.native_handle(), 0);
   if (!message) {
     const std::string how = end(kLastBreathMs);
-    return how.empty() ? "the program closed its socket" : fmt::format("the program {} before init()", how);
+    return how.empty() ? "the program closed its socket"
+                       : fmt::format("the program {} before init(); {} has its output", how, output_file_);
   }
   const auto answer = decode_template_answer(message->text);
   if (!answer) return answer.error().message();

@@ -43,12 +43,13 @@ class Template {
 
  private:
   Template(TemplateSpec spec, Process process, asio::posix::stream_descriptor socket,
-           asio::posix::stream_descriptor pidfd);
+           asio::posix::stream_descriptor pidfd, std::string output_file);
 
   TemplateSpec spec_;
   pid_t pid_;
   asio::posix::stream_descriptor socket_;
   asio::posix::stream_descriptor pidfd_;
+  std::string output_file_;
 };
 
 }  // namespace muster::agent

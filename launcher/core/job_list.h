@@ -47,7 +47,7 @@ struct JobEntry {
     kRunning,
     kSucceeded,
     kFailed,
-    kStopped,    // by the user
+    kStopped,    // by the user, on notice or at its time limit
     kLost,       // its launcher is gone and left no report
     kElsewhere,  // its launcher is, or was, on another machine, and has left no report yet
   } state = State::kLost;

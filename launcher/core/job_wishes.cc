@@ -62,7 +62,7 @@ void Job::notice(int signal, Duration grace, TimePoint now) {
   preemption_.give(signal);
   record("preemption_notice", why);
   decide(
-      Tell{fmt::format("{}: the workers are asked to save and leave within {:g} s", why, in_seconds(grace))},
+      Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s", why, in_seconds(grace))},
       "all of them can");
   for (const NodeId node : roster_.nodes_with_workers())
     decide(Send{node, wire::Preempt{std::chrono::nanoseconds(grace).count()}}, why);

@@ -157,7 +157,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   add_evidence(text, verdict, most_lines - kFixedLines - further);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
-    text += fmt::format("  collateral  {} ended because of it\n",
+    text += fmt::format("  collateral  {} ended after it\n",
                         count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
   }
   text += fmt::format("  attempts    {}\n", attempts_text(outcome));

@@ -9,7 +9,11 @@ namespace muster::launcher {
 
 std::string fingerprint(const Verdict& verdict) {
   std::string text{name_of(verdict.kind)};
-  if (verdict.rank) text += fmt::format(" rank {}", *verdict.rank);
+  // Where all ranks fail alike, it is by chance which is first: only what is not the program's own exit is
+  // tied to a place.
+  const bool exits =
+      verdict.kind != Verdict::Kind::kHang && verdict.culprit && verdict.culprit->exit_code != 0;
+  if (verdict.rank && !exits) text += fmt::format(" rank {}", *verdict.rank);
   if (!verdict.rank && verdict.node) text += fmt::format(" node {}", *verdict.node);
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     text += fmt::format(" code {} signal {} {}", verdict.culprit->exit_code, verdict.culprit->signal,

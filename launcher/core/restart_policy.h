@@ -32,6 +32,7 @@ struct RestartDecision {
 };
 
 // What makes two failures the same: class, rank or node, its step, code or signal, first line of the message.
+// The rank does not count where the program left by itself with an exit code.
 std::string fingerprint(const Verdict& verdict);
 
 class RestartPolicy {

@@ -56,9 +56,11 @@ void add_report(JobEntry& job, const std::string& text) {
     job.exit_code = whole_number<int>(report.at("exit_code"));
     job.cause = report.at("cause");
     job.duration_seconds = report.at("duration_seconds").get<double>();
-    job.state = report.at("origin") == "user" ? JobEntry::State::kStopped
-                : job.exit_code == 0          ? JobEntry::State::kSucceeded
-                                              : JobEntry::State::kFailed;
+    const std::string kind = report.at("class");
+    const bool told_to = report.at("origin") == "user" || kind == "preempted" || kind == "time_limit";
+    job.state = told_to              ? JobEntry::State::kStopped
+                : job.exit_code == 0 ? JobEntry::State::kSucceeded
+                                     : JobEntry::State::kFailed;
   } catch (const nlohmann::json::exception&) {
     job.cause = "report.json cannot be read";
   }

@@ -115,7 +115,12 @@ Verdict failure(int rank, int code, const std::string& message, std::optional<st
 TEST(Fingerprint, TellsFailuresApart) {
   const std::string base = fingerprint(failure(1, 3, "no\nat 0x1234"));
   EXPECT_EQ(base, fingerprint(failure(1, 3, "no\nat 0x5678"))) << "only the first line of the message";
-  EXPECT_NE(base, fingerprint(failure(2, 3, "no")));
+  EXPECT_EQ(base, fingerprint(failure(2, 3, "no"))) << "all ranks fail alike, and any may be the first";
+  Verdict killed = failure(1, 0, "");
+  killed.culprit->signal = 9;
+  Verdict other = failure(2, 0, "");
+  other.culprit->signal = 9;
+  EXPECT_NE(fingerprint(killed), fingerprint(other));
   EXPECT_NE(base, fingerprint(failure(1, 4, "no")));
   EXPECT_NE(base, fingerprint(failure(1, 3, "yes")));
   EXPECT_NE(base, fingerprint(failure(1, 3, "no", 8)));
