@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/data/argument.h"
 #include "runtime/data/batch_memory.h"
 #include "runtime/data/device_copy.h"
 #include "runtime/data/prefetcher.h"
@@ -20,25 +21,24 @@ namespace {
 constexpr std::size_t kNamedSamples = 8;  // in an error message
 constexpr int kDefaultPrefetchFactor = 2;
 
-void check(bool usable, const char* option, const auto& value, const char* right) {
-  if (!usable)
-    throw std::invalid_argument(fmt::format("DataLoader: {} = {} must be {}", option, value, right));
-}
-
 void exclude(bool both, const char* option, const char* other) {
   if (both)
     throw std::invalid_argument(fmt::format("DataLoader: {} and {} exclude each other", option, other));
 }
 
 void check_options(const DataLoaderOptions& options) {
-  check(options.batch_size >= 1, "batch_size", options.batch_size, "at least 1");
-  check(options.global_batch_size >= 0, "global_batch_size", options.global_batch_size,
-        "at least 1, or 0 for none");
-  check(options.num_workers >= 0, "num_workers", options.num_workers, "at least 0");
-  check(options.timeout.count() >= 0, "timeout", options.timeout.count(), "at least 0 seconds");
-  check(options.prefetch_bytes >= 1, "prefetch_bytes", options.prefetch_bytes, "at least 1");
-  if (options.prefetch_factor)
-    check(*options.prefetch_factor >= 1, "prefetch_factor", *options.prefetch_factor, "at least 1");
+  check_argument(options.batch_size >= 1, "DataLoader: batch_size", options.batch_size, "at least 1");
+  check_argument(options.global_batch_size >= 0, "DataLoader: global_batch_size", options.global_batch_size,
+                 "at least 1, or 0 for none");
+  check_argument(options.num_workers >= 0, "DataLoader: num_workers", options.num_workers, "at least 0");
+  check_argument(options.timeout.count() >= 0, "DataLoader: timeout", options.timeout.count(),
+                 "at least 0 seconds");
+  check_argument(options.prefetch_bytes >= 1, "DataLoader: prefetch_bytes", options.prefetch_bytes,
+                 "at least 1");
+  if (options.prefetch_factor) {
+    check_argument(*options.prefetch_factor >= 1, "DataLoader: prefetch_factor", *options.prefetch_factor,
+                   "at least 1");
+  }
   exclude(options.sampler && options.shuffle, "sampler", "shuffle");
   exclude(options.global_batch_size > 0 && options.batch_size != 1, "global_batch_size", "batch_size");
   exclude(options.global_batch_size > 0 && options.uneven_ranks != UnevenRanks::kPad, "global_batch_size",
@@ -197,7 +197,6 @@ struct LoaderEngine::State {
   std::mutex mutex;  // of where the workers' tickets come from:
   Ticket to_load;
   std::int64_t end_epoch = 0;
-  std::int64_t offered = 0;                 // end_epoch as the training thread sees it
   std::optional<Prefetcher::Taken> staged;  // on the device already, and not consumed
   std::shared_ptr<void> current;
   BatchInfo info;
@@ -212,13 +211,12 @@ Ticket LoaderEngine::State::after(const Ticket& ticket) const {
 
 // Lets the workers load up to the end of epoch `end` - 1.
 void LoaderEngine::State::offer(std::int64_t end) {
-  if (end == offered) return;
+  if (end == end_epoch) return;  // only this thread changes it
   {
     const std::lock_guard lock(mutex);
     if (end_epoch == 0) to_load = place;
     end_epoch = end;
   }
-  offered = end;
   if (prefetcher) prefetcher->more();
 }
 
@@ -312,7 +310,7 @@ void* LoaderEngine::next(std::int64_t end) {
     if (!options.persistent_workers) stop();
     return nullptr;
   }
-  if (end < state.offered) stop();  // what is loaded ahead may be beyond this end
+  if (end < state.end_epoch) stop();  // what is loaded ahead may be beyond this end
   state.offer(end);
   state.stage(/*wait=*/true);
   Prefetcher::Taken taken = *std::exchange(state.staged, std::nullopt);
@@ -381,7 +379,6 @@ void LoaderEngine::load_state(const DataLoaderState& saved) {
 void LoaderEngine::stop() {
   state_->prefetcher.reset();
   state_->staged.reset();
-  state_->offered = 0;
   state_->end_epoch = 0;  // no worker lives
 }
 
