@@ -4,14 +4,10 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
+#include "tests/elf_image.h"
+
 namespace muster::agent {
 namespace {
-
-ReadAt reader_of(const std::string& file) {
-  return [&file](std::uint64_t offset, std::size_t size) {
-    return offset < file.size() ? file.substr(offset, size) : std::string();
-  };
-}
 
 template <class Struct>
 std::string bytes_of(const Struct& value) {
@@ -31,20 +27,7 @@ std::string warm_note() {
 
 // An ELF file with one segment of code and one of notes.
 std::string program(const std::string& notes, std::uint32_t type_of_second = PT_NOTE) {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_phoff = sizeof header;
-  header.e_phnum = 2;
-  header.e_phentsize = sizeof(Elf64_Phdr);
-  Elf64_Phdr code{};
-  code.p_type = PT_LOAD;
-  Elf64_Phdr second{};
-  second.p_type = type_of_second;
-  second.p_offset = sizeof header + 2 * sizeof code;
-  second.p_filesz = notes.size();
-  return bytes_of(header) + bytes_of(code) + bytes_of(second) + notes;
+  return elf_image(type_of_second, notes, notes.size());
 }
 
 bool found(const std::string& file) {

@@ -1,9 +1,10 @@
 #include "common/base/elf_file.h"
 
-#include <cstring>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/elf_image.h"
 
 namespace muster {
 namespace {
@@ -12,30 +13,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-ReadAt reader_of(const std::string& file) {
-  return [&file](std::uint64_t offset, std::size_t size) {
-    return offset < file.size() ? file.substr(offset, size) : std::string();
-  };
-}
-
-// With a segment of code and one that names a loader.
 std::string program(const std::string& loader, Elf64_Xword stated_bytes) {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_phoff = sizeof header;
-  header.e_phnum = 2;
-  header.e_phentsize = sizeof(Elf64_Phdr);
-  Elf64_Phdr segments[2]{};
-  segments[0].p_type = PT_LOAD;
-  segments[1].p_type = PT_INTERP;
-  segments[1].p_offset = sizeof header + sizeof segments;
-  segments[1].p_filesz = stated_bytes;
-  std::string bytes(sizeof header + sizeof segments, '\0');
-  std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, segments, sizeof segments);
-  return bytes + loader + '\0' + "what follows";
+  return elf_image(PT_INTERP, loader + '\0' + "what follows", stated_bytes);
 }
 
 TEST(Elf, NamesTheLoader) {
