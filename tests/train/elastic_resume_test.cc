@@ -1,0 +1,220 @@
+// A training that is killed in the middle of an epoch and goes on with another number of ranks: every sample
+// is used once an epoch, and the parameters end where those of an undisturbed run do. With as many ranks as
+// before, bit for bit.
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <map>
+#include <sstream>
+
+#include "tests/scratch_directory.h"
+#include "tests/train/training.h"
+
+namespace muster {
+namespace {
+
+// 9 steps an epoch, none of which divides by 2, 3 or 4; the last has fewer samples than there are ranks.
+constexpr std::int64_t kSamples = 202;
+constexpr std::int64_t kGlobalBatch = 25;
+constexpr std::int64_t kStepsPerEpoch = 9;
+constexpr std::int64_t kEpochs = 2;
+
+// What each sample draws for itself.
+class AugmentedDataset : public NoiseDataset {
+ public:
+  using NoiseDataset::NoiseDataset;
+  Example get(std::int64_t index) const override {
+    Example example = NoiseDataset::get(index);
+    if (sample_random().chance(0.5)) example.data = example.data.flip(0);
+    example.data = example.data + sample_random().uniform(-0.5, 0.5);
+    return example;
+  }
+};
+
+// No batch norm: it would see how a batch is cut.
+struct PlainNet : torch::nn::Module {
+  torch::nn::Sequential layers;
+  explicit PlainNet(double dropout) {
+    layers = register_module(
+        "layers",
+        torch::nn::Sequential(torch::nn::Linear(12, 37), torch::nn::Tanh(), torch::nn::Linear(37, 61),
+                              torch::nn::Dropout(dropout), torch::nn::ReLU(), torch::nn::Linear(61, 29),
+                              torch::nn::Tanh(), torch::nn::Linear(29, 5)));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return layers->forward(x); }
+};
+
+struct Kind {
+  bool augmented = true;
+  bool is_double = false;
+  double dropout = 0;
+  bool weighted = true;
+};
+
+// By some ranks, from the newest checkpoint to the end or to where a rank is killed.
+struct Attempt {
+  int ranks = 4;
+  int workers = 0;
+  std::int64_t killed_after = 0;  // this step; 0: never
+};
+
+void train(Job& job, const Kind& kind, const Attempt& attempt, const std::string& directory,
+           std::size_t number) {
+  torch::manual_seed(7 + static_cast<std::uint64_t>(job.rank()));
+  const NoiseDataset plain(kSamples);
+  const AugmentedDataset augmented(kSamples);
+  PlainNet net(kind.dropout);
+  const auto type = kind.is_double ? torch::kDouble : torch::kFloat;
+  net.to(type);
+  auto model = DistributedDataParallel(net, job, {.bucket_cap_mb = 0.004});
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  DataLoader loader(
+      kind.augmented ? augmented : plain,
+      {.shuffle = true, .num_workers = attempt.workers, .seed = 3, .global_batch_size = kGlobalBatch}, job);
+  Checkpointer checkpoints(job, {.every = 3, .directory = directory + "/checkpoints"});
+  auto state = TrainState(model, optimizer, loader);
+  std::ofstream ledger(fmt::format("{}/ledger.{}.{}", directory, number, job.rank()));
+  ledger << checkpoints.restore(state) << std::endl;
+  for (auto& batch : loader.epochs(kEpochs)) {
+    optimizer.zero_grad();
+    const auto loss = torch::nn::functional::cross_entropy(model(batch.data.to(type)), batch.target);
+    (kind.weighted ? loss * loader.info().weight : loss).backward();
+    optimizer.step();
+    checkpoints.step(state);
+    ledger << checkpoints.steps() << ' ' << loader.epoch();
+    const auto& indices = loader.info().indices;
+    for (std::int64_t i = 0; i < std::ssize(indices) - loader.info().padding_count; ++i)
+      ledger << ' ' << indices[static_cast<std::size_t>(i)];
+    ledger << std::endl;
+    if (checkpoints.steps() != attempt.killed_after) continue;
+    checkpoints.wait();
+    if (job.rank() == 1 % job.world_size()) std::raise(SIGKILL);
+  }
+  if (!checkpoints.save(state)) throw std::runtime_error("the last save failed");
+  if (job.rank() == 0) write_bytes(directory + "/result", bytes_of(*model.module()));
+}
+
+class ElasticResume : public testing::Test {
+ protected:
+  // The parameters at the end of the last attempt. All but the last are killed.
+  std::string result_of(const Kind& kind, const std::vector<Attempt>& attempts) {
+    directory_ = scratch_ / std::to_string(++trainings_);
+    std::filesystem::create_directories(directory_);
+    for (std::size_t number = 0; number < attempts.size(); ++number) {
+      const Attempt& attempt = attempts[number];
+      const auto all = [&] {
+        spawn([&](Job& job) { train(job, kind, attempt, directory_, number); }, attempt.ranks);
+      };
+      if (attempt.killed_after == 0) {
+        all();
+        continue;
+      }
+      try {
+        all();
+        ADD_FAILURE() << "attempt " << number << " was not killed";
+      } catch (const SpawnError& error) {
+        EXPECT_EQ(error.signal(), SIGKILL) << error.what();
+      }
+    }
+    return read_bytes(directory_ + "/result");
+  }
+
+  // How often each sample of each epoch was used in the history that the checkpoints tell: of an attempt, the
+  // steps up to that from which the next one went on.
+  using Uses = std::map<std::pair<std::int64_t, std::int64_t>, int>;
+  Uses uses(const std::vector<Attempt>& attempts) const {
+    Uses uses;
+    std::int64_t until = kEpochs * kStepsPerEpoch;
+    for (std::size_t number = attempts.size(); number-- > 0;) {
+      std::int64_t resumed = 0;
+      for (int rank = 0; rank < attempts[number].ranks; ++rank) {
+        std::ifstream ledger(fmt::format("{}/ledger.{}.{}", directory_, number, rank));
+        ledger >> resumed;
+        for (std::string line; std::getline(ledger, line);) {
+          std::istringstream words(line);
+          std::int64_t step = 0, epoch = 0;
+          words >> step >> epoch;
+          for (std::int64_t index = 0; step <= until && words >> index;) ++uses[{epoch, index}];
+        }
+      }
+      EXPECT_EQ(resumed, number == 0 ? 0 : attempts[number - 1].killed_after / 3 * 3) << "attempt " << number;
+      until = resumed;
+    }
+    return uses;
+  }
+
+  ScratchDirectory scratch_;
+  std::string directory_;  // of the training that ran last
+  int trainings_ = 0;
+};
+
+template <class Number>
+double largest_difference(const std::string& left, const std::string& right) {
+  if (left.size() != right.size() || left.empty()) return INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < left.size(); i += sizeof(Number)) {
+    Number a = 0, b = 0;
+    std::memcpy(&a, &left[i], sizeof a);
+    std::memcpy(&b, &right[i], sizeof b);
+    largest = std::max(largest, std::abs(static_cast<double>(a - b)));
+  }
+  return largest;
+}
+
+double difference(const Kind& kind, const std::string& left, const std::string& right) {
+  return kind.is_double ? largest_difference<double>(left, right) : largest_difference<float>(left, right);
+}
+
+class AnyNumberOfRanks : public ElasticResume, public testing::WithParamInterface<Kind> {};
+
+TEST_P(AnyNumberOfRanks, UsesEverySampleOnceAnEpochAndEndsWhereAnUndisturbedRunEnds) {
+  const Kind& kind = GetParam();
+  const std::vector<Attempt> undisturbed{{.ranks = 4}};
+  const std::string expected = result_of(kind, undisturbed);
+  const auto once_each = uses(undisturbed);
+  EXPECT_EQ(once_each.size(), static_cast<std::size_t>(kEpochs * kSamples));
+  for (const auto& attempts : std::vector<std::vector<Attempt>>{
+           {{.ranks = 4, .workers = 2, .killed_after = 4}, {.ranks = 2, .killed_after = 8}, {.ranks = 3}},
+           {{.ranks = 4, .killed_after = 5}, {.ranks = 1, .workers = 1, .killed_after = 13}, {.ranks = 3}}}) {
+    const std::string resumed = result_of(kind, attempts);
+    EXPECT_EQ(uses(attempts), once_each);
+    const double off = difference(kind, resumed, expected);
+    EXPECT_LE(off, kind.is_double ? 1e-12 : 1e-5);
+    RecordProperty(fmt::format("difference_{}", attempts[1].ranks), fmt::format("{:.1e}", off));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, AnyNumberOfRanks,
+                         testing::Values(Kind{.augmented = false}, Kind{}, Kind{.is_double = true}),
+                         [](const auto& info) {
+                           return std::string(info.param.is_double ? "Doubles" : "Floats") +
+                                  (info.param.augmented ? "Augmented" : "");
+                         });
+
+// The shares of a step differ: without their weights the mean is another.
+TEST_F(ElasticResume, EndsElsewhereWithoutTheWeights) {
+  const Kind kind{.weighted = false};
+  const std::string four = result_of(kind, {{.ranks = 4}});
+  EXPECT_GT(difference(kind, result_of(kind, {{.ranks = 3}}), four), 1e-4);
+}
+
+TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
+  for (const bool augmented : {false, true}) {
+    const Kind kind{.augmented = augmented, .dropout = 0.2};
+    const std::string expected = result_of(kind, {{.ranks = 4}});
+    ASSERT_FALSE(expected.empty());
+    for (const int workers : {0, 4}) {
+      SCOPED_TRACE(workers);
+      const std::vector<Attempt> attempts{{.workers = workers, .killed_after = 4},
+                                          {.workers = workers, .killed_after = 14},
+                                          {.workers = workers}};
+      EXPECT_TRUE(result_of(kind, attempts) == expected);
+      EXPECT_EQ(uses(attempts).size(), static_cast<std::size_t>(kEpochs * kSamples));
+    }
+    EXPECT_TRUE(result_of(kind, {{.workers = 4, .killed_after = 7}, {.workers = 0}}) == expected);
+  }
+}
+
+}  // namespace
+}  // namespace muster
