@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "common/base/check.h"
+#include "runtime/data/convert.h"
 #include "runtime/data/idx.h"
 
 namespace muster {
@@ -24,7 +25,8 @@ IdxArray read_or_throw(const std::string& path, std::size_t dimensions) {
 }  // namespace
 
 IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels_path,
-                       IdxNormalization normalization) {
+                       IdxNormalization normalization)
+    : normalization_(normalization) {
   IdxArray images = read_or_throw(images_path, 3);
   IdxArray labels = read_or_throw(labels_path, 1);
   if (images.shape[0] != labels.shape[0]) {
@@ -36,9 +38,6 @@ IdxDataset::IdxDataset(const std::string& images_path, const std::string& labels
   width_ = images.shape[2];
   pixels_ = std::move(images.bytes);
   labels_ = std::move(labels.bytes);
-  for (std::size_t pixel = 0; pixel < value_of_pixel_.size(); ++pixel) {
-    value_of_pixel_[pixel] = (static_cast<float>(pixel) / 255 - normalization.mean) / normalization.stddev;
-  }
 }
 
 Example IdxDataset::get(std::int64_t index) const {
@@ -51,13 +50,13 @@ Batch IdxDataset::get_batch(std::span<const std::int64_t> indices) const {
   const std::int64_t pixels = height_ * width_;
   Batch batch{.data = batch_empty({count, 1, height_, width_}, at::kFloat),
               .target = batch_empty({count}, at::kLong)};
+  const PixelScale scale{.mean = normalization_.mean, .stddev = normalization_.stddev};
   auto* value = batch.data.mutable_data_ptr<float>();
   auto* target = batch.target.mutable_data_ptr<std::int64_t>();
   for (const std::int64_t index : indices) {
     CHECK(index >= 0 && index < size(), "example {} of {}", index, size());
-    const auto image = std::span(pixels_).subspan(static_cast<std::size_t>(index * pixels),
-                                                  static_cast<std::size_t>(pixels));
-    for (const std::uint8_t pixel : image) *value++ = value_of_pixel_[pixel];
+    normalize_pixels(pixels_.data() + index * pixels, pixels, scale, value);
+    value += pixels;
     *target++ = labels_[static_cast<std::size_t>(index)];
   }
   return batch;

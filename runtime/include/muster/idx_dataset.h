@@ -4,7 +4,6 @@
 // read from several threads.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <muster/dataset.h>
 #include <string>
@@ -32,11 +31,11 @@ class IdxDataset : public Dataset<> {
 
  private:
   std::string name_;
+  IdxNormalization normalization_;
   std::int64_t height_ = 0;
   std::int64_t width_ = 0;
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint8_t> labels_;
-  std::array<float, 256> value_of_pixel_{};
 };
 
 }  // namespace muster

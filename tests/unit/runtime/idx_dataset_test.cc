@@ -56,6 +56,17 @@ TEST_F(IdxDatasetTest, ReadsPlainAndCompressedFiles) {
   }
 }
 
+// 257 pixels: more than a vector's, and a rest.
+TEST_F(IdxDatasetTest, EveryPixelIsNormalizedToTheBit) {
+  std::string bytes;
+  for (int pixel = 0; pixel < 257; ++pixel) bytes += static_cast<char>(pixel);
+  std::string text{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1};
+  const IdxDataset dataset(plain("images", text + bytes), plain("label", idx({1}, "x")),
+                           {.mean = 0.2860F, .stddev = 0.3530F});
+  const at::Tensor pixels = torch::arange(257).remainder(256).to(at::kFloat).reshape({1, 1, 257});
+  EXPECT_TRUE(dataset.get(0).data.equal((pixels / 255 - 0.2860F) / 0.3530F));
+}
+
 TEST_F(IdxDatasetTest, EveryTruncationIsRefused) {
   const std::string packed_path = zipped("whole.gz", images_);
   std::ifstream file(packed_path, std::ios::binary);

@@ -1,0 +1,26 @@
+// Runs of numbers converted to another type: the inner loops of datasets that hold what is in their files.
+//
+// Compiled for AVX2 as well, and chosen when the program starts; the results are the same to the bit. Plain
+// functions, safe to call from any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace muster {
+
+// out[i] = (pixels[i] / 255 - mean) / stddev, each operation rounded to float.
+struct PixelScale {
+  float mean;
+  float stddev;
+};
+void normalize_pixels(const std::uint8_t* pixels, std::int64_t count, PixelScale scale, float* out);
+
+// out[i] = tokens[i]. For the types uint8, uint16, uint32, int32 and int64.
+template <class Token>
+void widen_tokens(const Token* tokens, std::int64_t count, std::int64_t* out);
+
+// The first i for which tokens[i] is not in 0 .. limit - 1, or -1.
+template <class Token>
+std::int64_t first_outside(const Token* tokens, std::int64_t count, std::int64_t limit);
+
+}  // namespace muster
