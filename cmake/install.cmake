@@ -49,5 +49,5 @@ if(TARGET muster)
     NO_CHECK_REQUIRED_COMPONENTS_MACRO)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/package/MusterConfig.cmake ${CMAKE_BINARY_DIR}/package/MusterConfigVersion.cmake
-    ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake DESTINATION ${package_directory})
+    ${PROJECT_SOURCE_DIR}/cmake/FindMusterTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/FindMusterImages.cmake DESTINATION ${package_directory})
 endif()

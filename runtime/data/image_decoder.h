@@ -1,0 +1,54 @@
+// Decodes JPEG and PNG files that are in memory.
+//
+// open() reads the header, which says how much memory read() needs. One decoder is used again and again by
+// one thread: libjpeg's tables are set up once. The bytes must live until read() has returned. What the
+// libraries report with longjmp() and warnings ends here, as an Error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+struct ImageShape {
+  std::int64_t channels = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  bool operator==(const ImageShape&) const = default;
+  std::size_t bytes() const { return static_cast<std::size_t>(channels * height * width); }
+};
+
+// One format.
+class ImageDecoder {
+ public:
+  virtual ~ImageDecoder() = default;
+  // `channels`: 3 for red, green, blue, or 1 for luminance.
+  virtual Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) = 0;
+  // Rows of pixels, shape.bytes() of them. Once after each open() that went well.
+  virtual Status read(std::uint8_t* pixels) = 0;
+};
+
+std::unique_ptr<ImageDecoder> make_jpeg_decoder();
+std::unique_ptr<ImageDecoder> make_png_decoder();
+
+// The calling thread's decoder for these bytes, which has read the header.
+struct OpenedImage {
+  ImageDecoder* decoder = nullptr;
+  ImageShape shape;
+};
+Expected<OpenedImage> open_image(std::span<const std::uint8_t> bytes, int channels);
+
+// 0.299 red + 0.587 green + 0.114 blue, rounded; as Pillow's convert("L").
+inline std::uint8_t luminance(const std::uint8_t* rgb) {
+  return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U) >> 16);
+}
+
+// Of both formats, so that a damaged header asks for no more memory than a large picture needs.
+constexpr std::int64_t kLargestImagePixels = std::int64_t{1} << 28;
+Expected<ImageShape> checked_shape(ImageShape shape);
+
+}  // namespace muster

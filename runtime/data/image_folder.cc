@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <muster/batch_memory.h>
+#include <muster/image_folder.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "common/base/check.h"
+#include "runtime/data/image_file.h"
+
+namespace muster {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is in one folder, in no order.
+struct Listing {
+  std::vector<std::string> folders;
+  std::vector<std::string> files;
+};
+
+// Does not look at the files themselves where the file system says with their names what they are.
+Listing list(const std::string& path) {
+  Listing found;
+  std::error_code error;
+  for (fs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) {
+    std::error_code ignored;  // a link to nothing is neither
+    if (each->is_directory(ignored))
+      found.folders.push_back(each->path().filename());
+    else if (each->is_regular_file(ignored))
+      found.files.push_back(each->path().filename());
+  }
+  if (error) throw std::runtime_error(fmt::format("cannot read {}: {}", path, error.message()));
+  return found;
+}
+
+bool has_extension(std::string name, const std::vector<std::string>& extensions) {
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  return std::ranges::any_of(extensions, [&](const std::string& end) { return name.ends_with(end); });
+}
+
+struct Folder {
+  std::string path;
+  std::vector<std::string> images;
+  bool operator<(const Folder& other) const { return path < other.path; }
+};
+
+void add_folders(const std::string& root, const std::string& path, const ImageFolderOptions& options,
+                 std::vector<Folder>& folders) {
+  Listing found = list(root + "/" + path);
+  std::erase_if(found.files,
+                [&](const std::string& name) { return !has_extension(name, options.extensions); });
+  std::ranges::sort(found.files);
+  folders.push_back({path, std::move(found.files)});
+  for (const std::string& folder : found.folders) add_folders(root, path + "/" + folder, options, folders);
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
+    : root_(std::move(root)), options_(std::move(options)) {
+  classes_ = list(root_).folders;
+  std::ranges::sort(classes_);
+  if (classes_.empty())
+    throw std::runtime_error(
+        fmt::format("cannot use {}: there is no folder in it, and each class is one", root_));
+  std::vector<std::string> empty;
+  for (const std::string& name : classes_) {
+    const std::size_t before = targets_.size();
+    add_class(name);
+    if (targets_.size() == before) empty.push_back(name);
+  }
+  if (!empty.empty() && !options_.allow_empty)
+    throw std::runtime_error(fmt::format("cannot use {}: no file that ends in {} for the class{} {}", root_,
+                                         fmt::join(options_.extensions, ", "), empty.size() == 1 ? "" : "es",
+                                         fmt::join(empty, ", ")));
+}
+
+void ImageFolder::add_class(const std::string& name) {
+  const auto target = static_cast<std::int64_t>(class_to_index_.size());
+  class_to_index_.emplace(name, target);
+  std::vector<Folder> folders;
+  add_folders(root_, name, options_, folders);
+  std::ranges::sort(folders, std::less());
+  for (const Folder& folder : folders)
+    for (const std::string& image : folder.images) {
+      paths_.append(folder.path).append("/").append(image);
+      path_ends_.push_back(paths_.size());
+      targets_.push_back(target);
+    }
+}
+
+std::string ImageFolder::path(std::int64_t index) const {
+  CHECK(index >= 0 && index < size(), "image {} of {}", index, size());
+  const auto i = static_cast<std::size_t>(index);
+  const std::size_t begin = i == 0 ? 0 : path_ends_[i - 1];
+  return fmt::format("{}/{}", root_, std::string_view(paths_).substr(begin, path_ends_[i] - begin));
+}
+
+Example ImageFolder::get(std::int64_t index) const {
+  at::Tensor image = read_image(path(index), options_.mode);
+  return {.data = std::move(image),
+          .target = at::scalar_tensor(targets_[static_cast<std::size_t>(index)], at::kLong)};
+}
+
+Batch ImageFolder::get_batch(std::span<const std::int64_t> indices) const {
+  const std::int64_t count = std::ssize(indices);
+  Batch batch{.data = {}, .target = batch_empty({count}, at::kLong)};
+  auto* target = batch.target.mutable_data_ptr<std::int64_t>();
+  std::uint8_t* planes = nullptr;
+  ImageShape first;
+  for (const std::int64_t index : indices) {
+    try {
+      const ImageFile file(path(index), options_.mode);
+      if (planes == nullptr) {
+        first = file.shape();
+        batch.data = batch_empty({count, first.channels, first.height, first.width}, at::kByte);
+        planes = batch.data.mutable_data_ptr<std::uint8_t>();
+      }
+      if (file.shape() != first)
+        throw std::invalid_argument(
+            fmt::format("its {} x {} pixels are not the {} x {} of the first sample of the batch",
+                        file.shape().width, file.shape().height, first.width, first.height));
+      file.read_planes(planes);
+    } catch (const std::exception&) {
+      detail::on_bad_sample(name(), index, nullptr);
+    }
+    planes += first.bytes();
+    *target++ = targets_[static_cast<std::size_t>(index)];
+  }
+  return batch;
+}
+
+}  // namespace muster
