@@ -6,6 +6,7 @@
 #include <ctime>
 #include <cxxabi.h>
 #include <exception>
+#include <fmt/core.h>
 #include <memory>
 #include <muster/checkpointer.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "runtime/control/batch_in_hand.h"
 
 namespace muster {
 namespace {
@@ -28,6 +30,31 @@ std::string& who() {
 Explain& explanation() {
   static Explain explain;
   return explain;
+}
+
+// Of an exception that another is nested in, its own.
+std::string current_exception_type() {
+  int status = 0;
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  const std::unique_ptr<char, void (*)(void*)> demangled(
+      type == nullptr ? nullptr : abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
+  const std::string_view name = demangled ? demangled.get() : "unknown";
+  constexpr std::string_view kNested = "std::_Nested_exception<";
+  return std::string(name.starts_with(kNested) ? name.substr(kNested.size(), name.size() - kNested.size() - 1)
+                                               : name);
+}
+
+// And not of communication.
+bool is_of_torch() {
+  try {
+    throw;
+  } catch (const c10::DistError&) {
+    return false;
+  } catch (const c10::Error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 void write_error_file(const std::string& message) {
@@ -84,22 +111,24 @@ void explain_exceptions_with(Explain explain) {
   explanation() = std::move(explain);
 }
 
-std::string describe_current_exception() {
-  int status = 0;
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  const std::unique_ptr<char, void (*)(void*)> name(
-      type == nullptr ? nullptr : abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
-  std::string text = name ? std::string(name.get()) + ": " : "";
+std::string current_exception_text() {
   try {
     throw;
   } catch (const c10::Error& error) {
-    text += error.what_without_backtrace();
+    return error.what_without_backtrace();
   } catch (const std::exception& error) {
-    text += error.what();
+    return error.what();
   } catch (...) {
-    text += "not a std::exception";
+    return fmt::format("{}, not a std::exception", current_exception_type());
   }
-  return explanation() ? text + explanation()(text) : text;
+}
+
+std::string describe_current_exception() {
+  const std::string text = fmt::format("{}: {}", current_exception_type(), current_exception_text());
+  const std::string explained = explanation() ? explanation()(text) : "";
+  if (!explained.empty() || !is_of_torch()) return text + explained;
+  const std::string batch = batch_in_hand();
+  return batch.empty() ? text : fmt::format("{} (in training with {})", text, batch);
 }
 
 void handle_uncaught_exceptions(const std::string& rank) {

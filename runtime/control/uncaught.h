@@ -13,8 +13,10 @@ namespace muster {
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds);
 
-// "<Type>: <text>" of the exception being handled now; a torch error without its C++ stack. What `explain`
-// was last given adds what it knows of such a text.
+// The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
+std::string current_exception_text();
+// "<Type>: <text>" of it. What `explain` was last given adds what it knows of such a text; else it is said of
+// a torch error with which batch this thread was training.
 std::string describe_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/control/batch_in_hand.h"
+#include "runtime/control/uncaught.h"
 #include "runtime/data/argument.h"
 #include "runtime/data/batch_memory.h"
 #include "runtime/data/device_copy.h"
@@ -155,8 +157,9 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
     if (!loaded.batch) throw std::runtime_error("none of its samples can be read");
     if (pinned) pin(loaded);
     return loaded;
-  } catch (const std::exception& error) {
-    std::throw_with_nested(std::runtime_error(fmt::format("{}: {}", describe(ticket), error.what())));
+  } catch (...) {
+    std::throw_with_nested(std::runtime_error(
+        fmt::format("{}: {}: {}", source->name(), describe(ticket), current_exception_text())));
   }
 }
 
@@ -289,6 +292,11 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
   check_options(options);
   const std::string name = source->name();
   if (source->size() <= 0) throw std::invalid_argument(fmt::format("DataLoader: {} has no samples", name));
+  if (source->size() < world_size &&
+      (options.global_batch_size > 0 || options.uneven_ranks != UnevenRanks::kPad)) {
+    throw std::invalid_argument(fmt::format("DataLoader: {} has {} samples, fewer than there are ranks ({})",
+                                            name, source->size(), world_size));
+  }
   state_ = std::make_unique<State>(std::move(source), std::move(options), rank, world_size);
   Loading& loading = *state_->loading;
   if (loading.plan(0)->size() == 0) {
@@ -300,11 +308,14 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
     state_->device_copy.emplace(*loading.options.device);
 }
 
-LoaderEngine::~LoaderEngine() = default;
+LoaderEngine::~LoaderEngine() {
+  forget_batch(this);
+}
 
 void* LoaderEngine::next(std::int64_t end) {
   State& state = *state_;
   const DataLoaderOptions& options = state.loading->options;
+  put_batch_back(this);
   state.current.reset();  // its memory can go to the next batch
   if (state.place.epoch >= end) {
     if (!options.persistent_workers) stop();
@@ -321,6 +332,9 @@ void* LoaderEngine::next(std::int64_t end) {
   state.set_info(taken.ticket, taken.batch);
   state.place = state.after(state.place);
   state.current = std::move(taken.batch.batch);
+  take_batch(this, [this, ticket = taken.ticket] {
+    return fmt::format("{}, {}", state_->loading->source->name(), state_->loading->describe(ticket));
+  });
   return state.current.get();
 }
 

@@ -9,7 +9,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
-#include <exception>
 #include <muster/collate.h>
 #include <muster/sample_random.h>
 #include <span>
@@ -60,7 +59,7 @@ void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_
     begin_sample(index);
     try {
       take(dataset.get(index));
-    } catch (const std::exception&) {
+    } catch (...) {
       on_bad_sample(dataset.name(), index, skipped);
     }
   }

@@ -1,0 +1,90 @@
+// Three ranks whose data is bad on all of them or on one: one error that names what is wrong, from a rank
+// that has it, and the end of all ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+struct Case {
+  std::string fault;
+  std::string error;
+  std::vector<int> ranks;  // that have it
+};
+
+void PrintTo(const Case& a_case, std::ostream* out) {
+  *out << a_case.fault;
+}
+
+class BadData : public testing::TestWithParam<Case> {};
+
+TEST_P(BadData, IsNamedByTheRankThatHasItAndEndsAllRanks) {
+  const auto& [fault, error, ranks] = GetParam();
+  const ScratchDirectory scratch;
+  const std::string file = scratch / "images.idx";
+  ASSERT_TRUE(
+      write_file_durably(file, std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x04\0\0\0\x04 only this", 26)));
+  LaunchRun run(
+      {"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, fault, file},
+      {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(ranks, testing::Contains(run.report()["culprit"]["rank"].get<int>())) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("  error       " + error)) << "in the verdict";
+  for (const int rank : {0, 1, 2}) {
+    const auto log =
+        read_file(fmt::format("{}/attempt_1/rank_{}/stderr.log", run.job_directory(), rank), 1 << 20);
+    if (std::ranges::find(ranks, rank) == ranks.end())
+      EXPECT_THAT(log.value_or(""), testing::Not(HasSubstr("noise.idx"))) << rank;
+  }
+  EXPECT_TRUE(run.descendants().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, BadData,
+    testing::Values(
+        Case{"empty", "std::invalid_argument: DataLoader: noise.idx has no samples", {0, 1, 2}},
+        Case{"few",
+             "std::invalid_argument: DataLoader: noise.idx has 2 samples, fewer than there are ranks (3)",
+             {0, 1, 2}},
+        Case{"truncated", "std::runtime_error: cannot read ", {0, 1, 2}},
+        Case{"shape",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
+             "of noise.idx: its shape [11] is not that of the first sample of the batch, [12]",
+             {1}},
+        Case{"type",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
+             "of noise.idx: its type Int is not that of the first sample of the batch, Long",
+             {1}},
+        Case{"narrow",
+             "c10::Error: mat1 and mat2 shapes cannot be multiplied (1x11 and 12x5) (in training with "
+             "noise.idx, epoch 0, batch 4 (samples 13))",
+             {1}},
+        Case{"throws",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
+             "of noise.idx: torn image",
+             {1}},
+        Case{"throws_a_number",
+             "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
+             "of noise.idx: int, not a std::exception",
+             {1}},
+        Case{
+            "blocks",
+            "std::runtime_error: DataLoader: noise.idx gave no batch within 0.5 s: epoch 0, batch 1 (samples "
+            "10, 13, 16)",
+            {1}}),
+    [](const auto& info) { return info.param.fault; });
+
+// As PyTorch has it: what is missing is repeated.
+TEST(FewerSamplesThanRanks, AreRepeated) {
+  LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", BAD_DATA_RANK, "few_padded"},
+                {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+}
+
+}  // namespace
+}  // namespace muster
