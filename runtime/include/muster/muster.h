@@ -29,3 +29,5 @@
 #include <muster/tensor_dataset.h>
 #include <muster/token_dataset.h>
 #include <muster/train_state.h>
+#include <muster/transformed.h>
+#include <muster/transforms.h>

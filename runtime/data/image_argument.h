@@ -1,0 +1,30 @@
+// What transforms say of an image that they cannot use.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/data/argument.h"
+
+namespace muster::transforms {
+
+[[noreturn]] inline void refuse(std::string_view who, const std::string& what) {
+  throw std::invalid_argument(fmt::format("{}: {}", who, what));
+}
+
+inline void check_image(std::string_view who, const at::Tensor& image) {
+  if (image.dim() != 3)
+    refuse(who, "an image is [channels, height, width], and not " + c10::str(image.sizes()));
+  if (image.numel() == 0) refuse(who, "an image of no pixels: " + c10::str(image.sizes()));
+  if (image.scalar_type() != at::kByte && !image.is_floating_point())
+    refuse(who, fmt::format("an image is of uint8 or floating, and not of {}",
+                            c10::toString(image.scalar_type())));
+}
+
+inline void check_probability(std::string_view argument, double p) {
+  check_argument(p >= 0 && p <= 1, argument, p, "from 0 to 1");
+}
+
+}  // namespace muster::transforms

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <array>
+#include <c10/util/ParallelGuard.h>
+#include <cmath>
+#include <muster/sample_random.h>
+#include <muster/transforms.h>
+#include <torch/torch.h>
+
+#include "runtime/data/image_argument.h"
+
+namespace muster::transforms {
+
+namespace {
+
+double largest_value(const at::Tensor& image) {
+  return image.scalar_type() == at::kByte ? 255 : 1;
+}
+
+void check_channels(std::string_view who, const at::Tensor& image) {
+  if (image.size(0) != 1 && image.size(0) != 3)
+    refuse(who, fmt::format("an image of 1 or 3 channels is needed, and not of {}", image.size(0)));
+}
+
+// [1, height, width] of the image's type.
+at::Tensor gray(const at::Tensor& image) {
+  if (image.size(0) == 1) return image;
+  const at::Tensor value = image[0].mul(0.2989).add_(image[1], 0.587).add_(image[2], 0.114).unsqueeze(0);
+  return value.to(image.scalar_type());
+}
+
+at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share) {
+  return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
+}
+
+at::Tensor with_brightness(const at::Tensor& image, double factor) {
+  return image.mul(factor).clamp_(0, largest_value(image)).to(image.scalar_type());
+}
+
+at::Tensor with_contrast(const at::Tensor& image, double factor) {
+  // A sum over several threads would be added up in another order than one of a loader's worker.
+  const c10::ParallelGuard one_thread(true);
+  const at::Tensor values = gray(image);
+  const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());
+  return blend(image, at::scalar_tensor(mean, image.mul(1.).options()), factor);
+}
+
+at::Tensor with_saturation(const at::Tensor& image, double factor) {
+  return image.size(0) == 1 ? image : blend(image, gray(image), factor);
+}
+
+// Turns the hue of a pixel by `turn` of the circle; as colorsys, and with it torchvision, has HSV.
+void turn_hue(float* red, float* green, float* blue, float turn) {
+  const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
+  const float range = most - least;
+  if (range == 0) return;
+  float hue = most == *red     ? (*green - *blue) / range
+              : most == *green ? 2 + (*blue - *red) / range
+                               : 4 + (*red - *green) / range;
+  hue = hue / 6 + turn;
+  hue = (hue - std::floor(hue)) * 6;
+  // A channel falls from the most to the least with the distance of the hue from its own.
+  const auto channel = [&](float offset) {
+    const float place = std::fmod(offset + hue, 6.F);
+    return most - range * std::clamp(std::min(place, 4 - place), 0.F, 1.F);
+  };
+  *red = channel(5);
+  *green = channel(3);
+  *blue = channel(1);
+}
+
+at::Tensor with_hue(const at::Tensor& image, double turn) {
+  if (image.size(0) == 1) return image;
+  const double largest = largest_value(image);
+  at::Tensor colors = image.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous().div_(largest);
+  const std::int64_t pixels = image.size(1) * image.size(2);
+  auto* red = colors.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < pixels; ++i)
+    turn_hue(red + i, red + pixels + i, red + 2 * pixels + i, static_cast<float>(turn));
+  // To the nearest: a value that comes out as 24.999998 is a 25.
+  if (image.scalar_type() == at::kByte) colors.mul_(largest).round_();
+  return colors.to(image.scalar_type());
+}
+
+// Each of 256 values, for a conversion that reads pixels side by side and writes channels apart.
+at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
+  at::Tensor result = at::empty(image.sizes(), at::kFloat);
+  auto* to = result.mutable_data_ptr<float>();
+  const auto* from = static_cast<const std::uint8_t*>(image.const_data_ptr());
+  const std::int64_t column = image.stride(2);
+  for (std::int64_t channel = 0; channel < image.size(0); ++channel)
+    for (std::int64_t y = 0; y < image.size(1); ++y) {
+      const std::uint8_t* row = from + channel * image.stride(0) + y * image.stride(1);
+      for (std::int64_t x = 0; x < image.size(2); ++x) *to++ = value_of[row[x * column]];
+    }
+  return result;
+}
+
+std::array<float, 256> values_of_bytes(float divisor) {
+  std::array<float, 256> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / divisor;
+  return values;
+}
+
+at::Tensor column_of(const std::vector<double>& values) {
+  return at::tensor(values, at::kDouble).view({-1, 1, 1});
+}
+
+}  // namespace
+
+ToDtype::ToDtype(at::ScalarType type, ToDtypeOptions options) : type_(type), scale_(options.scale) {
+  const bool usable = type == at::kByte || at::isFloatingType(type);
+  check_argument(usable, "ToDtype: type", c10::toString(type), "uint8 or floating");
+}
+
+at::Tensor ToDtype::operator()(const at::Tensor& image) const {
+  static const std::array<float, 256> kScaled = values_of_bytes(255), kPlain = values_of_bytes(1);
+  check_image("ToDtype", image);
+  if (image.scalar_type() == type_) return image;
+  if (image.scalar_type() == at::kByte) {
+    const at::Tensor values = looked_up(image, scale_ ? kScaled : kPlain);
+    return type_ == at::kFloat ? values : values.to(type_);
+  }
+  // As torchvision: of equal intervals each of the 256 values takes one.
+  if (type_ == at::kByte && scale_) return image.mul(256 - 1e-3).to(type_);
+  return image.to(type_);
+}
+
+Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
+    : mean_(column_of(mean)), std_(column_of(std)) {
+  check_argument(!mean.empty(), "Normalize: the number of means", mean.size(), "at least 1");
+  check_argument(std.size() == mean.size(), "Normalize: the number of stds", std.size(),
+                 fmt::format("that of the means, {}", mean.size()));
+  for (const double value : std) check_argument(value > 0, "Normalize: std", value, "above 0");
+}
+
+at::Tensor Normalize::operator()(const at::Tensor& image) const {
+  check_image("Normalize", image);
+  if (!image.is_floating_point())
+    refuse("Normalize",
+           "a floating image is needed, and not one of uint8: put ToDtype(at::kFloat, {.scale = true}) "
+           "before it");
+  if (mean_.size(0) != 1 && mean_.size(0) != image.size(0))
+    refuse("Normalize",
+           fmt::format("{} means do not fit an image of {} channels", mean_.size(0), image.size(0)));
+  return image.sub(mean_.to(image.scalar_type())).div_(std_.to(image.scalar_type()));
+}
+
+Grayscale::Grayscale(std::int64_t num_output_channels) : channels_(num_output_channels) {
+  check_argument(channels_ == 1 || channels_ == 3, "Grayscale: num_output_channels", channels_, "1 or 3");
+}
+
+at::Tensor Grayscale::operator()(const at::Tensor& image) const {
+  check_image("Grayscale", image);
+  check_channels("Grayscale", image);
+  return gray(image).expand({channels_, image.size(1), image.size(2)});
+}
+
+ColorJitter::ColorJitter(ColorJitterOptions options) : options_(options) {
+  check_argument(options_.brightness >= 0, "ColorJitter: brightness", options_.brightness, "at least 0");
+  check_argument(options_.contrast >= 0, "ColorJitter: contrast", options_.contrast, "at least 0");
+  check_argument(options_.saturation >= 0, "ColorJitter: saturation", options_.saturation, "at least 0");
+  check_argument(options_.hue >= 0 && options_.hue <= 0.5, "ColorJitter: hue", options_.hue, "from 0 to 0.5");
+}
+
+at::Tensor ColorJitter::operator()(const at::Tensor& image) const {
+  check_image("ColorJitter", image);
+  check_channels("ColorJitter", image);
+  SampleRandom& random = sample_random();
+  const auto factor = [&](double spread) { return random.uniform(std::max(0., 1 - spread), 1 + spread); };
+  struct Change {
+    at::Tensor (*apply)(const at::Tensor&, double);
+    double amount;
+    bool wanted;
+  };
+  std::array changes{
+      Change{with_brightness, factor(options_.brightness), options_.brightness > 0},
+      Change{with_contrast, factor(options_.contrast), options_.contrast > 0},
+      Change{with_saturation, factor(options_.saturation), options_.saturation > 0},
+      Change{with_hue, random.uniform(-options_.hue, options_.hue), options_.hue > 0},
+  };
+  for (std::size_t left = changes.size(); left > 1; --left)
+    std::swap(changes[left - 1],
+              changes[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(left)))]);
+  at::Tensor result = image;
+  for (const Change& change : changes)
+    if (change.wanted) result = change.apply(result, change.amount);
+  return result;
+}
+
+}  // namespace muster::transforms
