@@ -16,8 +16,8 @@ bool is_progress(std::string_view kind) {
 }
 
 bool is_event(std::string_view kind) {
-  constexpr std::array<std::string_view, 6> kEvents = {"hello",     "resumed", "committed",
-                                                       "preempted", "fenced",  "finished"};
+  constexpr std::array<std::string_view, 7> kEvents = {"hello",  "resumed",  "committed", "preempted",
+                                                       "fenced", "finished", "profile"};
   return std::ranges::find(kEvents, kind) != kEvents.end();
 }
 
@@ -52,14 +52,25 @@ void read_section(const nlohmann::json& parsed, Report& report) {
     report.entered = parsed.at("state").get<std::string>() == "enter";
 }
 
+std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
+  if (!milliseconds.is_number())
+    throw nlohmann::json::type_error::create(302, "a time that is no number", &milliseconds);
+  return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
+}
+
 // At most 11 days: a sum of many still fits.
 constexpr double kMaxBusyMs = 1e9;
 
-std::int64_t busy_ns(const nlohmann::json& parsed) {
-  if (!parsed.contains("busy_ms")) return 0;
-  const nlohmann::json& value = parsed["busy_ms"];
-  if (!value.is_number()) throw nlohmann::json::type_error::create(302, "busy_ms is no number", &value);
-  return static_cast<std::int64_t>(std::clamp(value.get<double>(), 0.0, kMaxBusyMs) * 1e6);
+constexpr std::size_t kMaxParts = 16;
+constexpr double kMaxPartMs = 1e11;  // three years
+
+void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
+  message.step = whole_number<std::int64_t>(parsed.at("steps"));
+  for (const auto& [part, milliseconds] : parsed.at("parts_ms").items()) {
+    if (message.parts_ns.size() == kMaxParts)
+      throw nlohmann::json::other_error::create(503, "more than 16 parts of a step", &parsed);
+    message.parts_ns[printable(part)] = nanoseconds(milliseconds, kMaxPartMs);
+  }
 }
 
 }  // namespace
@@ -80,7 +91,9 @@ Expected<Report> parse_report(std::string_view datagram) {
                                                   : (report.message.kind == "heartbeat" ? -1 : 0);
     report.message.text = parsed.value("text", std::string());
     const std::string& kind = report.message.kind;
-    if (kind == "step") report.message.busy_ns = busy_ns(parsed);
+    if (kind == "step" && parsed.contains("busy_ms"))
+      report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
+    if (kind == "profile") read_profile(parsed, report.message);
     if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))
       return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
     read_section(parsed, report);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/step_shares.h"
 #include "common/wire/messages.h"
 #include "launcher/core/verdict.h"
 
@@ -32,6 +34,7 @@ struct AttemptHistory {
   std::int32_t world_size = 0;
   std::int32_t node_count = 0;
   std::vector<Slowness> stragglers{};
+  std::map<Rank, RankSteps> profiles{};  // the newest that each rank told
 };
 
 // Adds to the last of `history` what one of its workers reported.

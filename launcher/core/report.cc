@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
+#include "launcher/core/profile_report.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -78,6 +80,7 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
           {"stragglers", stragglers_json(attempt)},
+          {"profile", profile_json(attempt)},
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }
 
@@ -131,6 +134,18 @@ std::string attempts_text(const Outcome& outcome) {
   return text;
 }
 
+// Where the steps' time went, in the newest attempt of which that is known: all of it, or one line of a
+// success.
+std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
+  for (const AttemptHistory& attempt : outcome.attempts | std::views::reverse) {
+    const StepShares all = mean_profile(attempt);
+    if (all.step_count == 0) continue;
+    if (most_lines == kAllLines) return to_table(all, "  ");
+    return outcome.verdict.kind == Verdict::Kind::kSucceeded ? fmt::format("launch: {}\n", to_line(all)) : "";
+  }
+  return {};
+}
+
 // What to type next: the culprit's output, or all that is known.
 std::string next_command(const Outcome& outcome) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
@@ -150,7 +165,8 @@ std::string_view outcome_word(Verdict::Kind kind) {
 // Of a failure at most so many lines: ten hold something of each kind.
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
-  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome);
+  const std::string profile = profile_text(outcome, most_lines);
+  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + profile;
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), verdict.cause);
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
@@ -169,7 +185,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
                                                verdict.culprit->exit_code)
                                  : "");
   text += fmt::format("  next        {}\n", next_command(outcome));
-  return text;
+  return text + profile;
 }
 
 }  // namespace

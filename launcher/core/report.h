@@ -26,7 +26,7 @@ struct Outcome {
 
 // docs/operations.md describes the fields.
 std::string report_as_json(const Outcome& outcome);
-// One line on success. Ends with a newline.
+// One line on success, and one more where ranks told how their steps went. Ends with a newline.
 std::string summary(const Outcome& outcome);
 
 }  // namespace muster::launcher

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/stop_agreement.h"
+#include "runtime/control/step_time.h"
 
 namespace muster {
 
@@ -96,6 +97,7 @@ struct Checkpointer::State {
 };
 
 void Checkpointer::State::start_save(TrainState& state) {
+  const InStepPart saving(kCheckpointPart);
   settle();
   SavedState saved;
   for (const auto& part : state.parts()) part->save(saved);

@@ -6,6 +6,7 @@
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/control/reports.h"
+#include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
 #include "runtime/control/warm_seed.h"
 #include "runtime/warm/template.h"
@@ -23,6 +24,7 @@ struct Job::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
+    reports.send_profile();
     if (std::uncaught_exceptions() == 0) reports.send("finished", reports.newest_step());
   }
 
@@ -78,6 +80,7 @@ std::optional<std::int64_t> Job::resume_step() const {
 }
 
 void Job::barrier() const {
+  const InStepPart waiting(kCommunicatePart);
   c10d::BarrierOptions options;
   options.device = c10::kCPU;
   state_->group->barrier(options)->wait();
@@ -96,7 +99,9 @@ void Job::report(Event event, std::int64_t step, std::string_view text) const {
     case Event::kResumed: return state_->reports.send("resumed", step, text);
     case Event::kCommitted: return state_->reports.send("committed", step, text);
     case Event::kFenced: return state_->reports.send("fenced", step, text);
-    case Event::kPreempted: return state_->reports.send("preempted", step, text);
+    case Event::kPreempted:
+      state_->reports.send_profile();
+      return state_->reports.send("preempted", step, text);
   }
 }
 

@@ -16,14 +16,15 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/busy_time.h"
 #include "runtime/control/sections.h"
 #include "runtime/control/stacks.h"
+#include "runtime/control/step_time.h"
 
 namespace muster {
 namespace {
 
 constexpr std::chrono::seconds kHeartbeatInterval{1};
+constexpr int kHeartbeatsPerProfile = 10;
 // Of a step that was not sent the agent learns by the next heartbeat only, and a worker that is killed sends
 // none: so slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
@@ -74,7 +75,7 @@ Reports::~Reports() {
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
   const TimePoint ended = Clock::now();
-  const auto busy = busy_time().step_ended(ended);
+  const auto busy = step_time().step_ended(ended);
   const Duration now = ended.time_since_epoch();
   const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;
   if (paid - now > kStepBurst) return;
@@ -108,10 +109,12 @@ void Reports::beat(const std::stop_token& stop) {
   const UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const std::stop_callback ring(stop, [&wake] { eventfd_write(wake.get(), 1); });
   TimePoint next = Clock::now();
+  int count = 0;
   while (!stop.stop_requested()) {
     if (Clock::now() >= next) {
       say_hello();
       send_heartbeat();
+      if (++count % kHeartbeatsPerProfile == 0) send_profile();
       next = Clock::now() + kHeartbeatInterval;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -131,6 +134,14 @@ void Reports::send_heartbeat() {
   with_innermost_section([this](const std::string& name, std::chrono::milliseconds time) {
     transmit("heartbeat", {{"step", newest_step()}, {"section", name}, {"section_ms", time.count()}});
   });
+}
+
+void Reports::send_profile() {
+  const RankSteps total = step_time().total();
+  if (total.step_count == 0) return;
+  nlohmann::json parts;
+  for (const auto& [part, ns] : total.parts_ns) parts[part] = static_cast<double>(ns) / 1e6;
+  transmit("profile", {{"steps", total.step_count}, {"parts_ms", std::move(parts)}});
 }
 
 void Reports::listen(std::chrono::milliseconds limit, int wake) {

@@ -4,8 +4,8 @@
 // One object a datagram: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}; 4 KiB at most.
 // Sending never blocks and never fails the caller: a full socket loses the datagram. A thread
 // ("muster-heart"), from construction to destruction, says hello, sends a heartbeat with the newest step and
-// section every second, and obeys: it writes all threads' stacks, and notes a notice of preemption. Safe from
-// any thread.
+// section every second and a profile every ten, and obeys: it writes all threads' stacks, and notes a notice
+// of preemption. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -31,6 +31,8 @@ class Reports {
   // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
   void step(std::int64_t step);
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
+  // Where the time of the steps so far went; nothing before the first.
+  void send_profile();
   // The program can save and leave in time when it gets notice.
   void offer_preemption();
   // The agent has given notice: this machine goes away.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "runtime/control/step_time.h"
 
 namespace muster {
 namespace {
@@ -17,6 +18,7 @@ struct Open {
   std::uint64_t id = 0;
   std::string name;
   TimePoint since;
+  StepTime::Token step_part = 0;
   bool told = false;
 };
 
@@ -53,7 +55,7 @@ std::uint64_t enter_section(std::string_view name) {
   Sections& all = sections();
   const TimePoint now = Clock::now();
   const std::scoped_lock lock(all.mutex);
-  Open& section = all.open.emplace_back(++all.last_id, std::string(name), now);
+  Open& section = all.open.emplace_back(++all.last_id, std::string(name), now, step_time().begin(name, now));
   // Of sections that come too fast the heartbeat tells, if they last.
   const TimePoint paid = std::max(now, all.paid_until) + kInterval;
   if (all.listener && paid - now <= kBurst && all.listener({section.name, true})) {
@@ -68,6 +70,7 @@ void leave_section(std::uint64_t id) {
   const std::scoped_lock lock(all.mutex);
   const auto section = std::ranges::find(all.open, id, &Open::id);
   if (section == all.open.end()) return;
+  step_time().end(section->step_part, Clock::now());
   if (section->told && all.listener) all.listener({section->name, false});
   all.open.erase(section);
 }

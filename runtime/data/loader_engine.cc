@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include "runtime/control/batch_in_hand.h"
+#include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
 #include "runtime/data/argument.h"
 #include "runtime/data/batch_memory.h"
@@ -316,6 +317,7 @@ void* LoaderEngine::next(std::int64_t end) {
   State& state = *state_;
   const DataLoaderOptions& options = state.loading->options;
   put_batch_back(this);
+  const InStepPart waiting(kDataPart);
   state.current.reset();  // its memory can go to the next batch
   if (state.place.epoch >= end) {
     if (!options.persistent_workers) stop();

@@ -7,9 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/control/step_time.h"
+
 namespace muster {
 
 inline at::Tensor all_reduced(const Job& job, at::Tensor values, c10d::ReduceOp::RedOpType op) {
+  const InStepPart waiting(kCommunicatePart);
   std::vector<at::Tensor> tensors{std::move(values)};
   c10d::AllreduceOptions options;
   options.reduceOp = op;

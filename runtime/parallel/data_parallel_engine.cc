@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "common/base/clock.h"
-#include "runtime/control/busy_time.h"
+#include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
 #include "runtime/parallel/all_reduce.h"
 #include "runtime/parallel/attendance.h"
@@ -173,13 +173,12 @@ void DataParallelEngine::before_forward() {
     state.attendance->reduces();
     state.reduction->prepare_forward();
   }
-  const bool waits = state.on_cpu() && (state.join || state.broadcasts_buffers_now());
-  if (waits) busy_time().wait_begins(Clock::now());
+  std::optional<InStepPart> waiting;
+  if (state.on_cpu() && (state.join || state.broadcasts_buffers_now())) waiting.emplace(kCommunicatePart);
   const std::int64_t source = state.join ? state.tell_joined_ranks() : 0;
   // Before the forward pass, when the least memory is in use.
   if (torch::GradMode::is_enabled()) state.reduction->rebuild_buckets();
   if (state.broadcasts_buffers_now()) state.broadcast_buffers(source);
-  if (waits) busy_time().wait_ends(Clock::now());
 }
 
 void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& outputs) {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "runtime/control/busy_time.h"
+#include "runtime/control/step_time.h"
 
 namespace muster {
 namespace {
@@ -56,9 +56,9 @@ void time_the_wait(const std::vector<torch::Tensor*>& outputs) {
     output->register_hook([begun](const torch::Tensor&) {
       if (std::exchange(*begun, true)) return;
       torch::autograd::Engine::get_default_engine().queue_callback([] {
-        busy_time().wait_begins(Clock::now());
+        const auto token = step_time().begin(kCommunicatePart, Clock::now());
         torch::autograd::Engine::get_default_engine().queue_callback(
-            [] { busy_time().wait_ends(Clock::now()); });
+            [token] { step_time().end(token, Clock::now()); });
       });
     });
   }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "common/wire/digest.h"
+#include "runtime/parallel/all_gather.h"
 
 namespace muster {
 namespace {
@@ -21,19 +22,6 @@ std::string describe(const at::Tensor& tensor, bool needs_gradient) {
   if (tensor.layout() != at::kStrided) return text + ", sparse";
   if (!tensor.is_contiguous()) text += fmt::format(" with strides [{}]", fmt::join(tensor.strides(), ", "));
   return needs_gradient ? text : text + ", without a gradient";
-}
-
-// Of every rank, its bytes, which are cut or filled to this length.
-std::vector<std::string> all_gathered(const Job& job, std::string bytes, std::size_t length) {
-  bytes.resize(length);
-  const auto size = static_cast<std::int64_t>(length);
-  std::vector<at::Tensor> mine{at::from_blob(bytes.data(), {size}, at::kByte)};
-  std::vector<std::vector<at::Tensor>> all(1);
-  for (int rank = 0; rank < job.world_size(); ++rank) all[0].push_back(at::empty({size}, at::kByte));
-  job.process_group()->allgather(all, mine)->wait();
-  std::vector<std::string> texts;
-  for (const auto& each : all[0]) texts.emplace_back(static_cast<const char*>(each.const_data_ptr()), length);
-  return texts;
 }
 
 }  // namespace

@@ -80,6 +80,13 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_EQ(report["attempts"][1]["repeated_steps"], 13 - resumed);
   ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
   EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+
+  const auto profile = undisturbed.report()["attempts"][0]["profile"];
+  EXPECT_EQ(profile["steps"], 24);
+  ASSERT_THAT(profile["ranks"], testing::SizeIs(3));
+  for (const char* part : {"data", "compute", "communicate", "checkpoint"})
+    EXPECT_GT(profile["parts"][part]["mean_ms"], 0) << part;
+  EXPECT_THAT(undisturbed.err(), HasSubstr("ms a step: "));
 }
 
 TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {

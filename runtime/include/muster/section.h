@@ -7,8 +7,9 @@
 //
 // Put one around what takes long between two steps. A section that does not end within the limit that was
 // learned from the earlier ones of its name (at first --hang-limit) is a hang, and its name is in the report.
-// Its time does not count as time of the step around it. Sections nest; enter and leave them on the training
-// thread. Costs a few microseconds; without an agent less.
+// Its time does not count as time of the step around it, and has a line of its own in the step profile.
+// Sections nest; enter and leave them on the training thread. Costs a few microseconds; without an agent
+// less.
 #pragma once
 
 #include <cstdint>

@@ -46,6 +46,25 @@ TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
   for (const char* wrong : {R"("100")", "true", "null", "[1]", "1e999"}) EXPECT_EQ(busy(wrong), -1) << wrong;
 }
 
+TEST(ParseReport, TakesWhereTheTimeOfStepsWent) {
+  const auto parse = [](const std::string& fields) {
+    return parse_report(R"({"v":1,"type":"profile","rank":0,"attempt":1,)" + fields + "}");
+  };
+  const auto report = parse(R"("steps":70,"parts_ms":{"data":1.5,"my \n eval":2,"wrong":-1})");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->message.step, 70);
+  const std::map<std::string, std::int64_t> expected{
+      {"data", 1'500'000}, {"my ? eval", 2'000'000}, {"wrong", 0}};
+  EXPECT_EQ(report->message.parts_ns, expected);
+  std::string many = R"("a":1)";
+  for (int i = 0; i < 16; ++i) many += R"(,")" + std::to_string(i) + R"(":1)";
+  for (const std::string& wrong :
+       {std::string(R"("parts_ms":{})"), std::string(R"("steps":1)"),
+        std::string(R"("steps":1.5,"parts_ms":{})"), std::string(R"("steps":1,"parts_ms":{"data":"1"})"),
+        R"("steps":1,"parts_ms":{)" + many + "}"})
+    EXPECT_FALSE(parse(wrong)) << wrong;
+}
+
 TEST(ParseReport, RefusesGarbage) {
   const std::string deep(kMaxReportBytes, '[');
   const std::string long_text =

@@ -484,6 +484,17 @@ TEST(JobTable, DecidesEveryCell) {
   }
 }
 
+TEST_F(JobTest, TheNewestProfileOfEachRankIsRemembered) {
+  run();
+  for (const std::int64_t steps : {10, 20})
+    said(1, wire::WorkerReported{Rank(3), "profile", steps, "", 0, {{"data", steps * 1000}}});
+  const auto& profiles = job.history()[0].profiles;
+  ASSERT_EQ(profiles.size(), 1U);
+  EXPECT_EQ(profiles.at(Rank(3)).rank, 3);
+  EXPECT_EQ(profiles.at(Rank(3)).step_count, 20);
+  EXPECT_EQ(profiles.at(Rank(3)).parts_ns.at("data"), 20'000);
+}
+
 TEST_F(JobTest, ARankThatIsSlowerThanTheOthersIsToldRecordedAndRemembered) {
   run();
   std::int64_t step = 0;

@@ -209,5 +209,30 @@ TEST_F(Report, NamesTheRanksThatWereSlowerThanTheOthers) {
   EXPECT_EQ(json["attempts"][1]["stragglers"][1]["until_step"], 200);
 }
 
+TEST_F(Report, TellsWhereTheTimeOfStepsWent) {
+  constexpr std::int64_t kMs = 1'000'000;
+  attempts[1].profiles = {{Rank(0), {0, 10, {{"compute", 60 * kMs}, {"communicate", 40 * kMs}}}},
+                          {Rank(3), {3, 10, {{"compute", 90 * kMs}, {"data", 10 * kMs}}}}};
+  const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
+  EXPECT_EQ(json["attempts"][0]["profile"], nullptr);
+  const auto profile = json["attempts"][1]["profile"];
+  EXPECT_EQ(profile["steps"], 10);
+  EXPECT_EQ(profile["step_ms"], 10.0);
+  const nlohmann::json compute{{"mean_ms", 7.5}, {"share", 0.75}, {"longest_ms", 9.0}, {"longest_rank", 3}};
+  EXPECT_EQ(profile["parts"]["compute"], compute);
+  const nlohmann::json last{
+      {"rank", 3}, {"steps", 10}, {"step_ms", 10.0}, {"parts_ms", {{"compute", 9.0}, {"data", 1.0}}}};
+  EXPECT_EQ(profile["ranks"][1], last);
+  EXPECT_THAT(json["details"].get<std::string>(),
+              HasSubstr("  compute          7.50   75.0 %      9.00 ms on rank 3\n"));
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("compute"))) << "a failure has more to say";
+  Verdict verdict;
+  verdict.kind = Verdict::Kind::kSucceeded;
+  EXPECT_THAT(
+      summary(outcome(verdict)),
+      HasSubstr(
+          "restart; logs: /logs/job-7\nlaunch: 10.0 ms a step: compute 75 %, communicate 20 %, data 5 %\n"));
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -3,7 +3,7 @@
 #include <muster/muster.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/busy_time.h"
+#include "runtime/control/step_time.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -293,10 +293,10 @@ TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank)
           Duration quickest_busy = 1h, quickest = 1h;
           for (int step = 0; step < 5; ++step) {
             const TimePoint began = Clock::now();
-            busy_time().step_ended(began);
+            step_time().step_ended(began);
             while (job.rank() == 1 && Clock::now() < began + 200ms) continue;  // works
             model(inputs(job.rank())).pow(2).mean().backward();
-            const auto busy = busy_time().step_ended(Clock::now());
+            const auto busy = step_time().step_ended(Clock::now());
             require(busy.has_value(), "a step whose wait was seen");
             quickest_busy = std::min(quickest_busy, *busy);
             quickest = std::min<Duration>(quickest, Clock::now() - began);

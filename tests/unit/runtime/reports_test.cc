@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/busy_time.h"
+#include "runtime/control/step_time.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -83,8 +83,7 @@ TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
   reports.step(1);
   EXPECT_FALSE(agent.next("step").contains("busy_ms"));
   const TimePoint now = Clock::now();
-  busy_time().wait_begins(now);
-  busy_time().wait_ends(now);
+  step_time().end(step_time().begin(kCommunicatePart, now), now);
   reports.step(2);
   const auto step = agent.next("step");
   EXPECT_GT(step.value("busy_ms", -1.0), 0);
@@ -93,30 +92,99 @@ TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
   EXPECT_FALSE(agent.next("step").contains("busy_ms")) << "nobody waited in this one";
 }
 
-TEST(BusyTime, IsThatOfTheStepWithoutTheWaits) {
-  using namespace std::chrono_literals;
-  BusyTime time;
-  const TimePoint start{1000s};
-  time.wait_begins(start);  // the first forward pass
-  time.wait_ends(start + 5ms);
-  time.wait_begins(start + 40ms);
-  time.wait_ends(start + 60ms);
-  EXPECT_EQ(time.step_ended(start + 70ms), 45ms);
-  time.wait_begins(start + 100ms);
-  time.wait_ends(start + 170ms);
-  EXPECT_EQ(time.step_ended(start + 180ms), 40ms);
+TEST(Reports, TellWhereTheTimeOfAllStepsWent) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  reports.step(1);
+  const std::int64_t before = step_time().total().step_count;
+  const TimePoint now = Clock::now();
+  step_time().end(step_time().begin(kDataPart, now), now + std::chrono::milliseconds(1));
+  reports.step(2);
+  reports.send_profile();
+  const auto profile = agent.next("profile");
+  EXPECT_EQ(profile.value("steps", 0), before + 1) << profile;
+  EXPECT_GE(profile.at("parts_ms").value("data", 0.0), 1) << profile;
+  EXPECT_TRUE(profile.at("parts_ms").contains("compute")) << profile;
 }
 
-TEST(BusyTime, IsNotKnownOfAStepWhoseWaitWasNotSeenToEnd) {
-  using namespace std::chrono_literals;
-  BusyTime time;
-  const TimePoint start{1000s};
+// A part of a step, by the clock of the test.
+void spend(StepTime& time, std::string_view part, TimePoint from, Duration length) {
+  time.end(time.begin(part, from), from + length);
+}
+
+class StepTimeTest : public testing::Test {
+ protected:
+  std::int64_t total_ms(const std::string& part) const {
+    const RankSteps all = time.total();
+    const auto found = all.parts_ns.find(part);
+    return found == all.parts_ns.end() ? -1 : found->second / 1'000'000;
+  }
+  StepTime time;
+  const TimePoint start{std::chrono::seconds(1000)};
+};
+
+using namespace std::chrono_literals;
+
+TEST_F(StepTimeTest, GivesEachPartItsTimeAndTheRestToComputing) {
+  spend(time, kDataPart, start - 10ms, 5ms);
+  EXPECT_EQ(time.step_ended(start), std::nullopt) << "what was before the first step is not known";
+  spend(time, kDataPart, start, 5ms);
+  spend(time, kCommunicatePart, start + 40ms, 20ms);
+  EXPECT_EQ(time.step_ended(start + 70ms), 50ms) << "its own work is all but the wait for others";
+  spend(time, kCommunicatePart, start + 100ms, 70ms);
+  spend(time, kCheckpointPart, start + 170ms, 5ms);
+  EXPECT_EQ(time.step_ended(start + 180ms), 35ms);
+  EXPECT_EQ(time.total().step_count, 2);
+  EXPECT_EQ(total_ms("data"), 5);
+  EXPECT_EQ(total_ms("communicate"), 90);
+  EXPECT_EQ(total_ms("checkpoint"), 5);
+  EXPECT_EQ(total_ms("compute"), 80);
+}
+
+TEST_F(StepTimeTest, CountsTheOuterOfTwoParts) {
+  time.step_ended(start);
+  const auto section = time.begin("eval", start + 10ms);
+  spend(time, kDataPart, start + 20ms, 10ms);
+  spend(time, kCommunicatePart, start + 40ms, 10ms);
+  time.end(section, start + 60ms);
+  EXPECT_EQ(time.step_ended(start + 100ms), std::nullopt) << "of the step itself nobody waited";
+  EXPECT_EQ(total_ms("eval"), 50);
+  EXPECT_EQ(total_ms("data"), -1);
+  EXPECT_EQ(total_ms("compute"), 50);
+}
+
+TEST_F(StepTimeTest, LooksThroughASectionAroundSteps) {
+  time.step_ended(start);
+  const auto section = time.begin("train", start);
+  spend(time, kCommunicatePart, start + 10ms, 20ms);
+  EXPECT_EQ(time.step_ended(start + 100ms), 80ms);
+  spend(time, kCommunicatePart, start + 110ms, 20ms);
+  EXPECT_EQ(time.step_ended(start + 200ms), 80ms);
+  time.end(section, start + 210ms);
+  time.step_ended(start + 300ms);
+  EXPECT_EQ(total_ms("train"), -1);
+  EXPECT_EQ(total_ms("communicate"), 40);
+}
+
+TEST_F(StepTimeTest, DoesNotKnowTheOwnWorkOfAStepWhoseWaitWasNotSeenToEnd) {
   EXPECT_EQ(time.step_ended(start), std::nullopt);
   EXPECT_EQ(time.step_ended(start + 10ms), std::nullopt) << "nobody waited";
-  time.wait_begins(start + 15ms);
+  const auto wait = time.begin(kCommunicatePart, start + 15ms);
   EXPECT_EQ(time.step_ended(start + 20ms), std::nullopt) << "an error ended the wait";
-  time.wait_ends(start + 25ms);
+  time.end(wait, start + 25ms);
   EXPECT_EQ(time.step_ended(start + 30ms), std::nullopt);
+}
+
+TEST_F(StepTimeTest, TellsOnlySomeNamesApart) {
+  time.step_ended(start);
+  for (int i = 0; i < 1000; ++i) spend(time, "section " + std::to_string(i), start + i * 1ms, 1ms);
+  time.step_ended(start + 2000ms);
+  EXPECT_LE(time.total().parts_ns.size(), 16U);
+  EXPECT_EQ(total_ms("section 3"), 1);
+  std::int64_t sum = 0;
+  for (const auto& [part, ns] : time.total().parts_ns) sum += ns;
+  EXPECT_EQ(sum, 2'000'000'000);
 }
 
 TEST(Reports, TellEveryStepOfAShortBurst) {

@@ -66,6 +66,9 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
   const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(exited))));
   EXPECT_EQ(std::get<WorkerExited>(back.value()).rank, Rank(2));
   EXPECT_EQ(std::get<WorkerExited>(back.value()).last_lines, exited.last_lines);
+  const WorkerReported profile{Rank(1), "profile", 7, "", 0, {{"data", 5}, {"compute", 1'000'000'000'000}}};
+  const auto told = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(profile))));
+  EXPECT_EQ(std::get<WorkerReported>(told.value()).parts_ns, profile.parts_ns);
   for (const ToLauncher& message :
        {ToLauncher(Hello{}), ToLauncher(AttemptPrepared{1}), ToLauncher(AttemptRefused{}),
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),

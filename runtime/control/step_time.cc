@@ -1,0 +1,76 @@
+#include "runtime/control/step_time.h"
+
+#include <algorithm>
+
+namespace muster {
+
+namespace {
+
+constexpr std::size_t kMaxParts = 12;
+constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::string_view kOtherPart = "other sections";
+
+}  // namespace
+
+// Of names that are new each time only the first few are told apart.
+void StepTime::add(Parts& parts, std::string_view part, Duration time) {
+  part = part.substr(0, kMaxNameBytes);
+  auto found = std::ranges::find(parts, part, &Parts::value_type::first);
+  if (found == parts.end() && parts.size() >= kMaxParts)
+    found = std::ranges::find(parts, part = kOtherPart, &Parts::value_type::first);
+  if (found != parts.end())
+    found->second += time;
+  else
+    parts.emplace_back(part, time);
+}
+
+StepTime::Token StepTime::begin(std::string_view part, TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  open_.push_back({.token = ++last_token_, .part = std::string(part), .since = now, .before = step_});
+  return last_token_;
+}
+
+void StepTime::end(Token token, TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  const auto open = std::ranges::find(open_, token, &Open::token);
+  if (open == open_.end()) return;
+  step_ = std::move(open->before);
+  add(step_, open->part, now - open->since);
+  open_.erase(open, open_.end());
+}
+
+std::optional<Duration> StepTime::step_ended(TimePoint now) {
+  const std::scoped_lock lock(mutex_);
+  const auto began = std::exchange(step_began_, now);
+  const Parts parts = std::exchange(step_, {});
+  const bool waits = std::ranges::find(open_, kCommunicatePart, &Open::part) != open_.end();
+  open_.clear();
+  if (!began) return std::nullopt;
+  ++step_count_;
+  Duration compute = now - *began, data{};
+  bool waited = false;
+  for (const auto& [part, time] : parts) {
+    add(total_, part, time);
+    compute -= time;
+    if (part == kDataPart) data = time;
+    if (part == kCommunicatePart) waited = true;
+  }
+  add(total_, kComputePart, compute);
+  if (waits || !waited) return std::nullopt;
+  return compute + data;
+}
+
+RankSteps StepTime::total() const {
+  const std::scoped_lock lock(mutex_);
+  RankSteps all{.rank = 0, .step_count = step_count_, .parts_ns = {}};
+  for (const auto& [part, time] : total_)
+    all.parts_ns[part] += std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  return all;
+}
+
+StepTime& step_time() {
+  static StepTime time;
+  return time;
+}
+
+}  // namespace muster

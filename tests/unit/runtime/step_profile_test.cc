@@ -1,0 +1,117 @@
+// Small trainings of two ranks, each with one thing that makes it slow.
+#include <gtest/gtest.h>
+#include <muster/muster.h>
+#include <torch/torch.h>
+
+#include "common/base/clock.h"
+#include "tests/require.h"
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+
+void work(Duration time) {
+  const TimePoint end = Clock::now() + time;
+  while (Clock::now() < end) continue;
+}
+
+class Numbers : public Dataset<> {
+ public:
+  explicit Numbers(std::chrono::milliseconds per_sample) : per_sample_(per_sample) {}
+  std::int64_t size() const override { return 64; }
+  Example get(std::int64_t index) const override {
+    work(per_sample_);
+    return {.data = torch::full({4}, static_cast<float>(index)), .target = torch::zeros({1})};
+  }
+
+ private:
+  std::chrono::milliseconds per_sample_;
+};
+
+struct Slow {
+  std::chrono::milliseconds sample{};
+  std::chrono::milliseconds rank_1{};
+  std::chrono::milliseconds evaluation{};
+  int num_workers = 0;
+};
+
+StepProfile train(const Job& job, const Slow& slow) {
+  torch::nn::Linear net(4, 1);
+  DistributedDataParallel model(net, job);
+  const Numbers numbers(slow.sample);
+  DataLoader loader(numbers, {.batch_size = 4, .num_workers = slow.num_workers}, job);
+  std::int64_t step = 0;
+  job.report_step(step);
+  for (auto& batch : loader.epochs(1)) {
+    if (job.rank() == 1) work(slow.rank_1);
+    torch::mse_loss(model(batch.data), batch.target).backward();
+    if (slow.evaluation > 0ms) {
+      const auto in = section("eval");
+      work(slow.evaluation);
+    }
+    job.report_step(++step);
+  }
+  return step_profile(job);
+}
+
+const StepPart& part(const StepProfile& profile, const std::string& name) {
+  for (const StepPart& each : profile.parts)
+    if (each.name == name) return each;
+  throw std::runtime_error("there is no part " + name);
+}
+
+// Steps of one process add up, so each test has processes of its own.
+TEST(StepProfile, OfAFastTrainingHasAllItsSteps) {
+  spawn(
+      [](Job& job) {
+        require(step_profile(job).table().empty(), "no step, no table");
+        const StepProfile profile = train(job, {});
+        require_equal(profile.steps, 8, "each rank's batches");
+        require_equal(profile.ranks, 2, "both have told");
+        double sum = 0;
+        for (const StepPart& each : profile.parts) sum += each.share;
+        require(std::abs(sum - 1) < 1e-9, "the parts make the whole");
+        require(profile.table().find("over 8 steps, mean of 2 ranks") != std::string::npos, profile.table());
+      },
+      2);
+}
+
+TEST(StepProfile, ShowsASlowDatasetAsWaitForData) {
+  for (const int num_workers : {0, 1}) {
+    spawn(
+        [num_workers](Job& job) {
+          const StepProfile profile = train(job, {.sample = 10ms, .num_workers = num_workers});
+          require(profile.share_of("data") > 0.7, profile.table());
+          // With a worker the first batch may have been begun before the first step.
+          require(part(profile, "data").mean_ms > 30, "4 samples a batch, one at a time\n" + profile.table());
+        },
+        2);
+  }
+}
+
+TEST(StepProfile, ShowsASlowRankAsComputingWhileTheOtherWaits) {
+  spawn(
+      [](Job& job) {
+        const StepProfile profile = train(job, {.rank_1 = 50ms});
+        require_equal(part(profile, "compute").longest_rank, 1, profile.table());
+        require_equal(part(profile, "communicate").longest_rank, 0, profile.table());
+        require(part(profile, "compute").longest_ms >= 50, profile.table());
+        require(part(profile, "communicate").longest_ms > 30, profile.table());
+        require(profile.share_of("communicate") > 0.3 && profile.share_of("compute") > 0.4, profile.table());
+      },
+      2);
+}
+
+TEST(StepProfile, GivesASectionAnEntryOfItsOwn) {
+  spawn(
+      [](Job& job) {
+        const StepProfile profile = train(job, {.evaluation = 40ms});
+        require(profile.share_of("eval") > 0.7, profile.table());
+        require(part(profile, "eval").mean_ms >= 40, profile.table());
+      },
+      1);
+}
+
+}  // namespace
+}  // namespace muster
