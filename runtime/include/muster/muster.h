@@ -27,6 +27,7 @@
 #include <muster/seed.h>
 #include <muster/spawn.h>
 #include <muster/step_profile.h>
+#include <muster/summary.h>
 #include <muster/tensor_dataset.h>
 #include <muster/token_dataset.h>
 #include <muster/train_state.h>
