@@ -2,15 +2,15 @@
 //
 //   launch --nodes 2 --gpus-per-node 2 --checkpoint-dir DIR train_fashion_mnist
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 
+#include "examples/common/parameter_digest.h"
+#include "examples/common/progress.h"
 #include "examples/fashion_mnist/evaluation.h"
 #include "examples/fashion_mnist/net.h"
 #include "examples/fashion_mnist/options.h"
-#include "examples/fashion_mnist/progress.h"
 
 namespace {
 
@@ -35,13 +35,6 @@ std::unique_ptr<Data> load_data(const std::string& folder) {
                  error.what());
     return nullptr;
   }
-}
-
-// How the demonstration loses a worker: only in the launch's first attempt, so that the next one gets
-// through.
-void fail_if_asked(const Options& options, const muster::Job& job, std::int64_t step) {
-  if (!options.fail_at || job.restart_count() > 0) return;
-  if (options.fail_at->rank == job.rank() && options.fail_at->step == step) std::raise(SIGKILL);
 }
 
 // False if the result could not be saved.
@@ -70,10 +63,11 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
     const auto loss =
         torch::nn::functional::cross_entropy(output, batch.target.to(job.device(), /*non_blocking=*/true));
     loss.backward();
+    if (options.clip_grad_norm > 0) muster::clip_grad_norm_(model, options.clip_grad_norm);
     optimizer.step();
     checkpoints.step(state);
     progress.after_step(checkpoints.steps(), loss.item<double>());
-    fail_if_asked(options, job, checkpoints.steps());
+    fail_if_asked(options.fail_at, job.rank(), job.restart_count(), checkpoints.steps());
     if (checkpoints.steps() >= steps) break;
   }
   return checkpoints.save(state);
@@ -87,9 +81,11 @@ int main(int argc, char** argv) {
   const auto data = load_data(options.data_dir);
   if (!data) return 2;
 
-  muster::seed_everything(options.seed);
+  muster::seed_everything(options.seed, {.deterministic = options.deterministic});
   Net net;
   net->to(job.device());
+  if (job.rank() == 0 && job.restart_count() == 0)
+    std::fputs(muster::summary(net, {options.batch_size, 1, 28, 28}).table().c_str(), stdout);
   muster::DistributedDataParallel model(net, job);
   // Equal parameters everywhere, but a dropout of its own for each rank.
   muster::seed_everything(options.seed + 1 + static_cast<std::uint64_t>(job.rank()));
@@ -98,6 +94,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "train_fashion_mnist: the last step could not be saved\n");
     return 1;
   }
+  const auto profile = muster::step_profile(job);
+  if (job.rank() == 0) std::fputs(profile.table().c_str(), stdout);
   const double share = test_accuracy(*net, data->test, job);
   if (job.rank() == 0)
     std::printf("test accuracy %.4f\nparameters xxh3 %s\n", share, parameter_digest(*net).c_str());

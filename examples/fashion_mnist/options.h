@@ -7,17 +7,16 @@
 #include <optional>
 #include <string>
 
-struct FailAt {
-  int rank = 0;
-  std::int64_t step = 0;
-};
+#include "examples/common/fail_at.h"
 
 struct Options {
   std::int64_t epochs = 3;
   std::int64_t max_steps = 0;  // 0: no limit
   std::int64_t batch_size = 64;
   double lr = 2e-3;
+  double clip_grad_norm = 0;  // 0: not clipped
   std::uint64_t seed = 1;
+  bool deterministic = false;
   int num_workers = 1;
   std::int64_t checkpoint_every = 100;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
