@@ -4,7 +4,7 @@
 //   agent --connect ADDRESS:PORT --identity JOB/ROLE/NODE --node K   any other; its key comes on stdin, 64
 //   hexadecimal digits
 //
-// The wiring: guardian, then connection, then agent.
+// The wiring: connection, then agent.
 #include <iostream>
 #include <linux/close_range.h>
 #include <string>
@@ -45,7 +45,7 @@ Connecting connect(asio::io_context& io, const Arguments& arguments) {
   return result;
 }
 
-int run(const Arguments& arguments, Guardian& guardian) {
+int run(const Arguments& arguments) {
   log::set_up(fmt::format("agent {}", arguments.node), log::Level::kInfo);
   become_subreaper();
   ask_for_short_slices();
@@ -53,18 +53,12 @@ int run(const Arguments& arguments, Guardian& guardian) {
   auto connection = connect(io, arguments);
   if (!connection) {
     log::error("{}", connection.error().message());
-    guardian.goodbye();
     return kExitNoLauncher;
   }
-  int exit_code = 0;
-  {
-    Agent agent(io, *std::move(connection), guardian, arguments.node);
-    agent.start();
-    io.run();
-    exit_code = agent.exit_code();
-  }
-  guardian.goodbye();
-  return exit_code;
+  Agent agent(io, *std::move(connection), arguments.node);
+  agent.start();
+  io.run();
+  return agent.exit_code();
 }
 
 // None of the inherited descriptors is a worker's business.
@@ -88,6 +82,5 @@ int main(int argc, char** argv) {
   agent::settle_signals();
   keep_freed_memory();
   agent::lower_oom_score();
-  agent::Guardian guardian = agent::Guardian::start();
-  return agent::run(*arguments, guardian);
+  return agent::run(*arguments);
 }

@@ -31,10 +31,8 @@ sigset_t heard_signals() {
 
 }  // namespace
 
-Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, Guardian& guardian,
-             NodeId node)
+Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node)
     : io_(io),
-      guardian_(guardian),
       id_(node),
       worker_descriptor_limit_(raise_descriptor_limit()),
       time_(io.get_executor()),
@@ -55,6 +53,7 @@ void Agent::start() {
   std::array<char, HOST_NAME_MAX + 1> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
   link_.send(Attempt(), wire::Hello{id_, getpid(), hostname.data(), MUSTER_VERSION, count_cores()});
+  guardian_.emplace();  // while the launcher answers
   tasks_.spawn(converse());
   tasks_.spawn(hear_signals());
   set_alarm();
@@ -102,14 +101,14 @@ void Agent::hear(const Link::Incoming& incoming) {
 
 void Agent::welcome(const wire::Welcome& welcome) {
   job_ = welcome.job;
-  guardian_.guard_job(job_.job_id, id_);
+  guardian_->guard_job(job_.job_id, id_);
   if (socket_ == nullptr) {
     auto socket = WorkerSocket::open(
         io_.get_executor(),
         [this](const Report& report, const std::string& sender) { pass_on(report, sender); });
     if (socket) {
       socket_ = *std::move(socket);
-      guardian_.guard_run_directory(socket_->directory());
+      guardian_->guard_run_directory(socket_->directory());
       tasks_.spawn(socket_->receive_all());
     } else {
       // Training does not need it: heartbeats and progress are missed.
@@ -219,9 +218,9 @@ void Agent::look_after_workers() {
 // Orphans that have ended; of workers, watch() learns.
 void Agent::reap_all() {
   reap_orphans([this](pid_t pid) {
-    if (pid == guardian_.pid()) {
+    if (pid == guardian_->pid()) {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
-      guardian_.ended();
+      guardian_->ended();
     }
     return workers_.contains(pid) || warm_.owns(pid);
   });
@@ -231,7 +230,7 @@ std::size_t Agent::kill_strays() {
   auto children = list_children();
   CHECK(children, "{}", children.error().message());
   std::erase_if(*children, [this](pid_t pid) {
-    return pid == guardian_.pid() || workers_.contains(pid) || warm_.owns(pid);
+    return pid == guardian_->pid() || workers_.contains(pid) || warm_.owns(pid);
   });
   for (const pid_t pid : *children) kill(pid, SIGKILL);
   return children->size();

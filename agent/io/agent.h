@@ -24,10 +24,10 @@ namespace muster::agent {
 
 class Agent {
  public:
-  // The guardian must outlive the agent. Blocks the signals that it wants to hear of, and raises the
-  // limit of descriptors, for this process and not for its workers.
-  Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, Guardian& guardian, NodeId node);
-  // Says Hello and begins to obey.
+  // Blocks the signals that it wants to hear of, and raises the limit of descriptors, for this process and
+  // not for its workers.
+  Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node);
+  // Says Hello and begins to obey. Forks the guardian.
   void start();
   int exit_code() const { return exit_code_; }
 
@@ -62,7 +62,7 @@ class Agent {
   void perform(const Quit& action);
 
   asio::io_context& io_;
-  Guardian& guardian_;
+  std::optional<Guardian> guardian_;  // from start() on; the last to go
   NodeId id_;
   rlimit worker_descriptor_limit_;
   net::SystemTime time_;

@@ -17,6 +17,7 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr rlim_t kDescriptorsPerRank = 5;  // of each stream its pipe and its file, and the process
 constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
@@ -91,6 +92,7 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   if (!program) return refused(exit_code_of(program.error().code()), program.error());
   run->program_ = *std::move(program);
   if (Status opened = run->open_null(); !opened) return refused(125, opened.error());
+  if (Status enough = run->check_descriptors(); !enough) return refused(125, enough.error());
   if (Status opened = run->open_ranks(); !opened)
     return refused(exit_code_of_directory(opened.error().code()), opened.error());
   if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
@@ -122,6 +124,16 @@ Status AttemptRun::open_null() {
   return {};
 }
 
+Status AttemptRun::check_descriptors() const {
+  rlimit limit{};
+  const auto ranks = static_cast<rlim_t>(setting_.plan.local_world_size);
+  const auto lowest_free = static_cast<rlim_t>(null_.get()) + 1;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && lowest_free + kDescriptorsPerRank * ranks <= limit.rlim_cur)
+    return {};
+  return system_failure(fmt::format("cannot watch {} workers with {} descriptors", ranks, limit.rlim_cur),
+                        EMFILE);
+}
+
 Status AttemptRun::open_store() {
   if (!setting_.plan.host_store) return {};
   boost::system::error_code error;
@@ -142,21 +154,29 @@ Status AttemptRun::open_ranks() {
   const bool error_files_need_directories = setting_.context.run_directory.empty();
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
-    const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
-    if (local_rank == LocalRank(0) || error_files_need_directories) {
-      if (Status made = make_directories(directory); !made)
-        return failure_within("cannot keep logs", std::move(made));
-    }
-    auto standard = open_stream(directory, local_rank, 1);
-    if (!standard) return std::unexpected(standard.error());
-    auto error = open_stream(directory, local_rank, 2);
-    if (!error) return std::unexpected(error.error());
-    ranks_.push_back({*std::move(standard), *std::move(error)});
+    if (local_rank != LocalRank(0) && !error_files_need_directories) break;
+    if (Status made = make_directories(directory_of(local_rank)); !made)
+      return failure_within("cannot keep logs", std::move(made));
   }
+  if (Status opened = open_streams(LocalRank(0)); !opened) return opened;
   for (const Stream& stream : ranks_.front()) {
     if (Status opened = stream.output->open_log(); !opened) return opened;
   }
   return {};
+}
+
+// The next rank's.
+Status AttemptRun::open_streams(LocalRank local_rank) {
+  auto standard = open_stream(local_rank, 1);
+  if (!standard) return std::unexpected(standard.error());
+  auto error = open_stream(local_rank, 2);
+  if (!error) return std::unexpected(error.error());
+  ranks_.push_back({*std::move(standard), *std::move(error)});
+  return {};
+}
+
+std::string AttemptRun::directory_of(LocalRank local_rank) const {
+  return rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
 }
 
 void AttemptRun::check_space() const {
@@ -173,8 +193,7 @@ void AttemptRun::check_space() const {
   }
 }
 
-Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& directory, LocalRank local_rank,
-                                                     int stream) {
+Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int stream) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   const std::vector<std::int32_t>& redirects = setting_.job.redirects;
   const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
@@ -192,9 +211,9 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(const std::string& director
     copy->lines(text);
     if (filtered) filtered->add(prefix, text);
   };
-  auto output =
-      Output::open(setting_.io.get_executor(), directory + (stream == 1 ? "/stdout.log" : "/stderr.log"),
-                   {.lines = lines, .notice = tell, .hold = [copy] { return copy->hold(); }});
+  auto output = Output::open(setting_.io.get_executor(),
+                             directory_of(local_rank) + (stream == 1 ? "/stdout.log" : "/stderr.log"),
+                             {.lines = lines, .notice = tell, .hold = [copy] { return copy->hold(); }});
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
 }
@@ -216,7 +235,11 @@ std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const Filter
 AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_rank,
                                                              const wire::StartWorkers& start,
                                                              WarmStart& warm) {
-  const auto& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  if (index == ranks_.size()) {
+    if (Status opened = open_streams(local_rank); !opened) return refused(125, opened.error());
+  }
+  const auto& streams = ranks_.at(index);
   const std::array<int, 3> ends = {null_.get(), streams[0].output->worker_end(),
                                    streams[1].output->worker_end()};
   std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);

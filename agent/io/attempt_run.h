@@ -1,8 +1,9 @@
 // What one attempt has open on this node: the program found, each rank's logs and pipes, the store; and
 // starting its workers.
 //
-// open() does everything that can fail before a worker starts. Closing is destruction. Does not decide and
-// does not wait. One thread.
+// open() does what tells whether the attempt can be made: the program, a place for logs, descriptors enough.
+// The other ranks' pipes are made while the workers before them load their programs. Closing is destruction.
+// Does not decide and does not wait. One thread.
 #pragma once
 
 #include <array>
@@ -78,10 +79,13 @@ class AttemptRun {
   OrRefused<Process> execute(std::vector<std::string> arguments, const std::array<int, 3>& streams) const;
   Status check_directory() const;
   Status open_null();
+  Status check_descriptors() const;
   Status open_store();
   void check_space() const;
   Status open_ranks();
-  Expected<Stream> open_stream(const std::string& directory, LocalRank local_rank, int stream);
+  Status open_streams(LocalRank local_rank);
+  Expected<Stream> open_stream(LocalRank local_rank, int stream);
+  std::string directory_of(LocalRank local_rank) const;
   std::shared_ptr<FilteredCopy> filtered_copy(int stream, const FilteredCopy::Notice& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;
   std::string keep_error_file(Rank rank) const;

@@ -105,14 +105,19 @@ void kill_job(const std::string& job, const std::string& node) {
 
 }  // namespace
 
-Guardian Guardian::start() {
+Guardian::Guardian() {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
-  const pid_t pid = fork();
-  CHECK(pid >= 0, "fork: {}", std::strerror(errno));
-  if (pid == 0) guard(ends[0]);
+  pid_ = fork();
+  CHECK(pid_ >= 0, "fork: {}", std::strerror(errno));
+  if (pid_ == 0) guard(ends[0]);
   close(ends[0]);
-  return {pid, UniqueFd(ends[1])};
+  pipe_.reset(ends[1]);
+}
+
+Guardian::~Guardian() {
+  // If it is gone already, there is nobody to tell.
+  (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }
 
 void Guardian::guard_job(const std::string& job_id, NodeId node) {
@@ -128,11 +133,6 @@ void Guardian::tell(const std::string& name, const std::string& value) {
   const std::string entry = name + "=" + value;
   const Status told = write_all(pipe_.get(), {entry.c_str(), entry.size() + 1}, "the guardian's pipe");
   if (!told) log::error("the guardian is gone: {}", told.error().message());
-}
-
-void Guardian::goodbye() {
-  // If it is gone already, there is nobody to tell.
-  (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }
 
 }  // namespace muster::agent

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kReadBytes = 256 << 10;
 constexpr Duration kPause = std::chrono::milliseconds(1);
-constexpr int kPipeBytes = 1 << 20;  // a worker that prints much waits less often
+constexpr std::size_t kMuchBytes = 16 << 10;  // of a pipe's usual 64 KiB
+constexpr int kPipeBytes = 1 << 20;           // a worker that prints much waits less often
 
 }  // namespace
 
@@ -65,8 +66,6 @@ void Output::prepare_log() {
 
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
-  // Refused beyond a user's share: the usual 64 KiB do as well.
-  fcntl(pipe_.native_handle(), F_SETPIPE_SZ, kPipeBytes);
   asio::steady_timer pause(pipe_.get_executor());
   while (pipe_.is_open()) {
     boost::system::error_code error;
@@ -87,6 +86,10 @@ bool Output::read_some(std::size_t limit_bytes) {
   const ssize_t got = ::read(pipe_.native_handle(), place, std::min(limit_bytes, kReadBytes));
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
+  if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
+    // Refused beyond a user's share: the usual 64 KiB do as well.
+    fcntl(pipe_.native_handle(), F_SETPIPE_SZ, kPipeBytes);
+  }
   write_log({place, size});
   const std::string_view whole =
       lines_.feed(std::span(buffer).first(Lines::kMaxLineBytes + size), Clock::now());

@@ -57,6 +57,7 @@ class Output : public std::enable_shared_from_this<Output> {
   void lost(std::size_t bytes, const std::string& why);
 
   asio::posix::stream_descriptor pipe_;
+  bool enlarged_ = false;  // the pipe
   UniqueFd worker_end_;
   std::string log_path_;
   UniqueFd log_;

@@ -63,7 +63,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
   LineFile journal(plan.job.log_directory + "/launcher.log");
-  if (!journal.opened()) return refuse(journal.opened().error(), kExitUsage);
+  if (const Status& opened = journal.open(); !opened) return refuse(opened.error(), kExitUsage);
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -15,16 +16,16 @@ namespace muster::launcher {
 
 class LineFile {
  public:
-  // Goes on at its end, or creates it.
-  explicit LineFile(std::string path);
-  const Status& opened() const { return opened_; }
+  explicit LineFile(std::string path) : path_(std::move(path)) {}
+  // Goes on at its end, or creates it; append() does that when it is first needed.
+  const Status& open();
   // What the user should know, the first time that it fails.
   std::optional<std::string> append(std::string_view lines);
 
  private:
   std::string path_;
   UniqueFd fd_;
-  Status opened_;
+  std::optional<Status> opened_;
   bool told_ = false;
 };
 

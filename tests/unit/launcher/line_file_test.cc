@@ -34,7 +34,7 @@ TEST(LineFile, SaysOnceThatTheDiskIsFull) {
 TEST(LineFile, SaysOnceThatItCannotBeOpened) {
   const ScratchDirectory scratch;
   LineFile file(scratch / "gone/events.jsonl");
-  EXPECT_FALSE(file.opened());
+  EXPECT_FALSE(file.open());
   EXPECT_THAT(file.append("one\n"),
               Optional(MatchesRegex(
                   "cannot create .*/events.jsonl: No such file or directory; the job goes on without it")));
