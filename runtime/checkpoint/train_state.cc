@@ -59,7 +59,13 @@ class LoaderPart : public StatePart {
         {"epoch", state.epoch},
         {"consumed", state.consumed},
         {"dataset_size", state.dataset_size},
-        {"order", state.order}}.dump();
+        {"order",
+         state.order}}.dump();
+    if (state.of_workers.empty()) return;
+    // Where the ranks read shards of their own, each has its own place.
+    std::vector<std::int64_t> place{state.epoch};
+    place.insert(place.end(), state.of_workers.begin(), state.of_workers.end());
+    to.of_rank[kOwnPlace] = torch::tensor(place);
   }
   void check(const LoadedState& from) const override { loader_.check_state(parse(from)); }
   void load(const LoadedState& from) override { loader_.load_state(parse(from)); }
@@ -67,11 +73,22 @@ class LoaderPart : public StatePart {
  private:
   static DataLoaderState parse(const LoadedState& from) {
     const auto state = nlohmann::json::parse(from.value("loader"));
-    return {.epoch = state.at("epoch"),
-            .consumed = state.at("consumed"),
-            .dataset_size = state.at("dataset_size"),
-            .order = state.at("order")};
+    DataLoaderState parsed{.epoch = state.at("epoch"),
+                           .consumed = state.at("consumed"),
+                           .dataset_size = state.at("dataset_size"),
+                           .order = state.at("order")};
+    const auto own = from.of_rank.find(kOwnPlace);
+    if (own == from.of_rank.end()) return parsed;
+    const at::Tensor& place = own->second;
+    if (place.scalar_type() != at::kLong || place.dim() != 1 || place.size(0) < 1)
+      throw std::invalid_argument(fmt::format("its {} is not a place in the data", kOwnPlace));
+    const at::Tensor whole = place.contiguous();
+    const auto* const values = static_cast<const std::int64_t*>(whole.const_data_ptr());
+    parsed.epoch = values[0];
+    parsed.of_workers.assign(values + 1, values + place.size(0));
+    return parsed;
   }
+  static constexpr const char* kOwnPlace = "loader.of_workers";
   AnyDataLoader& loader_;
 };
 

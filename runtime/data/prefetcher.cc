@@ -25,25 +25,29 @@ std::int64_t bytes_of(const detail::LoadedBatch& loaded) {
 struct Prefetcher::Shared {
   struct Slot {
     Ticket ticket;
+    bool begun = false;
     bool ready = false;
     std::int64_t bytes = 0;
     detail::LoadedBatch batch;
     std::exception_ptr error;
   };
   Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
+  using Slots = std::list<Slot>;
   void run(int worker);
+  void load(Slot& slot, std::unique_lock<std::mutex>& lock);
   bool has_room() const;
-  std::list<Slot>::iterator ready_slot();
+  Slots::iterator slot_for(int worker);
+  Slots::iterator ready_slot();
 
   const Work work;
   const Limits limits;
   std::mutex mutex;
   std::condition_variable room;
   std::condition_variable ready;
-  std::list<Slot> slots;           // in the order of the tickets
+  Slots slots;                     // in the order of the tickets
   std::int64_t bytes = 0;          // of the ready ones
   std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
-  std::int64_t loading = 0;
+  std::int64_t loading = 0;        // slots that are not ready
   std::exception_ptr failed_begin;
   bool idle = false;  // there was no ticket
   bool stopping = false;
@@ -54,7 +58,14 @@ bool Prefetcher::Shared::has_room() const {
   return slots.empty() || bytes + (loading + 1) * largest_bytes <= limits.bytes;
 }
 
-std::list<Prefetcher::Shared::Slot>::iterator Prefetcher::Shared::ready_slot() {
+// One that is to be loaded by this worker, and by nobody yet.
+Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
+  return std::ranges::find_if(slots, [worker](const Slot& slot) {
+    return !slot.begun && (slot.ticket.worker == kAnyWorker || slot.ticket.worker == worker);
+  });
+}
+
+Prefetcher::Shared::Slots::iterator Prefetcher::Shared::ready_slot() {
   if (limits.in_order) return !slots.empty() && slots.front().ready ? slots.begin() : slots.end();
   return std::ranges::find_if(slots, &Slot::ready);
 }
@@ -74,32 +85,46 @@ void Prefetcher::Shared::run(int worker) {
   }
   std::unique_lock lock(mutex);
   for (;;) {
-    room.wait(lock, [this] { return stopping || (!idle && has_room()); });
+    auto slot = slots.end();
+    room.wait(lock, [&] {
+      slot = slot_for(worker);
+      return stopping || slot != slots.end() || (!idle && has_room());
+    });
     if (stopping) return;
+    if (slot != slots.end()) {
+      load(*slot, lock);
+      continue;
+    }
     const std::optional<Ticket> ticket = work.next_ticket();
     idle = !ticket.has_value();
     if (idle) continue;
-    const auto slot = slots.insert(slots.end(), Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
+    slots.push_back(Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
     ++loading;
-    lock.unlock();
-    detail::LoadedBatch loaded;
-    std::exception_ptr error;
-    try {
-      loaded = work.load(*ticket);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    --loading;
-    slot->bytes = bytes_of(loaded);
-    bytes += slot->bytes;
-    largest_bytes = std::max(largest_bytes, slot->bytes);
-    slot->batch = std::move(loaded);
-    slot->error = error;
-    slot->ready = true;
-    ready.notify_one();
-    room.notify_one();  // it may be smaller than was guessed
+    // It may be another's, who sleeps.
+    if (ticket->worker != kAnyWorker && ticket->worker != worker) room.notify_all();
   }
+}
+
+void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
+  slot.begun = true;
+  lock.unlock();
+  detail::LoadedBatch loaded;
+  std::exception_ptr error;
+  try {
+    loaded = work.load(slot.ticket);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --loading;
+  slot.bytes = bytes_of(loaded);
+  bytes += slot.bytes;
+  largest_bytes = std::max(largest_bytes, slot.bytes);
+  slot.batch = std::move(loaded);
+  slot.error = error;
+  slot.ready = true;
+  ready.notify_one();
+  room.notify_one();  // it may be smaller than was guessed
 }
 
 Prefetcher::Prefetcher(Work work, Limits limits)
@@ -150,7 +175,8 @@ void Prefetcher::more() {
 
 std::optional<Ticket> Prefetcher::awaited() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->slots.empty() ? std::nullopt : std::optional(shared_->slots.front().ticket);
+  const auto& slots = shared_->slots;
+  return slots.empty() || !slots.front().begun ? std::nullopt : std::optional(slots.front().ticket);
 }
 
 void Prefetcher::abandon() {

@@ -1,16 +1,16 @@
 // Batches loaded ahead by threads, bounded in number and in bytes.
 //
-// Tickets are handed to the workers in order; take() gives the batches in the same order, or, if told so,
-// whichever is ready. A failed load is rethrown by the take() of its ticket. take() is for one thread; the
-// functions run in the workers, `load` in several at once and `next_ticket` in one at a time. The destructor
-// joins the workers, but for those that abandon() has given up: they keep what they use alive, except what
-// the functions refer to.
+// Tickets are handed to the workers in order, each to the worker that it names; take() gives the batches in
+// the same order, or, if told so, whichever is ready. A failed load is rethrown by the take() of its ticket.
+// take() is for one thread; the functions run in the workers, `load` in several at once and `next_ticket` in
+// one at a time. The destructor joins the workers, but for those that abandon() has given up: they keep what
+// they use alive, except what the functions refer to.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <muster/detail/loader_engine.h>
+#include <muster/detail/batch_source.h>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -19,11 +19,13 @@
 
 namespace muster {
 
+constexpr int kAnyWorker = -1;
+
 // One batch of one epoch.
 struct Ticket {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
-  bool operator==(const Ticket&) const = default;
+  int worker = kAnyWorker;  // by whom it is to be loaded; `batch` then counts that worker's
 };
 
 class Prefetcher {

@@ -1,10 +1,12 @@
 // A training that is killed in the middle of an epoch and goes on with another number of ranks: every sample
 // is used once an epoch, and the parameters end where those of an undisturbed run do. With as many ranks as
 // before, bit for bit.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -17,7 +19,6 @@ namespace {
 // 9 steps an epoch, none of which divides by 2, 3 or 4; the last has fewer samples than there are ranks.
 constexpr std::int64_t kSamples = 202;
 constexpr std::int64_t kGlobalBatch = 25;
-constexpr std::int64_t kStepsPerEpoch = 9;
 constexpr std::int64_t kEpochs = 2;
 
 // What each sample draws for itself.
@@ -30,6 +31,28 @@ class AugmentedDataset : public NoiseDataset {
     example.data = example.data + sample_random().uniform(-0.5, 0.5);
     return example;
   }
+};
+
+// The same one after the other: 200 of them, which 4 ranks with 2 workers each share evenly.
+constexpr std::int64_t kStreamed = 200;
+class NoiseStream : public IterableDataset<> {
+ public:
+  explicit NoiseStream(const Dataset<>& samples) : samples_(samples) {}
+  std::unique_ptr<Reader> open(const Shard& shard) const override {
+    return std::make_unique<Reading>(samples_, shard);
+  }
+
+ private:
+  struct Reading : Reader {
+    Reading(const Dataset<>& all, const Shard& part) : samples(all), index(part.index), step(part.count) {}
+    std::optional<Example> next() override {
+      if (index >= kStreamed) return std::nullopt;
+      return samples.get(std::exchange(index, index + step));
+    }
+    const Dataset<>& samples;
+    std::int64_t index, step;
+  };
+  const Dataset<>& samples_;
 };
 
 // No batch norm: it would see how a batch is cut.
@@ -50,6 +73,7 @@ struct Kind {
   bool is_double = false;
   double dropout = 0;
   bool weighted = true;
+  bool streamed = false;
 };
 
 // By some ranks, from the newest checkpoint to the end or to where a rank is killed.
@@ -69,9 +93,16 @@ void train(Job& job, const Kind& kind, const Attempt& attempt, const std::string
   net.to(type);
   auto model = DistributedDataParallel(net, job, {.bucket_cap_mb = 0.004});
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  DataLoader loader(
-      kind.augmented ? augmented : plain,
-      {.shuffle = true, .num_workers = attempt.workers, .seed = 3, .global_batch_size = kGlobalBatch}, job);
+  const Dataset<>& samples = kind.augmented ? augmented : plain;
+  const NoiseStream stream(samples);
+  auto loader = kind.streamed
+                    ? DataLoader<>(stream, {.batch_size = 5, .num_workers = attempt.workers, .seed = 3}, job)
+                    : DataLoader<>(samples,
+                                   {.shuffle = true,
+                                    .num_workers = attempt.workers,
+                                    .seed = 3,
+                                    .global_batch_size = kGlobalBatch},
+                                   job);
   Checkpointer checkpoints(job, {.every = 3, .directory = directory + "/checkpoints"});
   auto state = TrainState(model, optimizer, loader);
   std::ofstream ledger(fmt::format("{}/ledger.{}.{}", directory, number, job.rank()));
@@ -125,7 +156,7 @@ class ElasticResume : public testing::Test {
   using Uses = std::map<std::pair<std::int64_t, std::int64_t>, int>;
   Uses uses(const std::vector<Attempt>& attempts) const {
     Uses uses;
-    std::int64_t until = kEpochs * kStepsPerEpoch;
+    std::int64_t until = std::numeric_limits<std::int64_t>::max();
     for (std::size_t number = attempts.size(); number-- > 0;) {
       std::int64_t resumed = 0;
       for (int rank = 0; rank < attempts[number].ranks; ++rank) {
@@ -174,6 +205,7 @@ TEST_P(AnyNumberOfRanks, UsesEverySampleOnceAnEpochAndEndsWhereAnUndisturbedRunE
   const std::string expected = result_of(kind, undisturbed);
   const auto once_each = uses(undisturbed);
   EXPECT_EQ(once_each.size(), static_cast<std::size_t>(kEpochs * kSamples));
+  EXPECT_TRUE(std::ranges::all_of(once_each, [](const auto& use) { return use.second == 1; }));
   for (const auto& attempts : std::vector<std::vector<Attempt>>{
            {{.ranks = 4, .workers = 2, .killed_after = 4}, {.ranks = 2, .killed_after = 8}, {.ranks = 3}},
            {{.ranks = 4, .killed_after = 5}, {.ranks = 1, .workers = 1, .killed_after = 13}, {.ranks = 3}}}) {
@@ -210,9 +242,42 @@ TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
                                           {.workers = workers, .killed_after = 14},
                                           {.workers = workers}};
       EXPECT_TRUE(result_of(kind, attempts) == expected);
-      EXPECT_EQ(uses(attempts).size(), static_cast<std::size_t>(kEpochs * kSamples));
+      const auto used = uses(attempts);
+      EXPECT_EQ(used.size(), static_cast<std::size_t>(kEpochs * kSamples));
+      EXPECT_TRUE(std::ranges::all_of(used, [](const auto& use) { return use.second == 1; }));
     }
     EXPECT_TRUE(result_of(kind, {{.workers = 4, .killed_after = 7}, {.workers = 0}}) == expected);
+  }
+}
+
+// An iterable dataset has a place of its own on each rank, and needs as many ranks as before.
+TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
+  for (const int workers : {0, 2}) {
+    SCOPED_TRACE(workers);
+    const Kind kind{.dropout = 0.2, .streamed = true};
+    const std::string expected = result_of(kind, {{.workers = workers}});
+    ASSERT_FALSE(expected.empty());
+    const std::vector<Attempt> attempts{{.workers = workers, .killed_after = 4},
+                                        {.workers = workers, .killed_after = 14},
+                                        {.workers = workers}};
+    EXPECT_TRUE(result_of(kind, attempts) == expected);
+    const auto used = uses(attempts);
+    EXPECT_EQ(used.size(), static_cast<std::size_t>(kEpochs * kStreamed));
+    EXPECT_TRUE(std::ranges::all_of(used, [](const auto& use) { return use.second == 1; }));
+  }
+}
+
+TEST_F(ElasticResume, AStreamIsNotGoneOnWithByOtherRanks) {
+  const Kind kind{.streamed = true};
+  try {
+    result_of(kind, {{.killed_after = 4}, {.ranks = 2}});
+    ADD_FAILURE() << "2 ranks have gone on";
+  } catch (const SpawnError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("IterableDataset(4 ranks, 1 workers, batch_size 5, seed 3), and "
+                        "here it is IterableDataset(2 ranks"),
+              std::string::npos)
+        << error.what();
   }
 }
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <muster/dataset.h>
 #include <muster/detail/loader_engine.h>
+#include <muster/iterable_dataset.h>
 #include <muster/job.h>
 #include <type_traits>
 #include <utility>
@@ -33,7 +34,7 @@ class AnyDataLoader {
 
   std::int64_t batches_per_epoch() const {
     return engine_.batches_per_epoch();
-  }  // of epoch(), if they differ
+  }  // of epoch(), if they differ; std::logic_error for an iterable dataset
   std::int64_t epoch() const { return engine_.info().epoch; }  // of the batch that the loop holds, from 0
   std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
   // What is to know of the batch that the loop holds.
@@ -42,7 +43,8 @@ class AnyDataLoader {
   DataLoaderState state() const { return engine_.state(); }
   // Goes on from there; costs no reading. With another number of ranks or another batch size it goes on at
   // the same place in the global order, if a batch begins there too; with global_batch_size it always does.
-  // std::invalid_argument says what does not fit; the loader is then unchanged.
+  // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
+  // needs as many ranks and workers as before, and passes over what was read.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
   void check_state(const DataLoaderState& state) const {
     engine_.check_state(state);
@@ -58,7 +60,7 @@ class AnyDataLoader {
   detail::LoaderEngine engine_;
 };
 
-template <class Sample, class BatchType = Collated<Sample>>
+template <class Sample = Example, class BatchType = Collated<Sample>>
 class DataLoader : public AnyDataLoader {
  public:
   using CollateFunction = std::function<BatchType(std::vector<Sample>)>;
@@ -73,8 +75,23 @@ class DataLoader : public AnyDataLoader {
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Job& job,
              CollateFunction collate_fn = nullptr)
       : DataLoader(dataset, std::move(options), job.rank(), job.world_size(), std::move(collate_fn)) {}
+  // Each worker reads a shard of its own, and they take turns; one that has come to its end is left out.
+  // Ranks may have unequal numbers of batches.
+  DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
+             int world_size, CollateFunction collate_fn = nullptr)
+      : AnyDataLoader(
+            std::make_unique<detail::StreamSource<Sample, BatchType>>(
+                dataset, std::move(collate_fn), options, detail::shards_of(options, rank, world_size)),
+            options, rank, world_size) {}
+  DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, const Job& job,
+             CollateFunction collate_fn = nullptr)
+      : DataLoader(dataset, options, job.rank(), job.world_size(), std::move(collate_fn)) {}
   DataLoader(const Dataset<Sample>&&, DataLoaderOptions, const Job&, CollateFunction = nullptr) = delete;
   DataLoader(const Dataset<Sample>&&, DataLoaderOptions, int, int, CollateFunction = nullptr) = delete;
+  DataLoader(const IterableDataset<Sample>&&, DataLoaderOptions, const Job&,
+             CollateFunction = nullptr) = delete;
+  DataLoader(const IterableDataset<Sample>&&, DataLoaderOptions, int, int,
+             CollateFunction = nullptr) = delete;
 
   class Iterator {
    public:
@@ -121,6 +138,17 @@ DataLoader(const Dataset<Sample>&, DataLoaderOptions, int, int, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 template <class Sample, std::invocable<std::vector<Sample>> Collate>
 DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Job&, Collate)
+    -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
+
+template <class Sample>
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, int, int) -> DataLoader<Sample>;
+template <class Sample>
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Job&) -> DataLoader<Sample>;
+template <class Sample, std::invocable<std::vector<Sample>> Collate>
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, int, int, Collate)
+    -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
+template <class Sample, std::invocable<std::vector<Sample>> Collate>
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Job&, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 
 }  // namespace muster

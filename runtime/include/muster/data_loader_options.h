@@ -63,7 +63,8 @@ struct DataLoaderOptions {
 struct BatchInfo {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;             // in its epoch, from 0
-  std::vector<std::int64_t> indices;  // of its samples, in order
+  std::vector<std::int64_t> indices;  // of its samples, in order; sample n of shard s of an iterable dataset
+                                      // of c shards is n * c + s
   std::vector<std::int64_t> skipped;  // of the bad samples that it lacks
   std::int64_t padding_count = 0;     // so many at its end are repeated to make the ranks even
   // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch. Not 1
@@ -81,6 +82,9 @@ struct DataLoaderState {
   std::int64_t consumed = 0;
   std::int64_t dataset_size = 0;
   std::string order;  // the sampler's description
+  // Of an iterable dataset: the batches of each worker of this rank that were consumed in this epoch, which
+  // differ from rank to rank.
+  std::vector<std::int64_t> of_workers = {};
 };
 
 }  // namespace muster

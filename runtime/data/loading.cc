@@ -1,0 +1,215 @@
+#include "runtime/data/loading.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <muster/distributed_sampler.h>
+#include <muster/elastic_sampler.h>
+#include <muster/sampler.h>
+#include <stdexcept>
+#include <torch/torch.h>
+#include <utility>
+
+#include "runtime/control/uncaught.h"
+#include "runtime/data/argument.h"
+#include "runtime/data/order.h"
+
+namespace muster {
+
+namespace {
+
+constexpr std::size_t kNamedSamples = 8;  // in an error message
+
+void exclude(bool both, const char* option, const char* other) {
+  if (both)
+    throw std::invalid_argument(fmt::format("DataLoader: {} and {} exclude each other", option, other));
+}
+
+DataLoaderOptions checked(DataLoaderOptions options) {
+  check_argument(options.batch_size >= 1, "DataLoader: batch_size", options.batch_size, "at least 1");
+  check_argument(options.global_batch_size >= 0, "DataLoader: global_batch_size", options.global_batch_size,
+                 "at least 1, or 0 for none");
+  check_argument(options.num_workers >= 0, "DataLoader: num_workers", options.num_workers, "at least 0");
+  check_argument(options.timeout.count() >= 0, "DataLoader: timeout", options.timeout.count(),
+                 "at least 0 seconds");
+  check_argument(options.prefetch_bytes >= 1, "DataLoader: prefetch_bytes", options.prefetch_bytes,
+                 "at least 1");
+  if (options.prefetch_factor) {
+    check_argument(*options.prefetch_factor >= 1, "DataLoader: prefetch_factor", *options.prefetch_factor,
+                   "at least 1");
+  }
+  exclude(options.sampler && options.shuffle, "sampler", "shuffle");
+  exclude(options.global_batch_size > 0 && options.batch_size != 1, "global_batch_size", "batch_size");
+  exclude(options.global_batch_size > 0 && options.uneven_ranks != UnevenRanks::kPad, "global_batch_size",
+          "uneven_ranks");
+  if (options.batch_sampler) {
+    exclude(options.batch_size != 1, "batch_sampler", "batch_size");
+    exclude(options.global_batch_size > 0, "batch_sampler", "global_batch_size");
+    exclude(options.shuffle, "batch_sampler", "shuffle");
+    exclude(options.sampler != nullptr, "batch_sampler", "sampler");
+    exclude(options.drop_last, "batch_sampler", "drop_last");
+  }
+  if (options.num_workers > 0) return options;
+  // As PyTorch says it: without workers there is nothing that these could mean.
+  const auto needs_workers = [](bool set, const char* option) {
+    if (set) throw std::invalid_argument(fmt::format("DataLoader: {} needs num_workers above 0", option));
+  };
+  needs_workers(options.prefetch_factor.has_value(), "prefetch_factor");
+  needs_workers(options.persistent_workers, "persistent_workers");
+  needs_workers(options.timeout.count() > 0, "timeout");
+  return options;
+}
+
+template <class Planner, class... Argument>
+Order order_by(Planner planner, Argument... argument) {
+  std::string description = planner.description();
+  return {.plan = [planner = std::move(planner),
+                   argument...](std::int64_t epoch) { return planner.plan(epoch, argument...); },
+          .description = std::move(description)};
+}
+
+// An iterable dataset has an order of its own.
+void check_streamed(const DataLoaderOptions& options) {
+  const auto refuse = [](bool set, const char* option) {
+    if (set) {
+      throw std::invalid_argument(
+          fmt::format("DataLoader: an iterable dataset has an order of its own and excludes {}", option));
+    }
+  };
+  refuse(options.shuffle, "shuffle");
+  refuse(options.sampler != nullptr, "sampler");
+  refuse(options.batch_sampler != nullptr, "batch_sampler");
+  refuse(options.global_batch_size > 0, "global_batch_size");
+  refuse(options.uneven_ranks != UnevenRanks::kPad, "uneven_ranks");
+}
+
+Order order_by_options(const DataLoaderOptions& options, const detail::BatchSource& source, int rank,
+                       int world_size) {
+  if (!source.size()) {
+    check_streamed(options);
+    check_replica("DataLoader", world_size, rank);
+    return {.plan = nullptr,
+            .description = fmt::format("IterableDataset({} ranks, {} workers, batch_size {}, seed {}{})",
+                                       world_size, std::max(options.num_workers, 1), options.batch_size,
+                                       options.seed, options.drop_last ? ", drop_last" : "")};
+  }
+  const std::int64_t size = *source.size();
+  if (options.batch_sampler) return order_by(ElasticSampler(options.batch_sampler, world_size, rank));
+  std::shared_ptr<const Sampler> sampler = options.sampler;
+  if (!sampler && options.shuffle)
+    sampler = std::make_shared<RandomSampler>(size, RandomSamplerOptions{.seed = options.seed});
+  if (!sampler) sampler = std::make_shared<SequentialSampler>(size);
+  if (options.global_batch_size > 0) {
+    const auto batches =
+        std::make_shared<BatchSampler>(sampler, options.global_batch_size, options.drop_last);
+    return order_by(ElasticSampler(batches, world_size, rank));
+  }
+  const DistributedTail tail{.drop_last = options.uneven_ranks == UnevenRanks::kDrop,
+                             .pad = options.uneven_ranks == UnevenRanks::kPad};
+  return order_by(DistributedSampler(sampler, world_size, rank, tail), options.batch_size, options.drop_last);
+}
+
+}  // namespace
+
+Loading::Loading(std::unique_ptr<detail::BatchSource> the_source, DataLoaderOptions the_options, int the_rank,
+                 int the_world_size)
+    : source(std::move(the_source)),
+      options(checked(std::move(the_options))),
+      rank(the_rank),
+      world_size(the_world_size),
+      shards(detail::shards_of(options, rank, world_size)),
+      order(order_by_options(options, *source, rank, world_size)),
+      memory_(std::make_shared<BatchMemory>(static_cast<std::size_t>(options.prefetch_bytes))) {}
+
+std::shared_ptr<const BatchPlan> Loading::plan(std::int64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  auto& plan = plans_[epoch];
+  if (!plan) {
+    plan = std::make_shared<const BatchPlan>(order.plan(epoch));
+    plans_.erase(plans_.begin(), plans_.lower_bound(epoch - 1));
+  }
+  return plan;
+}
+
+void Loading::begin(int worker) const {
+  detail::set_worker_info({.id = worker,
+                           .num_workers = options.num_workers,
+                           .rank = rank,
+                           .world_size = world_size,
+                           .seed = options.seed});
+  if (options.worker_init_fn && options.num_workers > 0) options.worker_init_fn(worker);
+}
+
+std::vector<std::int64_t> Loading::indices(const Ticket& ticket) {
+  if (!streams()) {
+    const auto epoch = plan(ticket.epoch);
+    const auto planned = (*epoch)[ticket.batch];
+    return {planned.begin(), planned.end()};
+  }
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < options.batch_size; ++i) {
+    indices.push_back((ticket.batch * options.batch_size + i) * shards.count + shards.first + ticket.worker);
+  }
+  return indices;
+}
+
+detail::LoadedBatch Loading::load(const Ticket& ticket) {
+  const std::vector<std::int64_t> wanted = indices(ticket);
+  const bool pinned = options.pin_memory && torch::cuda::is_available();
+  try {
+    const UseBatchMemory use(memory_, pinned);
+    detail::begin_batch(options.seed, ticket.epoch);
+    detail::LoadedBatch loaded = source->load(ticket.epoch, wanted, options.bad_sample);
+    if (loaded.count == 0) {
+      const std::lock_guard lock(mutex_);
+      ends_.push_back(ticket);
+      return loaded;
+    }
+    if (!loaded.batch) throw std::runtime_error("none of its samples can be read");
+    if (pinned) pin(loaded);
+    return loaded;
+  } catch (...) {
+    std::throw_with_nested(std::runtime_error(
+        fmt::format("{}: {}: {}", source->name(), describe(ticket), current_exception_text())));
+  }
+}
+
+std::vector<Ticket> Loading::take_ends() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(ends_, {});
+}
+
+// What was not made by batch_empty().
+void Loading::pin(detail::LoadedBatch& loaded) const {
+  for (at::Tensor* tensor : loaded.tensors) {
+    if (tensor->defined() && tensor->is_cpu() && !tensor->is_pinned()) *tensor = tensor->pin_memory();
+  }
+}
+
+std::string Loading::describe(const Ticket& ticket) {
+  if (streams()) {
+    return fmt::format("epoch {}, batch {} of shard {} of {}", ticket.epoch, ticket.batch,
+                       shards.first + ticket.worker, shards.count);
+  }
+  const std::vector<std::int64_t> all = indices(ticket);
+  const auto named = std::span(all).first(std::min(all.size(), kNamedSamples));
+  return fmt::format("epoch {}, batch {} (samples {}{})", ticket.epoch, ticket.batch, fmt::join(named, ", "),
+                     named.size() < all.size() ? ", ..." : "");
+}
+
+namespace detail {
+
+ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size) {
+  const std::int64_t workers = std::max(options.num_workers, 1);
+  return {.first = rank * workers, .mine = workers, .count = world_size * workers};
+}
+
+void on_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards,
+                            std::vector<std::int64_t>* skipped) {
+  if (skipped != nullptr) return skipped->push_back(index);
+  on_bad_sample(fmt::format("shard {} of {} of {}", index % shards, shards, dataset), index / shards,
+                nullptr);
+}
+
+}  // namespace detail
+
+}  // namespace muster
