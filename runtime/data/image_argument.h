@@ -1,4 +1,7 @@
 // What transforms say of an image that they cannot use.
+//
+// One line: which of them, what would be right, and what the image is. std::invalid_argument, which names no
+// sample: the loader adds that.
 #pragma once
 
 #include <ATen/core/Tensor.h>
