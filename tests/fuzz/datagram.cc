@@ -15,7 +15,7 @@ void pass_on(const wire::WorkerReported& report) {
   CHECK(heard.has_value(), "{}", heard.error().message());
   const auto& same = std::get<wire::WorkerReported>(*heard);
   CHECK(same.rank == report.rank && same.kind == report.kind && same.step == report.step &&
-        same.text == report.text && same.busy_ns == report.busy_ns);
+        same.text == report.text && same.busy_ns == report.busy_ns && same.parts_ns == report.parts_ns);
 }
 
 }  // namespace

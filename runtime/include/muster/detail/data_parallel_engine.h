@@ -76,9 +76,12 @@ class [[nodiscard]] NoSync {
  public:
   explicit NoSync(std::shared_ptr<DataParallelEngine> engine)
       : engine_(std::move(engine)), before_(engine_->set_sync(false)) {}
+  NoSync(NoSync&& other) noexcept : engine_(std::move(other.engine_)), before_(other.before_) {}
   NoSync(const NoSync&) = delete;
   NoSync& operator=(const NoSync&) = delete;
-  ~NoSync() { engine_->set_sync(before_); }
+  ~NoSync() {
+    if (engine_) engine_->set_sync(before_);
+  }
 
  private:
   std::shared_ptr<DataParallelEngine> engine_;

@@ -1,0 +1,35 @@
+// The flags of train_char_lm.
+//
+// Plain values with their defaults; what they mean is in the text of --help.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "examples/common/fail_at.h"
+
+struct Options {
+  std::string text = "/usr/share/common-licenses";
+  std::string token_dir;  // empty: the folder for temporary files
+  std::int64_t epochs = 4;
+  std::int64_t max_steps = 0;  // 0: no limit
+  std::int64_t batch_size = 8;
+  std::int64_t accumulate = 2;
+  std::int64_t context = 128;
+  std::int64_t width = 64;
+  std::int64_t heads = 4;
+  std::int64_t layers = 2;
+  double dropout = 0.1;
+  double lr = 4e-3;
+  double clip_grad_norm = 1;
+  std::string comm_hook = "none";
+  std::uint64_t seed = 1;
+  int num_workers = 1;
+  std::int64_t checkpoint_every = 100;
+  std::int64_t generate = 300;
+  std::optional<FailAt> fail_at;
+};
+
+// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+Options parse_options(int argc, char** argv);

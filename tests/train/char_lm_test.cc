@@ -1,0 +1,88 @@
+// The example of a language model under the real launcher.
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+class CharLm : public testing::Test {
+ protected:
+  // Two ranks; a step is three backward passes each, and every fourth step is a checkpoint.
+  std::vector<std::string> command(const std::string& checkpoints,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{
+        "--gpus-per-node", "2", "--device",    "cpu",         "--checkpoint-dir", scratch_ / checkpoints,
+        "--max-restarts",  "1", TRAIN_PROGRAM, "--token-dir", scratch_.path()};
+    for (const char* word :
+         {"--context", "32", "--width", "16", "--heads", "2", "--layers", "2", "--accumulate", "3",
+          "--checkpoint-every", "4", "--max-steps", "14", "--generate", "40"})
+      words.emplace_back(word);
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  ScratchDirectory scratch_;
+};
+
+std::string digest_in(const std::string& output) {
+  const std::string mark = "parameters xxh3 ";
+  const std::size_t at = output.find(mark);
+  return at == std::string::npos ? "" : output.substr(at + mark.size(), 32);
+}
+
+TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
+  LaunchRun undisturbed(command("undisturbed"));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+  LaunchRun hit(command("hit", {"--fail-at", "1:10"}));
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+  EXPECT_EQ(hit.report()["restarts"], 1);
+  const int resumed = hit.report()["attempts"][1]["resumed_step"];
+  EXPECT_TRUE(resumed == 8 || resumed == 4) << resumed;
+  ASSERT_EQ(digest_in(undisturbed.out()).size(), 32U) << undisturbed.out();
+  EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+
+  const std::string out = undisturbed.out();
+  EXPECT_THAT(out, HasSubstr("characters, "));
+  EXPECT_THAT(out, HasSubstr("step 14/14  loss "));
+  EXPECT_THAT(out, HasSubstr("blocks"));
+  EXPECT_THAT(out, HasSubstr("in all"));
+  EXPECT_THAT(out, HasSubstr("--- text of its own ---"));
+}
+
+TEST_F(CharLm, LearnsWithGradientsSentInHalfTheBytes) {
+  const auto loss = [](const std::string& output, const std::string& mark) {
+    const std::size_t at = output.find(mark);
+    return at == std::string::npos ? -1.0 : std::atof(output.c_str() + at + mark.size());
+  };
+  LaunchRun whole(command("whole", {"--dropout", "0"}));
+  LaunchRun half(command("half", {"--dropout", "0", "--comm-hook", "bf16"}));
+  ASSERT_EQ(whole.exit_code(), 0) << whole.err();
+  ASSERT_EQ(half.exit_code(), 0) << half.err();
+  EXPECT_NE(digest_in(half.out()), digest_in(whole.out()));
+  const double expected = loss(whole.out(), "node0:0: loss ");
+  EXPECT_GT(expected, 0) << whole.out();
+  EXPECT_LT(expected, 4.5) << "it begins at the logarithm of some 90 characters";
+  EXPECT_NEAR(loss(half.out(), "node0:0: loss "), expected, 0.05);
+}
+
+TEST_F(CharLm, NamesATextThatCannotBeUsed) {
+  LaunchRun missing(command("c", {"--text", scratch_ / "nothing"}));
+  EXPECT_EQ(missing.exit_code(), 2) << missing.err();
+  EXPECT_TRUE(
+      missing.printed("train_char_lm: " + (scratch_ / "nothing") + ": there is no such file or folder"));
+  std::ofstream(scratch_ / "short") << "a few words";
+  LaunchRun brief(command("c", {"--text", scratch_ / "short"}));
+  EXPECT_EQ(brief.exit_code(), 2) << brief.err();
+  EXPECT_THAT(brief.err(), HasSubstr("11 tokens"));
+  LaunchRun heads({"--device", "cpu", "--max-restarts", "0", TRAIN_PROGRAM, "--heads", "5"});
+  EXPECT_EQ(heads.exit_code(), 2) << heads.err();
+  EXPECT_THAT(heads.err(), HasSubstr("--width 64 is no multiple of --heads 5"));
+}
+
+}  // namespace
+}  // namespace muster
