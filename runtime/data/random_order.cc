@@ -2,7 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <torch/torch.h>
+#include <utility>
+
+#include "runtime/data/order.h"
 
 namespace muster {
 
@@ -17,15 +22,30 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
   order.insert(order.end(), first, first + count);
 }
 
+// randperm(size), with the same numbers. Up to this size it is a loop over the generator; only for filling
+// the list beforehand torch uses threads, and where no core is free it waits ten times as long for them.
+constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
+void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
+                        at::Generator& generator) {
+  if (size >= kDrawnOneByOne) return append(order, at::randperm(size, generator, at::kLong), count);
+  const std::size_t begin = order.size();
+  order.resize(begin + static_cast<std::size_t>(size));
+  const std::span drawn = std::span(order).subspan(begin);
+  std::iota(drawn.begin(), drawn.end(), 0);
+  auto* random = generator.get<at::CPUGeneratorImpl>();
+  for (std::size_t i = 0; i + 1 < drawn.size(); ++i)
+    std::swap(drawn[i], drawn[i + random->random() % (drawn.size() - i)]);
+  order.resize(begin + static_cast<std::size_t>(count));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> permutations(std::int64_t size, std::int64_t count, std::uint64_t seed) {
-  const at::Generator generator = generator_of(seed);
+  at::Generator generator = generator_of(seed);
   std::vector<std::int64_t> order;
-  order.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t left = count; left > 0; left -= size) {
-    append(order, at::randperm(size, generator, at::kLong), std::min(left, size));
-  }
+  order.reserve(static_cast<std::size_t>(divide_up(count, size) * size));
+  for (std::int64_t left = count; left > 0; left -= size)
+    append_permutation(order, size, std::min(left, size), generator);
   return order;
 }
 

@@ -1,0 +1,67 @@
+// What loader_run measures: cases, each with the forms of reading it that are compared.
+//
+// A case has a file of its own here, with a function that gives its forms, and one named alike for Python;
+// run.cc lists the first kind, main.cc says what is compared with what.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <muster/data_loader.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+namespace muster::bench {
+
+// The number of samples in the next batch. Never ends: one epoch follows the other.
+using NextBatch = std::function<std::int64_t()>;
+// Makes a loader with so many workers: the clock runs.
+using Open = std::function<NextBatch(int workers)>;
+// Opens the dataset at this path: the clock does not run yet.
+using Prepare = std::function<Open(const std::string& data)>;
+using Forms = std::map<std::string, Prepare>;
+
+Forms fashion_mnist();
+Forms tokens();
+
+// How many bytes are loaded ahead while training takes nothing, for several limits.
+nlohmann::json bound();
+
+// A resident or peak memory of this process: "VmRSS", "VmHWM".
+double memory_mib(const std::string& name);
+
+// A muster::DataLoader that shuffles; `count` tells how many samples a batch has.
+template <class Sample, class Count>
+Open muster_loader(std::shared_ptr<const Dataset<Sample>> dataset, std::int64_t batch_size,
+                   const Count& count) {
+  return [=](int workers) -> NextBatch {
+    using Loader = DataLoader<Sample>;
+    static constexpr std::int64_t kForEver = std::int64_t{1} << 40;
+    const auto loader = std::make_shared<Loader>(
+        *dataset, DataLoaderOptions{.batch_size = batch_size, .shuffle = true, .num_workers = workers}, 0, 1);
+    const auto place = std::make_shared<std::unique_ptr<typename Loader::Iterator>>();
+    return [dataset, loader, place, count] {
+      if (*place)
+        ++**place;
+      else
+        *place = std::make_unique<typename Loader::Iterator>(loader.get(), kForEver);
+      return count(***place);
+    };
+  };
+}
+
+// The same for a loader of torch::data.
+template <class Loader, class Count>
+NextBatch torch_loader(std::shared_ptr<Loader> loader, const Count& count) {
+  using Place = decltype(loader->begin());
+  const auto place = std::make_shared<std::unique_ptr<Place>>();
+  return [loader, place, count] {
+    if (*place) ++**place;
+    if (!*place || **place == loader->end()) *place = std::make_unique<Place>(loader->begin());
+    return count(***place);
+  };
+}
+
+}  // namespace muster::bench
