@@ -1,8 +1,12 @@
+#include <cstddef>
+#include <cstring>
 #include <fmt/core.h>
 #include <muster/batch_memory.h>
 #include <muster/tensor_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
+
+#include "common/base/check.h"
 
 namespace muster::detail {
 
@@ -28,14 +32,25 @@ std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors) {
 }
 
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices) {
-  // index_select only reads them.
-  const at::Tensor places =
-      at::from_blob(const_cast<std::int64_t*>(indices.data()), {std::ssize(indices)}, at::kLong);  // NOLINT
-  if (!rows.is_cpu()) return rows.index_select(0, places.to(rows.device()));
+  if (!rows.is_cpu()) {
+    // It only reads them.
+    const at::Tensor places = at::from_blob(const_cast<std::int64_t*>(indices.data()),  // NOLINT
+                                            {std::ssize(indices)}, at::kLong);
+    return rows.index_select(0, places.to(rows.device()));
+  }
   std::vector<std::int64_t> shape = rows.sizes().vec();
   shape[0] = std::ssize(indices);
   at::Tensor batch = batch_empty(shape, rows.scalar_type());
-  at::index_select_out(batch, rows, 0, places);
+  // index_select would use threads; the cores belong to training.
+  const auto row_bytes = indices.empty() ? 0 : batch.nbytes() / indices.size();
+  const std::int64_t step_bytes = rows.stride(0) * static_cast<std::int64_t>(rows.element_size());
+  const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());
+  auto* to = static_cast<std::byte*>(batch.mutable_data_ptr());
+  for (const std::int64_t index : indices) {
+    CHECK(index >= 0 && index < rows.size(0), "row {} of {}", index, rows.size(0));
+    if (row_bytes > 0) std::memcpy(to, from + index * step_bytes, row_bytes);
+    to += row_bytes;
+  }
   return batch;
 }
 

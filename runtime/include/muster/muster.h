@@ -6,8 +6,10 @@
 #include <muster/batch_memory.h>
 #include <muster/batch_plan.h>
 #include <muster/batch_sampler.h>
+#include <muster/cached_dataset.h>
 #include <muster/checkpointer.h>
 #include <muster/collate.h>
+#include <muster/csv_dataset.h>
 #include <muster/data_loader.h>
 #include <muster/data_loader_options.h>
 #include <muster/data_parallel.h>
@@ -28,9 +30,11 @@
 #include <muster/seed.h>
 #include <muster/spawn.h>
 #include <muster/step_profile.h>
+#include <muster/subset.h>
 #include <muster/summary.h>
 #include <muster/tensor_dataset.h>
 #include <muster/token_dataset.h>
 #include <muster/train_state.h>
 #include <muster/transformed.h>
 #include <muster/transforms.h>
+#include <muster/window_dataset.h>

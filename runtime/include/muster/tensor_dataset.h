@@ -23,6 +23,7 @@ namespace detail {
 
 // Makes them contiguous; their common number of rows. std::invalid_argument says which does not fit.
 std::int64_t prepare_rows(const std::vector<at::Tensor*>& tensors);
+// Each row must be contiguous.
 at::Tensor gather_rows(const at::Tensor& rows, std::span<const std::int64_t> indices);
 
 }  // namespace detail

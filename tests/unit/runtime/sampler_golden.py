@@ -8,10 +8,11 @@ Run with the interpreter of the LibTorch that the runtime is built with. One lin
 """
 
 import sys
+import warnings
 from pathlib import Path
 
 import torch
-from torch.utils.data import BatchSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import BatchSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, random_split
 from torch.utils.data.distributed import DistributedSampler
 
 SEEDS = ((0, 0), (0, 1), (12345, 7), (2**64 - 3, 2))
@@ -122,9 +123,24 @@ def batch_cases():
                     yield line("batches", arguments, [entry for batch in batches for entry in (len(batch), *batch)])
 
 
+def split_cases():
+    """The parts, each behind its length; the lengths are samples, or thousandths."""
+    for size, fractions, lengths in (
+        (1, 0, (1,)), (10, 0, (3, 7)), (10, 0, (0, 10)), (60000, 0, (48000, 10000, 2000)), (1, 1, (500, 500)),
+        (11, 1, (500, 300, 200)), (997, 1, (900, 50, 50)), (60000, 1, (333, 333, 334)), (10, 1, (100, 200, 700)),
+    ):
+        for seed, epoch in SEEDS:
+            given = [length / 1000 for length in lengths] if fractions else lengths
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of parts with nothing in them
+                parts = random_split(Sized(size), given, generator_of(seed, epoch))
+            entries = [entry for part in parts for entry in (len(part), *part.indices)]
+            yield line("split", (size, fractions, *lengths, seed, epoch), entries)
+
+
 def main():
     kinds = (
-        random_cases, subset_cases, weighted_cases, distributed_cases, distributed_weighted_cases, batch_cases
+        random_cases, subset_cases, weighted_cases, distributed_cases, distributed_weighted_cases, batch_cases, split_cases
     )
     text = "".join(f"{case}\n" for cases in kinds for case in cases())
     if sys.argv[1:] != ["--check"]:

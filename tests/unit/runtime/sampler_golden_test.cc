@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <muster/distributed_sampler.h>
+#include <muster/subset.h>
 #include <sstream>
 #include <stdexcept>
 
@@ -96,10 +97,37 @@ Entries batches(const Case& a) {
   return flat;
 }
 
+class Sized : public Dataset<std::int64_t> {
+ public:
+  explicit Sized(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  std::int64_t get(std::int64_t index) const override { return index; }
+
+ private:
+  std::int64_t size_;
+};
+
+Entries split(const Case& a) {
+  const Sized dataset(a.number(0));
+  const Entries lengths(a.arguments.begin() + 2, a.arguments.end() - 2);
+  std::vector<double> fractions;
+  for (const std::int64_t length : lengths) fractions.push_back(static_cast<double>(length) / 1000);
+  const std::uint64_t seed = a.seed() + a.arguments.back();
+  Entries flat;
+  for (const auto& part :
+       a.flag(1) ? random_split(dataset, fractions, seed) : random_split(dataset, lengths, seed)) {
+    flat.push_back(part.size());
+    flat.insert(flat.end(), part.indices().begin(), part.indices().end());
+  }
+  return flat;
+}
+
 TEST(Samplers, GivePythonsOrderToTheIndex) {
   const std::map<std::string, std::function<Entries(const Case&)>> kinds = {
-      {"random", random},           {"subset", subset},   {"weighted", weighted},
-      {"distributed", distributed}, {"batches", batches}, {"distributed_weighted", distributed_weighted}};
+      {"random", random},     {"subset", subset},
+      {"weighted", weighted}, {"distributed", distributed},
+      {"batches", batches},   {"distributed_weighted", distributed_weighted},
+      {"split", split}};
   std::ifstream golden(MUSTER_SAMPLER_GOLDEN);
   std::map<std::string, int> seen;
   for (std::string line; std::getline(golden, line);) {

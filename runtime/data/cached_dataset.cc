@@ -1,0 +1,15 @@
+#include <muster/cached_dataset.h>
+
+#include "runtime/data/argument.h"
+
+namespace muster::detail {
+
+std::int64_t tensor_bytes(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+}
+
+void check_cache_limit(std::int64_t limit_bytes) {
+  check_argument(limit_bytes >= 1, "CachedDataset: limit_bytes", limit_bytes, "at least 1");
+}
+
+}  // namespace muster::detail

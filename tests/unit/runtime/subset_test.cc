@@ -1,0 +1,218 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <muster/cached_dataset.h>
+#include <muster/data_loader.h>
+#include <muster/subset.h>
+#include <muster/window_dataset.h>
+#include <stdexcept>
+#include <thread>
+#include <torch/torch.h>
+
+namespace muster {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Indices = std::vector<std::int64_t>;
+
+// Sample i is first + i, and a number drawn at random.
+class Numbers : public Dataset<std::pair<std::int64_t, double>> {
+ public:
+  Numbers(std::int64_t first, std::int64_t size) : first_(first), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  std::pair<std::int64_t, double> get(std::int64_t index) const override {
+    if (index == 13) throw std::runtime_error("torn");
+    ++reads;
+    return {first_ + index, sample_random().uniform()};
+  }
+  std::string name() const override { return "numbers from " + std::to_string(first_); }
+  mutable std::atomic<int> reads = 0;
+
+ private:
+  std::int64_t first_, size_;
+};
+
+std::vector<std::int64_t> list(const at::Tensor& tensor) {
+  return {tensor.data_ptr<std::int64_t>(), tensor.data_ptr<std::int64_t>() + tensor.numel()};
+}
+
+TEST(Subset, GivesTheSamplesWithTheseIndices) {
+  const Numbers numbers(100, 10);
+  const Subset subset(numbers, {7, 0, 7});
+  ASSERT_EQ(subset.size(), 3);
+  EXPECT_EQ(subset.get(1).first, 100);
+  const Indices order{2, 1};
+  EXPECT_THAT(list(subset.get_batch(order).first), ElementsAre(107, 100));
+}
+
+TEST(Subset, DrawsWhatTheDatasetItselfWouldDraw) {
+  const Numbers numbers(0, 10);
+  const Subset subset(numbers, {7});
+  begin_sample(7);
+  const double drawn = numbers.get(7).second;
+  const Indices first{0};
+  EXPECT_EQ(subset.get(0).second, drawn);
+  EXPECT_EQ(subset.get_batch(first).second.item<double>(), drawn);
+}
+
+TEST(Subset, SaysWhichIndexIsNone) {
+  const Numbers numbers(0, 10);
+  EXPECT_THAT([&] { Subset(numbers, {3, 10}); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("Subset: indices[1] = 10 must be from 0 to 9, a sample of numbers from 0")));
+}
+
+TEST(Subset, ABadSampleIsNamedAsItIsInTheWhole) {
+  const Numbers numbers(0, 20);
+  const Subset subset(numbers, {5, 13});
+  const Indices order{0, 1};
+  const auto named = ThrowsMessage<std::runtime_error>(HasSubstr("sample 13 of numbers from 0: torn"));
+  EXPECT_THAT([&] { subset.get(1); }, named);
+  EXPECT_THAT([&] { subset.get_batch(order); }, named);
+}
+
+TEST(ConcatDataset, OneComesAfterTheOther) {
+  const Numbers first(0, 3), none(50, 0), second(100, 2);
+  const ConcatDataset all(first, none, second);
+  ASSERT_EQ(all.size(), 5);
+  DataLoader loader(all, {.batch_size = 5}, 0, 1);
+  for (auto& batch : loader.epochs(1)) EXPECT_THAT(list(batch.first), ElementsAre(0, 1, 2, 100, 101));
+}
+
+TEST(ConcatDataset, ABadSampleIsNamedWithItsDataset) {
+  const Numbers first(0, 10), second(100, 20);
+  const ConcatDataset all(first, second);
+  DataLoader loader(all, {.batch_size = 30}, 0, 1);
+  EXPECT_THAT(
+      [&] {
+        for ([[maybe_unused]] auto& batch : loader.epochs(1)) {
+        }
+      },
+      ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("sample 23 of numbers from 0 + numbers from 100"),
+                                              HasSubstr("sample 13 of numbers from 100: torn"))));
+}
+
+TEST(RandomSplit, PartsDoNotOverlapAndMakeUpTheWhole) {
+  const Numbers numbers(0, 11);
+  const auto parts = random_split(numbers, {0.5, 0.3, 0.2}, 3);
+  Indices all;
+  std::vector<std::int64_t> sizes;
+  for (const auto& part : parts) {
+    sizes.push_back(part.size());
+    all.insert(all.end(), part.indices().begin(), part.indices().end());
+  }
+  EXPECT_THAT(sizes, ElementsAre(6, 3, 2));  // 5.5, 3.3 and 2.2, and one left over
+  std::ranges::sort(all);
+  EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+}
+
+TEST(RandomSplit, SaysWhatIsWrongWithTheLengths) {
+  const Numbers numbers(0, 10);
+  const auto refused = [&](const auto& lengths, const std::string& why) {
+    EXPECT_THAT([&] { random_split(numbers, lengths); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("random_split: lengths = " + why)));
+  };
+  refused(std::vector{3, 4}, "[3, 4] must be 10 together, the samples of numbers from 0");
+  refused(std::vector{12, -2}, "[12, -2] must be at least 0 each");
+  refused(std::vector{0.3, 0.4}, "[0.3, 0.4] must be 1 together");
+  refused(std::vector{1.5, -0.5}, "[1.5, -0.5] must be from 0 to 1 each");
+}
+
+TEST(CachedDataset, ReadsASampleOnce) {
+  const Numbers numbers(0, 10);
+  const CachedDataset cached(numbers, 1 << 20);
+  DataLoader loader(cached, {.batch_size = 4, .shuffle = true, .num_workers = 2}, 0, 1);
+  std::int64_t sum = 0;
+  for (auto& batch : loader.epochs(5)) sum += batch.first.sum().item<std::int64_t>();
+  EXPECT_EQ(sum, 5 * 45);
+  EXPECT_GE(numbers.reads, 10);
+  const int reads = numbers.reads;
+  for (std::int64_t i = 0; i < 10; ++i) cached.get(i);
+  EXPECT_EQ(numbers.reads, reads);
+}
+
+class Ones : public Dataset<at::Tensor> {
+ public:
+  std::int64_t size() const override { return 10; }
+  at::Tensor get(std::int64_t) const override {
+    ++reads;
+    return torch::ones({1000, 256}).select(0, 0);  // a part of a MiB
+  }
+  mutable std::atomic<int> reads = 0;
+};
+
+TEST(CachedDataset, KeepsNoMoreBytesThanItMay) {
+  const Ones ones;
+  const CachedDataset cached(ones, 3500);  // three of 1024
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (std::int64_t i = 0; i < 10; ++i) EXPECT_EQ(cached.get(i).sum().item<float>(), 256);
+  EXPECT_EQ(ones.reads, 10 + 7);
+  EXPECT_EQ(cached.kept_bytes(), 3072);
+}
+
+TEST(CachedDataset, WhatIsDoneToASampleDoesNotConcernTheKeptOne) {
+  const Ones ones;
+  const CachedDataset cached(ones, 1 << 20);
+  for (int time = 0; time < 3; ++time) EXPECT_EQ(cached.get(4).mul_(2).sum().item<float>(), 512);
+  EXPECT_EQ(ones.reads, 1);
+}
+
+TEST(CachedDataset, KeepsOneWhenManyThreadsReadAtOnce) {
+  const Ones ones;
+  for (int time = 0; time < 50; ++time) {
+    const CachedDataset cached(ones, 1 << 20);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&] {
+        for (std::int64_t i = 0; i < 10; ++i) EXPECT_EQ(cached.get(i).sum().item<float>(), 256);
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(cached.kept_bytes(), 10 * 1024);
+  }
+}
+
+TEST(CachedDataset, SaysWhichLimitCannotBeUsed) {
+  const Ones ones;
+  EXPECT_THAT(([&] { CachedDataset(ones, 0); }),
+              ThrowsMessage<std::invalid_argument>(HasSubstr("limit_bytes = 0 must be at least 1")));
+}
+
+TEST(WindowDataset, AWindowAndWhatComesAfterIt) {
+  const at::Tensor series = torch::arange(40).reshape({20, 2});
+  const WindowDataset dataset(series, {.length = 5, .stride = 3, .horizon = 2});
+  ASSERT_EQ(dataset.size(), 5);  // the last: 12 to 16, then 17 and 18
+  EXPECT_TRUE(dataset.get(4).data.equal(series.narrow(0, 12, 5)));
+  EXPECT_TRUE(dataset.get(4).target.equal(series.narrow(0, 17, 2)));
+  const Indices order{4, 0, 1};
+  const Batch batch = dataset.get_batch(order);
+  const Batch expected = dataset.Dataset<Example>::get_batch(order);
+  EXPECT_TRUE(batch.data.equal(expected.data));
+  EXPECT_TRUE(batch.target.equal(expected.target));
+  EXPECT_EQ(batch.data.sizes(), (Indices{3, 5, 2}));
+}
+
+TEST(WindowDataset, TargetsMayBeOfAnotherSeries) {
+  const WindowDataset dataset(torch::zeros({10, 3}), torch::arange(10), {.length = 4});
+  ASSERT_EQ(dataset.size(), 6);
+  EXPECT_THAT(list(dataset.get(5).target), ElementsAre(9));
+  EXPECT_EQ(dataset.get(5).data.sizes(), (Indices{4, 3}));
+}
+
+TEST(WindowDataset, SaysWhatDoesNotFit) {
+  const auto refused = [](WindowDatasetOptions options, const std::string& why) {
+    EXPECT_THAT([&] { WindowDataset(torch::arange(10), options); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr(why)));
+  };
+  EXPECT_EQ(WindowDataset(torch::arange(10), {.length = 8, .horizon = 2}).size(), 1);
+  refused({}, "WindowDataset: length = 0 must be at least 1");
+  refused({.length = 2, .stride = 0}, "WindowDataset: stride = 0 must be at least 1");
+  refused({.length = 2, .horizon = 0}, "WindowDataset: horizon = 0 must be at least 1");
+  refused({.length = 8, .horizon = 3}, "the series has 10 steps; a length of 8 and a horizon of 3 take 11");
+  EXPECT_THAT([] { WindowDataset(torch::ones({10}), torch::ones({9}), {.length = 2}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("has 9 rows and the first one 10")));
+}
+
+}  // namespace
+}  // namespace muster
