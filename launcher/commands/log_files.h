@@ -34,6 +34,8 @@ class LogFiles {
   Status read(const OnLine& on_line, bool is_new);
   // What is left without a newline.
   void finish(const OnLine& on_line);
+  // Nothing that is wanted has been found.
+  bool empty() const { return files_.empty(); }
 
  private:
   struct File {

@@ -91,6 +91,18 @@ class Printer {
   std::string text_;
 };
 
+Error no_such_rank(const CommandArguments& arguments, const JobRecord& job) {
+  std::string wanted;
+  for (const char* flag : {"rank", "node"}) {
+    if (arguments.has(flag)) wanted += fmt::format(" --{} {}", flag, arguments.value(flag));
+  }
+  const NodePlan& last = job.nodes.back();
+  return {ErrorCode::kNotFound,
+          fmt::format("{} has no logs{}{}: it was to have ranks 0 to {} on nodes 0 to {}", job.job_id,
+                      wanted.empty() ? "" : " for", wanted, last.first_rank.value() + last.worker_count - 1,
+                      last.node)};
+}
+
 }  // namespace
 
 int logs(const Invocation& invocation) {
@@ -119,6 +131,7 @@ int logs(const Invocation& invocation) {
     if (!job) return refuse(job.error(), 1);
   }
   files.finish(show);
+  if (files.empty()) return refuse(no_such_rank(*arguments, job->record), kExitUsage);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ranges>
+#include <span>
 
 #include "launcher/core/profile_report.h"
 #include "launcher/core/words.h"
@@ -134,6 +135,17 @@ std::string attempts_text(const Outcome& outcome) {
   return text;
 }
 
+// How the attempts before the last one ended: told where there is room.
+std::string earlier_text(const Outcome& outcome, std::size_t most_lines) {
+  std::string text;
+  if (most_lines != kAllLines || outcome.attempts.empty()) return text;
+  for (const AttemptHistory& attempt : std::span(outcome.attempts).first(outcome.attempts.size() - 1)) {
+    if (attempt.verdict)
+      text += fmt::format("  {:<12}{}\n", fmt::format("attempt {}", attempt.attempt), attempt.verdict->cause);
+  }
+  return text;
+}
+
 // Where the steps' time went, in the newest attempt of which that is known: all of it, or one line of a
 // success.
 std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
@@ -166,7 +178,8 @@ std::string_view outcome_word(Verdict::Kind kind) {
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
-  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + profile;
+  const std::string earlier = earlier_text(outcome, most_lines);
+  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + earlier + profile;
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), verdict.cause);
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
@@ -176,7 +189,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
     text += fmt::format("  collateral  {} ended after it\n",
                         count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
   }
-  text += fmt::format("  attempts    {}\n", attempts_text(outcome));
+  text += fmt::format("  attempts    {}\n", attempts_text(outcome)) + earlier;
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
   const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
                           verdict.culprit->exit_code != verdict.exit_code;

@@ -105,6 +105,11 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   LaunchRun advised(words);
   EXPECT_EQ(advised.exit_code(), 0) << advised.err();
   EXPECT_EQ(advised.out(), "node0:1: reason\n");
+  const Printed none = command({"logs", "--rank", "7"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(none.err,
+            fmt::format("launch: {} has no logs for --rank 7: it was to have ranks 0 to 1 on nodes 0 to 0\n",
+                        only_job()));
   const std::string beginning = only_job().substr(0, 12);
   EXPECT_EQ(command({"report", beginning}).out, report.out);
   EXPECT_EQ(nlohmann::json::parse(command({"report", "--json"}).out)["exit_code"], 3);

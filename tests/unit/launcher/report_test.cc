@@ -155,6 +155,19 @@ TEST_F(Report, HasAllThatTheSummaryLeavesOutForWhoAsks) {
   }
 }
 
+TEST_F(Report, TellsWhoAsksHowTheEarlierAttemptsEnded) {
+  attempts[0].verdict->cause = "rank 5 (node1) was killed by SIGKILL";
+  const auto details_of = [&](const Verdict& verdict) {
+    return nlohmann::json::parse(report_as_json(outcome(verdict))).at("details").get<std::string>();
+  };
+  const char* const line = "  attempt 1   rank 5 (node1) was killed by SIGKILL\n";
+  EXPECT_THAT(details_of(failed), HasSubstr(line));
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr(line)));
+  Verdict succeeded;
+  succeeded.kind = Verdict::Kind::kSucceeded;
+  EXPECT_THAT(details_of(succeeded), HasSubstr(line));
+}
+
 TEST_F(Report, SaysSuccessInOneLine) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kSucceeded;
