@@ -4,11 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stop_token>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -16,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "runtime/control/quiet_thread.h"
 #include "runtime/control/sections.h"
 #include "runtime/control/stacks.h"
 #include "runtime/control/step_time.h"
@@ -46,16 +44,6 @@ UniqueFd connect_to(const std::string& path) {
   return fd;
 }
 
-// A thread of ours takes no signal that the program has a handler for.
-std::jthread start_without_signals(std::function<void(const std::stop_token&)> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::jthread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt)
@@ -65,7 +53,7 @@ Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt
   listen_to_sections(this, [this](const SectionChange& change) {
     return transmit("section", {{"name", change.name}, {"state", change.entered ? "enter" : "leave"}});
   });
-  heart_ = start_without_signals([this](const std::stop_token& stop) { beat(stop); });
+  heart_ = start_quiet_thread("muster-heart", [this](const std::stop_token& stop) { beat(stop); });
 }
 
 Reports::~Reports() {
@@ -105,7 +93,6 @@ bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
 }
 
 void Reports::beat(const std::stop_token& stop) {
-  pthread_setname_np(pthread_self(), "muster-heart");
   const UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const std::stop_callback ring(stop, [&wake] { eventfd_write(wake.get(), 1); });
   TimePoint next = Clock::now();

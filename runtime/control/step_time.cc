@@ -60,6 +60,12 @@ std::optional<Duration> StepTime::step_ended(TimePoint now) {
   return compute + data;
 }
 
+std::optional<TimePoint> StepTime::open_since(std::string_view part) const {
+  const std::scoped_lock lock(mutex_);
+  const auto open = std::ranges::find(open_, part, &Open::part);
+  return open == open_.end() ? std::nullopt : std::optional(open->since);
+}
+
 RankSteps StepTime::total() const {
   const std::scoped_lock lock(mutex_);
   RankSteps all{.rank = 0, .step_count = step_count_, .parts_ns = {}};

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "runtime/control/batch_in_hand.h"
+#include "runtime/control/training_loop.h"
 
 namespace muster {
 namespace {

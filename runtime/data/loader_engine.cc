@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/control/batch_in_hand.h"
 #include "runtime/control/step_time.h"
+#include "runtime/control/training_loop.h"
 #include "runtime/data/device_copy.h"
 #include "runtime/data/loading.h"
 #include "runtime/data/prefetcher.h"
@@ -46,6 +46,7 @@ struct LoaderEngine::State {
   void stage(bool wait);
   void set_info(const Ticket& ticket, const LoadedBatch& loaded);
 
+  const std::uint64_t number = new_loader_number();
   const std::shared_ptr<Loading> loading;
   Place place;       // what training has not consumed; out of order, after as many as it has
   std::mutex mutex;  // of where the workers' tickets come from:
@@ -184,17 +185,18 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
 }
 
 LoaderEngine::~LoaderEngine() {
-  forget_batch(this);
+  if (state_) forget_batch(state_->number);
 }
 
 void* LoaderEngine::next(std::int64_t end) {
   State& state = *state_;
   const DataLoaderOptions& options = state.loading->options;
-  put_batch_back(this);
+  put_batch_back(state.number);
   const InStepPart waiting(kDataPart);
   state.current.reset();  // its memory can go to the next batch
   const auto over = [&] {
     if (!options.persistent_workers) stop();
+    end_loop({.loader = state.number, .end = end});
     return nullptr;
   };
   if (state.place.epoch() >= end) return over();
@@ -212,7 +214,7 @@ void* LoaderEngine::next(std::int64_t end) {
     if (state.place.epoch() < end) state.stage(/*wait=*/false);
   }
   state.current = std::move(taken.batch.batch);
-  take_batch(this, [this, ticket = taken.ticket] {
+  take_batch({.loader = state.number, .end = end}, [this, ticket = taken.ticket] {
     return fmt::format("{}, {}", state_->loading->source->name(), state_->loading->describe(ticket));
   });
   return state.current.get();

@@ -4,18 +4,33 @@
 #include <array>
 #include <cstdio>
 #include <fmt/core.h>
+#include <stdexcept>
 #include <string_view>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "runtime/control/quiet_thread.h"
+#include "runtime/control/step_time.h"
 
 namespace muster {
 namespace {
 
 // What Gloo says when another rank is gone, is late, or is in another collective.
+constexpr std::string_view kMismatch = "collective mismatch";
 constexpr std::array<std::string_view, 5> kAboutPeers{"Connection closed by peer", "Connection reset by peer",
-                                                      "Timed out waiting", "Broken pipe",
-                                                      "collective mismatch"};
+                                                      "Timed out waiting", "Broken pipe", kMismatch};
 
 constexpr std::string_view kAdvice =
     "; unequal numbers of batches need DistributedDataParallel::join, or a sampler that makes them equal";
+
+constexpr std::int64_t kNoLoop = -2;
+constexpr std::int64_t kAllLoops = -1;  // not one loop: the training is over
+constexpr std::chrono::seconds kLook{1};
+constexpr std::chrono::seconds kPatience{5};  // a rank that left a loop may be back in another until then
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
 }  // namespace
 
@@ -23,18 +38,100 @@ Attendance::Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank) :
   // All ranks make their models in the same order.
   static std::atomic<int> models = 0;
   key_ = fmt::format("ended/{}", models++);
+  listen_to_loop_ends(this, [this](const TrainingLoop& loop) { leaves(loop); });
+}
+
+Attendance::~Attendance() {
+  stop_listening_to_loop_ends(this);
+}
+
+void Attendance::watch() {
+  watcher_ = start_quiet_thread("muster-attend", [this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    for (;;) {
+      std::unique_lock lock(mutex);
+      never.wait_for(lock, stop, kLook, [] { return false; });
+      if (stop.stop_requested()) return;
+      const auto since = step_time().open_since(kCommunicatePart);
+      if (!since || Clock::now() - *since < kPatience) continue;
+      // The training thread cannot be reached: this ends the process.
+      if (const std::string why = deserted(); !why.empty()) throw std::runtime_error(why);
+    }
+  });
+}
+
+void Attendance::reduces() {
+  ++count_;
+  const TrainingLoop loop = current_loop();
+  if (loop != loop_) {
+    const std::lock_guard lock(mutex_);
+    loop_ = loop;
+    const auto known = std::ranges::find(loaders_, loop.loader);
+    loader_ = loop.loader == 0 ? kNoLoop : known - loaders_.begin();
+    if (known == loaders_.end() && loop.loader != 0) loaders_.push_back(loop.loader);
+  }
+  if (!left_.empty()) come_back();
+}
+
+void Attendance::leaves(const TrainingLoop& loop) {
+  if (joins_ || count_ == 0 || loop != loop_) return;
+  left_ = fmt::format("{} {} {} {}", rank_, count_.load(), loader_, loop_.end);
+  say(left_);
 }
 
 void Attendance::ends() {
+  if (count_ > 0) say(fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
+}
+
+// Of many one is enough: what another has said stays.
+void Attendance::say(const std::string& text) {
   const auto store = store_.lock();
-  if (store == nullptr || count_ == 0) return;
+  if (store == nullptr) return;
   try {
-    // Of many the first is enough: it has taken part in the fewest.
-    if (store->add(key_, 1) != 1) return;
-    const std::string place = fmt::format("{} {}", rank_, count_.load());
-    store->set(key_ + "/first", std::vector<std::uint8_t>(place.begin(), place.end()));
+    if (!left_.empty() && left_ != text) store->compareSet(key_, bytes_of(left_), bytes_of(""));
+    store->compareSet(key_, bytes_of(""), bytes_of(text));
   } catch (const std::exception&) {
     // Whoever served the store has left before: nobody is there to be told.
+  }
+}
+
+void Attendance::come_back() {
+  const std::string said = std::exchange(left_, "");
+  if (const auto store = store_.lock()) store->compareSet(key_, bytes_of(said), bytes_of(""));
+}
+
+std::string Attendance::said(c10d::Store& store) const {
+  if (!store.check({key_})) return {};
+  const auto bytes = store.get(key_);
+  return {bytes.begin(), bytes.end()};
+}
+
+// Who has left the loop that this rank is in, or all of them, after fewer reductions.
+std::optional<Attendance::Left> Attendance::who_left(const std::string& said) const {
+  Left left;
+  long count = 0, loader = 0, end = 0;
+  if (std::sscanf(said.c_str(), "%d %ld %ld %ld", &left.rank, &count, &loader, &end) != 4)
+    return std::nullopt;
+  left.count = count;
+  const std::lock_guard lock(mutex_);
+  const bool here = loader == kAllLoops || (loader == loader_ && end == loop_.end);
+  return here && count < count_ ? std::optional(left) : std::nullopt;
+}
+
+std::string Attendance::deserted() const {
+  const auto store = store_.lock();
+  if (store == nullptr) return {};
+  try {
+    const auto left = who_left(said(*store));
+    if (!left) return {};
+    return fmt::format(
+        "DistributedDataParallel: this rank waits in its reduction {} of gradients, and rank {} has come to "
+        "the "
+        "end of its data after {}{}",
+        count_.load(), left->rank, left->count, kAdvice);
+  } catch (const std::exception&) {
+    return {};  // the store is gone: the reduction will fail by itself
   }
 }
 
@@ -43,16 +140,16 @@ std::string Attendance::explain(const std::string& text) const {
       kAboutPeers, [&](std::string_view words) { return text.find(words) != std::string::npos; });
   const auto store = store_.lock();
   if (!about_peers || store == nullptr || count_ == 0) return {};
+  // The others reduce, and what they sent came to another collective of this rank.
+  if (!left_.empty() && text.find(kMismatch) != std::string::npos)
+    return fmt::format(" (this rank has come to the end of its data after {} reductions of gradients{})",
+                       count_.load(), kAdvice);
   const std::string here = fmt::format("this rank has begun {} reductions of gradients", count_.load());
   try {
-    if (!store->check({key_ + "/first"})) return fmt::format(" ({}; no other has ended)", here);
-    const auto place = store->get(key_ + "/first");
-    int rank = 0;
-    long count = 0;
-    if (std::sscanf(std::string(place.begin(), place.end()).c_str(), "%d %ld", &rank, &count) != 2 ||
-        count >= count_)
-      return {};
-    return fmt::format(" ({}; rank {} has ended after {}{})", here, rank, count, kAdvice);
+    const std::string text_of_other = said(*store);
+    if (const auto left = who_left(text_of_other))
+      return fmt::format(" ({}; rank {} has ended after {}{})", here, left->rank, left->count, kAdvice);
+    return text_of_other.empty() ? fmt::format(" ({}; no other has ended)", here) : "";
   } catch (const std::exception&) {
     return fmt::format(" ({}; the rank that serves the store has ended or died{})", here, kAdvice);
   }

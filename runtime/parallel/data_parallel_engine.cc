@@ -158,12 +158,14 @@ DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module
   if (auto hook = make_comm_hook(options.comm_hook, job.process_group()))
     state_->reduction->register_comm_hook(std::move(hook));
   state_->attendance = std::make_shared<Attendance>(job.store(), job.rank());
+  if (state_->on_cpu() && job.world_size() > 1) state_->attendance->watch();
   // It is asked when this object is gone, too.
   explain_exceptions_with(
       [attendance = state_->attendance](const std::string& text) { return attendance->explain(text); });
 }
 
 DataParallelEngine::~DataParallelEngine() {
+  state_->attendance->stop_watching();
   if (std::uncaught_exceptions() == 0) state_->attendance->ends();
 }
 
@@ -238,10 +240,12 @@ void DataParallelEngine::join(const std::function<void()>& body, const JoinOptio
   // Whatever happens, what follows is training of all ranks again.
   const auto leave = [](State* left) {
     left->join.reset();
+    left->attendance->joins(false);
     left->reduction->divide_by(nullptr);
   };
   const std::unique_ptr<State, decltype(leave)> scope(&state, leave);
   state.join = options;
+  state.attendance->joins(true);
   body();
   bool last = true;
   for (;; last = false) {

@@ -36,8 +36,37 @@ void train(const Job& job, DataLoader<Example>& loader) {
   for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
 }
 
+// Rank 0 has 3 batches, the others 2.
+int train_unequal(const Job& job, std::string_view then) {
+  const BadDataset dataset(19, "");
+  DataLoader loader(dataset, {.batch_size = 3, .uneven_ranks = UnevenRanks::kKeep}, job);
+  DistributedDataParallel model(torch::nn::Linear(12, 5), job);
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+  for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
+  if (then == "leaves") return 0;
+  if (then == "barrier") job.barrier();
+  if (then == "reduces") reduce(job, 1.0);
+  return 0;
+}
+
+// All have as many, and rank 0 does something alone after each epoch, while the others wait for it.
+int train_equal(const Job& job) {
+  const BadDataset dataset(24, "");
+  DataLoader loader(dataset, {.batch_size = 4}, job);
+  DistributedDataParallel model(torch::nn::Linear(12, 5), job);
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (auto& batch : loader.epochs(epoch + 1)) train_one(model, optimizer, batch);
+    if (job.rank() == 0 && epoch == 0) std::this_thread::sleep_for(std::chrono::seconds(8));
+  }
+  return 0;
+}
+
 int run(std::string_view fault, const std::string& file) {
-  Job job = init();
+  const Job job = init();
+  constexpr std::string_view kUnequal = "unequal_";
+  if (fault == "equal") return train_equal(job);
+  if (fault.starts_with(kUnequal)) return train_unequal(job, fault.substr(kUnequal.size()));
   if (fault == "truncated") IdxDataset(file, file);
   static const BadDataset dataset(fault == "empty" ? 0 : fault.starts_with("few") ? 2 : 24, fault);
   DataLoaderOptions options{.num_workers = 2, .timeout = std::chrono::milliseconds(500)};

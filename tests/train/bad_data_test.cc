@@ -79,6 +79,53 @@ INSTANTIATE_TEST_SUITE_P(
             {1}}),
     [](const auto& info) { return info.param.fault; });
 
+// Rank 0 has one batch more than the others, which go on with what the name says.
+struct Unequal {
+  std::string then;
+  std::vector<std::string> errors;
+  std::vector<int> ranks;
+};
+
+void PrintTo(const Unequal& unequal, std::ostream* out) {
+  *out << unequal.then;
+}
+
+class UnequalBatches : public testing::TestWithParam<Unequal> {};
+
+TEST_P(UnequalBatches, AreToldByARankThatWouldHang) {
+  const auto& [then, errors, ranks] = GetParam();
+  LaunchRun run(
+      {"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, "unequal_" + then},
+      {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(ranks, testing::Contains(run.report()["culprit"]["rank"].get<int>())) << run.err();
+  for (const std::string& error : errors) EXPECT_THAT(run.err(), HasSubstr(error));
+  EXPECT_THAT(run.err(), HasSubstr("unequal numbers of batches need DistributedDataParallel::join"));
+  EXPECT_TRUE(run.descendants().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, UnequalBatches,
+    testing::Values(
+        Unequal{"leaves",
+                {"(this rank has begun 3 reductions of gradients; rank ", " has ended after 2; unequal"},
+                {0}},
+        Unequal{"barrier",
+                {"DistributedDataParallel: this rank waits in its reduction 3 of gradients, and rank ",
+                 " has come to the end of its data after 2; unequal"},
+                {0}},
+        Unequal{"reduces",
+                {"(this rank has come to the end of its data after 2 reductions of gradients; unequal"},
+                {1, 2}}),
+    [](const auto& info) { return info.param.then; });
+
+// For longer than a rank waits for one that has left its loop.
+TEST(EqualBatches, MayWaitForARankThatIsBusyBetweenEpochs) {
+  LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", "--max-restarts", "0", BAD_DATA_RANK, "equal"},
+                {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+}
+
 // As PyTorch has it: what is missing is repeated.
 TEST(FewerSamplesThanRanks, AreRepeated) {
   LaunchRun run({"--gpus-per-node", "3", "--device", "cpu", BAD_DATA_RANK, "few_padded"},
