@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -93,7 +94,7 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   run->program_ = *std::move(program);
   if (Status opened = run->open_null(); !opened) return refused(125, opened.error());
   if (Status enough = run->check_descriptors(); !enough) return refused(125, enough.error());
-  if (Status opened = run->open_ranks(); !opened)
+  if (Status opened = run->make_log_directories(); !opened)
     return refused(exit_code_of_directory(opened.error().code()), opened.error());
   if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
   run->check_space();
@@ -148,19 +149,17 @@ Status AttemptRun::open_store() {
 }
 
 // Creating a rank's directory and files may take longer than starting it: ext4 passes over every inode that
-// was freed in the last minutes. The first rank's tell whether the disk can be used, the others' come when
-// all workers run.
-Status AttemptRun::open_ranks() {
+// was freed in the last minutes. The attempt's directory tells whether the disk can be used, the others come
+// when all workers run, or are needed.
+Status AttemptRun::make_log_directories() const {
   const bool error_files_need_directories = setting_.context.run_directory.empty();
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
-    if (local_rank != LocalRank(0) && !error_files_need_directories) break;
-    if (Status made = make_directories(directory_of(local_rank)); !made)
+    const std::filesystem::path directory = directory_of(local_rank);
+    const auto wanted = error_files_need_directories ? directory : directory.parent_path();
+    if (Status made = make_directories(wanted.string()); !made)
       return failure_within("cannot keep logs", std::move(made));
-  }
-  if (Status opened = open_streams(LocalRank(0)); !opened) return opened;
-  for (const Stream& stream : ranks_.front()) {
-    if (Status opened = stream.output->open_log(); !opened) return opened;
+    if (!error_files_need_directories) break;
   }
   return {};
 }

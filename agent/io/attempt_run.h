@@ -82,7 +82,7 @@ class AttemptRun {
   Status check_descriptors() const;
   Status open_store();
   void check_space() const;
-  Status open_ranks();
+  Status make_log_directories() const;
   Status open_streams(LocalRank local_rank);
   Expected<Stream> open_stream(LocalRank local_rank, int stream);
   std::string directory_of(LocalRank local_rank) const;
