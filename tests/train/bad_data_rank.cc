@@ -36,15 +36,35 @@ void train(const Job& job, DataLoader<Example>& loader) {
   for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
 }
 
+// 19 samples one after the other, of which rank 0 of 3 has one more than the others.
+class BadStream : public IterableDataset<> {
+ public:
+  std::unique_ptr<Reader> open(const Shard& shard) const override { return std::make_unique<Reading>(shard); }
+
+ private:
+  struct Reading : Reader {
+    explicit Reading(const Shard& part) : index(part.index), step(part.count) {}
+    std::optional<Example> next() override {
+      if (index >= samples.size()) return std::nullopt;
+      return samples.get(std::exchange(index, index + step));
+    }
+    const NoiseDataset samples{19};
+    std::int64_t index, step;
+  };
+};
+
 // Rank 0 has 3 batches, the others 2.
 int train_unequal(const Job& job, std::string_view then) {
   const BadDataset dataset(19, "");
-  DataLoader loader(dataset, {.batch_size = 3, .uneven_ranks = UnevenRanks::kKeep}, job);
+  const BadStream stream;
+  auto loader = then == "streams"
+                    ? DataLoader<>(stream, {.batch_size = 3}, job)
+                    : DataLoader<>(dataset, {.batch_size = 3, .uneven_ranks = UnevenRanks::kKeep}, job);
   DistributedDataParallel model(torch::nn::Linear(12, 5), job);
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
   for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
   if (then == "leaves") return 0;
-  if (then == "barrier") job.barrier();
+  if (then == "barrier" || then == "streams") job.barrier();
   if (then == "reduces") reduce(job, 1.0);
   return 0;
 }

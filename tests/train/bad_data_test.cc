@@ -114,6 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"DistributedDataParallel: this rank waits in its reduction 3 of gradients, and rank ",
                  " has come to the end of its data after 2; unequal"},
                 {0}},
+        Unequal{"streams", {" has come to the end of its data after 2; unequal"}, {0}},
         Unequal{"reduces",
                 {"(this rank has come to the end of its data after 2 reductions of gradients; unequal"},
                 {1, 2}}),
