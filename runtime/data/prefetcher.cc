@@ -1,13 +1,14 @@
 #include "runtime/data/prefetcher.h"
 
 #include <algorithm>
-#include <c10/util/ParallelGuard.h>
 #include <condition_variable>
 #include <fmt/core.h>
 #include <list>
 #include <mutex>
 #include <pthread.h>
 #include <torch/torch.h>
+
+#include "runtime/data/one_compute_thread.h"
 
 namespace muster {
 
@@ -73,7 +74,7 @@ Prefetcher::Shared::Slots::iterator Prefetcher::Shared::ready_slot() {
 void Prefetcher::Shared::run(int worker) {
   pthread_setname_np(pthread_self(), fmt::format("muster-load-{}", worker).c_str());
   // The cores belong to training: a worker must not open a pool of compute threads of its own.
-  const c10::ParallelGuard inside_a_parallel_region(true);
+  const OneComputeThread one_thread;
   const at::NoGradGuard no_grad;
   try {
     work.begin(worker);

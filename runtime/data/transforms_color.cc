@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <c10/util/ParallelGuard.h>
 #include <cmath>
 #include <muster/sample_random.h>
 #include <muster/transforms.h>
 #include <torch/torch.h>
 
 #include "runtime/data/image_argument.h"
+#include "runtime/data/one_compute_thread.h"
 
 namespace muster::transforms {
 
@@ -38,7 +38,7 @@ at::Tensor with_brightness(const at::Tensor& image, double factor) {
 
 at::Tensor with_contrast(const at::Tensor& image, double factor) {
   // A sum over several threads would be added up in another order than one of a loader's worker.
-  const c10::ParallelGuard one_thread(true);
+  const OneComputeThread one_thread;
   const at::Tensor values = gray(image);
   const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());
   return blend(image, at::scalar_tensor(mean, image.mul(1.).options()), factor);

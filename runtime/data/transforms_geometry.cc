@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include "runtime/data/image_argument.h"
+#include "runtime/data/one_compute_thread.h"
 
 namespace muster::transforms {
 
@@ -80,6 +81,8 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
 }  // namespace
 
 at::Tensor Compose::operator()(const at::Tensor& image) const {
+  // Of an image of 224 x 224 pixels, on two threads, the CPU time was 2.7 times as much.
+  const OneComputeThread one_thread;
   at::Tensor result = image;
   for (const Step& step : steps_) result = step(result);
   return result;

@@ -322,6 +322,30 @@ TEST(Transforms, GiveTheSameWithAnyNumberOfWorkersAndRanks) {
     for (std::int64_t j = 0; j < 4; ++j) ASSERT_TRUE(first_rank[i].data[j].equal(alone[i].data[2 * j])) << i;
 }
 
+// Its samples and batches are the number of threads that an operator would compute with.
+class Threads : public Dataset<std::int64_t> {
+ public:
+  std::int64_t size() const override { return 4; }
+  std::int64_t get(std::int64_t) const override { return at::get_num_threads(); }
+};
+
+TEST(Transforms, AndWorkersOfALoaderComputeInOneThread) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  int inside = 0;
+  Compose({[&](const at::Tensor& image) {
+    inside = at::get_num_threads();
+    return image;
+  }})(random_image(1, 2, 2));
+  EXPECT_EQ(inside, 1);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  const Threads threads;
+  DataLoader loader(threads, {.batch_size = 4, .num_workers = 2}, 0, 1);
+  for (auto& batch : loader.epochs(1)) EXPECT_TRUE(batch.equal(at::ones({4}, at::kLong))) << batch;
+  EXPECT_EQ(at::get_num_threads(), 3);
+  at::set_num_threads(before);
+}
+
 TEST(Transforms, AFunctionMayTakeTheWholeSample) {
   const Images images;
   const auto named = transformed(images, [](Example sample) {
