@@ -3,8 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sys/wait.h>
 
@@ -20,12 +21,13 @@ struct Contender {
   std::string name;
   bool python;
   std::string form;
+  std::string needs = "";  // a module of Python that may be missing
 };
 
 struct Case {
   std::string name;
   std::string title;
-  std::string data;
+  std::function<std::string()> data;
   std::vector<Contender> contenders;  // Muster last
 };
 
@@ -34,6 +36,7 @@ struct Setting {
   double seconds = 0.5;
   std::vector<int> workers{0, 2, 4};
   std::string python;
+  std::string fashion_mnist = "/usr/share/datasets/fashion-mnist";
   fs::path bin;
   fs::path scratch;
 };
@@ -50,6 +53,9 @@ const std::vector<Contender> kAlike = {{"Python __getitem__", true, "getitem"},
                                        {"Python __getitems__", true, "getitems"},
                                        {"torch::data", false, "torch_data"},
                                        {"Muster", false, "muster"}};
+
+const std::vector<Contender> kImages = {{"Pillow, __getitem__", true, "pillow", "PIL"},
+                                        {"Muster", false, "muster"}};
 
 std::vector<Contender> after(std::vector<Contender> first, const std::vector<Contender>& rest) {
   first.insert(first.end(), rest.begin(), rest.end());
@@ -70,24 +76,49 @@ std::string token_file(const fs::path& folder) {
   return folder / "tokens.bin";
 }
 
+bool runs_well(const Command& command) {
+  const pid_t pid = spawn(command);
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+// JPEG files of 28 x 28 pixels as Fashion-MNIST has them, or as large as photographs are stored.
+std::string jpeg_folder(const Setting& setting, const std::string& name, const Command& arguments) {
+  const fs::path folder = setting.scratch / name;
+  Command command{(setting.bin / "fashion_mnist_jpegs").string(),
+                  "--data-dir",
+                  setting.fashion_mnist,
+                  "--out",
+                  folder,
+                  "--val",
+                  "1"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  CHECK(runs_well(command), "{}", fmt::join(command, " "));
+  return folder / "train";
+}
+
 // What `command` leaves in the file that is its last argument.
 nlohmann::json result_of(Command command, const Setting& setting) {
   const fs::path file = setting.scratch / "figures";
   fs::remove(file);
   command.push_back(file);
-  const pid_t pid = spawn(command);
-  int status = 0;
-  const bool ended_well = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-  if (!ended_well) return {};
+  if (!runs_well(command)) return {};
   return nlohmann::json::parse(read_file(file, 4096).value_or(""), nullptr, false);
 }
 
-void add_run(const Contender& contender, const Case& what, int workers, const Setting& setting,
-             Figures& figures) {
+bool can_run(const Contender& contender, const Setting& setting) {
+  if (!contender.python) return true;
+  if (!fs::exists(setting.python)) return false;
+  if (contender.needs.empty() || runs_well({setting.python, "-c", "import " + contender.needs})) return true;
+  fmt::print(stderr, "loader: {} is left out: {} has no module {}\n", contender.name, setting.python,
+             contender.needs);
+  return false;
+}
+
+void add_run(const Contender& contender, const Command& arguments, const Setting& setting, Figures& figures) {
   Command command = contender.python ? Command{setting.python, (setting.bin / "loader_run.py").string()}
                                      : Command{(setting.bin / "loader_run").string()};
-  command.insert(command.end(), {what.name, contender.form, std::to_string(workers),
-                                 std::to_string(setting.seconds), what.data});
+  command.insert(command.end(), arguments.begin(), arguments.end());
   const nlohmann::json left = result_of(command, setting);
   for (const auto& [name, title] : kColumns)
     if (left.is_object()) figures[name].push_back(left.value(name, 0.0));
@@ -133,19 +164,37 @@ nlohmann::json report_of(const Case& what, int workers, const std::vector<Figure
   return {{"title", what.title}, {"workers", workers}, {"rows", std::move(rows)}};
 }
 
-void compare(const Case& what, const Setting& setting, bool json, nlohmann::json& report) {
+void compare(Case what, const Setting& setting, bool json, nlohmann::json& report) {
+  std::erase_if(what.contenders, [&](const Contender& each) { return !can_run(each, setting); });
+  const std::string data = what.data();
   for (const int workers : setting.workers) {
     std::vector<Figures> all(what.contenders.size());
     for (int run = 0; run < setting.runs; ++run)
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        if (what.contenders[i].python && !fs::exists(setting.python)) continue;
-        add_run(what.contenders[i], what, workers, setting, all[i]);
-      }
+      for (std::size_t i = 0; i < all.size(); ++i)
+        add_run(what.contenders[i],
+                {what.name, what.contenders[i].form, std::to_string(workers), std::to_string(setting.seconds),
+                 data},
+                setting, all[i]);
     if (json)
       report.push_back(report_of(what, workers, all));
     else
       print(what, workers, all);
   }
+}
+
+std::vector<Case> cases(const Setting& setting) {
+  const auto jpegs = [&](const char* name, const Command& arguments) {
+    return [&setting, name, arguments] { return jpeg_folder(setting, name, arguments); };
+  };
+  return {{"fashion_mnist", "Fashion-MNIST, batches of 64, normalized", [&] { return setting.fashion_mnist; },
+           kAlike},
+          {"tokens", "tokens, 16 samples of 2048 and what follows each",
+           [&] { return token_file(setting.scratch); },
+           after({{"plain gather, 1 thread", false, "plain"}}, kAlike)},
+          {"images", "JPEG files of 28 x 28, batches of 64, normalized", jpegs("images", {"--train", "4000"}),
+           kImages},
+          {"photos", "JPEG files of 320 x 320 in color, RandomResizedCrop(224), flipped, normalized",
+           jpegs("photos", {"--train", "600", "--side", "320", "--rgb"}), kImages}};
 }
 
 constexpr const char* kBoundTitle =
@@ -163,16 +212,16 @@ int run(int argc, char** argv) {
   CLI::App app("How fast data is loaded, beside Python's DataLoader and torch::data");
   Setting setting;
   bool json = false;
-  std::string only, fashion_mnist = "/usr/share/datasets/fashion-mnist";
+  std::string only;
   const char* home = std::getenv("HOME");
   setting.python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
   app.add_option("--runs", setting.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", setting.seconds, "Length of a run, after a warm-up")
       ->check(CLI::PositiveNumber);
   app.add_option("--workers", setting.workers, "Numbers of workers")->check(CLI::Range(0, 64));
-  app.add_option("--case", only, "Only this one: fashion_mnist, tokens or bound");
+  app.add_option("--case", only, "Only this one: fashion_mnist, tokens, images, photos or bound");
   app.add_option("--python", setting.python, "A Python with torch; left out when it does not exist");
-  app.add_option("--fashion-mnist", fashion_mnist, "The folder with its files");
+  app.add_option("--fashion-mnist", setting.fashion_mnist, "The folder with its files");
   app.add_flag("--json", json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
 
@@ -181,12 +230,8 @@ int run(int argc, char** argv) {
   CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
   setting.scratch = scratch;
   nlohmann::json report = nlohmann::json::array();
-  for (const Case& each :
-       {Case{"fashion_mnist", "Fashion-MNIST, batches of 64, normalized", fashion_mnist, kAlike},
-        Case{"tokens", "tokens, 16 samples of 2048 and what follows each", token_file(scratch),
-             after({{"plain gather, 1 thread", false, "plain"}}, kAlike)}}) {
+  for (const Case& each : cases(setting))
     if (only.empty() || only == each.name) compare(each, setting, json, report);
-  }
   if (only.empty() || only == "bound") {
     const nlohmann::json rows = result_of({(setting.bin / "loader_run").string(), "bound"}, setting);
     if (json)

@@ -58,7 +58,8 @@ double memory_mib(const std::string& name) {
 
 int main(int argc, char** argv) {
   using namespace muster::bench;
-  const std::map<std::string, Forms (*)()> cases = {{"fashion_mnist", fashion_mnist}, {"tokens", tokens}};
+  const std::map<std::string, Forms (*)()> cases = {
+      {"fashion_mnist", fashion_mnist}, {"images", images}, {"photos", photos}, {"tokens", tokens}};
   if (argc == 3 && std::string_view(argv[1]) == "bound") {
     std::ofstream(argv[2]) << bound().dump() << '\n';
     return 0;

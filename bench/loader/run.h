@@ -24,6 +24,8 @@ using Prepare = std::function<Open(const std::string& data)>;
 using Forms = std::map<std::string, Prepare>;
 
 Forms fashion_mnist();
+Forms images();
+Forms photos();
 Forms tokens();
 
 // How many bytes are loaded ahead while training takes nothing, for several limits.
