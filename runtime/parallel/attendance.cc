@@ -71,34 +71,29 @@ void Attendance::reduces() {
     loader_ = loop.loader == 0 ? kNoLoop : known - loaders_.begin();
     if (known == loaders_.end() && loop.loader != 0) loaders_.push_back(loop.loader);
   }
-  if (!left_.empty()) come_back();
+  if (!left_.empty()) say(std::exchange(left_, ""), "");  // it is back
 }
 
 void Attendance::leaves(const TrainingLoop& loop) {
   if (joins_ || count_ == 0 || loop != loop_) return;
   left_ = fmt::format("{} {} {} {}", rank_, count_.load(), loader_, loop_.end);
-  say(left_);
+  say("", left_);
 }
 
 void Attendance::ends() {
-  if (count_ > 0) say(fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
+  if (count_ > 0) say(left_, fmt::format("{} {} {} {}", rank_, count_.load(), kAllLoops, 0));
 }
 
-// Of many one is enough: what another has said stays.
-void Attendance::say(const std::string& text) {
+// Puts `text` there in place of `before`. What another rank has said stays: of many that leave one is enough.
+void Attendance::say(const std::string& before, const std::string& text) {
   const auto store = store_.lock();
   if (store == nullptr) return;
   try {
-    if (!left_.empty() && left_ != text) store->compareSet(key_, bytes_of(left_), bytes_of(""));
-    store->compareSet(key_, bytes_of(""), bytes_of(text));
+    if (!before.empty()) store->compareSet(key_, bytes_of(before), bytes_of(""));
+    if (!text.empty()) store->compareSet(key_, bytes_of(""), bytes_of(text));
   } catch (const std::exception&) {
     // Whoever served the store has left before: nobody is there to be told.
   }
-}
-
-void Attendance::come_back() {
-  const std::string said = std::exchange(left_, "");
-  if (const auto store = store_.lock()) store->compareSet(key_, bytes_of(said), bytes_of(""));
 }
 
 std::string Attendance::said(c10d::Store& store) const {

@@ -45,8 +45,7 @@ class Attendance {
     std::int64_t count = 0;
   };
   void leaves(const TrainingLoop& loop);
-  void come_back();
-  void say(const std::string& text);
+  void say(const std::string& before, const std::string& text);
   std::string said(c10d::Store& store) const;
   std::optional<Left> who_left(const std::string& said) const;
 
