@@ -1,6 +1,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <muster/data_loader.h>
 #include <muster/idx_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -91,6 +92,13 @@ TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
   const std::string huge{0,      0,      8,      3,      '\xff', '\xff', '\xff', '\xff',
                          '\xff', '\xff', '\xff', '\xff', 0,      0,      0,      9};
   expect_refused(plain("huge", huge), "larger than");
+}
+
+TEST_F(IdxDatasetTest, AFileOfNoImagesIsRefusedByTheLoader) {
+  const std::string images = plain("none", idx({0, 28, 28}, ""));
+  const IdxDataset dataset(images, plain("no labels", idx({0}, "")));
+  EXPECT_THAT(([&] { DataLoader(dataset, {.batch_size = 2}, 0, 1); }),
+              ThrowsMessage<std::invalid_argument>(HasSubstr(images + " has no samples")));
 }
 
 TEST_F(IdxDatasetTest, DamagedCompressionIsRefused) {
