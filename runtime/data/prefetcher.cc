@@ -35,6 +35,7 @@ struct Prefetcher::Shared {
   Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
   using Slots = std::list<Slot>;
   void run(int worker);
+  void add_ticket(int worker);
   void load(Slot& slot, std::unique_lock<std::mutex>& lock);
   bool has_room() const;
   Slots::iterator slot_for(int worker);
@@ -96,14 +97,27 @@ void Prefetcher::Shared::run(int worker) {
       load(*slot, lock);
       continue;
     }
-    const std::optional<Ticket> ticket = work.next_ticket();
-    idle = !ticket.has_value();
-    if (idle) continue;
-    slots.push_back(Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
-    ++loading;
-    // It may be another's, who sleeps.
-    if (ticket->worker != kAnyWorker && ticket->worker != worker) room.notify_all();
+    add_ticket(worker);
   }
+}
+
+// What next_ticket() throws, such as a sampler that cannot make the next epoch's order, stands in the place
+// of that ticket, and is the last.
+void Prefetcher::Shared::add_ticket(int worker) {
+  std::optional<Ticket> ticket;
+  try {
+    ticket = work.next_ticket();
+  } catch (...) {
+    slots.push_back(
+        Slot{.ticket = {}, .begun = true, .ready = true, .batch = {}, .error = std::current_exception()});
+    ready.notify_one();
+  }
+  idle = !ticket.has_value();
+  if (idle) return;
+  slots.push_back(Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
+  ++loading;
+  // It may be another's, who sleeps.
+  if (ticket->worker != kAnyWorker && ticket->worker != worker) room.notify_all();
 }
 
 void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {

@@ -294,6 +294,30 @@ TEST(DataLoader, AWorkerThatCannotStartIsAnError) {
   EXPECT_THAT([&] { rest(loader, 1); }, ThrowsMessage<std::runtime_error>(HasSubstr("no licence")));
 }
 
+TEST(DataLoader, ASamplerThatFailsInALaterEpochIsAnErrorAfterTheBatchesBeforeIt) {
+  struct FailsLater : SequentialSampler {
+    using SequentialSampler::SequentialSampler;
+    std::vector<std::int64_t> indices(std::int64_t epoch) const override {
+      if (epoch == 1) throw std::runtime_error("no list of this epoch");
+      return SequentialSampler::indices(epoch);
+    }
+  };
+  const Numbers dataset(12);
+  for (const int workers : {0, 2}) {
+    DataLoader loader(
+        dataset,
+        {.batch_size = 2, .sampler = std::make_shared<FailsLater>(dataset.size()), .num_workers = workers}, 0,
+        1);
+    int batches = 0;
+    EXPECT_THAT(
+        [&] {
+          for ([[maybe_unused]] auto& batch : loader.epochs(3)) ++batches;
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("no list of this epoch")));
+    EXPECT_EQ(batches, 6);
+  }
+}
+
 // Blocks in one example until it is let go.
 class Slow : public Numbers {
  public:
