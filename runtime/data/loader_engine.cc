@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <fmt/core.h>
+#include <functional>
 #include <muster/data_loader.h>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <torch/torch.h>
 
@@ -155,13 +157,17 @@ void LoaderEngine::State::set_info(const Ticket& ticket, const LoadedBatch& load
           .indices = loading->indices(ticket),
           .skipped = loaded.skipped};
   info.indices.resize(static_cast<std::size_t>(loaded.count));
-  std::erase_if(info.indices, [&](std::int64_t index) {
+  const auto is_skipped = [&](std::int64_t index) {
     return std::ranges::find(loaded.skipped, index) != loaded.skipped.end();
-  });
-  if (place.turns) return;
-  const auto plan = loading->plan(ticket.epoch);
-  info.padding_count = plan->padding_of(ticket.batch);
-  info.weight = plan->weight_of(ticket.batch);
+  };
+  if (!place.turns) {
+    const auto plan = loading->plan(ticket.epoch);
+    const auto padding =
+        std::span(info.indices).last(static_cast<std::size_t>(plan->padding_of(ticket.batch)));
+    info.padding_count = std::ranges::count_if(padding, std::not_fn(is_skipped));
+    info.weight = plan->weight_of(ticket.batch);
+  }
+  std::erase_if(info.indices, is_skipped);
 }
 
 LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank,

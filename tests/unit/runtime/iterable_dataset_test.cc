@@ -264,11 +264,11 @@ TEST(IterableDataset, OneThatBlocksPastTheTimeoutIsNamed) {
   static Counting dataset(20);
   dataset.hang(5);
   {
-    Loader loader(dataset, {.batch_size = 2, .num_workers = 2, .timeout = std::chrono::milliseconds(50)}, 0,
+    Loader loader(dataset, {.batch_size = 2, .num_workers = 2, .timeout = std::chrono::milliseconds(500)}, 0,
                   1);
     EXPECT_THAT([&] { rest(loader, 1); },
                 ThrowsMessage<std::runtime_error>(
-                    HasSubstr("numbers gave no batch within 0.05 s: epoch 0, batch 1 of shard 1 of 2")));
+                    HasSubstr("numbers gave no batch within 0.5 s: epoch 0, batch 1 of shard 1 of 2")));
     EXPECT_THAT([&] { rest(loader, 1); },
                 ThrowsMessage<std::runtime_error>(HasSubstr("a worker still hangs in numbers")));
   }
