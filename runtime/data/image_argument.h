@@ -18,6 +18,7 @@ namespace muster::transforms {
 }
 
 inline void check_image(std::string_view who, const at::Tensor& image) {
+  if (!image.is_cpu()) refuse(who, "an image is in the CPU's memory, and not on " + c10::str(image.device()));
   if (image.dim() != 3)
     refuse(who, "an image is [channels, height, width], and not " + c10::str(image.sizes()));
   if (image.numel() == 0) refuse(who, "an image of no pixels: " + c10::str(image.sizes()));

@@ -19,9 +19,9 @@
 #include <muster/elastic_sampler.h>
 #include <muster/grad_clip.h>
 #include <muster/idx_dataset.h>
-#include <muster/iterable_dataset.h>
 #include <muster/image.h>
 #include <muster/image_folder.h>
+#include <muster/iterable_dataset.h>
 #include <muster/job.h>
 #include <muster/metrics.h>
 #include <muster/sample_random.h>

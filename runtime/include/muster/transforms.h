@@ -5,9 +5,10 @@
 //                                    transforms::Normalize({0.485, 0.456, 0.406}, {0.229, 0.224, 0.225})});
 //   const auto dataset = muster::transformed(images, train);
 //
-// Function objects from an image [channels, height, width], uint8 or floating, to another; what they are
-// given they leave as it is. They draw from sample_random(): the same image comes out for the same seed,
-// epoch and index, whoever loads it. std::invalid_argument says what does not fit. Safe from any thread.
+// Function objects from an image on the CPU, [channels, height, width], uint8 or floating, to another; what
+// they are given they leave as it is. They draw from sample_random(): the same image comes out for the same
+// seed, epoch and index, whoever loads it. std::invalid_argument says what does not fit. Safe from any
+// thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

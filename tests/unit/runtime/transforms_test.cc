@@ -383,6 +383,8 @@ TEST(Transforms, SayWhatImageIsWrong) {
                  "RandomHorizontalFlip: an image is [channels, height, width], and not [8, 8]");
   expect_refused([&] { Resize(4)(bytes.to(at::kInt)); },
                  "Resize: an image is of uint8 or floating, and not of Int");
+  expect_refused([&] { ToDtype{at::kFloat}(at::empty({3, 8, 8}, at::device(at::kMeta).dtype(at::kByte))); },
+                 "ToDtype: an image is in the CPU's memory, and not on meta");
   expect_refused([&] { Resize(4)(at::empty({3, 0, 8})); }, "Resize: an image of no pixels: [3, 0, 8]");
   expect_refused([&] { Normalize({0}, {1})(bytes); },
                  "Normalize: a floating image is needed, and not one of uint8");
