@@ -60,7 +60,7 @@ void add_run(const Contender& contender, const fs::path& scratch, Series& wall, 
   int status = 0;
   const bool ended_well = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
   if (!ended_well) {
-    wall.note = cpu.note = "a run failed";
+    wall.note = cpu.note = fmt::format("a run ended with status {:#x}", status);
     return;
   }
   wall.values.push_back(static_cast<double>(now_ns() - began) / 1e9);

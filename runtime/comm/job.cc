@@ -5,6 +5,7 @@
 
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
+#include "runtime/control/heap.h"
 #include "runtime/control/reports.h"
 #include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
@@ -129,6 +130,7 @@ void meet(c10d::Store& store, int world_size) {
 }  // namespace
 
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
+  reuse_step_memory();
   Job job(std::make_shared<Job::State>(world, timeout, listen_fd));
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);
