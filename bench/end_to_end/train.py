@@ -87,6 +87,8 @@ def main(folder, workers, checkpoint):
     accuracy = test_accuracy(net, test, rank, world_size)
     if rank == 0:
         print(f"loss {mean_loss:.4f} test accuracy {accuracy:.4f}")
+    dist.barrier()
+    del model  # which keeps the group: its threads would still run when the interpreter ends, and it aborts now and then
     dist.destroy_process_group()
 
 
