@@ -243,6 +243,20 @@ TEST(IterableDataset, ARankWithoutABatchIsAnError) {
               ThrowsMessage<std::runtime_error>(HasSubstr("numbers gave no batch for shards 1 to 1 of 2")));
 }
 
+TEST(IterableDataset, OneThatOpensNothingIsNamed) {
+  struct Closed : IterableDataset<std::int64_t> {
+    std::unique_ptr<Reader> open(const Shard&) const override { return nullptr; }
+    std::string name() const override { return "closed"; }
+  };
+  const Closed dataset;
+  for (const int workers : {0, 1}) {
+    Loader loader(dataset, {.num_workers = workers}, 0, 1);
+    EXPECT_THAT([&] { rest(loader, 1); },
+                ThrowsMessage<std::runtime_error>(
+                    HasSubstr("closed: epoch 0, batch 0 of shard 0 of 1: open() has given no reader")));
+  }
+}
+
 TEST(IterableDataset, OptionsThatGiveAnOrderAreRefused) {
   const Counting dataset(10);
   const auto refuses = [&](const DataLoaderOptions& options, const std::string& option) {

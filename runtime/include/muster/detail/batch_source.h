@@ -13,6 +13,7 @@
 #include <muster/iterable_dataset.h>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -173,6 +174,7 @@ class StreamSource : public BatchSource {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
       reading = {.epoch = epoch, .next = shard, .ended = false, .reader = nullptr};
       reading.reader = dataset_.open({.index = shard, .count = shards_.count, .epoch = epoch, .seed = seed_});
+      if (!reading.reader) throw std::runtime_error("open() has given no reader");
     }
     const std::int64_t passed = (index - reading.next) / shards_.count;
     if (passed == 0 || reading.ended) return reading;
