@@ -72,11 +72,10 @@ INSTANTIATE_TEST_SUITE_P(
              "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "
              "of noise.idx: int, not a std::exception",
              {1}},
-        Case{
-            "blocks",
-            "std::runtime_error: DataLoader: noise.idx gave no batch within 0.5 s: epoch 0, batch 1 (samples "
-            "10, 13, 16)",
-            {1}}),
+        Case{"blocks",
+             "std::runtime_error: DataLoader: noise.idx gave no batch within 2 s: epoch 0, batch 1 (samples "
+             "10, 13, 16)",
+             {1}}),
     [](const auto& info) { return info.param.fault; });
 
 // Rank 0 has one batch more than the others, which go on with what the name says.
