@@ -123,7 +123,10 @@ Expected<std::vector<Attempt>> CheckpointDirectory::numbers_with(std::string_vie
 }
 
 Expected<AttemptRecord> CheckpointDirectory::read_attempt(Attempt attempt) const {
-  const std::string path = attempt_path(attempt);
+  return read_record(attempt_path(attempt), attempt);
+}
+
+Expected<AttemptRecord> CheckpointDirectory::read_record(const std::string& path, Attempt attempt) const {
   auto text = read_regular_file(path, kAttemptFileLimit);
   if (!text) return std::unexpected(text.error());
   auto record = parse_attempt_record(*text, attempt);
@@ -259,11 +262,12 @@ Expected<Attempt> CheckpointDirectory::unused_number() const {
   return std::max(last.next(), kFirstAttempt);
 }
 
-Expected<Attempt> CheckpointDirectory::claim_number() const {
+Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) const {
   for (int tries = 0; tries < kClaimTries; ++tries) {
     auto number = unused_number();
     if (!number) return number;
-    Status created = create_file_exclusively(claim_path(*number), "");
+    const AttemptRecord owner{.attempt = *number, .job = job, .host = host_name(), .resume = {}};
+    Status created = create_file_exclusively(claim_path(*number), encode_attempt_record(owner));
     if (created) return number;
     if (created.error().code() != ErrorCode::kFenced) return std::unexpected(created.error());
   }
@@ -274,7 +278,7 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
   // A directory that cannot be taken over must not be taken from its owner either.
   if (auto readable = attempts(); !readable) return std::unexpected(readable.error());
-  auto number = claim_number();
+  auto number = claim_number(job);
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   // A writer commits, then looks for a newer number; we claim ours, then look for the newest commit. So a
   // commit that raced with us is either seen here, or its writer learns that it came too late.
@@ -294,7 +298,10 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
   // The number is the proof; the file only says whose it is.
-  const auto owner = read_attempt(*newest);
+  auto owner = read_attempt(*newest);
+  if (!owner) {  // it may have claimed the number this moment
+    if (auto claim = read_record(claim_path(*newest), *newest)) owner = std::move(claim);
+  }
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,
                  owner ? fmt::format(" of job '{}' on host {}", owner->job, owner->host)

@@ -69,11 +69,12 @@ class CheckpointDirectory {
   std::string attempt_path(Attempt attempt) const;
   std::string claim_path(Attempt attempt) const;
   Expected<AttemptRecord> read_attempt(Attempt attempt) const;
+  Expected<AttemptRecord> read_record(const std::string& path, Attempt attempt) const;
   Expected<std::vector<Attempt>> recorded() const;
   Expected<std::vector<Attempt>> claimed() const;
   Expected<std::vector<Attempt>> numbers_with(std::string_view ending) const;
   Expected<Attempt> newest_number() const;
-  Expected<Attempt> claim_number() const;
+  Expected<Attempt> claim_number(const std::string& job) const;
   CheckpointEntry read_entry(CheckpointId id) const;
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;

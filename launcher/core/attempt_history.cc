@@ -14,7 +14,8 @@ void raise_to(std::optional<std::int64_t>& value, std::int64_t candidate) {
 
 void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported) {
   AttemptHistory& current = history.back();
-  if (reported.kind == "step" || reported.kind == "heartbeat") raise_to(current.last_step, reported.step);
+  const bool moves = reported.kind == "step" || reported.kind == "heartbeat";
+  if (moves && reported.step >= 0) raise_to(current.last_step, reported.step);
   if (reported.kind == "profile")
     current.profiles[reported.rank] = {reported.rank.value(), reported.step, reported.parts_ns};
   if (reported.kind == "committed") raise_to(current.committed_step, reported.step);

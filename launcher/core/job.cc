@@ -152,8 +152,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   if (reported.kind == "step" || reported.kind == "heartbeat") {
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (facts_.hang.stalls().empty()) asked_for_stacks_ = false;  // it was no hang, and the next is told anew
-    std::int64_t& newest = facts_.steps.try_emplace(reported.rank, reported.step).first->second;
-    newest = std::max(newest, reported.step);
+    if (reported.step >= 0) {  // a heartbeat may come before the first step
+      std::int64_t& newest = facts_.steps.try_emplace(reported.rank, reported.step).first->second;
+      newest = std::max(newest, reported.step);
+    }
   }
   if (reported.kind == "committed") {
     progressed_ = true;

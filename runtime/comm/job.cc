@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <muster/job.h>
@@ -127,10 +128,18 @@ void meet(c10d::Store& store, int world_size) {
   }
 }
 
+// A peer that dies closes its connections, and Gloo writes to them with what raises SIGPIPE: this rank would
+// die without a word, and be blamed. Python's programs ignore it too. What the program has chosen stays.
+void ignore_broken_pipes() {
+  struct sigaction now{};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
   reuse_step_memory();
+  ignore_broken_pipes();
   Job job(std::make_shared<Job::State>(world, timeout, listen_fd));
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);

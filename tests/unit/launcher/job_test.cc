@@ -104,6 +104,15 @@ TEST_F(JobTest, SaysAtWhichStepTheWorkerFailed) {
               HasSubstr("rank 2 (node1) was killed by SIGKILL at step 57; attempt 2 resumes from step 40"));
 }
 
+TEST_F(JobTest, SaysNoStepOfAWorkerThatFailedBeforeItsFirst) {
+  run();
+  reported(2, "heartbeat", -1);
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  begin();
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) was killed by SIGKILL; attempt 2"));
+}
+
 TEST_F(JobTest, SaysTheStepOfTheWorkerThatFailedAndNotOfOthers) {
   run();
   reported(2, "step", 57);

@@ -1,4 +1,6 @@
 // Everything that starts threads runs in a spawned process, so that each test can fork again.
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
@@ -10,6 +12,7 @@
 #include <sys/un.h>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <unistd.h>
 
 #include "runtime/comm/address.h"
 #include "runtime/comm/nccl.h"
@@ -50,6 +53,26 @@ TEST(Job, IsAWorldOfOneWithoutALauncher) {
     job.barrier();
     job.store()->set("key", "value");
     require(job.store()->get_to_str("key") == "value", "the store keeps a value");
+  });
+}
+
+TEST(Job, OutlivesAPeerThatClosedItsConnection) {
+  alone([] {
+    int ends[2];
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a connection");
+    close(ends[1]);
+    require(write(ends[0], "x", 1) == -1 && errno == EPIPE, "writing fails, and does not kill");
+  });
+}
+
+TEST(Job, LeavesAloneWhatTheProgramDoesOnBrokenPipes) {
+  alone([] {
+    clear_world();
+    const auto chosen = [](int) {};
+    std::signal(SIGPIPE, chosen);
+    const Job job = init();
+    require(std::signal(SIGPIPE, SIG_DFL) == static_cast<void (*)(int)>(chosen),
+            "the program's own handler stays");
   });
 }
 

@@ -214,6 +214,13 @@ TEST_F(CheckpointDirectoryTest, ANewerAttemptFencesEvenIfItsFileCannotBeReadOrIs
   }
 }
 
+TEST_F(CheckpointDirectoryTest, FenceNamesAnOwnerThatHasOnlyClaimedItsNumber) {
+  const Attempt mine = begin();
+  const Attempt other = directory_.begin_attempt("other").value().attempt;
+  std::filesystem::remove(scratch_ / fmt::format("attempts/{:06}.json", other.value()));
+  EXPECT_THAT(directory_.check_newest(mine).error().message(), HasSubstr("attempt 2 of job 'other' on host"));
+}
+
 // A launcher that claimed a number and died: older attempts are fenced, nothing they had reported is lost.
 TEST_F(CheckpointDirectoryTest, AClaimWithoutARecordIsSkippedByTheChain) {
   const Attempt first = begin();
