@@ -154,6 +154,7 @@ std::vector<std::int64_t> Loading::indices(const Ticket& ticket) {
 
 detail::LoadedBatch Loading::load(const Ticket& ticket) {
   const std::vector<std::int64_t> wanted = indices(ticket);
+  if (!streams()) check_indices(ticket, wanted);
   const bool pinned = options.pin_memory && torch::cuda::is_available();
   try {
     const UseBatchMemory use(memory_, pinned);
@@ -171,6 +172,17 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
     std::throw_with_nested(std::runtime_error(
         fmt::format("{}: {}: {}", source->name(), describe(ticket), current_exception_text())));
   }
+}
+
+// A dataset need not check what it is asked for. Even where bad samples are skipped this is an error: the
+// order is not this dataset's.
+void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted) {
+  const std::int64_t size = *source->size();
+  const auto outside =
+      std::ranges::find_if(wanted, [size](std::int64_t index) { return index < 0 || index >= size; });
+  if (outside == wanted.end()) return;
+  throw std::out_of_range(fmt::format("{}: {}: the sampler gave the index {}, and the dataset has {} samples",
+                                      source->name(), describe(ticket), *outside, size));
 }
 
 std::vector<Ticket> Loading::take_ends() {

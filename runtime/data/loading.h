@@ -10,6 +10,7 @@
 #include <muster/data_loader_options.h>
 #include <muster/detail/batch_source.h>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class Loading {
   const Order order;
 
  private:
+  void check_indices(const Ticket& ticket, std::span<const std::int64_t> wanted);
   void pin(detail::LoadedBatch& loaded) const;
 
   const std::shared_ptr<BatchMemory> memory_;

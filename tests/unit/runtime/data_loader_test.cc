@@ -1,4 +1,5 @@
 #include <atomic>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <muster/batch_sampler.h>
@@ -306,6 +307,40 @@ TEST(DataLoader, AWorkerThatCannotStartIsAnError) {
                     {.num_workers = 2, .worker_init_fn = [](int) { throw std::runtime_error("no licence"); }},
                     0, 1);
   EXPECT_THAT([&] { rest(loader, 1); }, ThrowsMessage<std::runtime_error>(HasSubstr("no licence")));
+}
+
+TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
+  struct Listed : Sampler {
+    std::int64_t size() const override { return 4; }
+    std::vector<std::int64_t> indices(std::int64_t epoch) const override {
+      return {0, 3, 1, epoch == 0 ? 2 : outside};
+    }
+    std::string description() const override { return "Listed"; }
+    std::int64_t outside = 0;
+  };
+  const Numbers dataset(4);
+  for (const int workers : {0, 2}) {
+    for (const BadSample bad_sample : {BadSample::kStop, BadSample::kSkip}) {
+      for (const std::int64_t outside : {4, -1}) {
+        const auto sampler = std::make_shared<Listed>();
+        sampler->outside = outside;
+        const auto batches = std::make_shared<BatchSampler>(sampler, 2, false);
+        const std::string said = fmt::format(
+            "the dataset: epoch 1, batch 1 (samples 1, {0}): the sampler gave the index {0}, and the dataset "
+            "has {1} samples",
+            outside, 4);
+        const std::int64_t before = dataset.reads();
+        DataLoader one_by_one(
+            dataset, {.batch_size = 2, .sampler = sampler, .num_workers = workers, .bad_sample = bad_sample},
+            0, 1);
+        EXPECT_THAT([&] { rest(one_by_one, 2); }, ThrowsMessage<std::out_of_range>(said));
+        DataLoader batched(
+            dataset, {.batch_sampler = batches, .num_workers = workers, .bad_sample = bad_sample}, 0, 1);
+        EXPECT_THAT([&] { rest(batched, 2); }, ThrowsMessage<std::out_of_range>(said));
+        EXPECT_EQ(dataset.reads() - before, 12) << "the batch was not asked for";
+      }
+    }
+  }
 }
 
 TEST(DataLoader, ASamplerThatFailsInALaterEpochIsAnErrorAfterTheBatchesBeforeIt) {
