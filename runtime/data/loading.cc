@@ -136,7 +136,14 @@ void Loading::begin(int worker) const {
                            .rank = rank,
                            .world_size = world_size,
                            .seed = options.seed});
-  if (options.worker_init_fn && options.num_workers > 0) options.worker_init_fn(worker);
+  if (!options.worker_init_fn || options.num_workers == 0) return;
+  try {
+    options.worker_init_fn(worker);
+  } catch (...) {
+    std::throw_with_nested(std::runtime_error(
+        fmt::format("DataLoader: worker_init_fn of worker {} of {} for {} has failed: {}", worker,
+                    options.num_workers, source->name(), current_exception_text())));
+  }
 }
 
 std::vector<std::int64_t> Loading::indices(const Ticket& ticket) {

@@ -301,12 +301,14 @@ TEST(DataLoader, StartsWorkersOnceIfTheyPersist) {
   }
 }
 
-TEST(DataLoader, AWorkerThatCannotStartIsAnError) {
+TEST(DataLoader, AWorkerThatCannotStartIsAnErrorThatNamesTheFunctionAndTheWorker) {
   const Numbers dataset(12);
   DataLoader loader(dataset,
                     {.num_workers = 2, .worker_init_fn = [](int) { throw std::runtime_error("no licence"); }},
                     0, 1);
-  EXPECT_THAT([&] { rest(loader, 1); }, ThrowsMessage<std::runtime_error>(HasSubstr("no licence")));
+  EXPECT_THAT([&] { rest(loader, 1); },
+              ThrowsMessage<std::runtime_error>(testing::MatchesRegex(
+                  "DataLoader: worker_init_fn of worker [01] of 2 for the dataset has failed: no licence")));
 }
 
 TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
