@@ -6,6 +6,8 @@
 #include <list>
 #include <mutex>
 #include <pthread.h>
+#include <stdexcept>
+#include <system_error>
 #include <torch/torch.h>
 
 #include "runtime/data/one_compute_thread.h"
@@ -144,11 +146,22 @@ void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
 
 Prefetcher::Prefetcher(Work work, Limits limits)
     : shared_(std::make_shared<Shared>(std::move(work), limits)) {
-  for (int worker = 0; worker < limits.workers; ++worker)
-    threads_.emplace_back([shared = shared_, worker] { shared->run(worker); });
+  try {
+    for (int worker = 0; worker < limits.workers; ++worker)
+      threads_.emplace_back([shared = shared_, worker] { shared->run(worker); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    stop();
+    throw std::runtime_error(fmt::format("DataLoader: num_workers = {}: only {} threads could be started: {}",
+                                         limits.workers, started, error.code().message()));
+  }
 }
 
 Prefetcher::~Prefetcher() {
+  stop();
+}
+
+void Prefetcher::stop() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;

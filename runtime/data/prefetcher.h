@@ -46,6 +46,7 @@ class Prefetcher {
     detail::LoadedBatch batch;
   };
 
+  // std::runtime_error if so many threads cannot be started.
   Prefetcher(Work work, Limits limits);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -62,6 +63,8 @@ class Prefetcher {
   void abandon();
 
  private:
+  void stop();
+
   struct Shared;
   std::shared_ptr<Shared> shared_;
   std::vector<std::thread> threads_;

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <fmt/core.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <muster/batch_sampler.h>
@@ -7,7 +8,9 @@
 #include <muster/sampler.h>
 #include <set>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -310,6 +313,25 @@ TEST(DataLoader, AWorkerThatCannotStartIsAnErrorThatNamesTheFunctionAndTheWorker
               ThrowsMessage<std::runtime_error>(testing::MatchesRegex(
                   "DataLoader: worker_init_fn of worker [01] of 2 for the dataset has failed: no licence")));
 }
+
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)  // which need address space
+TEST(DataLoader, MoreWorkersThanCanBeStartedIsAnErrorThatSaysHowManyCould) {
+  const Numbers dataset(12);
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &old), 0);
+  rlimit tight = old;  // for the stacks of some of them
+  tight.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20);
+  DataLoader loader(dataset, {.num_workers = 999}, 0, 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  EXPECT_THAT([&] { rest(loader, 1); },
+              ThrowsMessage<std::runtime_error>(testing::MatchesRegex(
+                  "DataLoader: num_workers = 999: only [0-9]+ threads could be started: Resource temporarily "
+                  "unavailable")));
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &old), 0);
+}
+#endif
 
 TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
   struct Listed : Sampler {
