@@ -7,6 +7,7 @@
 #include <memory>
 #include <muster/muster.h>
 #include <stdexcept>
+#include <string>
 
 #include "examples/common/progress.h"
 #include "examples/image_folder/net.h"
@@ -61,9 +62,19 @@ muster::DataLoaderOptions loader_options(const Options& options) {
           .bad_sample = options.skip_bad ? muster::BadSample::kSkip : muster::BadSample::kStop};
 }
 
-// False if the result could not be saved.
+// How many images each rank has left out since it started; of one that is bad, each time it was its turn.
+void print_left_out(std::int64_t mine, const muster::Job& job) {
+  std::string counts;
+  for (int rank = 0; rank < job.world_size(); ++rank) {
+    const std::int64_t count = muster::reduce(job, rank == job.rank() ? mine : 0);
+    counts += (rank == 0 ? "" : ", ") + std::to_string(count) + " on rank " + std::to_string(rank);
+  }
+  if (job.rank() == 0) std::printf("bad images left out: %s\n", counts.c_str());
+}
+
+// Counts into `left_out`. False if the result could not be saved.
 bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, const Options& options,
-           const muster::Job& job) {
+           const muster::Job& job, std::int64_t& left_out) {
   torch::optim::AdamW optimizer(model.parameters(), torch::optim::AdamWOptions(options.lr));
   auto shuffled = loader_options(options);
   shuffled.shuffle = true;
@@ -78,6 +89,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   if (resumed >= steps) return true;
   Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
   for (auto& batch : loader.epochs(options.epochs)) {
+    left_out += std::ssize(loader.info().skipped);
     optimizer.zero_grad();
     const auto output = model(batch.data.to(job.device(), /*non_blocking=*/true));
     const auto loss =
@@ -93,15 +105,18 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
 }
 
 // The share of the test images that the network names right; every rank looks at its part, each image once.
-double test_accuracy(NetImpl& net, const Data& data, const Options& options, const muster::Job& job) {
+double test_accuracy(NetImpl& net, const Data& data, const Options& options, const muster::Job& job,
+                     std::int64_t& left_out) {
   const torch::NoGradGuard no_grad;
   net.eval();
   muster::Accuracy accuracy(job);
   auto once = loader_options(options);
   once.uneven_ranks = muster::UnevenRanks::kKeep;
   muster::DataLoader loader(data.test, once, job);
-  for (auto& batch : loader.epochs(1))
+  for (auto& batch : loader.epochs(1)) {
+    left_out += std::ssize(loader.info().skipped);
     accuracy.update(net.forward(batch.data.to(job.device())), batch.target.to(job.device()));
+  }
   return accuracy.compute();
 }
 
@@ -121,11 +136,13 @@ int main(int argc, char** argv) {
   Net net(classes);
   net->to(job.device());
   muster::DistributedDataParallel model(net, job);
-  if (!train(model, *data, options, job)) {
+  std::int64_t left_out = 0;
+  if (!train(model, *data, options, job, left_out)) {
     std::fprintf(stderr, "train_image_folder: the last step could not be saved\n");
     return 1;
   }
-  const double share = test_accuracy(*net, *data, options, job);
+  const double share = test_accuracy(*net, *data, options, job, left_out);
   if (job.rank() == 0) std::printf("test accuracy %.4f\n", share);
+  if (options.skip_bad) print_left_out(left_out, job);
   return 0;
 }

@@ -16,7 +16,7 @@ Options parse_options(int argc, char** argv) {
   add_number(app, "--seed", options.seed,
              "of the parameters, the order of the images, and their augmentation", 0);
   add_number(app, "--num-workers", options.num_workers, "threads that load images, per worker", 0);
-  app.add_flag("--skip-bad", options.skip_bad, "leave out images that cannot be read");
+  app.add_flag("--skip-bad", options.skip_bad, "leave out images that cannot be read, and say how many");
   add_number(app, "--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
   add_fail_at(app, options.fail_at);
   parse_or_exit(app, argc, argv);

@@ -11,6 +11,7 @@ namespace muster {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 namespace fs = std::filesystem;
@@ -64,6 +65,10 @@ TEST_F(TrainImageFolder, ACorruptImageEndsTheJobWithItsName) {
 
   LaunchRun skipping(command({"--skip-bad"}));
   EXPECT_EQ(skipping.exit_code(), 0) << skipping.err();
+  // One image in each of two epochs, on whichever rank has it.
+  EXPECT_THAT(skipping.out(), AnyOf(HasSubstr("bad images left out: 2 on rank 0, 0 on rank 1"),
+                                    HasSubstr("bad images left out: 1 on rank 0, 1 on rank 1"),
+                                    HasSubstr("bad images left out: 0 on rank 0, 2 on rank 1")));
 }
 
 TEST_F(TrainImageFolder, AFolderWithoutClassesIsRefused) {
