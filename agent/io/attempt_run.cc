@@ -152,14 +152,15 @@ Status AttemptRun::open_store() {
 // was freed in the last minutes. The attempt's directory tells whether the disk can be used, the others come
 // when all workers run, or are needed.
 Status AttemptRun::make_log_directories() const {
-  const bool error_files_need_directories = setting_.context.run_directory.empty();
+  const std::filesystem::path first = directory_of(LocalRank(0));
+  if (Status made = make_directories(first.parent_path().string()); !made)
+    return failure_within("cannot keep logs", std::move(made));
+  if (!setting_.context.run_directory.empty()) return {};
+  // Then workers leave their error files among the logs.
   for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
        local_rank = local_rank.next()) {
-    const std::filesystem::path directory = directory_of(local_rank);
-    const auto wanted = error_files_need_directories ? directory : directory.parent_path();
-    if (Status made = make_directories(wanted.string()); !made)
+    if (Status made = make_directories(directory_of(local_rank)); !made)
       return failure_within("cannot keep logs", std::move(made));
-    if (!error_files_need_directories) break;
   }
   return {};
 }

@@ -44,7 +44,6 @@ Output::Output(const asio::any_io_executor& executor, std::string log_path, List
     : pipe_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
 
 Status Output::open_log() {
-  if (log_open_) return {};
   log_.reset();
   log_open_ = true;
   const auto open_file = [this] {
@@ -61,6 +60,7 @@ Status Output::open_log() {
 }
 
 void Output::prepare_log() {
+  if (log_open_) return;
   if (const Status opened = open_log(); !opened) lost(0, opened.error().message());
 }
 

@@ -35,9 +35,8 @@ class Output : public std::enable_shared_from_this<Output> {
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
                                                 const std::string& log_path, Listener listener);
-  // Opens the log file, appending, and makes its directory, if that has not been done yet.
-  Status open_log();
-  // The same, with a failure treated as one to write.
+  // Opens the log file, appending, and makes its directory, if that has not been done yet. A failure is
+  // treated as one to write.
   void prepare_log();
   // The end that the worker writes to. The agent gives its own copy up once the worker has it.
   int worker_end() const { return worker_end_.get(); }
@@ -52,6 +51,7 @@ class Output : public std::enable_shared_from_this<Output> {
 
  private:
   Output(const asio::any_io_executor& executor, std::string log_path, Listener listener);
+  Status open_log();
   bool read_some(std::size_t limit_bytes);
   void write_log(std::string_view bytes);
   void lost(std::size_t bytes, const std::string& why);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/core.h>
-#include <ranges>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -36,18 +36,18 @@ std::string in_ms(double value) {
 
 StepShares shares_of(const std::vector<RankSteps>& ranks) {
   StepShares all;
-  std::map<std::string, bool> others;
+  std::set<std::string> others;
   for (const RankSteps& each : ranks) {
     if (each.step_count <= 0) continue;
     ++all.rank_count;
     all.step_count = std::max(all.step_count, each.step_count);
-    for (const auto& [part, ns] : each.parts_ns) others.emplace(part, true);
+    for (const auto& [part, ns] : each.parts_ns) others.insert(part);
   }
   for (const std::string_view part : kFirst) {
     others.erase(std::string(part));
     add(all, std::string(part), ranks);
   }
-  for (const auto& part : others | std::views::keys) add(all, part, ranks);
+  for (const std::string& part : others) add(all, part, ranks);
   for (const StepShare& share : all.shares) all.step_ms += share.mean_ms;
   for (StepShare& share : all.shares) share.share = share.mean_ms / all.step_ms;
   return all;
