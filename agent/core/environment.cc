@@ -77,19 +77,21 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
   environment["MUSTER_SOCKET"] = node.socket_path;
   // What an outer job left in the environment must not be taken for this one's.
-  environment.erase("MUSTER_CHECKPOINT_DIR");
-  environment.erase("MUSTER_RESUME_STEP");
+  for (const char* name : {"MUSTER_CHECKPOINT_DIR", "MUSTER_RESUME_STEP", "LOCAL_RANK", "RANK", "ROLE_RANK",
+                           "TORCHELASTIC_ERROR_FILE"})
+    environment.erase(name);
   if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
   if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
   return environment;
 }
 
-void set_rank(Environment& environment, const NodeContext& node, const wire::JobSpec& job,
-              const wire::PrepareAttempt& plan, LocalRank local_rank) {
+Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
+                             const wire::PrepareAttempt& plan, LocalRank local_rank) {
   const Rank rank(plan.first_rank.value() + local_rank.value());
-  environment["LOCAL_RANK"] = std::to_string(local_rank.value());
-  environment["RANK"] = environment["ROLE_RANK"] = std::to_string(rank.value());
-  environment["TORCHELASTIC_ERROR_FILE"] = error_file(node, job, rank);
+  return {{"LOCAL_RANK", fmt::format("{}", local_rank)},
+          {"RANK", fmt::format("{}", rank)},
+          {"ROLE_RANK", fmt::format("{}", rank)},
+          {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
 }
 
 std::vector<std::string> entries_of(const Environment& environment) {

@@ -33,11 +33,12 @@ std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank)
 // TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
-// All but what set_rank() sets.
+// All but what is a rank's own.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start);
-void set_rank(Environment& environment, const NodeContext& node, const wire::JobSpec& job,
-              const wire::PrepareAttempt& plan, LocalRank local_rank);
+// What each rank has besides that; the names are the same for all.
+Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
+                             const wire::PrepareAttempt& plan, LocalRank local_rank);
 
 // The number of the GPU that a worker with this environment takes by its LOCAL_RANK; none if its list names
 // none at that place, or names it by its UUID.

@@ -156,6 +156,7 @@ awaitable<void> Agent::hear_signals() {
 
 // The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
 awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
+  co_await asio::post(io_, asio::use_awaitable);  // when all that are to be started have been
   asio::posix::stream_descriptor pidfd(io_, process.pidfd.release());
   const bool ended = co_await readable(pidfd);
   if (!ended) co_return;

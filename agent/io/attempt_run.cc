@@ -243,9 +243,16 @@ AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   const std::array<int, 3> ends = {null_.get(), streams[0].output->worker_end(),
                                    streams[1].output->worker_end()};
   std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);
-  if (environment_.empty())
+  if (environment_.empty()) {
     environment_ = common_environment(setting_.context, setting_.job, setting_.plan, start);
-  set_rank(environment_, setting_.context, setting_.job, setting_.plan, local_rank);
+    command_ = {.program = program_,
+                .arguments = {},
+                .environment = entries_of(environment_),
+                .working_directory = setting_.job.working_directory,
+                .descriptor_limit = setting_.descriptor_limit};
+  }
+  const Environment own = rank_environment(setting_.context, setting_.job, setting_.plan, local_rank);
+  for (const auto& [name, value] : own) environment_[name] = value;
   auto forked = warm.fork(arguments, environment_, ends);
   Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}, .gpu = {}};
   if (setting_.job.use_gpus) started.gpu = gpu_of(environment_, local_rank);
@@ -253,7 +260,7 @@ AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
     started.process = *std::move(forked);
   } else {
     started.executed_because = forked.error();
-    auto executed = execute(std::move(arguments), ends);
+    auto executed = execute(std::move(arguments), own, ends);
     if (!executed) return std::unexpected(executed.error());
     started.process = *std::move(executed);
   }
@@ -274,14 +281,13 @@ std::vector<std::shared_ptr<Output>> AttemptRun::outputs() const {
   return all;
 }
 
-AttemptRun::OrRefused<Process> AttemptRun::execute(std::vector<std::string> arguments,
-                                                   const std::array<int, 3>& streams) const {
-  auto process = spawn({.program = program_,
-                        .arguments = std::move(arguments),
-                        .environment = entries_of(environment_),
-                        .working_directory = setting_.job.working_directory,
-                        .streams = streams,
-                        .descriptor_limit = setting_.descriptor_limit});
+AttemptRun::OrRefused<Process> AttemptRun::execute(std::vector<std::string> arguments, const Environment& own,
+                                                   const std::array<int, 3>& streams) {
+  command_.arguments = std::move(arguments);
+  command_.streams = streams;
+  command_.environment.resize(environment_.size() - own.size());
+  for (std::string& entry : entries_of(own)) command_.environment.push_back(std::move(entry));
+  auto process = spawn(command_);
   if (!process) return refused(exit_code_of(process.error().code()), process.error());
   return *std::move(process);
 }

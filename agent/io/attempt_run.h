@@ -76,7 +76,8 @@ class AttemptRun {
   using RankStreams = std::array<Stream, 2>;  // stdout, stderr
 
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
-  OrRefused<Process> execute(std::vector<std::string> arguments, const std::array<int, 3>& streams) const;
+  OrRefused<Process> execute(std::vector<std::string> arguments, const Environment& own,
+                             const std::array<int, 3>& streams);
   Status check_directory() const;
   Status open_null();
   Status check_descriptors() const;
@@ -93,6 +94,7 @@ class AttemptRun {
   Setting setting_;
   std::string program_;
   Environment environment_;                                          // the last started rank's
+  Command command_;                                                  // its, begun with what all ranks have
   std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
   std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;            // stdout, stderr
   UniqueFd null_;

@@ -28,20 +28,15 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   std::shared_ptr<Output> output(new Output(executor, log_path, std::move(listener)));
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
-  UniqueFd read_end(ends[0]);
+  output->pipe_.reset(ends[0]);
   output->worker_end_.reset(ends[1]);
-  boost::system::error_code error;
-  output->pipe_.assign(read_end.get(), error);
-  if (error) return system_failure("cannot watch a pipe", error.value());
-  read_end.release();
-  output->pipe_.non_blocking(true);
   output->log_.reset(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
   if (!output->log_) return system_failure("cannot write " + log_path, errno);
   return output;
 }
 
 Output::Output(const asio::any_io_executor& executor, std::string log_path, Listener listener)
-    : pipe_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
+    : watched_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
 
 Status Output::open_log() {
   log_.reset();
@@ -66,12 +61,18 @@ void Output::prepare_log() {
 
 awaitable<void> Output::read_all() {
   auto self = shared_from_this();
-  asio::steady_timer pause(pipe_.get_executor());
-  while (pipe_.is_open()) {
-    boost::system::error_code error;
-    co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read,
-                              asio::redirect_error(asio::use_awaitable, error));
-    if (error || !pipe_.is_open() || !read_some(kReadBytes)) break;
+  const asio::any_io_executor executor = watched_.get_executor();
+  co_await asio::post(executor, asio::use_awaitable);  // when all workers that are to be started have been
+  if (!pipe_) co_return;
+  boost::system::error_code error;
+  watched_.assign(pipe_.get(), error);
+  if (error) co_return lost(0, fmt::format("cannot watch the output for {}: {}", log_path_, error.message()));
+  watched_.non_blocking(true);
+  asio::steady_timer pause(executor);
+  while (watched_.is_open()) {
+    co_await watched_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                 asio::redirect_error(asio::use_awaitable, error));
+    if (error || !watched_.is_open() || !read_some(kReadBytes)) break;
     while (!error && listener_.hold()) {
       pause.expires_after(kPause);
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
@@ -83,12 +84,12 @@ awaitable<void> Output::read_all() {
 bool Output::read_some(std::size_t limit_bytes) {
   static std::array<char, Lines::kMaxLineBytes + kReadBytes> buffer;  // one thread
   char* const place = buffer.data() + Lines::kMaxLineBytes;
-  const ssize_t got = ::read(pipe_.native_handle(), place, std::min(limit_bytes, kReadBytes));
+  const ssize_t got = ::read(pipe_.get(), place, std::min(limit_bytes, kReadBytes));
   if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   const auto size = static_cast<std::size_t>(got);
   if (size >= kMuchBytes && !std::exchange(enlarged_, true)) {
     // Refused beyond a user's share: the usual 64 KiB do as well.
-    fcntl(pipe_.native_handle(), F_SETPIPE_SZ, kPipeBytes);
+    fcntl(pipe_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
   write_log({place, size});
   const std::string_view whole =
@@ -102,7 +103,7 @@ bool Output::read_some(std::size_t limit_bytes) {
 void Output::finish() {
   // As much as is there now: a process that the worker left behind may go on writing for ever.
   int waiting = 0;
-  if (!pipe_.is_open() || ioctl(pipe_.native_handle(), FIONREAD, &waiting) < 0) waiting = 0;
+  if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &waiting) < 0) waiting = 0;
   while (waiting > 0 && read_some(static_cast<std::size_t>(waiting))) waiting -= static_cast<int>(kReadBytes);
   const std::string last = lines_.flush();
   last_lines_.add(last);
@@ -114,8 +115,8 @@ void Output::close() {
   prepare_log();
   if (lost_bytes_ > 0) log::warning("{} bytes of {} were lost", lost_bytes_, log_path_);
   lost_bytes_ = 0;
-  boost::system::error_code ignored;
-  pipe_.close(ignored);
+  if (watched_.is_open()) watched_.release();
+  pipe_.reset();
   log_.reset();
 }
 

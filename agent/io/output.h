@@ -42,7 +42,7 @@ class Output : public std::enable_shared_from_this<Output> {
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // Until the pipe ends or close(). Keeps itself alive.
+  // From the executor's next turn until the pipe ends or close(). Keeps itself alive.
   awaitable<void> read_all();
   // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
   void finish();
@@ -56,8 +56,9 @@ class Output : public std::enable_shared_from_this<Output> {
   void write_log(std::string_view bytes);
   void lost(std::size_t bytes, const std::string& why);
 
-  asio::posix::stream_descriptor pipe_;
-  bool enlarged_ = false;  // the pipe
+  UniqueFd pipe_;
+  asio::posix::stream_descriptor watched_;  // the same one, borrowed while read_all() runs
+  bool enlarged_ = false;                   // the pipe
   UniqueFd worker_end_;
   std::string log_path_;
   UniqueFd log_;

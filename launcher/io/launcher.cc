@@ -56,11 +56,12 @@ Launcher::~Launcher() {
 
 void Launcher::run() {
   become_subreaper();
-  ask_for_short_slices();
   wait_for_signals();
   second_->set(time_.now() + std::chrono::seconds(1));
   post(Began{});
   publish();
+  // Not before: what went on here would keep the agents from their processors while they are executed.
+  ask_for_short_slices();
   parts_.context.run();
   enquiries_.close();
   if (control_port_) control_port_->stop();

@@ -23,8 +23,8 @@ struct Given {
     job.max_restarts = 3;
   }
   Environment of(std::int32_t local_rank) const {
-    Environment environment = common_environment(node, job, plan, start);
-    set_rank(environment, node, job, plan, LocalRank(local_rank));
+    Environment environment = rank_environment(node, job, plan, LocalRank(local_rank));
+    environment.merge(common_environment(node, job, plan, start));
     return environment;
   }
 };

@@ -23,9 +23,9 @@ class TemplateSpecTest : public testing::Test {
     node_.core_count = 8;
   }
   auto wanted() const { return wanted_template(program_, node_, job_, plan_); }
-  Environment rank_environment(int rank) const {
-    Environment environment = common_environment(node_, job_, plan_, {"127.0.0.1", 29500, 7});
-    set_rank(environment, node_, job_, plan_, LocalRank(rank));
+  Environment environment_of(int rank) const {
+    Environment environment = rank_environment(node_, job_, plan_, LocalRank(rank));
+    environment.merge(common_environment(node_, job_, plan_, {"127.0.0.1", 29500, 7}));
     return environment;
   }
   void use_python(std::vector<std::string> command) {
@@ -83,7 +83,7 @@ TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesWithItsChanges) {
   ASSERT_TRUE(spec);
   for (int rank = 0; rank < 4; ++rank) {
     Environment forked = spec->environment;
-    const auto changes = changes_for(*spec, job_.command, rank_environment(rank));
+    const auto changes = changes_for(*spec, job_.command, environment_of(rank));
     ASSERT_TRUE(changes) << changes.error();
     for (const std::string& change : *changes) {
       const std::size_t equals = change.find('=');
@@ -93,29 +93,28 @@ TEST_F(TemplateSpecTest, EachRanksEnvironmentIsTheTemplatesWithItsChanges) {
         forked[change.substr(0, equals)] = change.substr(equals + 1);
       }
     }
-    EXPECT_EQ(forked, rank_environment(rank));
+    EXPECT_EQ(forked, environment_of(rank));
   }
 }
 
 TEST_F(TemplateSpecTest, ARankThatDiffersInWhatIsReadWhileLoadingIsExecuted) {
   job_.environment["DNNL_VERBOSE"] = "1";
   const auto spec = wanted();
-  Environment environment = rank_environment(1);
+  Environment environment = environment_of(1);
   EXPECT_TRUE(changes_for(*spec, job_.command, environment));
   environment["OMP_NUM_THREADS"] = "7";
   EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("OMP_NUM_THREADS"));
-  environment = rank_environment(1);
+  environment = environment_of(1);
   environment["LD_PRELOAD"] = "/lib/spy.so";
   EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("LD_PRELOAD"));
-  environment = rank_environment(1);
+  environment = environment_of(1);
   environment.erase("DNNL_VERBOSE");
   EXPECT_THAT(changes_for(*spec, job_.command, environment).error(), HasSubstr("DNNL_VERBOSE"));
 }
 
 TEST_F(TemplateSpecTest, ARankWithOtherArgumentsIsExecuted) {
   const auto spec = wanted();
-  EXPECT_THAT(changes_for(*spec, {"train", "--lr", "2"}, rank_environment(0)).error(),
-              HasSubstr("arguments"));
+  EXPECT_THAT(changes_for(*spec, {"train", "--lr", "2"}, environment_of(0)).error(), HasSubstr("arguments"));
   job_.command = {"train", "--shard", "${local_rank}"};
   EXPECT_THAT(wanted().error(), HasSubstr("arguments differ"));
   plan_.local_world_size = 1;
@@ -128,7 +127,7 @@ TEST_F(TemplateSpecTest, PythonGetsItsRunnerAndOneThreadOfOpenBlas) {
   ASSERT_TRUE(spec);
   EXPECT_THAT(spec->arguments, ElementsAre("python3", "-u", "/lib/runner.py", "train.py", "--lr", "1"));
   EXPECT_EQ(spec->environment.at("OPENBLAS_NUM_THREADS"), "1");
-  const auto changes = changes_for(*spec, job_.command, rank_environment(0));
+  const auto changes = changes_for(*spec, job_.command, environment_of(0));
   ASSERT_TRUE(changes) << changes.error();
   EXPECT_THAT(*changes, testing::Contains("OPENBLAS_NUM_THREADS")) << "the rank shall not see it";
 }
