@@ -1,8 +1,11 @@
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <muster/spawn.h>
 #include <poll.h>
+#include <sched.h>
+#include <set>
 #include <signal.h>
 #include <sys/wait.h>
 #include <thread>
@@ -44,6 +47,34 @@ TEST(Spawn, RunsEveryRankOfTheWorldInItsOwnProcess) {
   }
   EXPECT_EQ(pids.size(), 4U);
   EXPECT_EQ(pids.count(std::to_string(getpid())), 0U);
+}
+
+// Of the threads of this process that have the name.
+std::set<int> policies_of(const std::string& name) {
+  std::set<int> policies;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string its;
+    std::getline(std::ifstream(thread.path() / "comm"), its);
+    if (its == name) policies.insert(sched_getscheduler(std::stoi(thread.path().filename())));
+  }
+  return policies;
+}
+
+TEST(Spawn, GivesRanksWhoseGlooTakesNoProcessorFromThem) {
+  spawn(
+      [](Job& job) {
+        job.barrier();
+        require_equal(sched_getscheduler(0), SCHED_OTHER, "policy of the thread that trains");
+        require(policies_of("pt_gloo_runloop") == std::set{SCHED_BATCH}, "all of Gloo's are SCHED_BATCH");
+      },
+      2);
+}
+
+TEST(Spawn, LeavesAPolicyThatTheUserChose) {
+  const sched_param none{};
+  ASSERT_EQ(sched_setscheduler(0, SCHED_BATCH, &none), 0);
+  spawn([](Job&) { require_equal(sched_getscheduler(0), SCHED_BATCH, "policy"); }, 2);
+  sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
 TEST(Spawn, NamesTheRankThatThrewAndWhat) {
