@@ -9,7 +9,7 @@ foreach(program IN ITEMS launch agent)
   endif()
 endforeach()
 
-install(TARGETS muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
+install(TARGETS muster_tls muster_warm_library LIBRARY DESTINATION ${MUSTER_LIBRARY_FOLDER})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/warm/warm_runner.py DESTINATION ${MUSTER_LIBRARY_FOLDER})
 if(TARGET launch_texts)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})

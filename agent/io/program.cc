@@ -26,9 +26,8 @@ namespace {
 
 std::string python_runner() {
   std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto runner = own.parent_path() / MUSTER_PYTHON_RUNNER;
-  return std::filesystem::exists(runner, error) ? runner.lexically_normal().string() : "";
+  const auto runner = beside_own_program(MUSTER_PYTHON_RUNNER);
+  return runner && std::filesystem::exists(*runner, error) ? *runner : "";
 }
 
 }  // namespace

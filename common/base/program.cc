@@ -39,4 +39,11 @@ FoundProgram look_up_program(const std::string& name, const std::string& search_
   return best;
 }
 
+Expected<std::string> beside_own_program(const std::string& relative) {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return system_failure("cannot read /proc/self/exe", error.value());
+  return (own.parent_path() / relative).lexically_normal().string();
+}
+
 }  // namespace muster

@@ -1,18 +1,23 @@
-// Which file a program's name stands for.
+// Where programs' files are: the one that a name stands for, and those that come with the running program.
 //
-// As a shell does: a name with a slash is a path from the directory, any other is looked up in PATH. Reads
-// the file system only.
+// Reads the file system only.
 #pragma once
 
 #include <string>
 
+#include "common/base/error.h"
+
 namespace muster {
 
+// As a shell does: a name with a slash is a path from the directory, any other is looked up in PATH.
 struct FoundProgram {
   std::string path;  // the file, or the best there was
   int error = 0;     // why it cannot be executed: ENOENT there is none, EISDIR, EACCES, ...
 };
 FoundProgram look_up_program(const std::string& name, const std::string& search_path,
                              const std::string& directory);
+
+// The path of what lies at `relative` from the folder of the running program, whether or not it is there.
+Expected<std::string> beside_own_program(const std::string& relative);
 
 }  // namespace muster

@@ -10,6 +10,8 @@ using asio::ip::tcp;
 
 Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& executor,
                                                    const std::string& address, std::uint16_t port) {
+  const auto tls = Tls::load();
+  if (!tls) return std::unexpected(tls.error());
   boost::system::error_code error;
   const auto parsed = asio::ip::make_address(address, error);
   tcp::acceptor acceptor(executor);
@@ -19,7 +21,7 @@ Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& 
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(1024, error);
   if (error) return system_failure(fmt::format("cannot listen on {} port {}", address, port), error.value());
-  return std::unique_ptr<Listener>(new Listener(std::move(acceptor)));
+  return std::unique_ptr<Listener>(new Listener(**tls, std::move(acceptor)));
 }
 
 std::uint16_t Listener::port() const {
@@ -56,7 +58,7 @@ awaitable<void> Listener::accept_all() {
     }
     socket.set_option(tcp::no_delay(true), error);
     if (unproven_.size() >= limits_.unproven_count) unproven_.front()->close();
-    tasks_->spawn(prove(Connection::make(std::move(socket), TlsSession::server(find_key_))));
+    tasks_->spawn(prove(Connection::make(std::move(socket), tls_.server(find_key_))));
   }
 }
 
@@ -76,6 +78,8 @@ awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, st
                                                          std::string identity, Key key, Duration limit) {
   const auto executor = co_await asio::this_coro::executor;
   const std::string place = fmt::format("cannot connect to {} port {}", address, port);
+  auto tls = Tls::load();
+  if (!tls) co_return failure_within(place, std::move(tls));
   boost::system::error_code error;
   const auto parsed = asio::ip::make_address(address, error);
   if (error) co_return failure(ErrorCode::kInvalidArgument, "{}: not an IP address", place);
@@ -89,7 +93,7 @@ awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, st
   timer.cancel();
   if (error) co_return system_failure(place, error.value());
   socket->set_option(tcp::no_delay(true), error);
-  auto connection = Connection::make(std::move(*socket), TlsSession::client(std::move(identity), key));
+  auto connection = Connection::make(std::move(*socket), (*tls)->client(std::move(identity), key));
   Status proven = co_await connection->handshake(limit);
   if (!proven)
     co_return failure_within(place, Expected<std::shared_ptr<Connection>>(std::unexpected(proven.error())));

@@ -22,7 +22,7 @@ class Listener {
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
-  // Binds at once. Port 0: any free one. Errors name address and port.
+  // Binds at once. Port 0: any free one. Errors name address and port, or the module that TLS needs.
   static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
                                                   const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
@@ -31,10 +31,11 @@ class Listener {
   void stop();
 
  private:
-  explicit Listener(asio::ip::tcp::acceptor acceptor) : acceptor_(std::move(acceptor)) {}
+  Listener(const Tls& tls, asio::ip::tcp::acceptor acceptor) : tls_(tls), acceptor_(std::move(acceptor)) {}
   awaitable<void> accept_all();
   awaitable<void> prove(std::shared_ptr<Connection> connection);
 
+  const Tls& tls_;
   asio::ip::tcp::acceptor acceptor_;
   TaskGroup* tasks_ = nullptr;
   TlsSession::FindKey find_key_;

@@ -2,7 +2,8 @@
 //
 // A job has one secret; each agent's key is derived from it for that agent's own name, so that a stolen key
 // opens one door. TlsSession turns bytes into bytes and does no I/O: Connection moves them. No certificates,
-// no earlier TLS, no resumption.
+// no earlier TLS, no resumption. What needs OpenSSL lies in a module, libmuster_tls.so, because most jobs use
+// no TLS and should not start later for it.
 #pragma once
 
 #include <array>
@@ -20,8 +21,6 @@ using Key = std::array<unsigned char, 32>;
 
 // From the kernel's random numbers.
 Key make_key();
-// HMAC-SHA256 of the identity, keyed with the job's secret. An identity is "job/role/node".
-Key derive_key(const Key& secret, std::string_view identity);
 std::string to_hex(const Key& key);
 std::optional<Key> key_from_hex(std::string_view hex);
 
@@ -29,26 +28,37 @@ class TlsSession {
  public:
   // Who may connect: the key of an identity, or nothing.
   using FindKey = std::function<std::optional<Key>(std::string_view identity)>;
-  static std::unique_ptr<TlsSession> server(FindKey find_key);
-  static std::unique_ptr<TlsSession> client(std::string identity, const Key& key);
-  ~TlsSession();
+  virtual ~TlsSession() = default;
 
   // Takes bytes from the peer; what they decrypt to is appended to `plain`. kPermission: the handshake
   // failed.
-  Status receive(std::string_view encrypted, std::string& plain);
+  virtual Status receive(std::string_view encrypted, std::string& plain) = 0;
   // Encrypts for the peer. Only when established().
-  Status send(std::string_view plain);
+  virtual Status send(std::string_view plain) = 0;
   // What is to be sent now, handshake included; the session forgets it.
-  std::string take_output();
+  virtual std::string take_output() = 0;
   // The handshake is over and the peer proved to have the key.
-  bool established() const;
+  virtual bool established() const = 0;
   // Of the client, as the server knows it once established.
-  const std::string& identity() const;
+  virtual const std::string& identity() const = 0;
+};
 
- private:
-  struct State;
-  explicit TlsSession(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+// The module. Nothing is thrown out of it.
+class Tls {
+ public:
+  // Loaded the first time, and there until the program ends. An error names the file.
+  static Expected<const Tls*> load();
+
+  // HMAC-SHA256 of the identity, keyed with the job's secret. An identity is "job/role/node".
+  virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
+  virtual std::unique_ptr<TlsSession> server(TlsSession::FindKey find_key) const = 0;
+  virtual std::unique_ptr<TlsSession> client(std::string identity, const Key& key) const = 0;
+
+ protected:
+  ~Tls() = default;
 };
 
 }  // namespace muster::net
+
+// The module's one entry.
+extern "C" const muster::net::Tls* muster_tls();

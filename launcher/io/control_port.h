@@ -31,8 +31,9 @@ class ControlPort {
   void stop() { listener_->stop(); }
 
  private:
-  ControlPort(const Plan& plan, std::unique_ptr<net::Listener> listener);
+  ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener);
 
+  const net::Tls& tls_;
   std::string job_and_role_;
   std::vector<NodeId> nodes_;
   std::unique_ptr<net::Listener> listener_;

@@ -2,10 +2,11 @@
 
 #include <csignal>
 #include <fcntl.h>
-#include <filesystem>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/base/program.h"
 
 namespace muster::launcher {
 
@@ -44,11 +45,8 @@ void clean(posix_spawnattr_t& attributes) {
 }  // namespace
 
 Expected<std::string> LocalBootstrap::find_agent_program() {
-  std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return system_failure("cannot read /proc/self/exe", error.value());
-  std::string agent = (own.parent_path() / "agent").string();
-  if (access(agent.c_str(), X_OK) != 0) return system_failure("cannot execute " + agent, errno);
+  auto agent = beside_own_program("agent");
+  if (agent && access(agent->c_str(), X_OK) != 0) return system_failure("cannot execute " + *agent, errno);
   return agent;
 }
 

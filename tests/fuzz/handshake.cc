@@ -10,12 +10,13 @@
 #include "common/base/file.h"
 #include "launcher/io/session.h"
 #include "tests/fuzz/input.h"
+#include "tests/loaded_tls.h"
 
 namespace muster {
 namespace {
 
 constexpr std::string_view kIdentity = "job/default/0";
-const net::Key kKey = net::derive_key(net::Key{1}, kIdentity);
+const net::Key kKey = loaded_tls().derive_key(net::Key{1}, kIdentity);
 
 // The launcher's end, as listener and session make it.
 class Called {
@@ -26,7 +27,7 @@ class Called {
       return kKey;
     };
     connection_ = net::Connection::make(net::adopt_socket(io.get_executor(), socket),
-                                        with_tls ? net::TlsSession::server(find_key) : nullptr);
+                                        with_tls ? loaded_tls().server(find_key) : nullptr);
     tasks_.spawn(greet(with_tls));
   }
   bool proven() const { return session_ != nullptr; }
@@ -96,8 +97,7 @@ void call(FuzzInput input) {
     if (kind == kStranger) CHECK(!called.proven(), "a stranger was taken for an agent");
   } else {
     const Damage damage{input.byte() * 256 + input.byte(), static_cast<unsigned char>(input.byte())};
-    const auto client =
-        net::TlsSession::client(std::string(kIdentity), kind == kWrongKey ? net::Key{2} : kKey);
+    const auto client = loaded_tls().client(std::string(kIdentity), kind == kWrongKey ? net::Key{2} : kKey);
     const bool established = shake_hands(io, peer.get(), *client, kind == kDamaged ? damage : Damage{0, 0});
     if (kind == kProven) CHECK(established && called.proven(), "the right key was refused");
     if (kind == kWrongKey) CHECK(!called.proven(), "a wrong key was taken");

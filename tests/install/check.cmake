@@ -12,6 +12,7 @@ run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${SCRATCH}/build -DCMAKE_CXX_COMPI
 run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
 run(${SCRATCH}/build/outside)
 run(${SCRATCH}/prefix/bin/launch --gpus-per-node 2 --device cpu --log-dir ${SCRATCH}/logs ${SCRATCH}/build/outside --under-launch)
+run(${SCRATCH}/prefix/bin/launch --nodes 2 --control tcp --log-dir ${SCRATCH}/logs_tcp ${CMAKE_COMMAND} -E true)
 file(GLOB agent_log ${SCRATCH}/logs/*/agent.node0.log)
 file(STRINGS "${agent_log}" ready REGEX "2 of 2 workers were forked")
 if(NOT ready)

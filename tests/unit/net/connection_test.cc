@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "common/net/listener.h"
 #include "common/net/task_group.h"
+#include "tests/loaded_tls.h"
 
 namespace muster::net {
 namespace {
@@ -141,9 +142,9 @@ TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
   const UniqueFd peer(fds[1]);
   const Key key = make_key();
-  const auto server = TlsSession::server([key](std::string_view) { return key; });
+  const auto server = loaded_tls().server([key](std::string_view) { return key; });
   auto connection =
-      Connection::make(adopt_socket(context.get_executor(), fds[0]), TlsSession::client("name", key));
+      Connection::make(adopt_socket(context.get_executor(), fds[0]), loaded_tls().client("name", key));
   std::optional<Status> result;
   tasks.spawn(complete_handshake(connection, kLimit, result));
   context.poll();
@@ -164,13 +165,15 @@ class Server {
  public:
   explicit Server(asio::io_context& context, Listener::Limits limits = {}) : tasks_(context.get_executor()) {
     listener_ = Listener::open(context.get_executor(), "127.0.0.1", 0).value();
-    auto find = [this](std::string_view name) -> std::optional<Key> { return derive_key(secret_, name); };
+    auto find = [this](std::string_view name) -> std::optional<Key> {
+      return loaded_tls().derive_key(secret_, name);
+    };
     listener_->start(
         tasks_, find, [this](std::shared_ptr<Connection> c) { connections_.push_back(std::move(c)); },
         limits);
   }
   std::uint16_t port() const { return listener_->port(); }
-  Key key_of(const std::string& identity) const { return derive_key(secret_, identity); }
+  Key key_of(const std::string& identity) const { return loaded_tls().derive_key(secret_, identity); }
   const std::vector<std::shared_ptr<Connection>>& connections() const { return connections_; }
   TaskGroup& tasks() { return tasks_; }
   void stop() {

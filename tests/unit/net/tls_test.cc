@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/certificate_server.h"
+#include "tests/loaded_tls.h"
 
 namespace muster::net {
 namespace {
@@ -29,14 +30,14 @@ struct Pair {
 Pair pair_with(const Key& secret, const Key& client_key, std::string identity = std::string(kName)) {
   auto find = [secret](std::string_view name) -> std::optional<Key> {
     if (!name.starts_with("job-1/")) return std::nullopt;
-    return derive_key(secret, name);
+    return loaded_tls().derive_key(secret, name);
   };
-  return {TlsSession::server(find), TlsSession::client(std::move(identity), client_key), {}, {}};
+  return {loaded_tls().server(find), loaded_tls().client(std::move(identity), client_key), {}, {}};
 }
 
 TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsWhoItIs) {
   const Key secret = make_key();
-  Pair pair = pair_with(secret, derive_key(secret, kName));
+  Pair pair = pair_with(secret, loaded_tls().derive_key(secret, kName));
   ASSERT_TRUE(pair.pump());
   EXPECT_TRUE(pair.server->established());
   EXPECT_TRUE(pair.client->established());
@@ -51,7 +52,7 @@ TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsWhoItIs) {
 
 TEST(Tls, AKeyOfAnotherNodeOpensNothing) {
   const Key secret = make_key();
-  Pair pair = pair_with(secret, derive_key(secret, "job-1/worker/node4"));
+  Pair pair = pair_with(secret, loaded_tls().derive_key(secret, "job-1/worker/node4"));
   const Status status = pair.pump();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), ErrorCode::kPermission);
@@ -60,14 +61,14 @@ TEST(Tls, AKeyOfAnotherNodeOpensNothing) {
 
 TEST(Tls, ANameWithoutAKeyIsRefused) {
   const Key secret = make_key();
-  Pair pair = pair_with(secret, derive_key(secret, "job-2/worker/node3"), "job-2/worker/node3");
+  Pair pair = pair_with(secret, loaded_tls().derive_key(secret, "job-2/worker/node3"), "job-2/worker/node3");
   EXPECT_FALSE(pair.pump());
   EXPECT_FALSE(pair.server->established());
 }
 
 TEST(Tls, AServerWithACertificateInsteadOfTheKeyIsRefused) {
   CertificateServer server;
-  const auto client = TlsSession::client(std::string(kName), make_key());
+  const auto client = loaded_tls().client(std::string(kName), make_key());
   std::string plain;
   server.receive(client->take_output());
   const Status status = client->receive(server.take_output(), plain);
@@ -79,7 +80,7 @@ TEST(Tls, AServerWithACertificateInsteadOfTheKeyIsRefused) {
 }
 
 TEST(Tls, GarbageIsRefused) {
-  auto server = TlsSession::server([](std::string_view) { return std::nullopt; });
+  auto server = loaded_tls().server([](std::string_view) { return std::nullopt; });
   std::string plain;
   const Status status = server->receive("GET / HTTP/1.1\r\n\r\n", plain);
   ASSERT_FALSE(status);
@@ -88,7 +89,7 @@ TEST(Tls, GarbageIsRefused) {
 
 TEST(Tls, NothingCanBeReadOnTheWire) {
   const Key secret = make_key();
-  Pair pair = pair_with(secret, derive_key(secret, kName));
+  Pair pair = pair_with(secret, loaded_tls().derive_key(secret, kName));
   ASSERT_TRUE(pair.pump());
   ASSERT_TRUE(pair.client->send("a secret word"));
   EXPECT_EQ(pair.client->take_output().find("secret"), std::string::npos);
