@@ -83,8 +83,12 @@ class ConcatDataset : public Dataset<Sample> {
     for (const Dataset<Sample>* dataset : datasets_) ends_.push_back(size() + dataset->size());
   }
   template <class... More>
-  explicit ConcatDataset(const Dataset<Sample>& first, const Dataset<Sample>& second, const More&... more)
+  explicit ConcatDataset(const Dataset<Sample>& first, const Dataset<Sample>& second, More&... more)
       : ConcatDataset(std::vector<const Dataset<Sample>*>{&first, &second, &more...}) {}
+  template <class... More>
+  explicit ConcatDataset(const Dataset<Sample>&&, More&&...) = delete;
+  template <class... More>
+  explicit ConcatDataset(const Dataset<Sample>&, const Dataset<Sample>&&, More&&...) = delete;
 
   std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   Sample get(std::int64_t index) const override {
@@ -120,5 +124,11 @@ std::vector<Subset<Sample>> random_split(const Dataset<Sample>& dataset,
                                          std::initializer_list<Number> lengths, std::uint64_t seed = 0) {
   return random_split(dataset, std::vector<Number>(lengths), seed);
 }
+
+// The parts would outlive it.
+template <class Sample, class Lengths>
+void random_split(const Dataset<Sample>&&, const Lengths&, std::uint64_t = 0) = delete;
+template <class Sample, class Number>
+void random_split(const Dataset<Sample>&&, std::initializer_list<Number>, std::uint64_t = 0) = delete;
 
 }  // namespace muster

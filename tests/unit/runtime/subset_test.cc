@@ -34,6 +34,18 @@ class Numbers : public Dataset<std::pair<std::int64_t, double>> {
   std::int64_t first_, size_;
 };
 
+// None of them keeps a dataset alive, so none takes a temporary.
+using Concat = ConcatDataset<std::pair<std::int64_t, double>>;
+template <class Whole>
+concept Splits = requires(Whole&& whole) {
+  random_split(std::forward<Whole>(whole), std::vector<int>{1, 2}, 0);
+} && requires(Whole&& whole) { random_split(std::forward<Whole>(whole), {0.5, 0.5}); };
+static_assert(Splits<const Numbers&> && !Splits<Numbers>);
+static_assert(std::is_constructible_v<Concat, const Numbers&, Numbers&, const Numbers&>);
+static_assert(!std::is_constructible_v<Concat, Numbers, const Numbers&>);
+static_assert(!std::is_constructible_v<Concat, const Numbers&, Numbers>);
+static_assert(!std::is_constructible_v<Concat, const Numbers&, const Numbers&, Numbers>);
+
 std::vector<std::int64_t> list(const at::Tensor& tensor) {
   return {tensor.data_ptr<std::int64_t>(), tensor.data_ptr<std::int64_t>() + tensor.numel()};
 }
