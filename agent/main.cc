@@ -5,9 +5,9 @@
 //   hexadecimal digits
 //
 // The wiring: connection, then agent.
-#include <iostream>
+#include <cstdio>
 #include <linux/close_range.h>
-#include <string>
+#include <string_view>
 #include <unistd.h>
 
 #include "agent/core/arguments.h"
@@ -31,12 +31,18 @@ awaitable<void> connect_to(Arguments arguments, net::Key key, Connecting* result
   *result = co_await net::connect(arguments.address, arguments.port, arguments.identity, key, kConnectLimit);
 }
 
+// Without std::cin, which would make streams and locales in every start.
+std::optional<net::Key> read_key() {
+  char line[128];
+  if (std::fgets(line, sizeof line, stdin) == nullptr) return std::nullopt;
+  const std::string_view text(line);
+  return net::key_from_hex(text.substr(0, text.find('\n')));
+}
+
 Connecting connect(asio::io_context& io, const Arguments& arguments) {
   if (arguments.control_fd)
     return net::Connection::make(net::adopt_socket(io.get_executor(), *arguments.control_fd), nullptr);
-  std::string line;
-  std::getline(std::cin, line);
-  const auto key = net::key_from_hex(line);
+  const auto key = read_key();
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
   Connecting result = failure(ErrorCode::kUnavailable, "not connected");
   asio::co_spawn(io, connect_to(arguments, *key, &result), asio::detached);

@@ -17,13 +17,17 @@ using namespace std::chrono_literals;
 
 constexpr const char* kIdentity = "job/agent/3";
 
+std::string line_of(const net::Key& key) {
+  return net::to_hex(key) + "\n";
+}
+
 // The agent's process; its key comes on stdin.
-pid_t start_agent(std::uint16_t port, const net::Key& key) {
+pid_t start_agent(std::uint16_t port, const std::string& input) {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe");
   const UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
-  CHECK(write_all(write_end.get(), net::to_hex(key) + "\n", "pipe"), "pipe");
+  CHECK(write_all(write_end.get(), input, "pipe"), "pipe");
   const pid_t pid = fork();
   if (pid == 0) {
     dup2(read_end.get(), STDIN_FILENO);
@@ -67,8 +71,8 @@ class AgentConnect : public testing::Test {
         wire::encode({{}, NodeId(3), Term(1), Attempt(0), Sequence(1)}, wire::ToAgent(wire::Leave{})));
   }
   // Its exit code.
-  int run_agent(const net::Key& key) {
-    const pid_t pid = start_agent(listener_->port(), key);
+  int run_agent(const std::string& input) {
+    const pid_t pid = start_agent(listener_->port(), input);
     int status = 0;
     const bool ended = eventually([this, pid, &status] {
       io_.restart();
@@ -89,7 +93,7 @@ class AgentConnect : public testing::Test {
 };
 
 TEST_F(AgentConnect, ProvesItselfWithItsKeyAndObeys) {
-  EXPECT_EQ(run_agent(key_), 0);
+  EXPECT_EQ(run_agent(line_of(key_)), 0);
   ASSERT_TRUE(hello_);
   EXPECT_EQ(hello_->node, NodeId(3));
   EXPECT_EQ(connection_->identity(), kIdentity);
@@ -97,7 +101,7 @@ TEST_F(AgentConnect, ProvesItselfWithItsKeyAndObeys) {
 
 TEST_F(AgentConnect, SaysNothingToALauncherWithACertificateInsteadOfTheKey) {
   asio::ip::tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
-  const pid_t pid = start_agent(acceptor.local_endpoint().port(), key_);
+  const pid_t pid = start_agent(acceptor.local_endpoint().port(), line_of(key_));
   asio::ip::tcp::socket socket = acceptor.accept();
   CertificateServer impostor;
   boost::system::error_code ended;
@@ -116,8 +120,21 @@ TEST_F(AgentConnect, SaysNothingToALauncherWithACertificateInsteadOfTheKey) {
 }
 
 TEST_F(AgentConnect, GivesUpWithTheWrongKey) {
-  EXPECT_EQ(run_agent(net::make_key()), 69);
+  EXPECT_EQ(run_agent(line_of(net::make_key())), 69);
   EXPECT_EQ(connection_, nullptr);
+}
+
+TEST_F(AgentConnect, GivesUpOnWhatIsNoKey) {
+  const std::string digits = net::to_hex(key_);
+  for (const std::string& input :
+       {std::string(), std::string("\n"), digits.substr(1), digits + "0\n", std::string(1000, '0')})
+    EXPECT_EQ(run_agent(input), 69) << input;
+  EXPECT_EQ(connection_, nullptr);
+}
+
+TEST_F(AgentConnect, TakesAKeyThatEndsWithTheInput) {
+  EXPECT_EQ(run_agent(net::to_hex(key_)), 0);
+  EXPECT_TRUE(hello_);
 }
 
 }  // namespace
