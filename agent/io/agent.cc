@@ -53,7 +53,9 @@ void Agent::start() {
   std::array<char, HOST_NAME_MAX + 1> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
   link_.send(Attempt(), wire::Hello{id_, getpid(), hostname.data(), MUSTER_VERSION, count_cores()});
-  guardian_.emplace();  // while the launcher answers
+  // While the launcher answers.
+  guardian_.emplace();
+  open_worker_socket();
   tasks_.spawn(converse());
   tasks_.spawn(hear_signals());
   set_alarm();
@@ -99,22 +101,20 @@ void Agent::hear(const Link::Incoming& incoming) {
   }
 }
 
+void Agent::open_worker_socket() {
+  auto socket = WorkerSocket::open(
+      io_.get_executor(),
+      [this](const Report& report, const std::string& sender) { pass_on(report, sender); });
+  // Training does not need it: heartbeats and progress are missed.
+  if (!socket) return log::error("{}", socket.error().message());
+  socket_ = *std::move(socket);
+  guardian_->guard_run_directory(socket_->directory());
+  tasks_.spawn(socket_->receive_all());
+}
+
 void Agent::welcome(const wire::Welcome& welcome) {
   job_ = welcome.job;
   guardian_->guard_job(job_.job_id, id_);
-  if (socket_ == nullptr) {
-    auto socket = WorkerSocket::open(
-        io_.get_executor(),
-        [this](const Report& report, const std::string& sender) { pass_on(report, sender); });
-    if (socket) {
-      socket_ = *std::move(socket);
-      guardian_->guard_run_directory(socket_->directory());
-      tasks_.spawn(socket_->receive_all());
-    } else {
-      // Training does not need it: heartbeats and progress are missed.
-      log::error("{}", socket.error().message());
-    }
-  }
   if (job_.use_gpus && gpus_ == nullptr) gpus_ = std::make_unique<GpuWatch>();
   on(Welcomed{job_});
 }

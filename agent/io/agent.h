@@ -36,6 +36,7 @@ class Agent {
   awaitable<void> hear_signals();
   awaitable<void> watch(LocalRank local_rank, Process process);
   void hear(const Link::Incoming& incoming);
+  void open_worker_socket();
   void welcome(const wire::Welcome& welcome);
   void pass_on(const Report& report, const std::string& sender);
   void send_reports(const std::vector<wire::WorkerReported>& reports);
