@@ -38,6 +38,10 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
 Output::Output(const asio::any_io_executor& executor, std::string log_path, Listener listener)
     : watched_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
 
+Output::~Output() {
+  if (watched_.is_open()) watched_.release();  // pipe_ closes it
+}
+
 Status Output::open_log() {
   log_.reset();
   log_open_ = true;
@@ -66,7 +70,10 @@ awaitable<void> Output::read_all() {
   if (!pipe_) co_return;
   boost::system::error_code error;
   watched_.assign(pipe_.get(), error);
-  if (error) co_return lost(0, fmt::format("cannot watch the output for {}: {}", log_path_, error.message()));
+  if (error) {
+    lost(0, fmt::format("cannot watch the output for {}: {}", log_path_, error.message()));
+    co_return close();  // a worker whose pipe nobody empties would wait for ever
+  }
   watched_.non_blocking(true);
   asio::steady_timer pause(executor);
   while (watched_.is_open()) {

@@ -32,6 +32,9 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<bool()> hold;
   };
 
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output();
   // Opens the pipe. Errors name the file.
   static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
                                                 const std::string& log_path, Listener listener);
@@ -42,7 +45,8 @@ class Output : public std::enable_shared_from_this<Output> {
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // From the executor's next turn until the pipe ends or close(). Keeps itself alive.
+  // From the executor's next turn until the pipe ends or close(). Keeps itself alive. If the pipe cannot be
+  // watched, that is said and the pipe closed: what the worker writes then ends it.
   awaitable<void> read_all();
   // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
   void finish();
