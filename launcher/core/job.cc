@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "launcher/core/hints.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -15,6 +16,8 @@ namespace {
 using State = Roster::Agent::State;
 
 constexpr auto kIgnore = Reaction::kIgnore;
+
+constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
 
 RestartLimits restart_limits(const Plan& plan) {
   return {.max_restarts = plan.job.max_restarts,
@@ -132,9 +135,18 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
   const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
   const bool failed = end.failed() && !end.after_stop && !left_on_notice;
+  const bool is_victim = failed && shows_lost_peer(end.text());
   record("worker_exited", end_text(end), id, end.rank);
   facts_.ends.push_back(std::move(end));
+  if (is_victim && phase_ == Phase::kRunning) return await_culprit(now);
   react(failed ? Occurrence::kWorkerFailed : Occurrence::kWorkerEnded, now);
+}
+
+// A rank that leaves main() closes its connections first: who misses it there may end before it, and to stop
+// it now would be to lose how it ended. Its end, or that of the patience, stops the attempt.
+void Job::await_culprit(TimePoint now) {
+  if (!phase_deadline_) phase_deadline_ = now + kCulpritPatience;
+  advance(now);
 }
 
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {

@@ -77,6 +77,7 @@ class Job {
   void stand_by(NodeId id);
   void ask_for_stacks(std::string reason);
   void dump(TimePoint now);
+  void await_culprit(TimePoint now);
   void stop_workers(TimePoint now);
   void hurry(TimePoint now);
   void give_up_on_late_nodes(TimePoint now);
@@ -125,7 +126,7 @@ class Job {
   TimePoint began_;
   TimePoint not_before_;                     // the back-off's end
   TimePoint kill_from_;                      // the grace's end, once stopping
-  std::optional<TimePoint> phase_deadline_;  // of dumping, preempting, stopping and leaving
+  std::optional<TimePoint> phase_deadline_;  // and of a wait for the culprit
   bool killed_late_ = false;
   bool time_noticed_ = false;
   std::int32_t interrupt_count_ = 0;

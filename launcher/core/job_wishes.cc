@@ -61,9 +61,9 @@ void Job::notice(int signal, Duration grace, TimePoint now) {
   const std::string why = signal == 0 ? "the time limit comes near" : signal_name(signal);
   preemption_.give(signal);
   record("preemption_notice", why);
-  decide(
-      Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s", why, in_seconds(grace))},
-      "all of them can");
+  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s", why,
+                          in_seconds(grace))},
+         "all of them can");
   for (const NodeId node : roster_.nodes_with_workers())
     decide(Send{node, wire::Preempt{std::chrono::nanoseconds(grace).count()}}, why);
   phase_deadline_ = now + grace;
@@ -110,9 +110,9 @@ void Job::mind_phase_deadline(TimePoint now) {
       return react(Occurrence::kNoticeExpired, now);
     case Phase::kStopping:
     case Phase::kLeaving: return give_up_on_late_nodes(now);
+    case Phase::kRunning: phase_deadline_.reset(); return react(Occurrence::kWorkerFailed, now);
     case Phase::kBeginning:
     case Phase::kPreparing:
-    case Phase::kRunning:
     case Phase::kDone: phase_deadline_.reset(); return;
   }
 }

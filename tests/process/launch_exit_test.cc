@@ -55,6 +55,18 @@ TEST_P(Launch, EndsWithZeroWhenEveryRankDoes) {
   expect_nothing_left(run);
 }
 
+// As one that returns from main(), whose connections end before it does.
+TEST_P(Launch, NamesTheRankThatEndsAfterItsPeerHasMissedIt) {
+  ScratchDirectory scratch;
+  const std::string script =
+      "cd " + scratch.path().string() +
+      "; if [ $RANK = 0 ]; then echo $$ > new; mv new pid; echo Connection closed by peer >&2; exit 1; fi; "
+      "until [ -e pid ]; do :; done; while kill -0 $(cat pid) 2>/dev/null; do :; done; exit 3";
+  LaunchRun run(shell(script, {"--gpus-per-node", "2", "--max-restarts", "0"}));
+  EXPECT_EQ(run.exit_code(), 3) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) exited with code 3"));
+}
+
 TEST_P(Launch, NamesTheRankThatFailedFirst) {
   const int rounds = std::string(GetParam()) == "socket" ? 20 : 3;
   for (int round = 0; round < rounds; ++round) {

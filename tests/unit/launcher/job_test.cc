@@ -78,6 +78,50 @@ TEST_F(JobTest, StopsAllWorkersWhenOneFails) {
   EXPECT_EQ(std::chrono::nanoseconds(stops[0].second.grace_ns), 10s);
 }
 
+class JobWhoseRankMissesAPeer : public JobTest {
+ protected:
+  void misses_a_peer(int rank) {
+    wire::WorkerExited message = exited(rank, 1);
+    message.at_ns = std::chrono::nanoseconds(now.time_since_epoch()).count();
+    message.last_lines = {"Connection closed by peer [127.0.0.1]:4711"};
+    said(rank / 2, message);
+  }
+};
+
+TEST_F(JobWhoseRankMissesAPeer, LetsThatPeerEndFirst) {
+  run();
+  misses_a_peer(0);
+  misses_a_peer(1);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty());
+  now += 200ms;
+  worker_exits(2, 3);
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  empty_all();
+  begin();
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3"));
+}
+
+TEST_F(JobWhoseRankMissesAPeer, StopsTheOthersWhenNobodyElseFails) {
+  run();
+  misses_a_peer(0);
+  ASSERT_TRUE(job.next_deadline());
+  now += 100ms;
+  misses_a_peer(1);  // does not draw it out
+  now += 200ms;
+  EXPECT_LE(*job.next_deadline(), now);
+  happen(TimePassed{});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+}
+
+TEST_F(JobWhoseRankMissesAPeer, EndsWhenAllHaveEnded) {
+  run();
+  misses_a_peer(0);
+  for (const int rank : {1, 2, 3}) worker_exits(rank, 0);
+  empty_all();
+  begin();
+  EXPECT_THAT(told(), HasSubstr("rank 0 (node0) exited with code 1"));
+}
+
 TEST_F(JobTest, RestartsOnceEveryWorkerIsGone) {
   run();
   worker_exits(2, 3);

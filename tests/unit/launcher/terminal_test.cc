@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <optional>
+#include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -180,11 +181,18 @@ class ProgressTest : public testing::Test {
     if (own) dup2(own.get(), STDERR_FILENO);
     own.reset();
   }
-  std::string shown() {
+  // What a terminal gets passes through a thread of the kernel's: waits until it ends with `end`.
+  std::string shown(std::string_view end) {
     terminal->flush(std::chrono::seconds(1));
-    char buffer[4096];
-    const ssize_t got = read(screen.get(), buffer, sizeof buffer);
-    return {buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+    std::string text;
+    pollfd ready{screen.get(), POLLIN, 0};
+    while (!text.ends_with(end) && poll(&ready, 1, 5000) > 0) {
+      char buffer[4096];
+      const ssize_t got = read(screen.get(), buffer, sizeof buffer);
+      if (got <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(got));
+    }
+    return text;
   }
   UniqueFd screen;
   UniqueFd own;
@@ -197,7 +205,7 @@ TEST_F(ProgressTest, IsOneLineThatTheNextTakesThePlaceOf) {
   terminal->show_progress("2 of 2");
   terminal->say("ready");
   terminal->say("go");
-  const std::string screen_text = shown();
+  const std::string screen_text = shown("go\r\n");
   give_back();
   EXPECT_EQ(screen_text, "launch: 1 of 2\r\x1b[Klaunch: 2 of 2\r\x1b[Klaunch: ready\r\nlaunch: go\r\n");
 }
@@ -206,11 +214,11 @@ TEST_F(ProgressTest, IsJustALineWhereNoColorsAreWanted) {
   setenv("NO_COLOR", "", 1);
   terminal.emplace(io.get_executor(), false);
   terminal->show_progress("now");
-  const std::string when_empty = shown();
+  const std::string when_empty = shown("now");
   setenv("NO_COLOR", "1", 1);
   terminal.emplace(io.get_executor(), false);
   terminal->show_progress("now");
-  const std::string when_set = shown();
+  const std::string when_set = shown("now\r\n");
   unsetenv("NO_COLOR");
   give_back();
   EXPECT_EQ(when_empty, "launch: now") << "as if it were not there";
@@ -221,7 +229,7 @@ TEST_F(ProgressTest, IsCutToTheWidthOfTheTerminal) {
   const winsize narrow{.ws_row = 24, .ws_col = 12, .ws_xpixel = 0, .ws_ypixel = 0};
   ioctl(screen.get(), TIOCSWINSZ, &narrow);
   terminal->show_progress("1 of 2 agents");
-  const std::string screen_text = shown();
+  const std::string screen_text = shown("1 o");
   give_back();
   EXPECT_EQ(screen_text, "launch: 1 o");
 }
