@@ -1,8 +1,10 @@
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <muster/job.h>
 #include <stdexcept>
+#include <stdio_ext.h>
 
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
@@ -135,9 +137,16 @@ void ignore_broken_pipes() {
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
 }
 
+// Into a pipe the C library writes 4 KiB at a time: what a rank has printed would be seen late, and be lost
+// when it is killed. A program that has chosen no buffer at all keeps that.
+void print_by_lines() {
+  if (__fbufsize(stdout) != 1) std::setvbuf(stdout, nullptr, _IOLBF, 0);
+}
+
 }  // namespace
 
 Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
+  print_by_lines();
   reuse_step_memory();
   ignore_broken_pipes();
   Job job(std::make_shared<Job::State>(world, timeout, listen_fd));

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
@@ -73,6 +74,19 @@ TEST(Job, LeavesAloneWhatTheProgramDoesOnBrokenPipes) {
     const Job job = init();
     require(std::signal(SIGPIPE, SIG_DFL) == static_cast<void (*)(int)>(chosen),
             "the program's own handler stays");
+  });
+}
+
+TEST(Job, PrintsWholeLinesAtOnce) {
+  alone([] {
+    clear_world();
+    int ends[2];
+    require(pipe2(ends, O_NONBLOCK) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0, "a pipe for stdout");
+    const Job job = init();
+    std::printf("step 10\nstep");
+    char text[64] = {};
+    require_equal(read(ends[0], text, sizeof text), ssize_t{8}, "bytes without a flush");
+    require_equal(std::string(text), std::string("step 10\n"), "what was printed");
   });
 }
 
