@@ -77,9 +77,9 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
   environment["MUSTER_SOCKET"] = node.socket_path;
   // What an outer job left in the environment must not be taken for this one's.
-  for (const char* name : {"MUSTER_CHECKPOINT_DIR", "MUSTER_RESUME_STEP", "LOCAL_RANK", "RANK", "ROLE_RANK",
-                           "TORCHELASTIC_ERROR_FILE"})
-    environment.erase(name);
+  environment.erase("MUSTER_CHECKPOINT_DIR");
+  environment.erase("MUSTER_RESUME_STEP");
+  for (const auto& [name, value] : rank_environment(node, job, plan, LocalRank(0))) environment.erase(name);
   if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
   if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
   return environment;

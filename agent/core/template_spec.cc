@@ -8,15 +8,12 @@ namespace muster::agent {
 
 namespace {
 
-// What each rank or each attempt is given anew, or has from a job around this one. Code before init() shall
-// rather find nothing than the first attempt's.
-constexpr std::array<std::string_view, 13> kNotCommon = {"LOCAL_RANK",      "RANK",
-                                                         "ROLE_RANK",       "TORCHELASTIC_ERROR_FILE",
-                                                         "GROUP_RANK",      "LOCAL_WORLD_SIZE",
-                                                         "WORLD_SIZE",      "GROUP_WORLD_SIZE",
-                                                         "ROLE_WORLD_SIZE", "MASTER_ADDR",
-                                                         "MASTER_PORT",     "TORCHELASTIC_RESTART_COUNT",
-                                                         "MUSTER_ATTEMPT"};
+// What each attempt is given anew, or has from a job around this one. Code before init() shall rather find
+// nothing than the first attempt's.
+constexpr std::array<std::string_view, 9> kNotCommon = {
+    "GROUP_RANK",      "LOCAL_WORLD_SIZE", "WORLD_SIZE",  "GROUP_WORLD_SIZE",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
+    "MUSTER_ATTEMPT"};
 
 // Found by watching getenv() while LibTorch 2.11 and its CUDA libraries load; LD_, GLIBC_ and MALLOC_ are the
 // loader's and the C library's, PYTHON the interpreter's.

@@ -68,6 +68,7 @@ void Job::react(Occurrence occurrence, TimePoint now) {
   switch (reaction(occurrence)) {
     case Reaction::kIgnore: break;
     case Reaction::kNote: advance(now); break;
+    case Reaction::kAwait: await_culprit(now); break;
     case Reaction::kDump: dump(now); break;
     case Reaction::kPreempt: phase_ = Phase::kPreempting; break;
     case Reaction::kStop: stop_workers(now); break;
@@ -135,11 +136,12 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
   const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
   const bool failed = end.failed() && !end.after_stop && !left_on_notice;
-  const bool is_victim = failed && shows_lost_peer(end.text());
+  const Occurrence what = !failed                       ? Occurrence::kWorkerEnded
+                          : shows_lost_peer(end.text()) ? Occurrence::kPeerMissed
+                                                        : Occurrence::kWorkerFailed;
   record("worker_exited", end_text(end), id, end.rank);
   facts_.ends.push_back(std::move(end));
-  if (is_victim && phase_ == Phase::kRunning) return await_culprit(now);
-  react(failed ? Occurrence::kWorkerFailed : Occurrence::kWorkerEnded, now);
+  react(what, now);
 }
 
 // A rank that leaves main() closes its connections first: who misses it there may end before it, and to stop

@@ -6,6 +6,7 @@ namespace {
 
 constexpr auto kIgnor = Reaction::kIgnore;
 constexpr auto kNote = Reaction::kNote;
+constexpr auto kAwait = Reaction::kAwait;
 constexpr auto kDump = Reaction::kDump;
 constexpr auto kSave = Reaction::kPreempt;
 constexpr auto kStop = Reaction::kStop;
@@ -26,6 +27,7 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kIgnor,  kIgnor, kStop,  kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // refused
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // worker ended
     {{kIgnor,  kIgnor, kIgnor, kStop,  kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // worker failed
+    {{kIgnor,  kIgnor, kIgnor, kAwait, kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // peer missed
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // node emptied
     {{kIgnor,  kIgnor, kIgnor, kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // fenced
     {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kHurry, kHurry, kIgnor}},  // interrupted

@@ -34,6 +34,7 @@ enum class Occurrence {
   kRefused,
   kWorkerEnded,
   kWorkerFailed,
+  kPeerMissed,  // a worker failed because it lost another one
   kNodeEmptied,
   kFenced,
   kInterrupted,
@@ -43,10 +44,11 @@ enum class Occurrence {
   kStacksEnded,    // all have answered, or had time to
   kTimeLimit,
 };
-constexpr std::size_t kOccurrenceCount = 18;
+constexpr std::size_t kOccurrenceCount = 19;
 enum class Reaction {
   kIgnore,
   kNote,     // keep it, and go on when it was the last thing waited for
+  kAwait,    // keep it, and stop what runs when its cause is known, or does not show
   kDump,     // keep it, and ask for the stacks of all
   kPreempt,  // keep it, and tell the workers to save and leave
   kStop,     // keep it, and stop what runs

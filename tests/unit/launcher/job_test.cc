@@ -527,6 +527,7 @@ TEST(JobTable, DecidesEveryCell) {
       if (phase == Phase::kDone) EXPECT_EQ(reaction, Reaction::kIgnore);
       if (stops) EXPECT_NE(reaction, Reaction::kStop) << "it stops already";
       if (!stops) EXPECT_NE(reaction, Reaction::kHurry) << "nothing stops yet";
+      if (phase != Phase::kRunning) EXPECT_NE(reaction, Reaction::kAwait) << "it has no limit there";
       if (!runs(phase)) EXPECT_NE(reaction, Reaction::kDump) << "nothing runs";
       if (!runs(phase)) EXPECT_NE(reaction, Reaction::kPreempt) << "nothing runs";
     }
