@@ -48,7 +48,7 @@ std::uint64_t count_lines(std::string_view lines);
 // The last lines of a stream, without their newlines.
 class LastLines {
  public:
-  static constexpr std::size_t kMaxLines = 20;
+  static constexpr std::size_t kMaxLines = 60;    // with a traceback before what native code adds to it
   static constexpr std::size_t kMaxBytes = 4096;  // of each; the rest of a longer one is left out
 
   void add(std::string_view lines);

@@ -55,6 +55,7 @@ ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
   const WorkerEnd& end = *verdict.culprit;
   json[end.signal != 0 ? "signal" : "exit_code"] = end.signal != 0 ? end.signal : end.exit_code;
   if (!end.message.empty()) json["message"] = end.message;
+  if (!end.exception.empty()) json["exception"] = end.exception;
   json["last_lines"] = end.last_lines;
   return json;
 }
@@ -104,7 +105,8 @@ std::string success_line(const Outcome& outcome) {
 void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
   const WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
-  const std::string error = first_line(end.message);
+  std::string error = first_line(end.message);
+  if (verdict.cause.contains(error)) error.clear();
   if (!error.empty()) --room;
   const std::size_t spared = std::min<std::size_t>(end.last_lines.size(), error.empty() ? 2 : 1);
   const std::size_t evidence_count = std::min(verdict.evidence.size(), room - spared);

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "launcher/core/exception_text.h"
 
 namespace muster::launcher {
 
@@ -13,6 +16,9 @@ namespace {
 // The launcher's own verdicts: a worker's number must not be taken for one of them.
 constexpr int kOwnExitCodes[] = {69, 75, 93, 124, 125, 253};
 
+// More are searched for an exception.
+constexpr std::size_t kShownLines = 20;
+
 std::string size_text(std::int64_t bytes) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   const double mebibytes = static_cast<double>(bytes) / kMebibyte;
@@ -20,9 +26,23 @@ std::string size_text(std::int64_t bytes) {
                           : fmt::format("{:.1f} GiB", mebibytes / 1024);
 }
 
+std::string exception_of(const ErrorFile& error, const std::vector<std::string>& last_lines) {
+  std::vector<std::string> callstack;
+  for (const auto line : error.callstack | std::views::split('\n'))
+    callstack.emplace_back(line.begin(), line.end());
+  const std::string raised = exception_in(callstack);
+  if (!raised.empty()) return raised;
+  return error.message.empty() ? exception_in(last_lines) : shortened(error.message);
+}
+
+std::vector<std::string> last_of(const std::vector<std::string>& lines, std::size_t count) {
+  return {lines.end() - static_cast<std::ptrdiff_t>(std::min(count, lines.size())), lines.end()};
+}
+
 }  // namespace
 
 WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing) {
+  const ErrorFile error = read_error_file(exited.error_file);
   // Told to stop, a worker ends by TERM, or with a code of its own choice, or by the KILL that follows.
   // Another signal, and a KILL that nobody sent yet, are its own misfortune.
   const bool as_told =
@@ -34,8 +54,9 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .at = TimePoint(from_ns(exited.at_ns)),
           .after_stop = exited.after_stop,
           .by_stop = exited.after_stop && as_told,
-          .message = message_of_error_file(exited.error_file),
-          .last_lines = exited.last_lines,
+          .message = error.message,
+          .exception = exception_of(error, exited.last_lines),
+          .last_lines = last_of(exited.last_lines, kShownLines),
           .oom_kill_count = exited.oom_kill_count,
           .memory_limit_bytes = exited.memory_limit_bytes,
           .peak_memory_bytes = exited.peak_memory_bytes,
@@ -65,8 +86,15 @@ std::string signal_name(int signal) {
 
 std::string end_text(const WorkerEnd& end) {
   if (end.out_of_memory()) return "was killed by the kernel for want of memory";
-  if (end.signal != 0) return fmt::format("was killed by {}", signal_name(end.signal));
-  return fmt::format("exited with code {}", end.exit_code);
+  // 1 is what an exception leaves.
+  if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
+    return fmt::format("failed with {}", end.exception);
+  const std::string text = end.signal != 0 ? fmt::format("was killed by {}", signal_name(end.signal))
+                                           : fmt::format("exited with code {}", end.exit_code);
+  // By these two signals Python and C++ end of an exception; any other comes from somewhere else.
+  const bool of_exception =
+      end.signal == SIGABRT || end.signal == SIGINT || (end.signal == 0 && end.failed());
+  return of_exception && !end.exception.empty() ? fmt::format("{} after {}", text, end.exception) : text;
 }
 
 std::vector<std::string> evidence_of(const WorkerEnd& end) {
@@ -85,14 +113,20 @@ std::vector<std::string> evidence_of(const WorkerEnd& end) {
   return lines;
 }
 
-std::string message_of_error_file(std::string_view json_text) {
+ErrorFile read_error_file(std::string_view json_text) {
   auto value = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
-  // {"message": {"message": "...", "extraInfo": {...}}}, or {"message": "..."}.
+  ErrorFile file;
+  // {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}}, or {"message": "..."}.
   for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
+    if (value.contains("extraInfo") && value["extraInfo"].is_object()) {
+      const nlohmann::json& callstack = value["extraInfo"]["py_callstack"];
+      if (callstack.is_string()) file.callstack = callstack.get<std::string>();
+    }
     nlohmann::json inner = std::move(value["message"]);
     value = std::move(inner);
   }
-  return value.is_string() ? value.get<std::string>() : std::string();
+  if (value.is_string()) file.message = value.get<std::string>();
+  return file;
 }
 
 }  // namespace muster::launcher

@@ -23,6 +23,7 @@ struct WorkerEnd {
   bool after_stop = false;  // the workers had been told to stop
   bool by_stop = false;     // and this end is what they were told
   std::string message;      // of its error file
+  std::string exception{};  // one line, or "": "RuntimeError: bad sample 17 (train.py:6)"
   std::vector<std::string> last_lines;
   std::int64_t oom_kill_count = 0;
   std::int64_t memory_limit_bytes = 0;
@@ -43,11 +44,15 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
 // verdict of the launcher.
 int exit_code_for(const WorkerEnd& end);
 std::string signal_name(int signal);
-// "exited with code 3", "was killed by SIGKILL"
+// "exited with code 3", "was killed by SIGKILL", "failed with RuntimeError: bad sample 17 (train.py:6)"
 std::string end_text(const WorkerEnd& end);
 // What speaks for the cause, a line each.
 std::vector<std::string> evidence_of(const WorkerEnd& end);
-// The message in a torchrun error file, or "" if there is none to be found.
-std::string message_of_error_file(std::string_view json_text);
+// What a torchrun error file says; "" where it says nothing.
+struct ErrorFile {
+  std::string message;
+  std::string callstack;
+};
+ErrorFile read_error_file(std::string_view json_text);
 
 }  // namespace muster::launcher

@@ -206,6 +206,19 @@ TEST(LaunchVerdict, ReportsACodeThatIsTheLaunchersOwnAsOne) {
   EXPECT_EQ(run.report()["origin"], "worker");
 }
 
+TEST(LaunchVerdict, NamesTheExceptionOfAScriptThatOnlyPrintedItsTraceback) {
+  LaunchRun run({"--max-restarts", "2", "--no-progress-limit", "0", "--restart-delay", "0.1", "sh", "-c",
+                 "echo 'Traceback (most recent call last):' >&2;"
+                 "echo '  File \"/home/me/train.py\", line 6, in <module>' >&2;"
+                 "echo '    raise RuntimeError(\"bad sample 17\")' >&2;"
+                 "echo 'RuntimeError: bad sample 17' >&2; exit 1"});
+  EXPECT_EQ(run.exit_code(), 1);
+  const std::string cause = "rank 0 (node0) failed with RuntimeError: bad sample 17 (train.py:6)";
+  EXPECT_THAT(run.err(), HasSubstr("launch: " + cause + "; it is tried again in 0.1 s"));
+  EXPECT_EQ(run.report().at("cause"), cause);
+  EXPECT_EQ(run.report().at("culprit").at("exception"), "RuntimeError: bad sample 17 (train.py:6)");
+}
+
 TEST(LaunchVerdict, CountsRestartsForTheWorkersAndForTheReport) {
   LaunchRun run({"--max-restarts", "2", "--gpus-per-node", "2", "sh", "-c",
                  "echo count $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; "

@@ -124,15 +124,15 @@ TEST(CountLines, CountsNewlines) {
   EXPECT_EQ(count_lines("a\nb\n\n"), 3U);
 }
 
-TEST(LastLines, KeepsTheLastTwentyOverManyPieces) {
+TEST(LastLines, KeepsTheLastSixtyOverManyPieces) {
   LastLines last;
   EXPECT_TRUE(last.empty());
-  for (int i = 0; i < 15; ++i) last.add(std::to_string(i) + "\n");
-  last.add("15\n16\n17\n18\n19\n20\n21\n");
+  for (int i = 0; i < 55; ++i) last.add(std::to_string(i) + "\n");
+  last.add("55\n56\n57\n58\n59\n60\n61\n");
   const auto lines = last.lines();
-  ASSERT_EQ(lines.size(), LastLines::kMaxLines);
+  ASSERT_EQ(lines.size(), 60U);
   EXPECT_EQ(lines.front(), "2");
-  EXPECT_EQ(lines.back(), "21");
+  EXPECT_EQ(lines.back(), "61");
 }
 
 TEST(LastLines, LeavesOutTheRestOfALongLine) {

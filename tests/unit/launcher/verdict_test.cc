@@ -202,17 +202,67 @@ TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
 
 TEST(ErrorFile, GivesItsMessageInBothForms) {
   EXPECT_EQ(
-      message_of_error_file(R"({"message":{"message":"ValueError: no","extraInfo":{"timestamp":"1"}}})"),
+      read_error_file(R"({"message":{"message":"ValueError: no","extraInfo":{"timestamp":"1"}}})").message,
       "ValueError: no");
-  EXPECT_EQ(message_of_error_file(R"({"message":"plain"})"), "plain");
+  EXPECT_EQ(read_error_file(R"({"message":"plain"})").message, "plain");
 }
 
 TEST(ErrorFile, GivesNothingForWhatIsNone) {
   for (const char* text : {"", "not json", "[]", "7", R"({"other":1})",
                            R"({"message":{"message":{"message":"deep"}}})", "{\"message\":"}) {
-    EXPECT_EQ(message_of_error_file(text), "") << text;
+    EXPECT_EQ(read_error_file(text).message, "") << text;
   }
-  EXPECT_EQ(message_of_error_file(std::string(60'000, '[')), "");
+  EXPECT_EQ(read_error_file(std::string(60'000, '[')).message, "");
+}
+
+TEST(WorkerEnd, NamesTheExceptionOfAScriptThatOnlyPrintedItsTraceback) {
+  wire::WorkerExited exited;
+  exited.rank = Rank(3);
+  exited.exit_code = 1;
+  exited.last_lines = {
+      "Traceback (most recent call last):", R"(  File "/home/me/train.py", line 6, in <module>)",
+      "    raise RuntimeError(\"bad sample 17\")", "RuntimeError: bad sample 17"};
+  const WorkerEnd end = worker_end(NodeId(1), exited, false);
+  EXPECT_EQ(end.exception, "RuntimeError: bad sample 17 (train.py:6)");
+  EXPECT_EQ(judge(facts({end})).cause, "rank 3 (node1) failed with RuntimeError: bad sample 17 (train.py:6)");
+  exited.exit_code = 3;
+  EXPECT_EQ(end_text(worker_end(NodeId(1), exited, false)),
+            "exited with code 3 after RuntimeError: bad sample 17 (train.py:6)");
+}
+
+TEST(WorkerEnd, PrefersTheExceptionOfTheErrorFile) {
+  wire::WorkerExited exited;
+  exited.exit_code = 1;
+  exited.last_lines = {"Traceback (most recent call last):", R"(  File "a.py", line 1, in f)",
+                       "OSError: other"};
+  exited.error_file = R"({"message":"c10::Error: first\nsecond"})";
+  EXPECT_EQ(worker_end(NodeId(0), exited, false).exception, "c10::Error: first");
+  exited.error_file =
+      R"({"message":{"message":"ValueError: no","extraInfo":{"py_callstack":
+          "Traceback (most recent call last):\n  File \"/x/t.py\", line 9, in f\n    g()\nValueError: no\n"}}})";
+  EXPECT_EQ(worker_end(NodeId(0), exited, false).exception, "ValueError: no (t.py:9)");
+}
+
+TEST(WorkerEnd, BlamesNoExceptionForASignalFromOutside) {
+  wire::WorkerExited exited;
+  exited.last_lines = {"terminate called after throwing an instance of 'std::runtime_error'",
+                       "  what():  no"};
+  exited.signal = SIGKILL;
+  EXPECT_EQ(end_text(worker_end(NodeId(0), exited, false)), "was killed by SIGKILL");
+  exited.signal = SIGABRT;
+  EXPECT_EQ(end_text(worker_end(NodeId(0), exited, false)),
+            "was killed by SIGABRT after std::runtime_error: no");
+}
+
+TEST(WorkerEnd, ShowsTwentyLinesAndSearchesThemAllForTheException) {
+  wire::WorkerExited exited;
+  exited.signal = SIGABRT;
+  exited.last_lines = {"terminate called after throwing an instance of 'c10::Error'", "  what():  no GPU"};
+  for (int i = 0; i < 40; ++i) exited.last_lines.push_back("frame #" + std::to_string(i));
+  const WorkerEnd end = worker_end(NodeId(0), exited, false);
+  EXPECT_EQ(end.exception, "c10::Error: no GPU");
+  ASSERT_EQ(end.last_lines.size(), 20U);
+  EXPECT_EQ(end.last_lines.back(), "frame #39");
 }
 
 }  // namespace
