@@ -34,7 +34,7 @@ TEST_P(BadData, IsNamedByTheRankThatHasItAndEndsAllRanks) {
       {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(run.exit_code(), 1);
   EXPECT_THAT(ranks, testing::Contains(run.report()["culprit"]["rank"].get<int>())) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("  error       " + error)) << "in the verdict";
+  EXPECT_THAT(run.err(), HasSubstr("failed with " + error)) << "in the verdict";
   for (const int rank : {0, 1, 2}) {
     const auto log =
         read_file(fmt::format("{}/attempt_1/rank_{}/stderr.log", run.job_directory(), rank), 1 << 20);
