@@ -28,7 +28,7 @@ constexpr Flag kOwnFlags[] = {
      "Wait so long before a second restart without progress, then twice as long each time, 30 s at most "
      "(default 1; the first restart is immediate)."},
     {"no-progress-limit", 0, "K", kOption,
-     "Stop with exit code 93 after K failures in a row that are the same, without a new checkpoint (default "
+     "Stop after K failures in a row that are the same, without a new checkpoint or a further step (default "
      "3; 0: never)."},
     {"node-exclusion", 0, "SECONDS", kOption,
      "Leave out a node that was lost twice within --restart-window for so long, if the job can do without it "

@@ -114,7 +114,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
 
 void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
-  facts_.started = true;
+  facts_.started = now;
   for (const NodePlan& each : members_) {
     roster_.at(each.node).has_workers = true;
     decide(Send{each.node, wire::StartWorkers{"127.0.0.1", store_port_, resume_step_}},

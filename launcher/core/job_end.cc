@@ -41,11 +41,12 @@ void Job::conclude(TimePoint now) {
 // Starts anew, if that is allowed; else the verdict is final.
 bool Job::recover(TimePoint now) {
   const RestartDecision decision =
-      policy_.on_failure(fingerprint(verdict_), std::exchange(progressed_, false), now);
+      policy_.on_failure(as_failure(verdict_, std::exchange(progressed_, false)), now);
   switch (decision.kind) {
-    case RestartDecision::Kind::kBudgetIsSpent: return false;
+    case RestartDecision::Kind::kBudgetIsSpent: verdict_.gave_up = Verdict::GaveUp::kBudget; return false;
     case RestartDecision::Kind::kNoProgress:
-      verdict_ = without_progress(verdict_, decision.reason);
+      verdict_.gave_up = Verdict::GaveUp::kNoProgress;
+      verdict_.final_because = decision.reason;
       return false;
     case RestartDecision::Kind::kRestart: break;
   }

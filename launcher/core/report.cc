@@ -60,6 +60,15 @@ ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
   return json;
 }
 
+ordered_json gave_up_json(Verdict::GaveUp gave_up) {
+  switch (gave_up) {
+    case Verdict::GaveUp::kNot: break;
+    case Verdict::GaveUp::kNoProgress: return "no_progress";
+    case Verdict::GaveUp::kBudget: return "budget";
+  }
+  return nullptr;
+}
+
 ordered_json stragglers_json(const AttemptHistory& attempt) {
   ordered_json all = ordered_json::array();
   for (const Slowness& each : attempt.stragglers)
@@ -134,6 +143,8 @@ std::string attempts_text(const Outcome& outcome) {
   if (last.repeated_steps)
     text += fmt::format(" and repeated {}", count_of(static_cast<std::size_t>(*last.repeated_steps), "step"));
   if (last.committed_step) text += fmt::format("; committed up to step {}", *last.committed_step);
+  if (!outcome.verdict.final_because.empty() && outcome.restart_count < allowed)
+    text += fmt::format("; not tried again: {}", outcome.verdict.final_because);
   return text;
 }
 
@@ -214,6 +225,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"exit_code", outcome.verdict.exit_code},
       {"origin", outcome.verdict.origin},
       {"class", name_of(outcome.verdict.kind)},
+      {"gave_up", gave_up_json(outcome.verdict.gave_up)},
       {"cause", outcome.verdict.cause},
       {"evidence", outcome.verdict.evidence},
       {"hint", outcome.verdict.hint},

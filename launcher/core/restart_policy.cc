@@ -1,26 +1,42 @@
 #include "launcher/core/restart_policy.h"
 
 #include <algorithm>
+#include <cmath>
+#include <csignal>
 #include <fmt/core.h>
 
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
 
-std::string fingerprint(const Verdict& verdict) {
-  std::string text{name_of(verdict.kind)};
-  // Where all ranks fail alike, it is by chance which is first: only what is not the program's own exit is
-  // tied to a place.
-  const bool exits =
-      verdict.kind != Verdict::Kind::kHang && verdict.culprit && verdict.culprit->exit_code != 0;
-  if (verdict.rank && !exits) text += fmt::format(" rank {}", *verdict.rank);
-  if (!verdict.rank && verdict.node) text += fmt::format(" node {}", *verdict.node);
-  if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
-    text += fmt::format(" code {} signal {} {}", verdict.culprit->exit_code, verdict.culprit->signal,
-                        first_line(verdict.culprit->message));
+namespace {
+
+// Nobody's repeated failure: somebody killed or stopped a worker, or a node went away.
+bool is_from_outside(const Verdict& verdict) {
+  switch (verdict.kind) {
+    case Verdict::Kind::kNodeLost: return true;
+    case Verdict::Kind::kHang: return verdict.stopped_from_outside;
+    case Verdict::Kind::kSignal:
+      return verdict.culprit && (verdict.culprit->signal == SIGKILL || verdict.culprit->signal == SIGTERM);
+    default: return false;
   }
-  if (verdict.step) text += fmt::format(" step {}", *verdict.step);
-  return text;
+}
+
+}  // namespace
+
+// Where all ranks fail alike, it is by chance which of them is first: the rank does not count.
+Failure as_failure(const Verdict& verdict, bool committed) {
+  Failure failure{.from_outside = is_from_outside(verdict),
+                  .what = std::string(name_of(verdict.kind)),
+                  .lived = verdict.lived,
+                  .step = verdict.step,
+                  .committed = committed};
+  if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
+    const WorkerEnd& end = *verdict.culprit;
+    failure.has_text = !end.exception.empty();
+    failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, end.exception);
+  }
+  return failure;
 }
 
 std::int32_t RestartPolicy::used(TimePoint now) const {
@@ -28,12 +44,10 @@ std::int32_t RestartPolicy::used(TimePoint now) const {
       std::ranges::count_if(restarts_, [&](TimePoint at) { return at + limits_.window > now; }));
 }
 
-RestartDecision RestartPolicy::on_failure(const std::string& fingerprint, bool progressed, TimePoint now) {
+RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now) {
   const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
-  const bool in_a_row = !progressed && recent;
-  if (!in_a_row) fruitless_restarts_ = 0;
-  same_failures_ = in_a_row && fingerprint == last_fingerprint_ ? same_failures_ + 1 : 1;
-  last_fingerprint_ = fingerprint;
+  if (!recent) same_failures_ = fruitless_failures_ = short_lives_ = 0;
+  count(failure);
   const std::int32_t used_count = used(now);
   if (used_count >= limits_.max_restarts) {
     return {RestartDecision::Kind::kBudgetIsSpent,
@@ -42,27 +56,45 @@ RestartDecision RestartPolicy::on_failure(const std::string& fingerprint, bool p
                 ? "restarts are not allowed"
                 : fmt::format("{} of {} restarts are used", used_count, limits_.max_restarts)};
   }
-  if (limits_.no_progress_limit > 0 && same_failures_ >= limits_.no_progress_limit) {
+  if (!failure.from_outside && limits_.no_progress_limit > 0 && same_failures_ >= limits_.no_progress_limit) {
     return {RestartDecision::Kind::kNoProgress,
             {},
-            fmt::format("the same failure {} times in a row without a new checkpoint", same_failures_)};
+            fmt::format("the same failure {} times in a row without a new checkpoint or a further step",
+                        same_failures_)};
   }
-  const Duration delay = next_delay();
-  ++fruitless_restarts_;
   std::erase_if(restarts_, [&](TimePoint at) { return at + limits_.window <= now; });
   restarts_.push_back(now);
-  return {RestartDecision::Kind::kRestart, delay,
+  return {RestartDecision::Kind::kRestart, delay_after(failure),
           fmt::format("restart {} of {}", used_count + 1, limits_.max_restarts)};
 }
 
+void RestartPolicy::count(const Failure& failure) {
+  const bool progressed = failure.committed || (failure.step && failure.step > newest_step_);
+  newest_step_ = std::max(newest_step_, failure.step);
+  short_lives_ = failure.lived < kShortLife ? short_lives_ + 1 : 0;
+  if (progressed) same_failures_ = 0;
+  if (progressed || failure.lived >= kLongLife) fruitless_failures_ = 0;
+  if (failure.from_outside) return;
+  const bool may_be_another = !failure.has_text && failure.lived >= kLongLife;
+  if (may_be_another || failure.what != last_own_failure_) same_failures_ = 0;
+  last_own_failure_ = failure.what;
+  ++same_failures_;
+  ++fruitless_failures_;
+}
+
+Duration RestartPolicy::delay_after(const Failure& failure) {
+  constexpr std::int32_t kShortLives = 3;
+  if (failure.from_outside)
+    return short_lives_ < kShortLives ? Duration{} : back_off(short_lives_ - kShortLives);
+  return fruitless_failures_ < 2 ? Duration{} : back_off(fruitless_failures_ - 2);
+}
+
 // A quarter more or less, so that jobs which failed together do not come back together.
-Duration RestartPolicy::next_delay() {
-  if (fruitless_restarts_ == 0) return {};
-  constexpr int kMostDoublings = 20;
-  const auto doubled = limits_.delay * (std::int64_t{1} << std::min(fruitless_restarts_ - 1, kMostDoublings));
+Duration RestartPolicy::back_off(std::int32_t doublings) {
+  const double most = in_seconds(kMostDelay);
+  const double doubled = std::min(in_seconds(limits_.delay) * std::exp2(doublings), most);
   const double jitter = std::uniform_real_distribution<double>(0.75, 1.25)(rng_);
-  const auto wanted = std::chrono::duration_cast<Duration>(std::min(doubled, kMostDelay) * jitter);
-  return std::min(wanted, kMostDelay);
+  return std::chrono::duration_cast<Duration>(Seconds(std::min(doubled * jitter, most)));
 }
 
 }  // namespace muster::launcher

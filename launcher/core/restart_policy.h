@@ -1,9 +1,10 @@
-// Whether a failed attempt is repeated, and when: a budget per time window, a stop when the same failure
-// comes again and again, a back-off between restarts that lead nowhere.
+// Whether a failed attempt is repeated, and when: a budget per time window, a stop when the program fails in
+// the same way again and again, a back-off between restarts that lead nowhere.
 //
-// Progress is a checkpoint that was committed since the failure before. A failure a window or more after the
-// last restart is the first again. The first restart, and one after progress, is immediate. Pure: plain
-// values, the time is passed in, the jitter follows from the seed.
+// What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once. Progress is
+// a checkpoint or a step beyond all before it; most programs report neither, so that its absence alone proves
+// nothing. A failure a window or more after the last restart is the first again. Pure: plain values, the time
+// is passed in, the jitter follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace muster::launcher {
 struct RestartLimits {
   std::int32_t max_restarts = 0;  // within `window`
   Duration window = std::chrono::hours(1);
-  Duration delay{};                    // before the second restart in a row; doubles, kMostDelay at most
+  Duration delay{};                    // the first of a back-off; doubles, kMostDelay at most
   std::int32_t no_progress_limit = 0;  // the same failure so many times in a row; zero: no limit
   std::uint64_t seed = 0;
 };
@@ -31,28 +32,45 @@ struct RestartDecision {
   std::string reason;
 };
 
-// What makes two failures the same: class, rank or node, its step, code or signal, first line of the message.
-// The rank does not count where the program left by itself with an exit code.
-std::string fingerprint(const Verdict& verdict);
+// How an attempt failed, as far as it matters here.
+struct Failure {
+  bool from_outside = false;
+  std::string what;       // the program's own failure: its class, its code or signal, its exception
+  bool has_text = false;  // there is an exception
+  Duration lived{};       // from the start of the workers to the failure
+  std::optional<std::int64_t> step{};  // the newest of the rank to blame
+  bool committed = false;              // since the failure before
+};
+Failure as_failure(const Verdict& verdict, bool committed);
 
 class RestartPolicy {
  public:
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
+  // Three attempts in a row that lived no longer are a reason to slow down, whatever ended them.
+  static constexpr Duration kShortLife = std::chrono::seconds(2);
+  // Whoever lived so long did something: it is no loop that should be slowed, and without a text to compare
+  // it is not known to be the same failure.
+  static constexpr Duration kLongLife = std::chrono::seconds(30);
 
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits), rng_(limits.seed) {}
   // Of one failure. A restart that is decided counts from then on.
-  RestartDecision on_failure(const std::string& fingerprint, bool progressed, TimePoint now);
+  RestartDecision on_failure(const Failure& failure, TimePoint now);
   std::int32_t used(TimePoint now) const;  // restarts within the window
 
  private:
-  Duration next_delay();
+  void count(const Failure& failure);
+  Duration delay_after(const Failure& failure);
+  Duration back_off(std::int32_t doublings);
 
   RestartLimits limits_;
   std::mt19937_64 rng_;
   std::vector<TimePoint> restarts_;
-  std::string last_fingerprint_;
-  std::int32_t same_failures_ = 0;       // in a row
-  std::int32_t fruitless_restarts_ = 0;  // in a row
+  std::optional<std::int64_t> newest_step_;
+  // All in a row.
+  std::string last_own_failure_;
+  std::int32_t same_failures_ = 0;
+  std::int32_t fruitless_failures_ = 0;  // the program's own
+  std::int32_t short_lives_ = 0;
 };
 
 }  // namespace muster::launcher

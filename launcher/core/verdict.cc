@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "launcher/core/hints.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 
@@ -132,6 +133,7 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
                   place.empty() ? "" : fmt::format(" in {}", place), first.rank, first.node, first.what));
   verdict.suspects = std::move(ranks);
   verdict.at = first.since;
+  verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
   verdict.evidence = facts.hang.evidence();
   verdict.hint = kStacksHint;
   return verdict;
@@ -147,6 +149,7 @@ Verdict hung(const AttemptFacts& facts) {
   verdict.rank = stall.rank;
   verdict.node = stall.node;
   verdict.at = stall.since;
+  verdict.stopped_from_outside = stall.stopped;
   const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
   if (end != facts.ends.end()) verdict.culprit = *end;
   verdict.evidence = facts.hang.evidence();
@@ -203,6 +206,22 @@ void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
                                  : static_cast<std::int32_t>(verdict.collateral.size());
 }
 
+// Programs say by this code at once that they cannot be used so, and would say the same again.
+void add_life(Verdict& verdict, const AttemptFacts& facts) {
+  constexpr Duration kAtOnce = std::chrono::seconds(10);
+  if (!facts.started) return;
+  TimePoint end = verdict.at.value_or(*facts.started);
+  if (!verdict.at) {
+    for (const WorkerEnd& each : facts.ends) end = std::max(end, each.at);
+  }
+  verdict.lived = std::max(Duration::zero(), end - *facts.started);
+  verdict.wrong_use = verdict.kind == Kind::kExit && verdict.culprit->exit_code == kExitUsage &&
+                      facts.steps.empty() && verdict.lived < kAtOnce;
+  if (verdict.wrong_use)
+    verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong use",
+                                        kExitUsage, in_seconds(kAtOnce));
+}
+
 Verdict failure_of(AttemptFacts facts) {
   std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts, end); });
   const WorkerEnd* failure = first_failure(facts);
@@ -221,6 +240,7 @@ Verdict failure_of(AttemptFacts facts) {
   }
   add_step(verdict, facts);
   add_collateral(verdict, facts);
+  add_life(verdict, facts);
   return verdict;
 }
 
@@ -228,7 +248,7 @@ Verdict failure_of(AttemptFacts facts) {
 
 bool Verdict::restart_may_help() const {
   switch (kind) {
-    case Kind::kExit:
+    case Kind::kExit: return !wrong_use;
     case Kind::kSignal:
     case Kind::kOutOfMemory:
     case Kind::kHang:
@@ -237,7 +257,6 @@ bool Verdict::restart_may_help() const {
     case Kind::kNodeLost:
     case Kind::kInternal: return true;
     case Kind::kSucceeded:
-    case Kind::kNoProgress:
     case Kind::kPreempted:
     case Kind::kTimeLimit:
     case Kind::kRefused:
@@ -248,8 +267,8 @@ bool Verdict::restart_may_help() const {
 
 std::string_view name_of(Kind kind) {
   constexpr std::string_view kNames[] = {
-      "succeeded", "exit",        "signal",    "out_of_memory", "hang",    "gpu",         "disk_full",
-      "node_lost", "no_progress", "preempted", "time_limit",    "refused", "interrupted", "internal"};
+      "succeeded", "exit",      "signal",     "out_of_memory", "hang",        "gpu",     "disk_full",
+      "node_lost", "preempted", "time_limit", "refused",       "interrupted", "internal"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -282,15 +301,6 @@ Verdict stopped_after(const Verdict& failed, int signal) {
 
 Verdict out_of_time_after(const Verdict& failed) {
   return ended_after(failed, out_of_time({}));
-}
-
-Verdict without_progress(const Verdict& failed, std::string_view reason) {
-  Verdict verdict = failed;
-  verdict.kind = Kind::kNoProgress;
-  verdict.exit_code = kExitNoProgress;
-  verdict.origin = "launcher";
-  verdict.cause = fmt::format("no progress: {}: {}", reason, failed.cause);
-  return verdict;
 }
 
 Verdict ended_after(const Verdict& failed, const Verdict& end) {

@@ -23,7 +23,6 @@ namespace muster::launcher {
 constexpr int kExitUsage = 2;
 constexpr int kExitNodesMissing = 69;
 constexpr int kExitPreempted = 75;
-constexpr int kExitNoProgress = 93;
 constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
@@ -53,7 +52,7 @@ struct Unkillable {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
-  bool started = false;  // the agents were told to start the workers
+  std::optional<TimePoint> started;  // when the agents were told to start the workers
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
   std::vector<AgentLoss> losses;
@@ -78,7 +77,6 @@ struct Verdict {
     kGpu,
     kDiskFull,
     kNodeLost,
-    kNoProgress,
     kPreempted,
     kTimeLimit,
     kRefused,
@@ -98,6 +96,11 @@ struct Verdict {
   std::string hint;                   // what to do about it, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
   std::vector<Rank> collateral;       // those of them whose end is known
+  Duration lived{};                   // from the start of the workers to `at`
+  bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
+  bool wrong_use = false;             // the program says so at once, by its exit code
+  enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
+  std::string final_because;  // why it is not tried again although restarts are left, or ""
 
   // A failure of workers or nodes; not what was asked for, nor what would be refused again.
   bool restart_may_help() const;
@@ -112,8 +115,6 @@ Verdict judge(const AttemptFacts& facts);
 Verdict stopped_after(const Verdict& failed, int signal);
 // The same where the job's time was up: 124.
 Verdict out_of_time_after(const Verdict& failed);
-// The last of the same failures in a row: 93.
-Verdict without_progress(const Verdict& failed, std::string_view reason);
 // `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's
 // input was right once, so a refusal is the launcher's own failure.
 Verdict ended_after(const Verdict& failed, const Verdict& end);

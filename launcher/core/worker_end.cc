@@ -14,7 +14,7 @@ namespace muster::launcher {
 namespace {
 
 // The launcher's own verdicts: a worker's number must not be taken for one of them.
-constexpr int kOwnExitCodes[] = {69, 75, 93, 124, 125, 253};
+constexpr int kOwnExitCodes[] = {69, 75, 124, 125, 253};
 
 // More are searched for an exception.
 constexpr std::size_t kShownLines = 20;

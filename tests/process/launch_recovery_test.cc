@@ -1,6 +1,7 @@
 // The real launcher, agents and workers: what comes after a failure, a hang, a notice, and the user's
 // impatience.
 #include <csignal>
+#include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "tests/invariants.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/scratch_directory.h"
 
 namespace muster {
 namespace {
@@ -51,14 +53,41 @@ TEST(LaunchRecovery, AnElasticJobGoesOnWithTheNodesThatLive) {
   expect_nothing_left(run);
 }
 
-TEST(LaunchRecovery, EndsWith93WhenNothingIsGained) {
+TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
   LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "echo reason >&2; exit 3"});
-  EXPECT_EQ(run.exit_code(), 93);
-  EXPECT_THAT(run.err(), HasSubstr("no progress: the same failure 3 times in a row"));
+  EXPECT_EQ(run.exit_code(), 3);
+  EXPECT_THAT(run.err(),
+              HasSubstr("2 of 9 restarts used; not tried again: the same failure 3 times in a row"));
   EXPECT_THAT(run.err(), HasSubstr("  last lines  | reason\n"));
-  EXPECT_EQ(run.report()["class"], "no_progress");
+  EXPECT_EQ(run.report()["class"], "exit");
+  EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["culprit"]["exit_code"], 3);
   EXPECT_EQ(run.report()["restarts"], 2);
+}
+
+TEST(LaunchRecovery, AProgramThatReportsNothingOutlivesAnyNumberOfKills) {
+  constexpr int kDeaths = 6;
+  const ScratchDirectory scratch;
+  const std::string program =
+      fmt::format("echo x >> {0}/attempts; [ $(wc -l < {0}/attempts) -gt {1} ] || kill -KILL $$",
+                  scratch.path().string(), kDeaths);
+  LaunchRun run({"--max-restarts", "99", "--restart-delay", "0.05", "sh", "-c", program});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["restarts"], kDeaths);
+}
+
+TEST(LaunchRecovery, WrongUseOfTheProgramIsNotTriedAgain) {
+  LaunchRun run({"--max-restarts", "9", "sh", "-c", "echo usage >&2; exit 2"});
+  EXPECT_EQ(run.exit_code(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("0 of 9 restarts used; not tried again: exit code 2 within 10 s"));
+  EXPECT_EQ(run.report()["restarts"], 0);
+  EXPECT_TRUE(run.report()["gave_up"].is_null());
+}
+
+TEST(LaunchRecovery, AWorkersOwn93PassesThrough) {
+  LaunchRun run({"--max-restarts", "1", "sh", "-c", "exit 93"});
+  EXPECT_EQ(run.exit_code(), 93);
+  EXPECT_EQ(run.report()["gave_up"], "budget");
 }
 
 TEST(LaunchRecovery, NamesTheRankThatIsStoppedAndTakesItWithIt) {

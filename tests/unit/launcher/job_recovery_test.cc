@@ -228,7 +228,65 @@ TEST_F(PatientTest, RestartsAtOnceAfterANewCheckpoint) {
   }
 }
 
-TEST_F(PatientTest, StopsWith93WhenTheSameFailureComesAgainAndAgain) {
+TEST_F(PatientTest, RestartsAtOnceAfterAStepBeyondTheLast) {
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    if (attempt == 0) gather();
+    begin();
+    start_workers();
+    reported(2, "step", attempt);
+    worker_exits(2, 3);
+    empty_all();
+    ASSERT_EQ(job.phase(), Phase::kBeginning) << attempt;
+  }
+}
+
+TEST_F(PatientTest, AWorkerThatIsKilledAgainAndAgainIsReplacedAtOnceUntilTheBudgetIsSpent) {
+  run();
+  for (int death = 1; death <= 5; ++death) {
+    pass(3s);
+    worker_exits(2, 0, SIGKILL);
+    empty_all();
+    ASSERT_EQ(job.phase(), Phase::kBeginning) << death;
+    begin();
+    start_workers();
+  }
+  pass(3s);
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 128 + SIGKILL);
+  EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
+}
+
+TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
+  run();
+  for (int stop = 1; stop <= 4; ++stop) {
+    pass(3s);
+    wire::WorkerStalled stalled;
+    stalled.rank = Rank(2);
+    stalled.hard = stalled.stopped = true;
+    stalled.what = "is stopped (SIGSTOP) for 3 s";
+    stalled.since_ns = std::chrono::nanoseconds(now.time_since_epoch()).count();
+    said(1, stalled);
+    pass(3s);  // the stacks do not come
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+    empty_all();
+    ASSERT_EQ(job.phase(), Phase::kBeginning) << stop;
+    begin();
+    start_workers();
+  }
+}
+
+TEST_F(PatientTest, WrongUseIsNotTriedAgain) {
+  run();
+  worker_exits(2, kExitUsage);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitUsage);
+  EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kNot);
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(PatientTest, StopsWithTheCulpritsCodeWhenTheSameFailureComesAgainAndAgain) {
   run();
   for (int attempt = 1; attempt <= 3; ++attempt) {
     if (attempt > 1) {
@@ -240,11 +298,12 @@ TEST_F(PatientTest, StopsWith93WhenTheSameFailureComesAgainAndAgain) {
     empty_all();
   }
   EXPECT_EQ(job.phase(), Phase::kLeaving);
-  EXPECT_EQ(job.verdict().exit_code, kExitNoProgress);
-  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kNoProgress);
-  EXPECT_EQ(job.verdict().origin, "launcher");
+  EXPECT_EQ(job.verdict().exit_code, 3);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kExit);
+  EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kNoProgress);
+  EXPECT_EQ(job.verdict().origin, "worker");
   EXPECT_EQ(job.verdict().rank, Rank(2));
-  EXPECT_THAT(job.verdict().cause, HasSubstr("rank 2 (node1) exited with code 3"));
+  EXPECT_EQ(job.verdict().cause, "rank 2 (node1) exited with code 3");
   EXPECT_EQ(job.restart_count(), 2);
 }
 

@@ -83,6 +83,19 @@ TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
   EXPECT_EQ(json.at("attempts").at(1).at("committed_step"), 80);
 }
 
+TEST_F(Report, TellsWhyAJobWasGivenUpAndKeepsTheCulpritsClass) {
+  const auto gave_up = [&] { return nlohmann::json::parse(report_as_json(outcome(failed))).at("gave_up"); };
+  EXPECT_EQ(gave_up(), nullptr);
+  failed.gave_up = Verdict::GaveUp::kBudget;
+  EXPECT_EQ(gave_up(), "budget");
+  failed.gave_up = Verdict::GaveUp::kNoProgress;
+  failed.final_because = "the same failure 3 times in a row";
+  EXPECT_EQ(gave_up(), "no_progress");
+  EXPECT_EQ(nlohmann::json::parse(report_as_json(outcome(failed))).at("class"), "exit");
+  EXPECT_THAT(summary(outcome(failed)),
+              HasSubstr("committed up to step 80; not tried again: the same failure 3 times in a row\n"));
+}
+
 TEST_F(Report, TellsWhenAndAtWhichStepTheCulpritFailed) {
   AttemptFacts facts;
   facts.world_size = 4;

@@ -1,5 +1,6 @@
 #include "launcher/core/restart_policy.h"
 
+#include <csignal>
 #include <gtest/gtest.h>
 
 namespace muster::launcher {
@@ -12,81 +13,171 @@ constexpr TimePoint kStart{1000s};
 constexpr RestartLimits kLimits{
     .max_restarts = 100, .window = 3600s, .delay = 1s, .no_progress_limit = 3, .seed = 1};
 
-TEST(RestartPolicy, CountsRestartsWithinItsWindow) {
+RestartLimits without_no_progress_limit() {
   RestartLimits limits = kLimits;
-  limits.max_restarts = 2;
-  RestartPolicy policy(limits);
-  EXPECT_EQ(policy.on_failure("a", true, kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure("b", true, kStart + 1s).kind, Kind::kRestart);
+  limits.no_progress_limit = 0;
+  return limits;
+}
+
+RestartLimits with_budget(std::int32_t max_restarts) {
+  RestartLimits limits = kLimits;
+  limits.max_restarts = max_restarts;
+  return limits;
+}
+
+// A failure of the program's own, without a text.
+Failure own(const std::string& what, Duration lived = 5s) {
+  return {.what = what, .lived = lived};
+}
+Failure raised(const std::string& what, Duration lived = 5s) {
+  return {.what = what, .has_text = true, .lived = lived};
+}
+Failure killed(Duration lived = 5s) {
+  return {.from_outside = true, .what = "signal", .lived = lived};
+}
+Failure after_commit(Failure failure) {
+  failure.committed = true;
+  return failure;
+}
+Failure at_step(Failure failure, std::int64_t step) {
+  failure.step = step;
+  return failure;
+}
+
+TEST(RestartPolicy, CountsRestartsWithinItsWindow) {
+  RestartPolicy policy(with_budget(2));
+  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("b"), kStart + 1s).kind, Kind::kRestart);
   EXPECT_EQ(policy.used(kStart + 1s), 2);
-  EXPECT_EQ(policy.on_failure("c", true, kStart + 2s).kind, Kind::kBudgetIsSpent);
-  EXPECT_EQ(policy.on_failure("d", true, kStart + 3600s).kind, Kind::kRestart)
-      << "the first no longer counts";
-  EXPECT_EQ(policy.on_failure("e", true, kStart + 3600s).kind, Kind::kBudgetIsSpent);
+  EXPECT_EQ(policy.on_failure(own("c"), kStart + 2s).kind, Kind::kBudgetIsSpent);
+  EXPECT_EQ(policy.on_failure(own("d"), kStart + 3600s).kind, Kind::kRestart) << "the first no longer counts";
+  EXPECT_EQ(policy.on_failure(own("e"), kStart + 3600s).kind, Kind::kBudgetIsSpent);
 }
 
-TEST(RestartPolicy, GivesUpTheSameFailureWithoutACheckpoint) {
+TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
   RestartPolicy policy(kLimits);
-  EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kRestart);
-  const RestartDecision third = policy.on_failure("a", false, kStart);
+  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+  const RestartDecision third = policy.on_failure(own("a"), kStart);
   EXPECT_EQ(third.kind, Kind::kNoProgress);
-  EXPECT_EQ(third.reason, "the same failure 3 times in a row without a new checkpoint");
+  EXPECT_EQ(third.reason, "the same failure 3 times in a row without a new checkpoint or a further step");
 }
 
-TEST(RestartPolicy, StartsCountingAnewAtAnotherFailureAndAtProgress) {
+TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) {
+  RestartPolicy policy(kLimits);
+  for (int i = 0; i < 90; ++i) {
+    const RestartDecision decision = policy.on_failure(killed(2s), kStart + i * 2s);
+    ASSERT_EQ(decision.kind, Kind::kRestart) << i;
+    ASSERT_EQ(decision.delay, 0s) << i;
+  }
+}
+
+TEST(RestartPolicy, DeathsFromOutsideAreSlowedWhenThreeInARowLivedLessThanTwoSeconds) {
+  RestartPolicy policy(kLimits);
+  const auto delay = [&](Duration lived) { return policy.on_failure(killed(lived), kStart).delay; };
+  EXPECT_EQ(delay(1s), 0s);
+  EXPECT_EQ(delay(1999ms), 0s);
+  EXPECT_GE(delay(1s), 750ms);
+  EXPECT_GE(delay(1s), 1500ms);
+  EXPECT_EQ(delay(2s), 0s);
+  EXPECT_EQ(delay(1s), 0s) << "it is the first in a row again";
+}
+
+TEST(RestartPolicy, ADeathFromOutsideIsNoEndOfARowOfTheProgramsOwnFailures) {
+  RestartPolicy policy(kLimits);
+  policy.on_failure(raised("a"), kStart);
+  policy.on_failure(killed(), kStart);
+  policy.on_failure(raised("a"), kStart);
+  policy.on_failure(killed(), kStart);
+  EXPECT_EQ(policy.on_failure(raised("a"), kStart).kind, Kind::kNoProgress);
+}
+
+TEST(RestartPolicy, TheSameExceptionIsTheSameFailureHoweverLongTheAttemptLived) {
+  RestartPolicy policy(kLimits);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart + 600s).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart + 1200s).kind, Kind::kNoProgress);
+}
+
+TEST(RestartPolicy, AFailureWithoutATextIsAnotherWhenTheAttemptLivedThirtySeconds) {
+  RestartPolicy policy(kLimits);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(policy.on_failure(own("a", 30s), kStart + i * 30s).kind, Kind::kRestart) << i;
+  }
+  EXPECT_EQ(policy.on_failure(own("a", 29s), kStart + 700s).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("a", 29s), kStart + 700s).kind, Kind::kNoProgress);
+}
+
+TEST(RestartPolicy, StartsCountingAnewAtAnotherFailureAndAtACheckpoint) {
   RestartPolicy policy(kLimits);
   for (int round = 0; round < 3; ++round) {
-    EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kRestart);
-    EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kRestart);
-    EXPECT_EQ(policy.on_failure("b", false, kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("b"), kStart).kind, Kind::kRestart);
   }
   for (int round = 0; round < 5; ++round)
-    EXPECT_EQ(policy.on_failure("a", true, kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(after_commit(own("a")), kStart).kind, Kind::kRestart);
+}
+
+TEST(RestartPolicy, AStepBeyondTheLastIsProgress) {
+  RestartPolicy policy(kLimits);
+  for (std::int64_t step = 0; step < 50; ++step)
+    ASSERT_EQ(policy.on_failure(at_step(raised("a"), step), kStart).kind, Kind::kRestart) << step;
+  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 48), kStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 49), kStart).kind, Kind::kNoProgress);
 }
 
 TEST(RestartPolicy, FailuresThatAreAWindowApartAreNotInARow) {
   RestartPolicy policy(kLimits);
   for (int day = 0; day < 5; ++day)
-    EXPECT_EQ(policy.on_failure("a", false, kStart + day * 24h).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(raised("a"), kStart + day * 24h).kind, Kind::kRestart);
 }
 
-TEST(RestartPolicy, PrefersTheCulpritsCodeWhenNoRestartIsLeftAnyway) {
-  RestartLimits limits = kLimits;
-  limits.max_restarts = 2;
-  RestartPolicy policy(limits);
-  policy.on_failure("a", false, kStart);
-  policy.on_failure("a", false, kStart);
-  EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kBudgetIsSpent);
+TEST(RestartPolicy, ASpentBudgetIsToldRatherThanWantOfProgress) {
+  RestartPolicy policy(with_budget(2));
+  policy.on_failure(own("a"), kStart);
+  policy.on_failure(own("a"), kStart);
+  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kBudgetIsSpent);
 }
 
 TEST(RestartPolicy, NeverGivesUpForWantOfProgressWithoutALimit) {
-  RestartLimits limits = kLimits;
-  limits.no_progress_limit = 0;
-  RestartPolicy policy(limits);
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(policy.on_failure("a", false, kStart).kind, Kind::kRestart);
+  RestartPolicy policy(without_no_progress_limit());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
 }
 
 TEST(RestartPolicy, WaitsLongerEachTimeButNotAtFirstNorAfterProgress) {
-  RestartLimits limits = kLimits;
-  limits.no_progress_limit = 0;
-  RestartPolicy policy(limits);
-  const auto delay = [&](bool progressed) { return policy.on_failure("a", progressed, kStart).delay; };
-  EXPECT_EQ(delay(false), 0s);
+  RestartPolicy policy(without_no_progress_limit());
+  const auto delay = [&](const Failure& failure) { return policy.on_failure(failure, kStart).delay; };
+  EXPECT_EQ(delay(own("a")), 0s);
   for (Duration expected = 1s; expected < 30s; expected *= 2) {
-    const Duration given = delay(false);
+    const Duration given = delay(own("a"));
     EXPECT_GE(given, expected * 3 / 4);
     EXPECT_LE(given, expected * 5 / 4);
   }
-  for (int i = 0; i < 80; ++i) EXPECT_LE(delay(false), 30s);
-  EXPECT_EQ(delay(true), 0s);
+  for (int i = 0; i < 80; ++i) EXPECT_LE(delay(own("a")), 30s);
+  EXPECT_EQ(delay(after_commit(own("a"))), 0s);
+  EXPECT_GT(delay(own("a")), 0s);
+  EXPECT_EQ(delay(raised("a", 30s)), 0s) << "it was no loop";
+}
+
+TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {
+  RestartLimits limits = with_budget(1000);
+  limits.no_progress_limit = 0;
+  limits.delay = 9000s;
+  RestartPolicy policy(limits);
+  policy.on_failure(own("a"), kStart);
+  for (int i = 0; i < 100; ++i) {
+    const Duration delay = policy.on_failure(own("a"), kStart).delay;
+    ASSERT_GE(delay, 20s) << i;
+    ASSERT_LE(delay, 30s) << i;
+  }
 }
 
 TEST(RestartPolicy, ForgetsItsWaitingWhenTheWindowHasPassed) {
   RestartPolicy policy(kLimits);
-  policy.on_failure("a", false, kStart);
-  EXPECT_GT(policy.on_failure("b", false, kStart + 1s).delay, 0s);
-  EXPECT_EQ(policy.on_failure("c", false, kStart + 4000s).delay, 0s);
+  policy.on_failure(own("a"), kStart);
+  EXPECT_GT(policy.on_failure(own("b"), kStart + 1s).delay, 0s);
+  EXPECT_EQ(policy.on_failure(own("c"), kStart + 4000s).delay, 0s);
 }
 
 TEST(RestartPolicy, JittersByItsSeed) {
@@ -94,37 +185,61 @@ TEST(RestartPolicy, JittersByItsSeed) {
     RestartLimits limits = kLimits;
     limits.seed = seed;
     RestartPolicy policy(limits);
-    policy.on_failure("a", false, kStart);
-    return policy.on_failure("b", false, kStart).delay;
+    policy.on_failure(own("a"), kStart);
+    return policy.on_failure(own("b"), kStart).delay;
   };
   EXPECT_EQ(second_delay(1), second_delay(1));
   EXPECT_NE(second_delay(1), second_delay(2));
 }
 
-Verdict failure(int rank, int code, const std::string& message, std::optional<std::int64_t> step = 7) {
+Verdict failed(int rank, int code, const std::string& exception) {
   Verdict verdict;
   verdict.kind = Verdict::Kind::kExit;
   verdict.rank = Rank(rank);
-  verdict.step = step;
   verdict.culprit.emplace();
   verdict.culprit->exit_code = code;
-  verdict.culprit->message = message;
+  verdict.culprit->exception = exception;
   return verdict;
 }
 
-TEST(Fingerprint, TellsFailuresApart) {
-  const std::string base = fingerprint(failure(1, 3, "no\nat 0x1234"));
-  EXPECT_EQ(base, fingerprint(failure(1, 3, "no\nat 0x5678"))) << "only the first line of the message";
-  EXPECT_EQ(base, fingerprint(failure(2, 3, "no"))) << "all ranks fail alike, and any may be the first";
-  Verdict killed = failure(1, 0, "");
-  killed.culprit->signal = 9;
-  Verdict other = failure(2, 0, "");
-  other.culprit->signal = 9;
-  EXPECT_NE(fingerprint(killed), fingerprint(other));
-  EXPECT_NE(base, fingerprint(failure(1, 4, "no")));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "yes")));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "no", 8)));
-  EXPECT_NE(base, fingerprint(failure(1, 3, "no", std::nullopt)));
+Verdict killed_by(int signal) {
+  Verdict verdict = failed(1, 0, "");
+  verdict.kind = Verdict::Kind::kSignal;
+  verdict.culprit->signal = signal;
+  return verdict;
+}
+
+TEST(Failure, IsTheSameByClassCodeAndExceptionWhateverRankAndStep) {
+  const auto what = [](const Verdict& verdict) { return as_failure(verdict, false).what; };
+  const std::string base = what(failed(1, 3, "no"));
+  EXPECT_EQ(base, what(failed(2, 3, "no"))) << "all ranks fail alike, and any may be the first";
+  Verdict later = failed(1, 3, "no");
+  later.step = 8;
+  EXPECT_EQ(base, what(later));
+  EXPECT_NE(base, what(failed(1, 4, "no")));
+  EXPECT_NE(base, what(failed(1, 3, "yes")));
+  EXPECT_NE(base, what(killed_by(SIGSEGV)));
+  Verdict full = failed(1, 3, "no");
+  full.kind = Verdict::Kind::kDiskFull;
+  EXPECT_NE(base, what(full));
+}
+
+TEST(Failure, ComesFromOutsideWhenSomebodyKilledOrStoppedAWorkerOrANodeWasLost) {
+  const auto from_outside = [](const Verdict& verdict) { return as_failure(verdict, false).from_outside; };
+  EXPECT_TRUE(from_outside(killed_by(SIGKILL)));
+  EXPECT_TRUE(from_outside(killed_by(SIGTERM)));
+  EXPECT_FALSE(from_outside(killed_by(SIGSEGV)));
+  EXPECT_FALSE(from_outside(failed(1, 137, "")));
+  Verdict verdict = killed_by(SIGKILL);
+  verdict.kind = Verdict::Kind::kOutOfMemory;
+  EXPECT_FALSE(from_outside(verdict));
+  verdict = {};
+  verdict.kind = Verdict::Kind::kNodeLost;
+  EXPECT_TRUE(from_outside(verdict));
+  verdict.kind = Verdict::Kind::kHang;
+  EXPECT_FALSE(from_outside(verdict)) << "a deadlock is the program's own";
+  verdict.stopped_from_outside = true;
+  EXPECT_TRUE(from_outside(verdict));
 }
 
 }  // namespace

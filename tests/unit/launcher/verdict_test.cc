@@ -45,7 +45,7 @@ TEST_P(ExitCodes, AreTheWorkersOwnUnlessTheyMeanAVerdictOfTheLauncher) {
 
 INSTANTIATE_TEST_SUITE_P(Table, ExitCodes,
                          testing::Values(ExitCase{1, 0, 1}, ExitCase{2, 0, 2}, ExitCase{3, 0, 3},
-                                         ExitCase{69, 0, 1}, ExitCase{75, 0, 1}, ExitCase{93, 0, 1},
+                                         ExitCase{69, 0, 1}, ExitCase{75, 0, 1}, ExitCase{93, 0, 93},
                                          ExitCase{124, 0, 1}, ExitCase{125, 0, 1}, ExitCase{126, 0, 126},
                                          ExitCase{127, 0, 127}, ExitCase{253, 0, 1}, ExitCase{255, 0, 255},
                                          ExitCase{0, SIGKILL, 137}, ExitCase{0, SIGSEGV, 139},
@@ -157,7 +157,7 @@ TEST(Verdict, NamesEveryClass) {
   std::set<std::string_view> names;
   for (int kind = 0; kind <= static_cast<int>(Verdict::Kind::kInternal); ++kind)
     names.insert(name_of(static_cast<Verdict::Kind>(kind)));
-  EXPECT_EQ(names.size(), 14U);
+  EXPECT_EQ(names.size(), 13U);
   EXPECT_TRUE(names.contains("out_of_memory"));
   EXPECT_EQ(name_of(Verdict::Kind::kInternal), "internal");
 }
@@ -198,6 +198,31 @@ TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
   AttemptFacts refused = facts({end(2, 3)});
   refused.refusal = Refusal{Refusal::Kind::kFenced, std::nullopt, kExitInternal, "x"};
   EXPECT_FALSE(judge(refused).restart_may_help());
+}
+
+TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
+  const auto ends_with = [](int code, Duration after) {
+    AttemptFacts ended = facts({end(2, code, 0, after)});
+    ended.started = kStart;
+    return ended;
+  };
+  EXPECT_FALSE(judge(ends_with(kExitUsage, 1s)).restart_may_help());
+  EXPECT_EQ(judge(ends_with(kExitUsage, 1s)).exit_code, kExitUsage);
+  EXPECT_EQ(judge(ends_with(kExitUsage, 1s)).final_because,
+            "exit code 2 within 10 s and before a step means wrong use");
+  EXPECT_TRUE(judge(ends_with(kExitUsage, 10s)).restart_may_help());
+  EXPECT_TRUE(judge(ends_with(3, 1s)).restart_may_help());
+  AttemptFacts trained = ends_with(kExitUsage, 1s);
+  trained.steps[Rank(0)] = 0;
+  EXPECT_TRUE(judge(trained).restart_may_help());
+}
+
+TEST(Verdict, TellsHowLongTheAttemptLived) {
+  AttemptFacts ended = facts({end(2, 3, 0, 7s)});
+  ended.started = kStart;
+  EXPECT_EQ(judge(ended).lived, 7s);
+  ended.losses = {{NodeId(0), kStart - 1s, "died"}};
+  EXPECT_EQ(judge(ended).lived, 0s) << "the node was lost before";
 }
 
 TEST(ErrorFile, GivesItsMessageInBothForms) {
