@@ -19,8 +19,8 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::size_t kMaxStacksBytes = 64 << 10;
-constexpr std::size_t kMaxFileBytes = 4 << 20;
+constexpr std::size_t kMaxStackDumpBytes = 64 << 10;
+constexpr std::size_t kMaxStackFileBytes = 4 << 20;
 
 bool lists(const std::string& capabilities, std::string_view word) {
   const auto words = split(capabilities, ' ');
@@ -143,16 +143,16 @@ std::string Health::stacks_path(Rank rank) const {
 }
 
 wire::WorkerStacks Health::read_stacks(Rank rank) const {
-  auto text = read_regular_file(stacks_path(rank), kMaxFileBytes);
+  auto text = read_regular_file(stacks_path(rank), kMaxStackFileBytes);
   if (!text) return write_kernels_view(rank, text.error().message());
-  text->resize(std::min(text->size(), kMaxStacksBytes));
+  text->resize(std::min(text->size(), kMaxStackDumpBytes));
   return {rank, *std::move(text)};
 }
 
 wire::WorkerStacks Health::write_kernels_view(Rank rank, const std::string& reason) const {
   std::string text =
       fmt::format("The kernel's view ({}):\n{}", reason, describe_threads(workers_.at(rank).process.pid));
-  text.resize(std::min(text.size(), kMaxStacksBytes));
+  text.resize(std::min(text.size(), kMaxStackDumpBytes));
   // Whatever lies there now, it must neither block us nor lead elsewhere.
   const std::string path = stacks_path(rank);
   unlink(path.c_str());

@@ -17,10 +17,10 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMaxThreads = 256;
-constexpr std::size_t kMaxFileBytes = 16 << 10;
+constexpr std::size_t kMaxStatBytes = 16 << 10;
 
-std::string read(const std::string& path) {
-  std::string text = read_file(path, kMaxFileBytes).value_or("");
+std::string read_stat(const std::string& path) {
+  std::string text = read_file(path, kMaxStatBytes).value_or("");
   while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.pop_back();
   return text;
 }
@@ -77,22 +77,22 @@ std::string_view name_of_call(long number) {
 }
 
 std::string describe_thread(const std::string& directory, const std::string& id) {
-  const std::string stat = read(directory + "/stat");
+  const std::string stat = read_stat(directory + "/stat");
   const std::size_t end = stat.rfind(") ");
   if (end == std::string::npos) return "";
-  std::string text = fmt::format("thread {} ({}): {}", id, read(directory + "/comm"),
+  std::string text = fmt::format("thread {} ({}): {}", id, read_stat(directory + "/comm"),
                                  describe_state(end + 2 < stat.size() ? stat[end + 2] : '?'));
-  const std::string call = read(directory + "/syscall");  // "running", or the number and its arguments
+  const std::string call = read_stat(directory + "/syscall");  // "running", or the number and its arguments
   if (const auto number = parse_number<long>(std::string_view(call).substr(0, call.find(' ')))) {
     const std::string_view name = name_of_call(*number);
     if (*number >= 0)
       text += fmt::format(", system call {}{}", *number, name.empty() ? "" : fmt::format(" ({})", name));
   }
-  const std::string wait = read(directory + "/wchan");
+  const std::string wait = read_stat(directory + "/wchan");
   if (!wait.empty() && wait != "0") text += ", in " + wait;
   text += '\n';
   // Of the kernel, and only for root.
-  const std::string stack = read(directory + "/stack");
+  const std::string stack = read_stat(directory + "/stack");
   for (const std::string_view line : split(stack, '\n')) {
     if (!line.empty()) text += fmt::format("    {}\n", line);
   }

@@ -7,7 +7,7 @@ namespace muster::bench {
 
 namespace {
 
-constexpr std::int64_t kBatch = 64, kPhotoSize = 224;
+constexpr std::int64_t kImageBatch = 64, kPhotoSize = 224;
 
 using transforms::Compose;
 
@@ -21,8 +21,8 @@ struct Prepared {
 
 Open loader(const std::string& folder, Compose steps) {
   const auto prepared = std::make_shared<Prepared>(folder, std::move(steps));
-  return muster_loader<Example>(std::shared_ptr<const Dataset<>>(prepared, &prepared->transformed), kBatch,
-                                [](const Batch& batch) { return batch.target.size(0); });
+  return muster_loader<Example>(std::shared_ptr<const Dataset<>>(prepared, &prepared->transformed),
+                                kImageBatch, [](const Batch& batch) { return batch.target.size(0); });
 }
 
 Compose::Step as_float() {

@@ -9,11 +9,11 @@ namespace muster::bench {
 
 namespace {
 
-constexpr std::int64_t kBatch = 16, kContext = 2048;
+constexpr std::int64_t kTokenBatch = 16, kContext = 2048;
 
-Open muster_form(const std::string& data) {
+Open muster_tokens(const std::string& data) {
   return muster_loader<Example>(
-      std::make_shared<TokenDataset>(data, TokenDatasetOptions{.context = kContext}), kBatch,
+      std::make_shared<TokenDataset>(data, TokenDatasetOptions{.context = kContext}), kTokenBatch,
       [](const Batch& batch) { return batch.target.size(0); });
 }
 
@@ -38,12 +38,12 @@ class Tokens : public torch::data::Dataset<Tokens> {
   std::shared_ptr<MappedFile> file_;
 };
 
-Open torch_form(const std::string& data) {
+Open torch_tokens(const std::string& data) {
   return [file = Tokens(data)](int workers) -> NextBatch {
     auto stacked = Tokens(file).map(torch::data::transforms::Stack<>());
     std::shared_ptr loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
         std::move(stacked),
-        torch::data::DataLoaderOptions(kBatch).workers(static_cast<std::size_t>(workers)));
+        torch::data::DataLoaderOptions(kTokenBatch).workers(static_cast<std::size_t>(workers)));
     return torch_loader(loader, [](const torch::data::Example<>& batch) { return batch.target.size(0); });
   };
 }
@@ -52,16 +52,16 @@ Open torch_form(const std::string& data) {
 Open plain_form(const std::string& data) {
   return [file = Tokens(data)](int) -> NextBatch {
     const at::Tensor order = torch::randperm(static_cast<std::int64_t>(*file.size()));
-    std::vector<std::int64_t> inputs(kBatch * kContext), targets(kBatch * kContext);
+    std::vector<std::int64_t> inputs(kTokenBatch * kContext), targets(kTokenBatch * kContext);
     return [=, place = std::int64_t{0}]() mutable {
-      if (place + kBatch > order.size(0)) place = 0;
-      for (std::int64_t row = 0; row < kBatch; ++row) {
+      if (place + kTokenBatch > order.size(0)) place = 0;
+      for (std::int64_t row = 0; row < kTokenBatch; ++row) {
         const std::uint16_t* from = file.begin() + order.data_ptr<std::int64_t>()[place + row] * kContext;
         widen_tokens(from, kContext, inputs.data() + row * kContext);
         widen_tokens(from + 1, kContext, targets.data() + row * kContext);
       }
-      place += kBatch;
-      return kBatch;
+      place += kTokenBatch;
+      return kTokenBatch;
     };
   };
 }
@@ -69,7 +69,7 @@ Open plain_form(const std::string& data) {
 }  // namespace
 
 Forms tokens() {
-  return {{"muster", muster_form}, {"torch_data", torch_form}, {"plain", plain_form}};
+  return {{"muster", muster_tokens}, {"torch_data", torch_tokens}, {"plain", plain_form}};
 }
 
 }  // namespace muster::bench

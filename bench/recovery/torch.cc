@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<Contender> contenders(const Programs& programs, int ranks, const fs::path& scratch) {
+std::vector<Contender> torch_contenders(const Programs& programs, int ranks, const fs::path& scratch) {
   const std::string stamps = (scratch / "stamps").string();
   const auto launch = [&](const std::string& warm, const Command& program) {
     Command command = {(programs.bin / "launch").string(),
@@ -52,7 +52,8 @@ std::vector<Table> compare_torch(const Programs& programs, int ranks, int runs) 
        [](const Times& times) { return times.started; }},
       {"LibTorch ranks, memory: proportional set size of all and of their template", "megabytes",
        [](const Times& times) { return times.memory_mb; }}};
-  auto tables = compare(contenders(programs, ranks, scratch), columns, ranks, runs, scratch + "/stamps");
+  auto tables =
+      compare(torch_contenders(programs, ranks, scratch), columns, ranks, runs, scratch + "/stamps");
   fs::remove_all(scratch);
   return tables;
 }

@@ -1,5 +1,7 @@
 #include "common/base/log.h"
 
+#define SPDLOG_FMT_EXTERNAL
+
 #include <memory>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>

@@ -6,14 +6,14 @@ namespace muster {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kAttemptFormat = 1;
 
 }  // namespace
 
 std::string encode_attempt_record(const AttemptRecord& record) {
   nlohmann::ordered_json resume;
   if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};
-  return nlohmann::ordered_json{{"format", kFormat},
+  return nlohmann::ordered_json{{"format", kAttemptFormat},
                                 {"attempt", record.attempt.value()},
                                 {"job", record.job},
                                 {"host", record.host},
@@ -25,7 +25,7 @@ std::string encode_attempt_record(const AttemptRecord& record) {
 Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected) {
   try {
     const auto document = parse_shallow_json(text);
-    if (document.at("format") != kFormat) {
+    if (document.at("format") != kAttemptFormat) {
       return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
                      document.at("format").dump());
     }

@@ -7,10 +7,10 @@ namespace muster {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kManifestFormat = 1;
 
 Expected<CheckpointManifest> manifest_of(const nlohmann::json& body) {
-  if (body.at("format") != kFormat) {
+  if (body.at("format") != kManifestFormat) {
     return failure(ErrorCode::kCorrupt, "format {} is not known to this version", body.at("format").dump());
   }
   CheckpointManifest manifest;
@@ -38,7 +38,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
     files.push_back({{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3", file.xxh3}});
   }
   const nlohmann::json body = {
-      {"format", kFormat},   {"step", manifest.id.step},          {"attempt", manifest.id.attempt.value()},
+      {"format", kManifestFormat},   {"step", manifest.id.step},          {"attempt", manifest.id.attempt.value()},
       {"job", manifest.job}, {"world_size", manifest.world_size}, {"files", std::move(files)}};
   return nlohmann::json{{"body", body}, {"xxh3", xxh3_digest(body.dump())}}.dump();
 }

@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,12 @@ Number whole_number(const nlohmann::json& value) {
       any != nullptr && !value.is_number_unsigned() && std::in_range<Number>(*any))
     return static_cast<Number>(*any);
   throw nlohmann::json::other_error::create(502, "a number that is not whole, or too large", &value);
+}
+
+// The value, or JSON's null.
+template <class Value>
+nlohmann::ordered_json or_null(const std::optional<Value>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace muster

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kAnswerLimit = std::chrono::seconds(10);
+constexpr Duration kCancelLimit = std::chrono::seconds(10);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
 // The grace of the job bounds this, not we: the user may always leave with Ctrl-C.
@@ -32,7 +32,7 @@ int cancel(const Invocation& invocation) {
   auto conversation = Conversation::ask(
       *job, arguments->has("now") ? R"({"command": "cancel", "now": true})" : R"({"command": "cancel"})");
   if (!conversation) return refuse(conversation.error(), 1);
-  if (const auto line = conversation->next(kAnswerLimit); !line) return refuse(line.error(), 1);
+  if (const auto line = conversation->next(kCancelLimit); !line) return refuse(line.error(), 1);
   const auto ended = wait_for_end(*job);
   if (!ended) return refuse(ended.error(), 1);
   if (arguments->has("json")) return print(jobs_as_json({*ended}));

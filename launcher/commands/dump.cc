@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kAnswerLimit = std::chrono::seconds(10);  // the launcher itself waits 3 s for the ranks
+constexpr Duration kDumpLimit = std::chrono::seconds(10);  // the launcher itself waits 3 s for the ranks
 
 std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
   std::string where;
@@ -47,7 +47,7 @@ int dump(const Invocation& invocation) {
   auto conversation = Conversation::ask(*job, R"({"command": "dump"})");
   if (!conversation) return refuse(conversation.error(), 1);
   for (;;) {
-    const auto line = conversation->next(kAnswerLimit);
+    const auto line = conversation->next(kDumpLimit);
     if (!line) return refuse(line.error(), 1);
     if (!*line) return refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has ended"), 1);
     try {

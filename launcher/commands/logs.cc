@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+constexpr Duration kLookAtLogs = std::chrono::milliseconds(100);
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 
 struct Wishes {
@@ -126,7 +126,7 @@ int logs(const Invocation& invocation) {
     if (const Status read = files.read(show, is_new); !read) return refuse(read.error(), 1);
     if (last) break;
     printer.flush();
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kLookAtLogs);
     job = read_job(job->record.directory);
     if (!job) return refuse(job.error(), 1);
   }

@@ -8,7 +8,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::uint64_t kLimitBytes = 256 << 20;
+constexpr std::uint64_t kReportBytes = 256 << 20;
 
 Error no_report(const JobEntry& job) {
   const std::string& name = job.record.job_id;
@@ -29,7 +29,7 @@ int report(const Invocation& invocation) {
   const auto job = find_job(*arguments, invocation.here, Preferred::kEnded);
   if (!job) return refuse(job.error(), kExitUsage);
   const std::string path = job->record.directory + "/report.json";
-  const auto text = read_regular_file(path, kLimitBytes);
+  const auto text = read_regular_file(path, kReportBytes);
   if (!text) return refuse(no_report(*job), 1);
   if (arguments->has("json")) return print(*text);
   try {

@@ -10,7 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kAnswerLimit = std::chrono::seconds(10);
+constexpr Duration kStatusLimit = std::chrono::seconds(10);
 
 int print_end(const JobEntry& job, bool json) {
   if (json) return print(jobs_as_json({job}));
@@ -28,7 +28,7 @@ int status(const Invocation& invocation) {
   if (job->exit_code || job->state == JobEntry::State::kLost) return print_end(*job, json);
   auto conversation = Conversation::ask(*job, R"({"command": "status"})");
   if (!conversation) return refuse(conversation.error(), 1);
-  const auto line = conversation->next(kAnswerLimit);
+  const auto line = conversation->next(kStatusLimit);
   if (!line) return refuse(line.error(), 1);
   if (!*line)
     return refuse(Error(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended"), 1);

@@ -15,7 +15,6 @@ namespace {
 
 using State = Roster::Agent::State;
 
-constexpr auto kIgnore = Reaction::kIgnore;
 
 constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
 
@@ -102,14 +101,14 @@ void Job::hear(NodeId id, const wire::Hello&, TimePoint now) {
 }
 
 void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) {
-  if (reaction(Occurrence::kPrepared) == kIgnore) return;
+  if (reaction(Occurrence::kPrepared) == Reaction::kIgnore) return;
   roster_.at(id).prepared = true;
   if (id == members_.front().node) store_port_ = prepared.store_port;
   react(Occurrence::kPrepared, now);
 }
 
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
-  if (reaction(Occurrence::kRefused) == kIgnore) return;
+  if (reaction(Occurrence::kRefused) == Reaction::kIgnore) return;
   record("attempt_refused", refused.message, id);
   if (!facts_.refusal)
     facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
@@ -132,7 +131,7 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint) {
 
 void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   const bool seen = std::ranges::find(facts_.ends, exited.rank, &WorkerEnd::rank) != facts_.ends.end();
-  if (reaction(Occurrence::kWorkerEnded) == kIgnore || seen || !owns(id, exited.rank)) return;
+  if (reaction(Occurrence::kWorkerEnded) == Reaction::kIgnore || seen || !owns(id, exited.rank)) return;
   WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
   const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
   const bool failed = end.failed() && !end.after_stop && !left_on_notice;
@@ -152,7 +151,7 @@ void Job::await_culprit(TimePoint now) {
 }
 
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
-  if (reaction(Occurrence::kNodeEmptied) == kIgnore) return;
+  if (reaction(Occurrence::kNodeEmptied) == Reaction::kIgnore) return;
   roster_.at(id).has_workers = false;
   react(Occurrence::kNodeEmptied, now);
 }
@@ -179,7 +178,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   for (const char* kind : {"resumed", "committed", "preempted", "fenced"}) {
     if (reported.kind == kind) record(kind, fmt::format("step {}", reported.step), id, reported.rank);
   }
-  if (reported.kind != "fenced" || reaction(Occurrence::kFenced) == kIgnore) return;
+  if (reported.kind != "fenced" || reaction(Occurrence::kFenced) == Reaction::kIgnore) return;
   if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};
   react(Occurrence::kFenced, now);
 }
@@ -200,7 +199,7 @@ void Job::watch_pace(const wire::WorkerReported& reported) {
 }
 
 void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
-  if (!owns(id, stalled.rank) || reaction(Occurrence::kStalled) == kIgnore) return;
+  if (!owns(id, stalled.rank) || reaction(Occurrence::kStalled) == Reaction::kIgnore) return;
   facts_.hang.add({.rank = stalled.rank,
                    .node = id,
                    .stopped = stalled.stopped,
@@ -244,7 +243,7 @@ void Job::handle(const StraysEnded&, TimePoint now) {
 }
 
 void Job::handle(const AttemptDenied& event, TimePoint now) {
-  if (reaction(Occurrence::kDenied) == kIgnore) return;
+  if (reaction(Occurrence::kDenied) == Reaction::kIgnore) return;
   facts_.refusal = event.refusal;
   react(Occurrence::kDenied, now);
 }

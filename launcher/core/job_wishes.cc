@@ -13,8 +13,6 @@ namespace {
 // meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
-constexpr auto kIgnore = Reaction::kIgnore;
-
 }  // namespace
 
 // TERM and USR1 are how schedulers say that the machine is needed; what workers can do with it is theirs to
@@ -97,7 +95,7 @@ void Job::mind_time_limit(TimePoint now) {
   }
   if (time_noticed_ || now < notice_time(began_, limit, plan_.recovery.preemption_grace)) return;
   time_noticed_ = true;
-  if (reaction(Occurrence::kNoticed) == kIgnore || !preemption_.all_can(facts_.world_size)) return;
+  if (reaction(Occurrence::kNoticed) == Reaction::kIgnore || !preemption_.all_can(facts_.world_size)) return;
   notice(0, began_ + limit - now, now);
 }
 

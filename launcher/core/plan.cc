@@ -9,23 +9,23 @@ namespace muster::launcher {
 
 namespace {
 
-using Kind = WorkerCount::Kind;
-
 Expected<std::int32_t> workers_per_node(const Options& options, const Machine& machine) {
   const std::int32_t nodes = options.nodes;
   const auto share = [nodes](std::int32_t count) { return std::max(1, count / nodes); };
-  const bool gpus_wanted = options.workers_per_node.kind == Kind::kGpu ||
-                           (options.workers_per_node.kind == Kind::kAuto && options.device == Device::kCuda);
+  const bool gpus_wanted =
+      options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
+      (options.workers_per_node.kind == WorkerCount::Kind::kAuto && options.device == Device::kCuda);
   if (gpus_wanted && machine.gpu_count < nodes) {
     return failure(ErrorCode::kInvalidArgument,
                    "--gpus-per-node: {} GPUs are found on this machine for {} nodes{}", machine.gpu_count,
                    nodes, machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
   }
   switch (options.workers_per_node.kind) {
-    case Kind::kNumber: return options.workers_per_node.number;
-    case Kind::kGpu: return share(machine.gpu_count);
-    case Kind::kCpu: return share(machine.core_count);
-    case Kind::kAuto: return share(machine.gpu_count >= nodes ? machine.gpu_count : machine.core_count);
+    case WorkerCount::Kind::kNumber: return options.workers_per_node.number;
+    case WorkerCount::Kind::kGpu: return share(machine.gpu_count);
+    case WorkerCount::Kind::kCpu: return share(machine.core_count);
+    case WorkerCount::Kind::kAuto:
+      return share(machine.gpu_count >= nodes ? machine.gpu_count : machine.core_count);
   }
   return 1;
 }
@@ -63,8 +63,8 @@ std::string ranks_text(const NodePlan& node) {
 }  // namespace
 
 bool needs_gpu_count(const Options& options) {
-  return options.workers_per_node.kind == Kind::kGpu ||
-         (options.device != Device::kCpu && options.workers_per_node.kind != Kind::kCpu);
+  return options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
+         (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
 }
 
 std::int32_t Plan::world_size() const {

@@ -7,6 +7,7 @@
 #include <ranges>
 #include <span>
 
+#include "common/wire/json.h"
 #include "launcher/core/profile_report.h"
 #include "launcher/core/words.h"
 
@@ -19,11 +20,6 @@ using nlohmann::ordered_json;
 constexpr std::size_t kSummaryLines = 10;
 constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
-
-template <class Number>
-ordered_json or_null(const std::optional<Number>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
 
 // Seconds since 1970, to the microsecond.
 double unix_time(const Outcome& outcome, TimePoint at) {

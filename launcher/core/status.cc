@@ -10,11 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-template <class Value>
-ordered_json or_null(const std::optional<Value>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-
 std::optional<std::int64_t> whole_or_nothing(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(whole_number<std::int64_t>(value));
 }

@@ -27,7 +27,7 @@ constexpr int kHeartbeatsPerProfile = 10;
 // none: so slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
-constexpr std::size_t kTextLimitBytes = 512;             // at most 3 KiB when escaped
+constexpr std::size_t kReportTextBytes = 512;             // at most 3 KiB when escaped
 constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
 
 UniqueFd connect_to(const std::string& path) {
@@ -74,7 +74,7 @@ void Reports::step(std::int64_t step) {
 }
 
 void Reports::send(std::string_view type, std::int64_t step, std::string_view text) {
-  transmit(type, {{"step", step}, {"text", text.substr(0, kTextLimitBytes)}});
+  transmit(type, {{"step", step}, {"text", text.substr(0, kReportTextBytes)}});
 }
 
 void Reports::offer_preemption() {

@@ -12,10 +12,12 @@ namespace {
 
 using testing::HasSubstr;
 
+class AgentHang : public AgentProcess {};
+
 // Within 5 s, as unit tests show; an agent that was kept from running for a second begins its count anew.
 constexpr Duration kTold = std::chrono::seconds(15);
 
-TEST_F(AgentProcess, TellsAStoppedWorkerWhateverItRuns) {
+TEST_F(AgentHang, TellsAStoppedWorkerWhateverItRuns) {
   TestLauncher launcher({});
   launcher.welcome(job("sleep 1000"));
   const auto pids = launcher.start(3);
@@ -76,7 +78,7 @@ if os.environ["RANK"] == "0":
 time.sleep(1000)
 )";
 
-TEST_F(AgentProcess, TellsAWorkerWhoseStepsSectionsOrHeartbeatsStop) {
+TEST_F(AgentHang, TellsAWorkerWhoseStepsSectionsOrHeartbeatsStop) {
   std::ofstream(scratch_ / "worker.py") << kPythonWorker;
   wire::JobSpec job = this->job("");
   job.command = {"python3", scratch_ / "worker.py"};

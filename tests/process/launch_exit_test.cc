@@ -36,11 +36,6 @@ const std::vector<std::string> kNoRestart = {"--max-restarts", "0"};
 constexpr const char* kDaemon =
     "(setsid sh -c 'trap \"\" TERM; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; ";
 
-void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit = std::chrono::seconds(5)) {
-  eventually([&] { return run.descendants().empty(); }, limit);
-  invariants::nothing_is_left(static_cast<int>(run.descendants().size()));
-}
-
 TEST_P(Launch, EndsWithZeroWhenEveryRankDoes) {
   LaunchRun run(shell("echo hello from $RANK of $WORLD_SIZE", kTwoByTwo));
   EXPECT_EQ(run.exit_code(), 0) << run.err();

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "common/base/file.h"
-#include "tests/invariants.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 #include "tests/scratch_directory.h"
@@ -16,11 +15,6 @@ namespace muster {
 namespace {
 
 using testing::HasSubstr;
-
-void expect_nothing_left(const LaunchRun& run) {
-  eventually([&] { return run.descendants().empty(); }, std::chrono::seconds(5));
-  invariants::nothing_is_left(static_cast<int>(run.descendants().size()));
-}
 
 constexpr const char* kSayAndWaitAtFirst =
     "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE group $GROUP_RANK; "

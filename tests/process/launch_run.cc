@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "tests/invariants.h"
 #include "tests/process/agent_test_launcher.h"
 
 namespace muster {
@@ -136,6 +137,11 @@ pid_t LaunchRun::agent_of(int node) const {
     if (words.find(std::string("--node\0", 7) + std::to_string(node) + '\0') != std::string::npos) return pid;
   }
   return 0;
+}
+
+void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit) {
+  eventually([&] { return run.descendants().empty(); }, limit);
+  invariants::nothing_is_left(static_cast<int>(run.descendants().size()));
 }
 
 }  // namespace muster

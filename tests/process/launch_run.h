@@ -4,6 +4,7 @@
 // parents. The destructor ends what is left. Waits have deadlines; a wait that fails reports a test failure.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -50,5 +51,8 @@ class LaunchRun {
   pid_t pid_ = 0;
   std::optional<int> exit_code_;
 };
+
+// A failure of the test if a process of the run lives for longer.
+void expect_nothing_left(const LaunchRun& run, std::chrono::seconds limit = std::chrono::seconds(5));
 
 }  // namespace muster

@@ -56,56 +56,56 @@ TEST(Lines, KeepsALineOfExactlyTheLimit) {
   EXPECT_EQ(feed(parts, "\n", TimePoint()), line);
 }
 
-constexpr TimePoint at(int milliseconds) {
+constexpr TimePoint at_ms(int milliseconds) {
   return TimePoint() + std::chrono::milliseconds(milliseconds);
 }
 
 TEST(Lines, AProgressBarIsALineEveryHalfSecondAndWhatItShowsAtLast) {
   Lines lines;
-  EXPECT_EQ(feed(lines, "\r 10%", at(0)), " 10%\n");
-  EXPECT_EQ(feed(lines, "\r 20%", at(100)), "");
-  EXPECT_EQ(feed(lines, "\r 30%\r 40%", at(499)), "");
-  EXPECT_EQ(feed(lines, "\r 50%", at(500)), " 50%\n");
-  EXPECT_EQ(feed(lines, "\r100%", at(600)), "");
-  EXPECT_EQ(feed(lines, "\n", at(610)), "100%\n");
-  EXPECT_EQ(feed(lines, "next\n", at(620)), "next\n");
+  EXPECT_EQ(feed(lines, "\r 10%", at_ms(0)), " 10%\n");
+  EXPECT_EQ(feed(lines, "\r 20%", at_ms(100)), "");
+  EXPECT_EQ(feed(lines, "\r 30%\r 40%", at_ms(499)), "");
+  EXPECT_EQ(feed(lines, "\r 50%", at_ms(500)), " 50%\n");
+  EXPECT_EQ(feed(lines, "\r100%", at_ms(600)), "");
+  EXPECT_EQ(feed(lines, "\n", at_ms(610)), "100%\n");
+  EXPECT_EQ(feed(lines, "next\n", at_ms(620)), "next\n");
 }
 
 TEST(Lines, AFinishedBarThatWasShownIsNotShownAgain) {
   Lines lines;
-  EXPECT_EQ(feed(lines, "\r100%", at(0)), "100%\n");
-  EXPECT_EQ(feed(lines, "\nnext\n", at(1)), "next\n");
+  EXPECT_EQ(feed(lines, "\r100%", at_ms(0)), "100%\n");
+  EXPECT_EQ(feed(lines, "\nnext\n", at_ms(1)), "next\n");
 }
 
 TEST(Lines, ABarThatIsWipedLeavesNothing) {
   Lines lines;
-  EXPECT_EQ(feed(lines, "\r100%", at(0)), "100%\n");
-  EXPECT_EQ(feed(lines, "\r      \repoch 1 done\n", at(1)), "epoch 1 done\n");
-  EXPECT_EQ(feed(lines, "\r  7%\r      \r\n", at(2)), "");
+  EXPECT_EQ(feed(lines, "\r100%", at_ms(0)), "100%\n");
+  EXPECT_EQ(feed(lines, "\r      \repoch 1 done\n", at_ms(1)), "epoch 1 done\n");
+  EXPECT_EQ(feed(lines, "\r  7%\r      \r\n", at_ms(2)), "");
 }
 
 TEST(Lines, ProgressWithTheCarriageReturnBehindItIsUnderstoodToo) {
   Lines lines;
-  EXPECT_EQ(feed(lines, "10%\r", at(0)), "10%\n");
-  EXPECT_EQ(feed(lines, "20%\r", at(1)), "");
-  EXPECT_EQ(feed(lines, "30%\r\n", at(2)), "30%\n");
+  EXPECT_EQ(feed(lines, "10%\r", at_ms(0)), "10%\n");
+  EXPECT_EQ(feed(lines, "20%\r", at_ms(1)), "");
+  EXPECT_EQ(feed(lines, "30%\r\n", at_ms(2)), "30%\n");
 }
 
 TEST(Lines, LinesThatEndAsOnWindowsAreLines) {
   Lines lines;
-  EXPECT_EQ(feed(lines, "one\r\n\r\ntwo\r\n", at(0)), "one\n\ntwo\n");
+  EXPECT_EQ(feed(lines, "one\r\n\r\ntwo\r\n", at_ms(0)), "one\n\ntwo\n");
 }
 
 TEST(Lines, AnEndlessBarTakesNoMemoryAndEndsWithItsLastState) {
   Lines lines;
-  for (int i = 0; i < 100'000; ++i) feed(lines, "\rstep " + std::to_string(i), at(0));
+  for (int i = 0; i < 100'000; ++i) feed(lines, "\rstep " + std::to_string(i), at_ms(0));
   EXPECT_EQ(lines.flush(), "step 99999\n");
 }
 
 TEST(Lines, ALongLineThatBeganEarlierIsCutAmongOthers) {
   Lines lines;
-  EXPECT_EQ(feed(lines, std::string(40'000, 'x'), at(0)), "");
-  const std::string out(feed(lines, std::string(40'000, 'x') + "\nend\n", at(0)));
+  EXPECT_EQ(feed(lines, std::string(40'000, 'x'), at_ms(0)), "");
+  const std::string out(feed(lines, std::string(40'000, 'x') + "\nend\n", at_ms(0)));
   EXPECT_EQ(out, std::string(65'535, 'x') + "\n" + std::string(14'465, 'x') + "\nend\n");
 }
 
@@ -115,9 +115,9 @@ TEST(Lines, OfManyLinesReadAtOnceOnlyTheLongOneIsCut) {
   const std::string fits = std::string(65'535, 'x') + "\n";
   const std::string cut = fits + "x\n";
   Lines lines;
-  EXPECT_EQ(feed(lines, plain + fits + plain, at(0)), plain + fits + plain);
-  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n" + plain, at(0)), plain + cut + plain);
-  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n", at(0)), plain + cut);
+  EXPECT_EQ(feed(lines, plain + fits + plain, at_ms(0)), plain + fits + plain);
+  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n" + plain, at_ms(0)), plain + cut + plain);
+  EXPECT_EQ(feed(lines, plain + std::string(65'536, 'x') + "\n", at_ms(0)), plain + cut);
 }
 
 TEST(CountLines, CountsNewlines) {

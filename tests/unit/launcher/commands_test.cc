@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-std::string error_of(std::string_view command, const std::vector<std::string>& words) {
+std::string command_error_of(std::string_view command, const std::vector<std::string>& words) {
   const auto read = read_command_arguments(*find_command(command), words);
   return read ? "(no error)" : read.error().message();
 }
@@ -167,11 +167,11 @@ TEST(CommandArguments, MayStandInAnyOrderAndBeAbbreviated) {
 }
 
 TEST(CommandArguments, AreAnsweredInOneLineWhenWrong) {
-  EXPECT_EQ(error_of("ps", {"--jsno"}), "--jsno: not a flag of launch ps: did you mean --json?");
-  EXPECT_EQ(error_of("ps", {"--log-dir"}), "--log-dir: its value is missing: give --log-dir DIR");
-  EXPECT_EQ(error_of("ps", {"-z"}), "-z: not a flag of launch ps: `launch ps --help` lists them");
-  EXPECT_EQ(error_of("ps", {"job"}), "job: `launch ps` takes no name: `launch ps --help` says more");
-  EXPECT_EQ(error_of("report", {"a", "b"}),
+  EXPECT_EQ(command_error_of("ps", {"--jsno"}), "--jsno: not a flag of launch ps: did you mean --json?");
+  EXPECT_EQ(command_error_of("ps", {"--log-dir"}), "--log-dir: its value is missing: give --log-dir DIR");
+  EXPECT_EQ(command_error_of("ps", {"-z"}), "-z: not a flag of launch ps: `launch ps --help` lists them");
+  EXPECT_EQ(command_error_of("ps", {"job"}), "job: `launch ps` takes no name: `launch ps --help` says more");
+  EXPECT_EQ(command_error_of("report", {"a", "b"}),
             "b: `launch report` takes one name: `launch report --help` says more");
 }
 

@@ -1,8 +1,8 @@
-#include "launcher/core/arguments.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
+
+#include "launcher/core/arguments.h"
 
 namespace muster::launcher {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string error_of(const std::vector<std::string>& words) {
+std::string flag_error_of(const std::vector<std::string>& words) {
   const auto sorted = sort_arguments(words);
   return sorted ? "(no error)" : sorted.error().message();
 }
@@ -100,21 +100,21 @@ TEST(Arguments, KeepUnderscoresInValues) {
 TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
   EXPECT_THAT(read({"--gpus", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
-  EXPECT_THAT(error_of({"--no", "x"}),
+  EXPECT_THAT(flag_error_of({"--no", "x"}),
               HasSubstr("could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
                         "--no-python, --node-rank: write it out"));
 }
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
-  EXPECT_EQ(error_of({"--ndoes", "2", "x"}), "--ndoes: not a flag of launch: did you mean --nodes?");
-  EXPECT_THAT(error_of({"--colour", "x"}), HasSubstr("`launch --help` lists them"));
-  EXPECT_THAT(error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
+  EXPECT_EQ(flag_error_of({"--ndoes", "2", "x"}), "--ndoes: not a flag of launch: did you mean --nodes?");
+  EXPECT_THAT(flag_error_of({"--colour", "x"}), HasSubstr("`launch --help` lists them"));
+  EXPECT_THAT(flag_error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
 }
 
 TEST(Arguments, MissAValue) {
-  EXPECT_EQ(error_of({"--nodes"}), "--nodes: its value is missing: give --nodes N");
-  EXPECT_EQ(error_of({"--nodes", "--json", "x"}), "--nodes: its value is missing: give --nodes N");
-  EXPECT_EQ(error_of({"--json=yes", "x"}), "--json: takes no value, but was given yes");
+  EXPECT_EQ(flag_error_of({"--nodes"}), "--nodes: its value is missing: give --nodes N");
+  EXPECT_EQ(flag_error_of({"--nodes", "--json", "x"}), "--nodes: its value is missing: give --nodes N");
+  EXPECT_EQ(flag_error_of({"--json=yes", "x"}), "--json: takes no value, but was given yes");
 }
 
 TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
@@ -123,7 +123,7 @@ TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
   EXPECT_TRUE(sorted->flags.empty());
   EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, has no effect: "),
                                            HasSubstr("--monitor_interval: accepted, has no effect: ")));
-  EXPECT_THAT(error_of({"--run-path", "x"}), HasSubstr("--run-path: not supported: use "));
+  EXPECT_THAT(flag_error_of({"--run-path", "x"}), HasSubstr("--run-path: not supported: use "));
 }
 
 }  // namespace

@@ -9,9 +9,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Kind = WorkerCount::Kind;
 
-const Surroundings kHere{.environment = {}, .working_directory = "/work", .hostname = "box"};
+const Surroundings kPlanHere{.environment = {}, .working_directory = "/work", .hostname = "box"};
 const Machine kNoGpus{.core_count = 8, .gpu_count = 0, .gpu_note = "no driver"};
 const Machine kFourGpus{.core_count = 8, .gpu_count = 4, .gpu_note = ""};
 
@@ -25,8 +24,8 @@ Options options(int nodes, WorkerCount workers, Device device = Device::kAuto) {
   return result;
 }
 
-std::int32_t count(int nodes, Kind kind, const Machine& machine, Device device = Device::kAuto) {
-  const auto plan = make_plan(options(nodes, {kind, 1}, device), machine, kHere, "job");
+std::int32_t count(int nodes, WorkerCount::Kind kind, const Machine& machine, Device device = Device::kAuto) {
+  const auto plan = make_plan(options(nodes, {kind, 1}, device), machine, kPlanHere, "job");
   return plan ? plan->nodes.front().worker_count : -1;
 }
 
@@ -36,13 +35,13 @@ std::vector<std::string> command(std::vector<std::string> program, bool module =
   asked.program = std::move(program);
   asked.module = module;
   asked.no_python = no_python;
-  Surroundings here = kHere;
+  Surroundings here = kPlanHere;
   here.environment = std::move(environment);
   return make_plan(asked, kNoGpus, here, "job")->job.command;
 }
 
 TEST(Plan, NumbersRanksNodeByNode) {
-  const auto plan = make_plan(options(3, {Kind::kNumber, 2}), kNoGpus, kHere, "job");
+  const auto plan = make_plan(options(3, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->world_size(), 6);
   EXPECT_EQ(plan->nodes[2].first_rank, Rank(4));
@@ -50,35 +49,39 @@ TEST(Plan, NumbersRanksNodeByNode) {
 }
 
 TEST(Plan, SharesWhatTheMachineHasAmongItsNodes) {
-  EXPECT_EQ(count(2, Kind::kAuto, kFourGpus), 2);
-  EXPECT_EQ(count(2, Kind::kGpu, kFourGpus), 2);
-  EXPECT_EQ(count(2, Kind::kAuto, kNoGpus), 4);
-  EXPECT_EQ(count(2, Kind::kCpu, kFourGpus), 4);
-  EXPECT_EQ(count(16, Kind::kCpu, kFourGpus), 1);
-  EXPECT_EQ(count(1, Kind::kGpu, kNoGpus), -1);
+  EXPECT_EQ(count(2, WorkerCount::Kind::kAuto, kFourGpus), 2);
+  EXPECT_EQ(count(2, WorkerCount::Kind::kGpu, kFourGpus), 2);
+  EXPECT_EQ(count(2, WorkerCount::Kind::kAuto, kNoGpus), 4);
+  EXPECT_EQ(count(2, WorkerCount::Kind::kCpu, kFourGpus), 4);
+  EXPECT_EQ(count(16, WorkerCount::Kind::kCpu, kFourGpus), 1);
+  EXPECT_EQ(count(1, WorkerCount::Kind::kGpu, kNoGpus), -1);
 }
 
 TEST(Plan, RefusesMoreWorkersThanGpusAndNamesBothNumbers) {
-  const auto plan = make_plan(options(2, {Kind::kNumber, 4}, Device::kCuda), kFourGpus, kHere, "job");
+  const auto plan =
+      make_plan(options(2, {WorkerCount::Kind::kNumber, 4}, Device::kCuda), kFourGpus, kPlanHere, "job");
   ASSERT_FALSE(plan);
   EXPECT_THAT(plan.error().message(), HasSubstr("there are 8 workers and 4 GPUs"));
-  EXPECT_THAT(make_plan(options(1, {}, Device::kCuda), kNoGpus, kHere, "job").error().message(),
+  EXPECT_THAT(make_plan(options(1, {}, Device::kCuda), kNoGpus, kPlanHere, "job").error().message(),
               HasSubstr("0 GPUs (no driver)"));
 }
 
 TEST(Plan, UsesGpusWhereEachWorkerCanHaveOne) {
-  EXPECT_TRUE(make_plan(options(2, {Kind::kNumber, 2}), kFourGpus, kHere, "job")->job.use_gpus);
-  EXPECT_FALSE(make_plan(options(2, {Kind::kNumber, 4}), kFourGpus, kHere, "job")->job.use_gpus);
-  const auto hidden = make_plan(options(2, {Kind::kNumber, 2}, Device::kCpu), kFourGpus, kHere, "job");
+  EXPECT_TRUE(
+      make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kFourGpus, kPlanHere, "job")->job.use_gpus);
+  EXPECT_FALSE(
+      make_plan(options(2, {WorkerCount::Kind::kNumber, 4}), kFourGpus, kPlanHere, "job")->job.use_gpus);
+  const auto hidden =
+      make_plan(options(2, {WorkerCount::Kind::kNumber, 2}, Device::kCpu), kFourGpus, kPlanHere, "job");
   EXPECT_FALSE(hidden->job.use_gpus);
   EXPECT_EQ(hidden->job.environment.at("CUDA_VISIBLE_DEVICES"), "");
 }
 
 TEST(Plan, LooksForGpusOnlyWhereTheyMatter) {
-  EXPECT_FALSE(needs_gpu_count(options(1, {Kind::kNumber, 1}, Device::kCpu)));
-  EXPECT_FALSE(needs_gpu_count(options(1, {Kind::kAuto, 1}, Device::kCpu)));
-  EXPECT_TRUE(needs_gpu_count(options(1, {Kind::kGpu, 1}, Device::kCpu)));
-  EXPECT_TRUE(needs_gpu_count(options(1, {Kind::kNumber, 1}, Device::kCuda)));
+  EXPECT_FALSE(needs_gpu_count(options(1, {WorkerCount::Kind::kNumber, 1}, Device::kCpu)));
+  EXPECT_FALSE(needs_gpu_count(options(1, {WorkerCount::Kind::kAuto, 1}, Device::kCpu)));
+  EXPECT_TRUE(needs_gpu_count(options(1, {WorkerCount::Kind::kGpu, 1}, Device::kCpu)));
+  EXPECT_TRUE(needs_gpu_count(options(1, {WorkerCount::Kind::kNumber, 1}, Device::kCuda)));
 }
 
 TEST(Plan, RunsPythonScriptsAndModules) {
@@ -91,40 +94,41 @@ TEST(Plan, RunsPythonScriptsAndModules) {
 }
 
 TEST(Plan, HidesWhatIsRedirectedAndNotTeed) {
-  Options asked = options(1, {Kind::kNumber, 3});
+  Options asked = options(1, {WorkerCount::Kind::kNumber, 3});
   asked.redirects = "3";
   asked.tee = "0:1";
-  EXPECT_THAT(make_plan(asked, kNoGpus, kHere, "job")->job.redirects, ElementsAre(2, 3, 3));
+  EXPECT_THAT(make_plan(asked, kNoGpus, kPlanHere, "job")->job.redirects, ElementsAre(2, 3, 3));
   asked.redirects = "";
   asked.shown_local_ranks = {1};
-  EXPECT_THAT(make_plan(asked, kNoGpus, kHere, "job")->job.redirects, ElementsAre(3, 0, 3));
+  EXPECT_THAT(make_plan(asked, kNoGpus, kPlanHere, "job")->job.redirects, ElementsAre(3, 0, 3));
 }
 
 TEST(Plan, RefusesAbsurdSizesInsteadOfOverflowing) {
-  EXPECT_FALSE(make_plan(options(2'000'000'000, {Kind::kNumber, 2'000'000'000}), kNoGpus, kHere, "job"));
+  EXPECT_FALSE(make_plan(options(2'000'000'000, {WorkerCount::Kind::kNumber, 2'000'000'000}), kNoGpus,
+                         kPlanHere, "job"));
 }
 
 TEST(ThreadNotice, IsGivenOnlyWhereNobodyChose) {
-  const auto plan = make_plan(options(2, {Kind::kNumber, 2}), kNoGpus, kHere, "job");
+  const auto plan = make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
   EXPECT_THAT(thread_notice(*plan, kNoGpus, {}).value_or(""),
               HasSubstr("OMP_NUM_THREADS is 2 for each worker (8 cores, 4 workers)"));
   EXPECT_EQ(thread_notice(*plan, kNoGpus, {{"OMP_NUM_THREADS", "1"}}), std::nullopt);
-  EXPECT_EQ(thread_notice(*make_plan(options(1, {}), kNoGpus, kHere, "job"), kNoGpus, {}), std::nullopt);
+  EXPECT_EQ(thread_notice(*make_plan(options(1, {}), kNoGpus, kPlanHere, "job"), kNoGpus, {}), std::nullopt);
 }
 
 TEST(PlanText, NamesCommandRanksAndPlaces) {
-  Options asked = options(2, {Kind::kNumber, 2});
+  Options asked = options(2, {WorkerCount::Kind::kNumber, 2});
   asked.program = {"train", "two words"};
-  const std::string text = plan_as_text(*make_plan(asked, kNoGpus, kHere, "job-7"));
+  const std::string text = plan_as_text(*make_plan(asked, kNoGpus, kPlanHere, "job-7"));
   for (const char* part : {"job-7", "train 'two words'", "/logs/job-7", "node1", "2-3"})
     EXPECT_THAT(text, HasSubstr(part));
 }
 
 TEST(Plan, AddsSpareNodesAfterTheOthers) {
-  Options asked = options(2, {Kind::kNumber, 2});
+  Options asked = options(2, {WorkerCount::Kind::kNumber, 2});
   asked.min_nodes = 1;
   asked.spare_nodes = 1;
-  const auto plan = make_plan(asked, kNoGpus, kHere, "job");
+  const auto plan = make_plan(asked, kNoGpus, kPlanHere, "job");
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->world_size(), 4) << "spares have no ranks";
   EXPECT_EQ(plan->agent_count(), 3);
@@ -138,7 +142,7 @@ TEST(Plan, AddsSpareNodesAfterTheOthers) {
 
 TEST(PlanText, IsAlsoJson) {
   const auto json = nlohmann::json::parse(
-      plan_as_json(*make_plan(options(2, {Kind::kNumber, 2}), kNoGpus, kHere, "job-7")));
+      plan_as_json(*make_plan(options(2, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job-7")));
   EXPECT_EQ(json.at("world_size"), 4);
   EXPECT_EQ(json.at("nodes").at(1).at("first_rank"), 2);
 }

@@ -13,15 +13,15 @@ namespace {
 using ::testing::HasSubstr;
 using torch::Tensor;
 
-Tensor inputs(int seed) {
+Tensor join_inputs(int seed) {
   torch::manual_seed(seed);
   return torch::randn({4, 6});
 }
 
-struct Net : torch::nn::Module {
+struct JoinNet : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
   Tensor steps;
-  Net() {
+  JoinNet() {
     torch::manual_seed(2);
     linear = register_module("linear", torch::nn::Linear(6, 1));
     steps = register_buffer("steps", torch::zeros({1}));
@@ -32,14 +32,14 @@ struct Net : torch::nn::Module {
   }
 };
 
-void step(DistributedDataParallel<Net>& model, int seed) {
+void step(DistributedDataParallel<JoinNet>& model, int seed) {
   model.zero_grad();
-  model(inputs(seed)).mean().backward();
+  model(join_inputs(seed)).mean().backward();
 }
 
 Tensor gradient_of(int seed) {
-  Net net;
-  net.forward(inputs(seed)).mean().backward();
+  JoinNet net;
+  net.forward(join_inputs(seed)).mean().backward();
   return net.linear->weight.grad();
 }
 
@@ -55,7 +55,7 @@ std::string failure_of(const std::function<void()>& body) {
 TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
   spawn(
       [](Job& job) {
-        DistributedDataParallel model(Net(), job);
+        DistributedDataParallel model(JoinNet(), job);
         for (const bool by_all : {true, false}) {
           model.join(
               [&] {
@@ -78,7 +78,7 @@ TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
 TEST(Join, GivesAllRanksTheModelOfTheOneThatTrainedLongest) {
   spawn(
       [](Job& job) {
-        DistributedDataParallel model(Net(), job);
+        DistributedDataParallel model(JoinNet(), job);
         model.join([&] {
           for (int i = 0; i < 5 - job.rank(); ++i) step(model, i);
           const torch::NoGradGuard no_grad;
@@ -93,13 +93,13 @@ TEST(Join, GivesAllRanksTheModelOfTheOneThatTrainedLongest) {
 TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
   spawn(
       [](Job& job) {
-        DistributedDataParallel model(Net(), job);
+        DistributedDataParallel model(JoinNet(), job);
         model.join([&] {
           for (int i = 0; i < 2 + 3 * job.rank(); ++i) {
             step(model, i);
             const torch::NoGradGuard no_grad;
             model.eval();
-            model(inputs(i));
+            model(join_inputs(i));
             model.train();
           }
         });
@@ -111,7 +111,7 @@ TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
 TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
   spawn(
       [](Job& job) {
-        DistributedDataParallel model(Net(), job);
+        DistributedDataParallel model(JoinNet(), job);
         int steps = 0;
         const auto join = [&] {
           model.join(
@@ -121,7 +121,7 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
               {.throw_on_early_termination = true});
         };
         const std::string failure = failure_of(join);
-        require(failure.contains(job.rank() == 0 ? "this rank (0) has no more inputs" : "rank 0 has no more"),
+        require(failure.contains(job.rank() == 0 ? "this rank (0) has no more join_inputs" : "rank 0 has no more"),
                 failure);
         require_equal(steps, 2, "steps");
         step(model, job.rank());  // all are free to go on
@@ -132,7 +132,7 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
 TEST(Join, EndsWithWhatItsBodyThrows) {
   spawn(
       [](Job& job) {
-        DistributedDataParallel model(Net(), job);
+        DistributedDataParallel model(JoinNet(), job);
         const auto nested = [&] { model.join([&] { model.join([] {}); }); };
         require_equal(failure_of(nested), std::string("join: called inside another join of the same model"),
                       "nested");
@@ -145,7 +145,7 @@ TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
   try {
     spawn(
         [](Job& job) {
-          DistributedDataParallel model(Net(), job, {.static_graph = true});
+          DistributedDataParallel model(JoinNet(), job, {.static_graph = true});
           model.join([&] {
             if (job.rank() == 1) step(model, 0);
           });
@@ -162,7 +162,7 @@ TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankThatHadFewer) {
   try {
     spawn(
         [](Job& job) {
-          DistributedDataParallel model(Net(), job);
+          DistributedDataParallel model(JoinNet(), job);
           for (int i = 0; i < 5 - 3 * job.rank(); ++i) step(model, i);
         },
         2);
