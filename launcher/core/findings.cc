@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/words.h"
+
 namespace muster::launcher {
 
 namespace {
@@ -12,7 +14,6 @@ namespace {
 using enum Finding::Result;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 // What an agent holds of each worker: pidfd, two pipes, two log files, and what starting it takes.
 constexpr std::uint64_t kDescriptorsPerWorker = 7;
@@ -25,11 +26,6 @@ constexpr std::uint64_t kDockersSharedMemory = 64 * kMiB;
 constexpr double kEarliest = 1'735'689'600;
 constexpr double kLatest = 4'102'444'800;
 constexpr double kClockTolerance = 5;
-
-std::string size_text(std::uint64_t bytes) {
-  if (bytes >= kGiB) return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / static_cast<double>(kMiB));
-}
 
 const char* word_of(Finding::Result result) {
   return result == kOk ? "OK" : result == kWarn ? "WARN" : "FAIL";

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fmt/ranges.h>
 
-#include "common/wire/json.h"
+#include "launcher/core/job_json.h"
 #include "launcher/core/nearest.h"
 
 namespace muster::launcher {
@@ -28,12 +28,6 @@ std::string utc_text(double unix_seconds) {
 }
 
 ordered_json record_json(const JobRecord& record) {
-  ordered_json nodes = ordered_json::array();
-  for (const NodePlan& node : record.nodes) {
-    nodes.push_back({{"node", node.node.value()},
-                     {"first_rank", node.first_rank.value()},
-                     {"worker_count", node.worker_count}});
-  }
   return {{"job_id", record.job_id},
           {"started_at", record.started_at},
           {"started_unix", record.started_unix},
@@ -45,7 +39,7 @@ ordered_json record_json(const JobRecord& record) {
           {"pid_namespace", record.launcher.pid_namespace},
           {"command", record.command},
           {"world_size", record.world_size},
-          {"nodes", std::move(nodes)},
+          {"nodes", nodes_json(record.nodes)},
           {"log_directory", record.directory},
           {"checkpoint_directory", record.checkpoint_directory}};
 }
@@ -130,11 +124,7 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
                      .checkpoint_directory = json.at("checkpoint_directory"),
                      .started_at = json.at("started_at"),
                      .started_unix = json.at("started_unix")};
-    for (const nlohmann::json& node : json.at("nodes")) {
-      record.nodes.push_back({NodeId(whole_number<std::int32_t>(node.at("node"))),
-                              Rank(whole_number<std::int32_t>(node.at("first_rank"))),
-                              whole_number<std::int32_t>(node.at("worker_count"))});
-    }
+    record.nodes = nodes_of(json.at("nodes"));
     return record;
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kCorrupt, "not a record of a job: {}", error.what());

@@ -1,6 +1,6 @@
 #include "launcher/core/status.h"
 
-#include "common/wire/json.h"
+#include "launcher/core/job_json.h"
 #include "launcher/core/job_list.h"
 #include "launcher/core/words.h"
 
@@ -87,12 +87,6 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<No
 }
 
 std::string status_as_line(const JobStatus& status) {
-  ordered_json nodes = ordered_json::array();
-  for (const NodePlan& node : status.nodes) {
-    nodes.push_back({{"node", node.node.value()},
-                     {"first_rank", node.first_rank.value()},
-                     {"worker_count", node.worker_count}});
-  }
   ordered_json ranks = ordered_json::array();
   for (const RankStatus& rank : status.ranks) {
     ranks.push_back({{"rank", rank.rank.value()},
@@ -117,7 +111,7 @@ std::string status_as_line(const JobStatus& status) {
                              {"max_restarts", status.max_restarts},
                              {"elapsed_seconds", status.elapsed_seconds},
                              {"committed_step", or_null(status.committed_step)},
-                             {"nodes", std::move(nodes)},
+                             {"nodes", nodes_json(status.nodes)},
                              {"ranks", std::move(ranks)},
                              {"events", std::move(events)}};
   // What workers wrote need not be UTF-8.
@@ -135,11 +129,7 @@ Expected<JobStatus> parse_status(std::string_view line) {
                      .max_restarts = whole_number<std::int32_t>(json.at("max_restarts")),
                      .elapsed_seconds = json.at("elapsed_seconds").get<double>(),
                      .committed_step = whole_or_nothing(json.at("committed_step"))};
-    for (const nlohmann::json& node : json.at("nodes")) {
-      status.nodes.push_back({NodeId(whole_number<std::int32_t>(node.at("node"))),
-                              Rank(whole_number<std::int32_t>(node.at("first_rank"))),
-                              whole_number<std::int32_t>(node.at("worker_count"))});
-    }
+    status.nodes = nodes_of(json.at("nodes"));
     for (const nlohmann::json& rank : json.at("ranks")) status.ranks.push_back(rank_of(rank));
     for (const nlohmann::json& event : json.at("events"))
       status.events.push_back({event.at("seconds_ago").get<double>(), event.at("text")});

@@ -20,6 +20,13 @@ inline std::string in_milliseconds(Duration duration) {
   return fmt::format("{:.{}f} ms", count, count < 9.95 ? 1 : 0);
 }
 
+// "512 MiB", "1.5 GiB"
+inline std::string size_text(std::uint64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 1024 ? fmt::format("{:.0f} MiB", mebibytes)
+                          : fmt::format("{:.1f} GiB", mebibytes / 1024);
+}
+
 // "1 rank", "2 ranks"
 inline std::string count_of(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");

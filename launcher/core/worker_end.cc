@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "launcher/core/exception_text.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 
@@ -18,13 +19,6 @@ constexpr int kOwnExitCodes[] = {69, 75, 124, 125, 253};
 
 // More are searched for an exception.
 constexpr std::size_t kShownLines = 20;
-
-std::string size_text(std::int64_t bytes) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
-  const double mebibytes = static_cast<double>(bytes) / kMebibyte;
-  return mebibytes < 1024 ? fmt::format("{:.0f} MiB", mebibytes)
-                          : fmt::format("{:.1f} GiB", mebibytes / 1024);
-}
 
 std::string exception_of(const ErrorFile& error, const std::vector<std::string>& last_lines) {
   std::vector<std::string> callstack;
@@ -103,9 +97,10 @@ std::vector<std::string> evidence_of(const WorkerEnd& end) {
     std::string line = fmt::format("the memory cgroup counted {} OOM kill{}", end.oom_kill_count,
                                    end.oom_kill_count == 1 ? "" : "s");
     if (end.memory_limit_bytes > 0)
-      line += fmt::format("; its limit is {}", size_text(end.memory_limit_bytes));
+      line += fmt::format("; its limit is {}", size_text(static_cast<std::uint64_t>(end.memory_limit_bytes)));
     if (end.peak_memory_bytes > 0)
-      line += fmt::format("; the worker used {}", size_text(end.peak_memory_bytes));
+      line +=
+          fmt::format("; the worker used {}", size_text(static_cast<std::uint64_t>(end.peak_memory_bytes)));
     lines.push_back(std::move(line));
   }
   if (!end.gpu_fault.empty()) lines.push_back("NVML: " + end.gpu_fault);

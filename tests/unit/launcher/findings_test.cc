@@ -44,7 +44,7 @@ TEST(Findings, JudgeDisksByWhatIsWanted) {
   EXPECT_EQ(judge_disk("log directory", "/logs", {kGiB, 100 * kMiB}, kGiB).result, kWarn);
   const Finding full = judge_disk("log directory", "/logs", {kGiB, kMiB}, kGiB);
   EXPECT_EQ(full.result, kFail);
-  EXPECT_EQ(full.text, "1.0 MiB free in /logs");
+  EXPECT_EQ(full.text, "1 MiB free in /logs");
 }
 
 TEST(Findings, JudgeTheClockByItselfAndByTheFileSystems) {
