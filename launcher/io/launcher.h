@@ -1,7 +1,9 @@
 // The shell around the job: feeds it what happens, performs what it decides.
 //
 // One io_context, one thread. Children end as SIGCHLD tells, agents speak over sessions, the user sends
-// signals, one alarm wakes the job at its next deadline. No decision is made here.
+// signals, alarms wake the job at its next deadline and the shell at its own. What the job does is decided in
+// core/; decided here is only what concerns processes and connections themselves: who may connect, when an
+// agent that has half ended is killed, how long processes that were left behind may live.
 #pragma once
 
 #include <deque>

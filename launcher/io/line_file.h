@@ -18,14 +18,13 @@ class LineFile {
  public:
   explicit LineFile(std::string path) : path_(std::move(path)) {}
   // Goes on at its end, or creates it; append() does that when it is first needed.
-  const Status& open();
+  Status open();
   // What the user should know, the first time that it fails.
   std::optional<std::string> append(std::string_view lines);
 
  private:
   std::string path_;
   UniqueFd fd_;
-  std::optional<Status> opened_;
   bool told_ = false;
 };
 

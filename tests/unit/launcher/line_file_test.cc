@@ -41,5 +41,14 @@ TEST(LineFile, SaysOnceThatItCannotBeOpened) {
   EXPECT_EQ(file.append("two\n"), std::nullopt);
 }
 
+TEST(LineFile, TakesWhatComesOnceItCanBeOpened) {
+  const ScratchDirectory scratch;
+  LineFile file(scratch / "late/events.jsonl");
+  EXPECT_NE(file.append("one\n"), std::nullopt);
+  std::filesystem::create_directory(scratch / "late");
+  EXPECT_EQ(file.append("two\n"), std::nullopt);
+  EXPECT_EQ(read_file(scratch / "late/events.jsonl", 100).value(), "two\n");
+}
+
 }  // namespace
 }  // namespace muster::launcher
