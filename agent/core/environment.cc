@@ -10,14 +10,24 @@ namespace muster::agent {
 
 namespace {
 
-// The slice of this agent among those that share the machine; LOCAL_RANK indexes it, as torchrun's users
-// expect.
-void set_gpus(Environment& environment, const wire::PrepareAttempt& plan) {
-  const auto inherited = environment.find("CUDA_VISIBLE_DEVICES");
-  if (plan.agents_on_host <= 1) return;  // all of them, under their own numbers
+constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
+
+template <class Map>
+std::optional<std::string> variable_in(const Map& map, const char* name) {
+  const auto found = map.find(name);
+  return found == map.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Those of the node; none: the variable is not set. Of several agents that share the machine each has its
+// slice; LOCAL_RANK indexes it, as torchrun's users expect.
+std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
+                                        const wire::PrepareAttempt& plan) {
+  auto given = variable_in(job.environment, kGpus);
+  if (!given) given = variable_in(node.inherited, kGpus);
+  if (!job.use_gpus || plan.agents_on_host <= 1) return given;  // all of them, under their own numbers
   std::vector<std::string> devices;
-  if (inherited != environment.end()) {
-    for (const std::string_view device : split(inherited->second, ',')) {
+  if (given) {
+    for (const std::string_view device : split(*given, ',')) {
       if (!device.empty()) devices.emplace_back(device);
     }
   } else {
@@ -26,8 +36,19 @@ void set_gpus(Environment& environment, const wire::PrepareAttempt& plan) {
   }
   const std::size_t share = devices.size() / static_cast<std::size_t>(plan.agents_on_host);
   const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * plan.agent_on_host;
-  environment["CUDA_VISIBLE_DEVICES"] =
-      fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
+  return fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
+}
+
+// The one of the worker that sees no other.
+std::string only_gpu(const std::optional<std::string>& list, LocalRank local_rank) {
+  if (!list) return fmt::format("{}", local_rank);
+  const auto devices = split(*list, ',');
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  if (index >= devices.size()) return "";
+  std::string_view device = devices[index];
+  while (device.starts_with(' ')) device.remove_prefix(1);
+  while (device.ends_with(' ')) device.remove_suffix(1);
+  return std::string(device);
 }
 
 void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
@@ -48,7 +69,7 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("MASTER_PORT", start.master_port);
   set("TORCHELASTIC_RESTART_COUNT", plan.restart_count);
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
-  set("TORCHELASTIC_RUN_ID", job.job_id);
+  set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 }
@@ -71,7 +92,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   set_torchrun(environment, job, plan, start, node);
   const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
-  if (job.use_gpus) set_gpus(environment, plan);
+  if (const auto gpus = visible_gpus(node, job, plan)) environment[kGpus] = *gpus;
   environment["MUSTER_JOB_ID"] = job.job_id;
   environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
@@ -88,10 +109,15 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank) {
   const Rank rank(plan.first_rank.value() + local_rank.value());
-  return {{"LOCAL_RANK", fmt::format("{}", local_rank)},
-          {"RANK", fmt::format("{}", rank)},
-          {"ROLE_RANK", fmt::format("{}", rank)},
-          {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+  Environment environment = {{"LOCAL_RANK", fmt::format("{}", local_rank)},
+                             {"RANK", fmt::format("{}", rank)},
+                             {"ROLE_RANK", fmt::format("{}", rank)},
+                             {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+  if (job.virtual_local_rank) {
+    environment["LOCAL_RANK"] = "0";
+    environment[kGpus] = only_gpu(visible_gpus(node, job, plan), local_rank);
+  }
+  return environment;
 }
 
 std::vector<std::string> entries_of(const Environment& environment) {
@@ -102,7 +128,7 @@ std::vector<std::string> entries_of(const Environment& environment) {
 
 std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank) {
   const auto index = static_cast<std::size_t>(local_rank.value());
-  const auto list = environment.find("CUDA_VISIBLE_DEVICES");
+  const auto list = environment.find(kGpus);
   if (list == environment.end()) return static_cast<std::uint32_t>(index);
   const auto devices = split(list->second, ',');
   return index < devices.size() ? parse_number<std::uint32_t>(devices[index]) : std::nullopt;

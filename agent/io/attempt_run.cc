@@ -96,7 +96,9 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   if (Status enough = run->check_descriptors(); !enough) return refused(125, enough.error());
   if (Status opened = run->make_log_directories(); !opened)
     return refused(exit_code_of_directory(opened.error().code()), opened.error());
-  if (Status opened = run->open_store(); !opened) return refused(125, opened.error());
+  // A port that the user has chosen is the user's mistake.
+  if (Status opened = run->open_store(); !opened)
+    return refused(job.master_port != 0 ? 2 : 125, opened.error());
   run->check_space();
   return run;
 }
@@ -142,7 +144,8 @@ Status AttemptRun::open_store() {
   if (error)
     return failure(ErrorCode::kInvalidArgument, "store address '{}': not an IP address",
                    setting_.plan.store_address);
-  auto store = StoreServer::open(setting_.io, {.address = address});
+  auto store = StoreServer::open(
+      setting_.io, {.address = address, .port = static_cast<std::uint16_t>(setting_.job.master_port)});
   if (!store) return std::unexpected(store.error());
   store_ = *std::move(store);
   return {};
@@ -255,7 +258,9 @@ AttemptRun::OrRefused<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   for (const auto& [name, value] : own) environment_[name] = value;
   auto forked = warm.fork(arguments, environment_, ends);
   Started started{.process = {}, .forked = forked.has_value(), .executed_because = {}, .gpu = {}};
-  if (setting_.job.use_gpus) started.gpu = gpu_of(environment_, local_rank);
+  if (setting_.job.use_gpus) {
+    started.gpu = gpu_of(environment_, setting_.job.virtual_local_rank ? LocalRank(0) : local_rank);
+  }
   if (forked) {
     started.process = *std::move(forked);
   } else {

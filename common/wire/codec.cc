@@ -32,10 +32,11 @@ struct adl_serializer<std::optional<T>> {
 namespace muster::wire {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
-                                                log_directory, checkpoint_directory, role, max_restarts,
-                                                use_gpus, store_on_agent, redirects, stdout_filters,
-                                                stderr_filters, grace_ns, controller_grace_ns,
-                                                silence_limit_ns, heartbeat_limit_ns, hang_limit_ns, warm)
+                                                log_directory, checkpoint_directory, role, run_id,
+                                                max_restarts, use_gpus, store_on_agent, master_port,
+                                                virtual_local_rank, redirects, stdout_filters, stderr_filters,
+                                                grace_ns, controller_grace_ns, silence_limit_ns,
+                                                heartbeat_limit_ns, hang_limit_ns, warm)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,

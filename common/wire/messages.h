@@ -27,9 +27,12 @@ struct JobSpec {
       log_directory;  // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
   std::string checkpoint_directory;  // empty: none
   std::string role = "default";
+  std::string run_id;  // TORCHELASTIC_RUN_ID; empty: job_id
   std::int32_t max_restarts = 0;
-  bool use_gpus = false;       // give each worker its own CUDA_VISIBLE_DEVICES
-  bool store_on_agent = true;  // false: rank 0 hosts the store (torch's own server)
+  bool use_gpus = false;            // give each worker its own CUDA_VISIBLE_DEVICES
+  bool store_on_agent = true;       // false: rank 0 hosts the store (torch's own server)
+  std::int32_t master_port = 0;     // of the store; 0: any free one for each attempt
+  bool virtual_local_rank = false;  // LOCAL_RANK is 0 for each worker, which sees one GPU only
   std::vector<std::int32_t>
       redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
   // Lines with one of these texts go to LOG_DIRECTORY/attempt_A/filtered_stdout.log and ..._stderr.log as

@@ -36,6 +36,23 @@ UniqueFd take_signals() {
   return fd;
 }
 
+// The agent will listen there, in each attempt; that it cannot is said before anything is made.
+Status check_port(const Options& options) {
+  if (options.master_port == 0) return {};
+  asio::io_context context(1);
+  asio::ip::tcp::acceptor acceptor(context);
+  const asio::ip::tcp::endpoint place(asio::ip::address_v4::loopback(),
+                                      static_cast<std::uint16_t>(options.master_port));
+  boost::system::error_code error;
+  acceptor.open(place.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(place, error);
+  if (!error) acceptor.listen(1, error);
+  if (!error) return {};
+  return failure(ErrorCode::kInvalidArgument, "{}: {} cannot be used: {}: give another port, or none",
+                 options.master_port_source, options.master_port, error.message());
+}
+
 // All that is to be written to, or nothing.
 Status make_places(const Plan& plan) {
   if (Status made = make_job_directory(plan.job.log_directory); !made)
@@ -61,13 +78,17 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   const Options& options = prepared.request.options;
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
+  if (const Status free = check_port(options); !free) return refuse(free.error(), kExitUsage);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
   LineFile journal(plan.job.log_directory + "/launcher.log");
-  if (const Status& opened = journal.open(); !opened) return refuse(opened.error(), kExitUsage);
+  if (const Status opened = journal.open(); !opened) return refuse(opened.error(), kExitUsage);
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);
-  Terminal terminal(context.get_executor(), options.json, prepared.request.display.fold);
+  const DisplayOptions& display = prepared.request.display;
+  std::optional<PrefixTemplate> prefix;
+  if (!display.line_prefix.empty()) prefix = {display.line_prefix, options.role, here.hostname};
+  Terminal terminal(context.get_executor(), options.json, display.fold, std::move(prefix));
   const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
   Launcher launcher(plan, {context, terminal, bootstrap, signals, journal, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);

@@ -127,9 +127,8 @@ Expected<Arguments> sort_arguments(const Words& words) {
     if (given->flag->treatment == kNoEffect) {
       result.notices.push_back(
           fmt::format("{}: accepted, has no effect: {}", given->spelling, given->flag->text));
-    } else {
-      result.flags.push_back(std::move(*given));
     }
+    result.flags.push_back(std::move(*given));
   }
   result.program.assign(next, words.end());
   return result;

@@ -11,6 +11,7 @@ namespace muster::launcher {
 
 struct DisplayOptions {
   std::optional<bool> fold;  // show once what several ranks print; without a value, on a terminal
+  std::string line_prefix;   // --log-line-prefix-template, or empty
 };
 
 Expected<DisplayOptions> make_display_options(const Settings& settings);

@@ -14,19 +14,19 @@ namespace muster::launcher {
 
 namespace {
 
-using Lines = std::vector<std::string>;
+using TextLines = std::vector<std::string>;
 
 constexpr std::string_view kThrown = "terminate called after throwing an instance of '";
 constexpr std::string_view kWhat = "  what():  ";
 constexpr std::size_t kDeepestGroup = 10;
 
-struct Frame {
+struct PythonFrame {
   std::string path;
   std::string line;
 };
 
 // `  File "/home/me/train.py", line 6, in main`. A SyntaxError's ends after the number.
-std::optional<Frame> frame_in(std::string_view line) {
+std::optional<PythonFrame> frame_in(std::string_view line) {
   constexpr std::string_view kFile = "  File \"";
   constexpr std::string_view kLine = "\", line ";
   const std::size_t end = line.find(kLine);
@@ -34,17 +34,17 @@ std::optional<Frame> frame_in(std::string_view line) {
   const std::string_view rest = line.substr(end + kLine.size());
   const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
   if (digits == 0 || !(digits == rest.size() || rest.substr(digits).starts_with(", in "))) return {};
-  return Frame{std::string(line.substr(kFile.size(), end - kFile.size())),
-               std::string(rest.substr(0, digits))};
+  return PythonFrame{std::string(line.substr(kFile.size(), end - kFile.size())),
+                     std::string(rest.substr(0, digits))};
 }
 
-bool is_of_library(const Frame& frame) {
+bool is_of_library(const PythonFrame& frame) {
   constexpr std::string_view kLibraries[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
                                              "<frozen "};
   return std::ranges::any_of(kLibraries, [&](std::string_view each) { return frame.path.contains(each); });
 }
 
-std::string place_of(const std::vector<Frame>& frames) {
+std::string place_of(const std::vector<PythonFrame>& frames) {
   if (frames.empty()) return {};
   auto place = std::find_if_not(frames.rbegin(), frames.rend(), is_of_library);
   if (place == frames.rend()) place = frames.rbegin();
@@ -70,14 +70,14 @@ bool is_of_syntax(std::string_view type) {
 }
 
 // "Type: text". Where a message begins with empty lines, `rest` holds its text.
-std::string joined(std::string_view type, std::string_view text, std::span<const std::string> rest) {
+std::string type_and_text(std::string_view type, std::string_view text, std::span<const std::string> rest) {
   for (std::size_t i = 0; is_blank(text) && i < rest.size(); ++i) text = rest[i];
   if (is_blank(text)) return std::string(type);
   text.remove_prefix(text.find_first_not_of(" \t"));
   return fmt::format("{}: {}", type, text);
 }
 
-class Search {
+class ExceptionSearch {
  public:
   // `rest` are the lines that follow.
   void read(const std::string& line, std::span<const std::string> rest) {
@@ -99,8 +99,9 @@ class Search {
   void thrown_in_cxx(std::string_view line, std::span<const std::string> rest) {
     const std::string_view type = line.substr(kThrown.size(), line.rfind('\'') - kThrown.size());
     const bool has_what = !rest.empty() && rest.front().starts_with(kWhat);
-    found_ = has_what ? joined(type, std::string_view(rest.front()).substr(kWhat.size()), rest.subspan(1))
-                      : std::string(type);
+    found_ = has_what
+                 ? type_and_text(type, std::string_view(rest.front()).substr(kWhat.size()), rest.subspan(1))
+                 : std::string(type);
     place_.clear();
     frames_.clear();
   }
@@ -109,12 +110,12 @@ class Search {
     // A call stack without its heading is one that the program printed and went on, or a SyntaxError's.
     if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
     const bool has_text = type.size() < line.size();
-    found_ = has_text ? joined(type, line.substr(type.size() + 1), rest) : std::string(type);
+    found_ = has_text ? type_and_text(type, line.substr(type.size() + 1), rest) : std::string(type);
     place_ = place_of(frames_);
   }
 
-  std::vector<Frame> frames_;  // of the traceback that is being read
-  bool traced_ = true;         // its heading was seen, or may be missing
+  std::vector<PythonFrame> frames_;  // of the traceback that is being read
+  bool traced_ = true;               // its heading was seen, or may be missing
   bool ignored_ = false;
   std::string found_;
   std::string place_;
@@ -132,8 +133,8 @@ std::string without_prefix(std::string line) {
 
 // Exception groups have a margin: "  | " before the group's own traceback, two columns more before those of
 // its members. What is further in than `column` is left out.
-Lines without_margin(const Lines& lines, std::size_t column) {
-  Lines kept;
+TextLines without_margin(const TextLines& lines, std::size_t column) {
+  TextLines kept;
   for (const std::string& line : lines) {
     const std::size_t at = line.find_first_not_of(' ');
     const std::string_view text = std::string_view(line).substr(std::min(at, line.size()));
@@ -159,11 +160,11 @@ std::string shortened(std::string_view text) {
 }
 
 std::string exception_in(std::span<const std::string> lines) {
-  Lines plain;
+  TextLines plain;
   for (const std::string& line : lines) plain.push_back(without_prefix(for_terminal(line, /*color=*/false)));
   for (std::size_t depth = 1; depth <= kDeepestGroup; ++depth) {
-    const Lines kept = without_margin(plain, 2 * depth);
-    Search search;
+    const TextLines kept = without_margin(plain, 2 * depth);
+    ExceptionSearch search;
     for (std::size_t i = 0; i < kept.size(); ++i) search.read(kept[i], std::span(kept).subspan(i + 1));
     if (!search.found().empty()) return search.found();
   }

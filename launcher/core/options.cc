@@ -7,6 +7,7 @@
 #include "launcher/core/recovery_options.h"
 #include "launcher/core/setting_reader.h"
 #include "launcher/core/several_launchers.h"
+#include "launcher/core/torchrun_options.h"
 
 namespace muster::launcher {
 
@@ -22,6 +23,7 @@ void read_workers(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("gpus-per-node");
   if (setting == nullptr) return;
   using enum WorkerCount::Kind;
+  options.workers_per_node.source = setting->source;
   const std::string& text = setting->values.back();
   if (text == "auto" || text == "gpu" || text == "cpu") {
     options.workers_per_node.kind = text == "auto" ? kAuto : text == "gpu" ? kGpu : kCpu;
@@ -137,21 +139,6 @@ void read_directories(SettingReader& reader, const Surroundings& here, Options& 
   }
 }
 
-void read_job_name(SettingReader& reader, Options& options) {
-  const Setting* setting = reader.find("rdzv-id");
-  if (setting == nullptr || setting->values.back() == "none") return;
-  options.job_name = setting->values.back();
-  const bool plain = std::ranges::all_of(options.job_name, [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-           (letter >= '0' && letter <= '9') || letter == '-' || letter == '_' || letter == '.';
-  });
-  // It names a directory.
-  if (!plain || options.job_name.empty() || options.job_name.starts_with('.') ||
-      options.job_name.size() > 100) {
-    reader.refuse(*setting, "cannot name a job: give letters, digits, '-', '_' and '.', 100 at most");
-  }
-}
-
 }  // namespace
 
 Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here) {
@@ -178,9 +165,8 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
   const auto read = [&](std::string_view prefix, const Flag& flag) -> Status {
     const std::string name = variable_name(prefix, flag.name);
     const auto found = environment.find(name);
-    // Empty is how a caller unsets a variable; what has no effect needs no notice when nobody typed it.
-    if (found == environment.end() || found->second.empty() || flag.treatment == Treatment::kNoEffect)
-      return {};
+    // Empty is how a caller unsets a variable.
+    if (found == environment.end() || found->second.empty()) return {};
     if (settings.contains(option_name(flag))) return {};
     std::string value = found->second;
     if (flag.value.empty()) {
@@ -208,6 +194,10 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
       if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
     }
   }
+  // torchrun's name for it.
+  const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (prefix != environment.end() && !prefix->second.empty())
+    settings.try_emplace("log-line-prefix-template", Setting{prefix->first, {prefix->second}});
   return settings;
 }
 
@@ -232,7 +222,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   read_environment(reader, here.environment, options);
   read_directories(reader, here, options);
   read_output(reader, options);
-  read_job_name(reader, options);
+  read_torchrun(reader, options);
   reader.text("role", options.role);
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);

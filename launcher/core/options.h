@@ -38,7 +38,8 @@ enum class Control { kSocket, kTcp };
 
 struct WorkerCount {
   enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
-  std::int32_t number = 1;  // of kNumber
+  std::int32_t number = 1;                 // of kNumber
+  std::string source = "--gpus-per-node";  // for messages
 };
 
 // What is done about failures, and about the end of the time that the job has.
@@ -68,11 +69,16 @@ struct Options {
   std::string log_directory;                            // absolute
   std::string checkpoint_directory;                     // absolute, or empty
   std::string role = "default";
-  std::string job_name;                      // --rdzv-id, or empty
+  std::string run_id;                        // --rdzv-id as it is, or empty
+  std::string job_name;                      // the same as it may stand in a file's name, or empty
+  std::int32_t master_port = 0;              // of the workers' store; 0: any free one
+  std::string master_port_source;            // for messages
   std::map<std::string, std::string> added;  // --env
   std::vector<std::string> program;          // as given, not empty
   bool module = false;
   bool no_python = false;
+  bool run_path = false;
+  bool virtual_local_rank = false;
   std::string redirects;  // as given, checked
   std::string tee;
   std::vector<std::string> stdout_filters;  // --duplicate-stdout-filters

@@ -1,8 +1,8 @@
 #include "launcher/core/plan.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "launcher/core/job_json.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -16,9 +16,9 @@ Expected<std::int32_t> workers_per_node(const Options& options, const Machine& m
       options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
       (options.workers_per_node.kind == WorkerCount::Kind::kAuto && options.device == Device::kCuda);
   if (gpus_wanted && machine.gpu_count < nodes) {
-    return failure(ErrorCode::kInvalidArgument,
-                   "--gpus-per-node: {} GPUs are found on this machine for {} nodes{}", machine.gpu_count,
-                   nodes, machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+    return failure(ErrorCode::kInvalidArgument, "{}: {} GPUs are found on this machine for {} nodes{}",
+                   options.workers_per_node.source, machine.gpu_count, nodes,
+                   machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
   }
   switch (options.workers_per_node.kind) {
     case WorkerCount::Kind::kNumber: return options.workers_per_node.number;
@@ -32,7 +32,7 @@ Expected<std::int32_t> workers_per_node(const Options& options, const Machine& m
 
 std::vector<std::string> command_of(const Options& options, const Environment& environment) {
   const std::string& program = options.program.front();
-  const bool script = program.ends_with(".py") && !options.no_python;
+  const bool script = (program.ends_with(".py") && !options.no_python) || options.run_path;
   if (!script && !options.module) return options.program;
   const auto chosen = environment.find("PYTHON_EXEC");
   std::vector<std::string> command{
@@ -52,6 +52,20 @@ std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t wo
       hidden.back() = 3;
   }
   return hidden;
+}
+
+Status check_virtual_local_rank(const Options& options, const Environment& environment,
+                                std::int32_t per_node) {
+  const auto list = environment.find("CUDA_VISIBLE_DEVICES");
+  if (!options.virtual_local_rank || options.device == Device::kCpu || list == environment.end() ||
+      list->second.empty())
+    return {};
+  const auto count = std::ranges::count(list->second, ',') + 1;
+  if (count >= std::int64_t{per_node}) return {};
+  return failure(ErrorCode::kInvalidArgument,
+                 "--virtual-local-rank: CUDA_VISIBLE_DEVICES={} names {} for {} workers: start fewer, or use "
+                 "--device cpu",
+                 list->second, count_of(static_cast<std::size_t>(count), "GPU"), per_node);
 }
 
 std::string ranks_text(const NodePlan& node) {
@@ -82,9 +96,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   constexpr std::int64_t kMostWorkers = 100'000;
   const std::int64_t world_size = std::int64_t{options.nodes} * *per_node;
   if (world_size > kMostWorkers) {
-    return failure(ErrorCode::kInvalidArgument,
-                   "--gpus-per-node: {} nodes with {} workers each are more than {} workers", options.nodes,
-                   *per_node, kMostWorkers);
+    return failure(ErrorCode::kInvalidArgument, "{}: {} nodes with {} workers each are more than {} workers",
+                   options.workers_per_node.source, options.nodes, *per_node, kMostWorkers);
   }
   if (std::int64_t{options.spare_nodes} * *per_node > kMostWorkers) {
     return failure(ErrorCode::kInvalidArgument,
@@ -98,6 +111,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
                    world_size, machine.gpu_count,
                    machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
   }
+  if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
+    return std::unexpected(checked.error());
   Plan plan;
   plan.control = options.control;
   plan.min_nodes = options.min_nodes;
@@ -114,6 +129,9 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.log_directory = options.log_directory + "/" + job.job_id;
   job.checkpoint_directory = options.checkpoint_directory;
   job.role = options.role;
+  job.run_id = options.run_id;
+  job.master_port = options.master_port;
+  job.virtual_local_rank = options.virtual_local_rank;
   job.max_restarts = options.max_restarts;
   job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
   job.store_on_agent = options.store_on_agent;
@@ -174,12 +192,6 @@ std::string plan_as_text(const Plan& plan) {
 }
 
 std::string plan_as_json(const Plan& plan) {
-  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
-  for (const NodePlan& node : plan.nodes) {
-    nodes.push_back({{"node", node.node.value()},
-                     {"first_rank", node.first_rank.value()},
-                     {"worker_count", node.worker_count}});
-  }
   nlohmann::ordered_json time_limit = nullptr;
   if (plan.recovery.time_limit) time_limit = in_seconds(*plan.recovery.time_limit);
   const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
@@ -195,7 +207,7 @@ std::string plan_as_json(const Plan& plan) {
                                        {"spare_nodes", plan.spare_nodes},
                                        {"world_size", plan.world_size()},
                                        {"use_gpus", plan.job.use_gpus},
-                                       {"nodes", std::move(nodes)}};
+                                       {"nodes", nodes_json(plan.nodes)}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -43,7 +43,11 @@ std::string whole_job(const Options& options) {
 
 }  // namespace
 
-Status refuse_several_launchers(const Settings& settings, const Options& options, const Surroundings& here) {
+Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
+  const auto alone = given.find("standalone");
+  // Then torchrun passes over all of these.
+  const bool standalone = alone != given.end() && alone->second.values.back() == "1";
+  const Settings settings = standalone ? Settings() : given;
   if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
     // With one node, rank 0 is all there is; with more, even 0 says that others are started elsewhere.
     if (rank->second.values.back() != "0" || options.nodes > 1) {

@@ -45,7 +45,6 @@ Status add(ConfigFile& file, std::string name, const YAML::Node& value, const st
   }
   if (flag->treatment == Treatment::kUnsupported)
     return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag->text);
-  if (flag->treatment == Treatment::kNoEffect) return {};
   if (words->size() != 1 && flag->name != "env")
     return failure(ErrorCode::kInvalidArgument, "{}: takes one value", name);
   const std::string source = fmt::format("{} in {}", name, path);

@@ -154,7 +154,8 @@ void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connect
 void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
   if (const auto* output = std::get_if<wire::Output>(&message)) {
     const std::string_view text(reinterpret_cast<const char*>(output->text.data()), output->text.size());
-    parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count);
+    parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count,
+                                output->local_rank);
     message = wire::Pong{};  // to the job, output is a sign of life
   }
   if (std::holds_alternative<wire::Hello>(message)) agent(from.node()).joined = true;

@@ -13,7 +13,6 @@
 
 #include "common/base/check.h"
 #include "common/base/color.h"
-#include "launcher/core/line_prefix.h"
 #include "launcher/core/plain_text.h"
 
 namespace muster::launcher {
@@ -103,22 +102,26 @@ ssize_t Sink::write_once(std::string_view bytes) const {
   return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
 }
 
-Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold)
+Terminal::Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold,
+                   std::optional<PrefixTemplate> prefix)
     : out_(STDOUT_FILENO),
       err_(STDERR_FILENO),
       output_to_stderr_(output_to_stderr),
       color_(colors_wanted()),
+      prefix_(std::move(prefix)),
       fold_wanted_(fold),
       fold_timer_(executor),
       poller_(executor, make_poller().release()) {}
 
-void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped) {
+void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
+                           LocalRank local_rank) {
   const int shown_on = output_to_stderr_ ? 2 : stream;
   Sink& target = sink(shown_on);
   const bool folds = fold_wanted_.value_or(target.is_terminal());
   if (!folds) clear_progress();
   target.count_dropped(dropped);
-  const std::string start = line_prefix(node, rank, color_ && target.is_terminal());
+  const std::string start =
+      prefix_ ? filled(*prefix_, rank, local_rank) : line_prefix(node, rank, color_ && target.is_terminal());
   if (!folds && !target.is_terminal()) {
     target.add_lines(start, text);
     return write();

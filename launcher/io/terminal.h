@@ -17,6 +17,7 @@
 #include "common/base/ids.h"
 #include "common/net/asio.h"
 #include "launcher/core/fold.h"
+#include "launcher/core/line_prefix.h"
 
 namespace muster::launcher {
 
@@ -55,10 +56,12 @@ class Terminal {
  public:
   // `output_to_stderr`: keep stdout free for a report. `fold`: whether lines that several ranks print are
   // shown once; else they are where the lines go to a terminal.
-  Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {});
+  Terminal(const asio::any_io_executor& executor, bool output_to_stderr, std::optional<bool> fold = {},
+           std::optional<PrefixTemplate> prefix = {});
   // Whole lines of a worker; `stream` 1 is its stdout, 2 its stderr. `dropped`: lines that the agent left out
   // before them.
-  void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped);
+  void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
+                   LocalRank local_rank = {});
   // A line of the launcher's own, on stderr, after what was queued before it.
   void say(std::string_view text);
   // A line of the launcher's own that the next one takes the place of, and anything else too; without a
@@ -80,6 +83,7 @@ class Terminal {
   Sink err_;
   bool output_to_stderr_;
   bool color_;
+  std::optional<PrefixTemplate> prefix_;
   std::optional<bool> fold_wanted_;
   Fold fold_;
   asio::steady_timer fold_timer_;

@@ -58,7 +58,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"--nnodes", "4:1", "true"}, 2, "--nnodes: 4:1 has its smallest number last"},
         BadInput{{"--time-limit", "2h", "true"}, 2, "--time-limit: 2h is not a time"},
         BadInput{{"--nnodes", "2", "--node-rank", "1", "true"}, 2, "one of several launchers"},
-        BadInput{{"--run-path", "true"}, 2, "--run-path: not supported"},
+        BadInput{{"--numa-binding", "node", "true"}, 2, "--numa-binding: not supported"},
+        BadInput{{"--rdzv-backend", "zeus", "true"}, 2, "--rdzv-backend: zeus is none of static, c10d"},
+        BadInput{{"--signals-to-handle", "SIGTERM,SIGFOO", "true"}, 2, "SIGFOO is no signal's name"},
         BadInput{{"--config", "/no/such.yaml", "true"}, 2, "/no/such.yaml: No such file"},
         BadInput{{"no-such-program"}, 127, "no-such-program: not found in PATH"},
         BadInput{{"/no/such.py"}, 127, "/no/such.py: not found"},
@@ -92,6 +94,61 @@ TEST(LaunchInput, RunsPythonScriptsAndModulesAsTorchrunDoes) {
   LaunchRun module({"-m", "hello", "x"}, {{"PYTHONPATH", scratch.path().string()}});
   EXPECT_EQ(module.exit_code(), 0) << module.err();
   EXPECT_THAT(module.out(), HasSubstr("node0:0: rank 0 ['x']\n"));
+}
+
+// Listens on a free port of this machine as long as it lives.
+class TakenPort {
+ public:
+  TakenPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in place{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof place;
+    CHECK(bind(socket_.get(), reinterpret_cast<sockaddr*>(&place), size) == 0);
+    CHECK(listen(socket_.get(), 1) == 0);
+    CHECK(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&place), &size) == 0);
+    number_ = std::to_string(ntohs(place.sin_port));
+  }
+  const std::string& number() const { return number_; }
+  void release() { socket_.reset(); }
+
+ private:
+  UniqueFd socket_;
+  std::string number_;
+};
+
+TEST(LaunchInput, UsesTheMasterPortThatIsGivenInEachAttempt) {
+  TakenPort port;
+  port.release();
+  LaunchRun run(
+      {"--master-port", port.number(), "--gpus-per-node", "2", "--max-restarts", "1", "sh", "-c",
+       "echo port $MASTER_PORT; exec python3 -c 'import socket, os, sys; socket.create_connection((os."
+       "environ[\"MASTER_ADDR\"], int(os.environ[\"MASTER_PORT\"]))); "
+       "sys.exit(int(os.environ[\"TORCHELASTIC_RESTART_COUNT\"]) == 0 and 3)'"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node0:1: port " + port.number() + "\n"));
+  EXPECT_EQ(run.report().at("restarts"), 1);
+}
+
+TEST(LaunchInput, RefusesAMasterPortThatIsTaken) {
+  const TakenPort port;
+  const std::string reason = ": " + port.number() + " cannot be used: Address already in use";
+  LaunchRun flag({"--master-port", port.number(), "true"});
+  EXPECT_EQ(flag.exit_code(), 2);
+  EXPECT_THAT(flag.err(), HasSubstr("launch: --master-port" + reason));
+  EXPECT_EQ(flag.job_directory(), "");
+  LaunchRun variable({"true"}, {{"PET_MASTER_PORT", port.number()}});
+  EXPECT_EQ(variable.exit_code(), 2);
+  EXPECT_THAT(variable.err(), HasSubstr("launch: PET_MASTER_PORT" + reason));
+  LaunchRun elsewhere({"--standalone", "--master-port", port.number(), "true"});
+  EXPECT_EQ(elsewhere.exit_code(), 0) << elsewhere.err();
+}
+
+TEST(LaunchInput, BeginsLinesAsTheUserWants) {
+  LaunchRun run({"--nodes", "2", "--role", "trainer", "--log-line-prefix-template",
+                 "[${role_name} ${local_rank}/${rank}] ", "sh", "-c", "echo line"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("[trainer 0/1] line\n"));
+  EXPECT_THAT(run.out(), Not(HasSubstr("node1:1: ")));
 }
 
 TEST(LaunchInput, ReadsTheConfigurationFileAndVariables) {

@@ -115,6 +115,33 @@ TEST(EnvironmentOfAWorker, GivesAgentsOfOneMachineDisjointGpus) {
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
 }
 
+TEST(EnvironmentOfAWorker, HasTheRunIdThatWasGiven) {
+  Given given;
+  given.job.run_id = "../a b";
+  EXPECT_THAT(given.of(0), Contains(Pair("TORCHELASTIC_RUN_ID", "../a b")));
+  EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_JOB_ID", "j1")));
+}
+
+TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstWhereLocalRanksAreVirtual) {
+  Given given;
+  given.job.virtual_local_rank = true;
+  EXPECT_THAT(given.of(1), Contains(Pair("LOCAL_RANK", "0")));
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "1")));
+  EXPECT_THAT(given.of(1), Contains(Pair("RANK", "3")));
+  given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4, GPU-a,6,7";
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "GPU-a")));
+  EXPECT_EQ(common_environment(given.node, given.job, given.plan, given.start).count("CUDA_VISIBLE_DEVICES"),
+            0U)
+      << "it is each rank's own";
+  given.job.use_gpus = true;
+  given.plan.agents_on_host = 2;
+  given.plan.agent_on_host = 1;
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "7")));
+  given.job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  given.job.use_gpus = false;
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "")));
+}
+
 TEST(ArgumentsOf, ReplacesLocalRank) {
   EXPECT_THAT(
       arguments_of({"p", "--r=${local_rank}", "${local_rank}${local_rank}", "$local_rank"}, LocalRank(3)),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "launcher/core/line_prefix.h"
+
 namespace muster::launcher {
 namespace {
 
@@ -21,6 +23,29 @@ TEST(DisplayOptions, DoNotFoldAndNotFold) {
   const auto both = display_options_of({"fold", "no-fold"});
   ASSERT_FALSE(both);
   EXPECT_EQ(both.error().message(), "--fold and --no-fold exclude each other: give one of them");
+}
+
+TEST(DisplayOptions, DoNotFoldLinesThatBeginAsTheUserWants) {
+  Settings settings{{"log-line-prefix-template", {"--log-line-prefix-template", {"[${rank}]"}}}};
+  EXPECT_EQ(make_display_options(settings)->line_prefix, "[${rank}]");
+  EXPECT_EQ(make_display_options(settings)->fold, false);
+  settings["fold"] = {"--fold", {"1"}};
+  EXPECT_EQ(make_display_options(settings).error().message(),
+            "--log-line-prefix-template: [${rank}] stands before the lines of one rank: leave --fold out");
+}
+
+TEST(DisplayOptions, TakeThePrefixFromTorchrunsVariable) {
+  const auto settings = settings_from_environment({{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x"}});
+  EXPECT_EQ(make_display_options(*settings)->line_prefix, "x");
+}
+
+TEST(LinePrefix, IsFilledAsPythonsTemplatesAre) {
+  const auto of = [](const std::string& text) {
+    return filled({text, "trainer", "box"}, Rank(5), LocalRank(1));
+  };
+  EXPECT_EQ(of("[${role_name}${local_rank}|${rank}@$hostname]: "), "[trainer1|5@box]: ");
+  EXPECT_EQ(of("$rank_x $other ${rank $$rank 5$ $"), "$rank_x $other ${rank $rank 5$ $");
+  EXPECT_EQ(of(""), "");
 }
 
 }  // namespace

@@ -125,7 +125,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"duplicate-stdout-filters", "loss,", "has an empty text"},
         BadValue{"duplicate-stderr-filters", "", "has an empty text"},
         BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
-        BadValue{"rdzv-id", "../x", "cannot name a job"},
+        BadValue{"rdzv-id", "", "(empty) names no job"},
+        BadValue{"rdzv-backend", "zeus", "is none of static, c10d, etcd, etcd-v2"},
+        BadValue{"rdzv-conf", "timeout", "is no list of KEY=VALUE"},
+        BadValue{"start-method", "thread", "is none of spawn, fork, forkserver"},
+        BadValue{"logs-specs", "mine", "is none of default"},
+        BadValue{"monitor-interval", "often", "is not a number of seconds"},
+        BadValue{"signals-to-handle", "SIGFOO", "is no signal's name: give names as in SIGTERM,SIGUSR1"},
+        BadValue{"signals-to-handle", "TERM", "is no signal's name"},
+        BadValue{"master-port", "70000", "is not a port"}, BadValue{"master-port", "http", "is not a port"},
         BadValue{"control", "udp", "is none of socket, tcp"},
         BadValue{"store", "disk", "is none of agent, worker"}));
 
@@ -225,8 +233,8 @@ TEST(Options, NameTheVariableThatIsWrong) {
   const auto settings = settings_from_environment({{"PET_NNODES", "0"}});
   ASSERT_TRUE(settings);
   EXPECT_THAT(make_options(*settings, {"train"}, kHere).error().message(), HasSubstr("PET_NNODES: 0 is not"));
-  EXPECT_THAT(settings_from_environment({{"PET_RUN_PATH", "1"}}).error().message(),
-              HasSubstr("PET_RUN_PATH: not supported"));
+  EXPECT_THAT(settings_from_environment({{"PET_NUMA_BINDING", "node"}}).error().message(),
+              HasSubstr("PET_NUMA_BINDING: not supported"));
 }
 
 TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
@@ -255,6 +263,40 @@ TEST(Options, AcceptWhatMeansThisMachine) {
   Surroundings here = kHere;
   here.hostname = "box.example.org";
   EXPECT_TRUE(options_of({{"master-addr", "box"}}, here));
+}
+
+TEST(Options, LetStandaloneWinOverWhatNamesAnotherMachine) {
+  for (const char* name : {"rdzv-endpoint", "master-addr"})
+    EXPECT_TRUE(options_of({{"standalone", "1"}, {name, "other.example:29500"}})) << name;
+  EXPECT_TRUE(options_of({{"standalone", "1"}, {"node-rank", "1"}}));
+  EXPECT_EQ(options_of({{"standalone", "1"}, {"master-port", "29517"}})->master_port, 0);
+}
+
+TEST(Options, KeepTheRunIdAsItIsAndMakeAFileNameOfIt) {
+  const auto odd = options_of({{"rdzv-id", "../a b:7"}});
+  ASSERT_TRUE(odd) << odd.error().message();
+  EXPECT_EQ(odd->run_id, "../a b:7");
+  EXPECT_EQ(odd->job_name, "-.-a-b-7");
+  EXPECT_EQ(options_of({{"rdzv-id", std::string(300, 'x')}})->job_name.size(), 100U);
+  const auto none = options_of({{"rdzv-id", "none"}});
+  EXPECT_EQ(none->run_id, "none");
+  EXPECT_EQ(none->job_name, "");
+}
+
+TEST(Options, TakeTheMasterPortWhereTorchrunDoes) {
+  const auto port_of = [](const std::vector<std::pair<std::string, std::string>>& flags) {
+    const auto options = options_of(flags);
+    return options ? options->master_port : -1;
+  };
+  EXPECT_EQ(port_of({}), 0);
+  EXPECT_EQ(port_of({{"master-port", "29517"}}), 29517);
+  EXPECT_EQ(port_of({{"master-port", "29517"}, {"rdzv-backend", "static"}}), 29517);
+  EXPECT_EQ(port_of({{"master-port", "29517"}, {"rdzv-backend", "c10d"}}), 0);
+  EXPECT_EQ(port_of({{"rdzv-endpoint", "localhost:29518"}}), 29518);
+  EXPECT_EQ(port_of({{"rdzv-endpoint", "localhost:29518"}, {"master-port", "29517"}}), 29518);
+  EXPECT_EQ(port_of({{"rdzv-endpoint", "[::1]:29518"}}), 29518);
+  EXPECT_EQ(port_of({{"rdzv-endpoint", "::1"}, {"master-port", "29517"}}), 29517);
+  EXPECT_EQ(port_of({{"rdzv-endpoint", "localhost:29518"}, {"rdzv-backend", "c10d"}}), 0);
 }
 
 TEST(Options, RefuseAnAllocationOfSeveralNodes) {

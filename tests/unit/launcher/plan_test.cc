@@ -93,6 +93,27 @@ TEST(Plan, RunsPythonScriptsAndModules) {
   EXPECT_THAT(command({"train"}), ElementsAre("train"));
 }
 
+TEST(Plan, RunsAnyFileAsAScriptByItsPath) {
+  Options asked = options(1, {});
+  asked.run_path = true;
+  asked.no_python = true;
+  asked.program = {"/x/script", "a"};
+  EXPECT_THAT(make_plan(asked, kNoGpus, kPlanHere, "job")->job.command,
+              ElementsAre("python3", "-u", "/x/script", "a"));
+}
+
+TEST(Plan, RefusesVirtualLocalRanksWithoutAGpuForEach) {
+  Options asked = options(1, {WorkerCount::Kind::kNumber, 3});
+  asked.virtual_local_rank = true;
+  Surroundings here = kPlanHere;
+  here.environment["CUDA_VISIBLE_DEVICES"] = "0,1";
+  EXPECT_EQ(make_plan(asked, kNoGpus, here, "job").error().message(),
+            "--virtual-local-rank: CUDA_VISIBLE_DEVICES=0,1 names 2 GPUs for 3 workers: start fewer, or use "
+            "--device cpu");
+  here.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2";
+  EXPECT_TRUE(make_plan(asked, kNoGpus, here, "job")->job.virtual_local_rank);
+}
+
 TEST(Plan, HidesWhatIsRedirectedAndNotTeed) {
   Options asked = options(1, {WorkerCount::Kind::kNumber, 3});
   asked.redirects = "3";

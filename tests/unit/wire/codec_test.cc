@@ -33,6 +33,9 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   job.environment = {{"A", "1"}};
   job.redirects = {0, 3};
   job.stdout_filters = {"loss"};
+  job.run_id = "r";
+  job.master_port = 29517;
+  job.virtual_local_rank = true;
   job.grace_ns = 5;
   const auto welcome = decode_for_agent(frame_of(encode(header(1, 2, 3), ToAgent(Welcome{NodeId(4), job}))));
   ASSERT_TRUE(welcome);
@@ -41,6 +44,9 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.environment, job.environment);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.redirects, job.redirects);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.stdout_filters, job.stdout_filters);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.run_id, "r");
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.master_port, 29517);
+  EXPECT_TRUE(std::get<Welcome>(*welcome).job.virtual_local_rank);
 
   const auto start =
       decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40}))));

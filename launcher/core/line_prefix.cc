@@ -1,0 +1,58 @@
+#include "launcher/core/line_prefix.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/core.h>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+namespace muster::launcher {
+
+namespace {
+
+// The name that follows a dollar, and how long it is with its braces; 0: none.
+std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
+  const bool braced = text.starts_with('{');
+  if (braced) text.remove_prefix(1);
+  const auto end = std::ranges::find_if_not(
+      text, [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '_'; });
+  const std::string_view name = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  if (!braced) return {name, name.size()};
+  return text.substr(name.size()).starts_with('}') ? std::pair(name, name.size() + 2)
+                                                   : std::pair(std::string_view(), std::size_t{0});
+}
+
+}  // namespace
+
+std::string line_prefix(NodeId node, Rank rank, bool color) {
+  // The same colour for a rank as long as the job runs; none of black, white and red.
+  constexpr int kColors[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+  if (!color) return fmt::format("node{}:{}: ", node, rank);
+  return fmt::format("\x1b[{}mnode{}:{}:\x1b[0m ",
+                     kColors[static_cast<std::size_t>(rank.value()) % std::size(kColors)], node, rank);
+}
+
+std::string filled(const PrefixTemplate& prefix, Rank rank, LocalRank local_rank) {
+  const std::map<std::string, std::string, std::less<>> values = {
+      {"rank", fmt::format("{}", rank)},
+      {"local_rank", fmt::format("{}", local_rank)},
+      {"role_name", prefix.role},
+      {"hostname", prefix.hostname}};
+  std::string result;
+  std::string_view rest = prefix.text;
+  while (!rest.empty()) {
+    const std::size_t plain = std::min(rest.find('$'), rest.size());
+    result += rest.substr(0, plain);
+    rest.remove_prefix(plain);
+    if (rest.empty()) break;
+    const auto [name, size] = name_in(rest.substr(1));
+    const auto value = values.find(name);
+    const std::size_t used = rest.starts_with("$$") ? 2 : value != values.end() ? 1 + size : 1;
+    result += used == 1 || rest.starts_with("$$") ? "$" : value->second;
+    rest.remove_prefix(used);
+  }
+  return result;
+}
+
+}  // namespace muster::launcher
