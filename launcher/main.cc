@@ -3,6 +3,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "launcher/commands/invocation.h"
+#include "launcher/core/verdict.h"
 
 namespace muster::launcher {
 namespace {
@@ -12,7 +13,7 @@ using Execute = int (*)(const Invocation&);
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
     {"run", run},   {"plan", plan},     {"check", check}, {"ps", ps},         {"status", status},
     {"logs", logs}, {"cancel", cancel}, {"dump", dump},   {"report", report}, {"completion", completion},
-    {"man", man},
+    {"help", help}, {"man", man},
 };
 
 int main(std::vector<std::string> words) {
@@ -25,6 +26,14 @@ int main(std::vector<std::string> words) {
     words.erase(words.begin());
   } else {
     command = find_command("run");
+  }
+  if (implied && !words.empty() && is_future_command(words.front())) {
+    return refuse(
+        Error(ErrorCode::kInvalidArgument,
+              fmt::format("{0}: not a command yet; a program of that name is started by `launch -- {0}`, or "
+                          "by its path",
+                          words.front())),
+        kExitUsage);
   }
   for (const auto& [name, execute] : kExecutes) {
     if (name == command->name) return execute({*command, std::move(words), look_around(), implied});

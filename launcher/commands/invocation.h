@@ -32,6 +32,7 @@ int cancel(const Invocation& invocation);
 int dump(const Invocation& invocation);
 int report(const Invocation& invocation);
 int completion(const Invocation& invocation);
+int help(const Invocation& invocation);
 int man(const Invocation& invocation);
 
 Surroundings look_around();

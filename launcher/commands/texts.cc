@@ -1,4 +1,4 @@
-// `launch completion` and `launch man`: what is made from the tables of commands and flags.
+// `launch completion`, `launch help` and `launch man`: what is made from the tables of commands and flags.
 #include "launcher/commands/invocation.h"
 #include "launcher/core/completion.h"
 #include "launcher/core/help.h"
@@ -11,6 +11,13 @@ int completion(const Invocation& invocation) {
   if (!arguments) return arguments.error();
   const auto script = completion_for(arguments->operands.empty() ? "" : arguments->operands.front());
   return script ? print(*script) : refuse(script.error(), kExitUsage);
+}
+
+int help(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto text = help_on(arguments->operands.empty() ? "" : arguments->operands.front());
+  return text ? print(*text) : refuse(text.error(), kExitUsage);
 }
 
 int man(const Invocation& invocation) {

@@ -102,6 +102,10 @@ constexpr Example kCompletionExamples[] = {
     {"launch completion zsh > \"${fpath[1]}/_launch\"", "once, for zsh"},
     {"launch completion fish > ~/.config/fish/completions/launch.fish", "once, for fish"},
 };
+constexpr Example kHelpExamples[] = {
+    {"launch help recovery", "what is done about failures, and the flags that say so"},
+    {"launch help all | less", "everything"},
+};
 constexpr Example kManExamples[] = {
     {"launch man | man -l -", "read it"},
     {"launch man > launch.1", "keep it"},
@@ -151,8 +155,14 @@ constexpr Command kCommands[] = {
      kReportExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
      kCompletionExamples},
+    {"help", Operand::kTopic, "Explain a topic or a command, or all.", "Without TOPIC: the list of topics.",
+     kTextFlags, kHelpExamples},
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
+
+constexpr std::string_view kFutureCommands[] = {"attach", "ckpt",     "key",      "agent",  "k8s",
+                                                "slurm",  "schedule", "simulate", "replay", "sweep",
+                                                "top",    "trace",    "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},
@@ -178,6 +188,14 @@ const Command* find_command(std::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
+std::span<const std::string_view> future_commands() {
+  return kFutureCommands;
+}
+
+bool is_future_command(std::string_view name) {
+  return std::ranges::find(kFutureCommands, name) != std::end(kFutureCommands);
+}
+
 FlagTables flags_of(const Command& command) {
   if (command.operand == Operand::kProgram) return {own_flags(), torchrun_flags()};
   return {command.own_flags};
@@ -188,6 +206,7 @@ std::string_view usage_of(Operand operand) {
     case Operand::kProgram: return "[FLAGS] [--] PROGRAM [ARGUMENTS...]";
     case Operand::kJob: return "[FLAGS] [JOB]";
     case Operand::kShell: return "bash|zsh|fish";
+    case Operand::kTopic: return "[TOPIC|COMMAND|all]";
     case Operand::kNone: return "[FLAGS]";
   }
   return "";

@@ -16,6 +16,7 @@ enum class Operand {
   kProgram,  // a program with its arguments; the flags of a launch stand before it
   kJob,      // the name of a job, or the beginning of one
   kShell,    // the name of a shell
+  kTopic,    // of the help
   kNone,
 };
 
@@ -36,6 +37,9 @@ struct Command {
 std::span<const Command> commands();
 // The command of this exact name, or nullptr.
 const Command* find_command(std::string_view name);
+// Words that will be commands: a program of such a name is started as one that is named like a command.
+std::span<const std::string_view> future_commands();
+bool is_future_command(std::string_view name);
 
 using FlagTables = std::vector<std::span<const Flag>>;
 FlagTables flags_of(const Command& command);

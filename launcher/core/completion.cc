@@ -33,6 +33,14 @@ bool is_choice(const Flag& flag) {
   return flag.value.find('|') != std::string_view::npos;
 }
 
+// What `launch help` takes.
+std::string topic_names() {
+  std::string names = "all";
+  for (const Topic& topic : topics()) names += fmt::format(" {}", topic.name);
+  for (const Command& command : commands()) names += fmt::format(" {}", command.name);
+  return names;
+}
+
 // ---- bash ----
 
 std::string bash_flags(const Command& command) {
@@ -67,7 +75,7 @@ std::string bash() {
   for (const Command& command : commands()) {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
-    constexpr std::string_view kOperands[] = {"program", "job", "shell", "none"};
+    constexpr std::string_view kOperands[] = {"program", "job", "shell", "topic", "none"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
@@ -87,13 +95,15 @@ _launch() {{
     mapfile -t COMPREPLY < <(compgen -W "$({4})" -- "$word")
   elif [[ $operand == shell ]]; then
     mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$word")
+  elif [[ $operand == topic ]]; then
+    mapfile -t COMPREPLY < <(compgen -W '{5}' -- "$word")
   elif [[ $operand == program ]]; then
     mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   fi
 }}
 complete -o filenames -F _launch launch
 )BASH",
-                     bash_flags(*find_command("run")), cases, bash_values(), names, kJobs);
+                     bash_flags(*find_command("run")), cases, bash_values(), names, kJobs, topic_names());
 }
 
 // ---- zsh ----
@@ -129,6 +139,7 @@ std::string zsh_operand(Operand operand) {
     case Operand::kProgram: return "'1:program:_command_names -e' '*::arguments:_normal'";
     case Operand::kJob: return "'1:job:_launch_jobs'";
     case Operand::kShell: return "'1:shell:(bash zsh fish)'";
+    case Operand::kTopic: return fmt::format("'1:topic:({})'", topic_names());
     case Operand::kNone: return "";
   }
   return "";
@@ -210,6 +221,8 @@ std::string fish() {
       rest += fmt::format("complete -c launch -n '{}' -f -a '({})'\n", condition, fish_text(kJobs));
     if (command.operand == Operand::kShell)
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
+    if (command.operand == Operand::kTopic)
+      rest += fmt::format("complete -c launch -n '{}' -f -a '{}'\n", condition, topic_names());
     if (command.operand != Operand::kProgram) rest += fish_flags(command, condition);
   }
   std::string others;

@@ -22,7 +22,8 @@ struct Flag {
   char letter;             // of its short form, or 0
   std::string_view value;  // what --help calls its value; empty: a switch
   Treatment treatment;
-  std::string_view text;  // of an option: what --help says
+  std::string_view text;        // of an option: what --help says
+  std::string_view topic = {};  // of `launch help`, where our own flags of a launch stand (help.h)
 };
 
 std::span<const Flag> own_flags();

@@ -1,16 +1,28 @@
-// What --help and `launch man` print.
+// What --help, `launch help` and `launch man` print.
 //
-// Made from the tables of commands and flags (commands.h, flags.h). Pure.
+// The first page is one screen, and the rest is told by topic. Made from the tables of commands and flags
+// (commands.h, flags.h). Pure.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "common/base/error.h"
 #include "launcher/core/commands.h"
 
 namespace muster::launcher {
 
-// `launch --help`: all commands, the flags of a launch, examples, exit codes.
+struct Topic {
+  std::string_view name;
+  std::string_view summary;
+};
+std::span<const Topic> topics();
+
+// `launch --help`: usage, the flags that are used most, commands, topics.
 std::string overview();
+// `launch help NAME`: a topic, a command, or "all". Errors: there is no such topic.
+Expected<std::string> help_on(std::string_view name);
 // `launch NAME --help`.
 std::string help_of(const Command& command);
 // The man page launch(1), in roff with the man macros.

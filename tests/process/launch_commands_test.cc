@@ -278,6 +278,13 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"completion", "fihs"}, "launch: fihs: no shell that is known here: did you mean fish?\n"},
       {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
+      {{"top"},
+       "launch: top: not a command yet; a program of that name is started by `launch -- top`, or by its "
+       "path\n"},
+      {{"attach", "job"},
+       "launch: attach: not a command yet; a program of that name is started by `launch -- attach`, or by "
+       "its path\n"},
+      {{"help", "recovry"}, "launch: recovry: no topic of the help: did you mean recovery?\n"},
       {{"statsu", "x"}, "launch: statsu: not found in PATH; did you mean the command `launch status`?\n"},
       {{"ps", "--log-dir", "/etc/passwd"}, "launch: cannot read /etc/passwd: Not a directory\n"},
   };
@@ -291,10 +298,13 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
 }
 
 TEST_F(LaunchCommands, LeaveProgramsThatAreNamedLikeThemWithinReach) {
-  std::ofstream(scratch / "ps") << "#!/bin/sh\necho a program of that name\n";
-  std::filesystem::permissions(scratch / "ps", std::filesystem::perms(0755));
+  for (const char* name : {"ps", "top"}) {
+    std::ofstream(scratch / name) << "#!/bin/sh\necho a program of that name\n";
+    std::filesystem::permissions(scratch / name, std::filesystem::perms(0755));
+  }
   const std::string path = scratch.path().string() + ":/usr/bin:/bin";
-  for (const Words& words : {Words{"run", "ps"}, Words{"--", "ps"}}) {
+  for (const Words& words : {Words{"run", "ps"}, Words{"--", "ps"}, Words{"run", "top"}, Words{"--", "top"},
+                             Words{scratch / "top"}}) {
     LaunchRun run(words, {{"MUSTER_LOG_DIR", logs}, {"PATH", path}});
     EXPECT_EQ(run.exit_code(), 0) << run.err();
     EXPECT_THAT(run.out(), HasSubstr("a program of that name"));
@@ -322,11 +332,12 @@ ask launch ps --js
 ask launch --device cu
 ask launch report ''
 ask launch completion ''
+ask launch help reco
 )SH";
   LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
   EXPECT_EQ(bash.exit_code(), 0) << bash.err();
-  EXPECT_THAT(bash.out(),
-              MatchesRegex(fmt::format("report[^\n]*\n--json\ncuda\n{}\nbash zsh fish\n", only_job())));
+  EXPECT_THAT(bash.out(), MatchesRegex(fmt::format(
+                              "report[^\n]*\n--json\ncuda\n{}\nbash zsh fish\nrecovery\n", only_job())));
 }
 
 }  // namespace

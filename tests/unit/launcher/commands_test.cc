@@ -57,8 +57,10 @@ std::vector<const Flag*> all_flags() {
 
 TEST(Commands, AreEachInTheHelpWithAtLeastTwoExamples) {
   const std::string overview_text = overview();
+  const std::string list = *help_on("commands");
   for (const Command& command : commands()) {
-    EXPECT_THAT(overview_text, HasSubstr(fmt::format("\n  {} ", command.name)));
+    EXPECT_THAT(overview_text, HasSubstr(command.name));
+    EXPECT_THAT(list, HasSubstr(fmt::format("\n  {} ", command.name)));
     EXPECT_GE(command.examples.size(), 2U) << command.name;
     const std::string help = help_of(command);
     EXPECT_THAT(help, HasSubstr(fmt::format("Usage: launch {}", command.name)));
@@ -66,10 +68,60 @@ TEST(Commands, AreEachInTheHelpWithAtLeastTwoExamples) {
       EXPECT_THAT(help, HasSubstr(example.line));
       EXPECT_THAT(example.line, HasSubstr("launch"));
     }
-    for (const auto table : flags_of(command)) {
-      for (const Flag& flag : table) EXPECT_THAT(help, HasSubstr(spelling_of(flag))) << command.name;
-    }
+    for (const Flag& flag : command.own_flags)
+      EXPECT_THAT(help, HasSubstr(spelling_of(flag))) << command.name;
+    EXPECT_EQ(*help_on(command.name), help);
   }
+}
+
+TEST(Help, IsOneScreenFirst) {
+  const std::string first = overview();
+  EXPECT_LE(std::ranges::count(first, '\n'), 40) << first;
+  for (const Topic& topic : topics()) EXPECT_THAT(first, HasSubstr(fmt::format("\n  {} ", topic.name)));
+}
+
+TEST(Help, HasEveryFlagUnderOneTopicAndAllOfThemTogether) {
+  const std::string all = *help_on("all");
+  for (const Flag& flag : own_flags()) {
+    const auto topic = std::ranges::find(topics(), flag.topic, &Topic::name);
+    ASSERT_NE(topic, topics().end()) << flag.name << " has no topic";
+    EXPECT_THAT(*help_on(topic->name), HasSubstr("\n  " + spelling_of(flag)));
+  }
+  for (const Flag& flag : torchrun_flags())
+    EXPECT_THAT(*help_on("torchrun"), HasSubstr("\n  " + spelling_of(flag)));
+  for (const Topic& topic : topics()) EXPECT_THAT(all, HasSubstr(*help_on(topic.name)));
+}
+
+TEST(Help, KeepsFlagAndTextApartInLinesOf80Letters) {
+  std::string texts = *help_on("all");
+  for (const Command& command : commands()) texts += help_of(command);
+  for (const Flag* flag : all_flags()) {
+    const std::regex apart("\n  " +
+                           std::regex_replace(spelling_of(*flag), std::regex(R"([|\[\]])"), R"(\$&)") +
+                           "(  |\n {26}[^ ])");
+    EXPECT_TRUE(std::regex_search(texts, apart)) << spelling_of(*flag);
+  }
+  std::istringstream lines(texts);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_example = line.starts_with("  launch ") || line.starts_with("  source ");
+    if (!is_example) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(Help, AnswersATopicThatDoesNotExist) {
+  EXPECT_EQ(help_on("recovry").error().message(), "recovry: no topic of the help: did you mean recovery?");
+  EXPECT_EQ(help_on("weather").error().message(), "weather: no topic of the help: `launch help` lists them");
+}
+
+TEST(Commands, KeepTheWordsOfThoseToCome) {
+  for (const char* word : {"attach", "ckpt", "key", "agent", "k8s", "slurm", "schedule", "simulate", "replay",
+                           "sweep", "top", "trace", "ui"}) {
+    EXPECT_TRUE(is_future_command(word)) << word;
+    EXPECT_EQ(find_command(word), nullptr) << word;
+    EXPECT_THAT(*help_on("commands"), HasSubstr(word));
+    EXPECT_THAT(operations(), HasSubstr(fmt::format("`{}`", word)));
+  }
+  EXPECT_FALSE(is_future_command("train"));
 }
 
 TEST(Commands, TakeHelpAndJson) {
@@ -79,7 +131,8 @@ TEST(Commands, TakeHelpAndJson) {
       for (const Flag& flag : table) EXPECT_TRUE(names.insert(flag.name).second) << command.name << flag.name;
     }
     EXPECT_TRUE(names.contains("help")) << command.name;
-    const bool prints_a_text = command.name == "completion" || command.name == "man";
+    const bool prints_a_text =
+        command.name == "completion" || command.name == "man" || command.name == "help";
     EXPECT_EQ(names.contains("json"), !prints_a_text) << command.name;
   }
 }
@@ -139,7 +192,7 @@ TEST(Commands, AgreeWithTheDocumentOnExitCodes) {
   for (const ExitCode& each : exit_codes()) {
     const std::string first(each.code.substr(0, each.code.find_first_of(", ")));
     EXPECT_THAT(document, HasSubstr(fmt::format("\n| {}", first)));
-    EXPECT_THAT(overview(), HasSubstr(fmt::format("\n  {} ", each.code)));
+    EXPECT_THAT(*help_on("exit-codes"), HasSubstr(fmt::format("\n  {} ", each.code)));
     EXPECT_THAT(plain(man_page("")), HasSubstr(fmt::format(".B {} {}", each.code, each.meaning)));
   }
 }
