@@ -25,6 +25,11 @@ bool is_for_agent(std::string_view kind) {
   return kind == "section" || kind == "idle" || kind == "stacks";
 }
 
+// About the job's exit code, and what follows from it.
+bool decides(std::string_view kind) {
+  return kind == "hello" || kind == "committed" || kind == "preempted" || kind == "fenced";
+}
+
 constexpr std::size_t kMaxSectionBytes = 128;
 
 // It is printed on terminals.
@@ -136,8 +141,8 @@ std::vector<wire::WorkerReported> Reports::take(Rank rank) {
 }
 
 bool Reports::admit(const wire::WorkerReported& report, bool crowded) {
-  const bool decides = report.kind == "fenced" || report.kind == "preempted";
-  if (!crowded || (decides && sent_in_spite_.emplace(report.rank, report.kind).second)) return true;
+  if (!crowded || (decides(report.kind) && sent_in_spite_[{report.rank, report.kind}]++ < kMostInSpite))
+    return true;
   ++dropped_count_;
   return false;
 }

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +39,7 @@ bool is_for_launcher(const Report& report);
 class Reports {
  public:
   static constexpr Duration kInterval = std::chrono::milliseconds(100);
+  static constexpr std::int32_t kMostInSpite = 100;
 
   // What is to be passed on now: progress that was held back first, so that order is kept.
   std::vector<wire::WorkerReported> on(const wire::WorkerReported& report, TimePoint now);
@@ -49,8 +49,8 @@ class Reports {
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Whether this one, of those above, is to be sent. When the launcher does not keep up (`crowded`), nothing
-  // is but the first `fenced` and `preempted` of each rank, which decide about the job; what is dropped is
-  // counted.
+  // is but what decides about the job (`hello`, `committed`, `preempted`, `fenced`), up to kMostInSpite of
+  // each kind and rank; what is dropped is counted.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 
@@ -60,7 +60,7 @@ class Reports {
     std::optional<wire::WorkerReported> held;
   };
   std::map<Rank, Progress> progress_;
-  std::set<std::pair<Rank, std::string>> sent_in_spite_;  // of the crowd: rank and kind
+  std::map<std::pair<Rank, std::string>, std::int32_t> sent_in_spite_;  // of the crowd: by rank and kind
   std::uint64_t dropped_count_ = 0;
 };
 

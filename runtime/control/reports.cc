@@ -1,6 +1,7 @@
 #include "runtime/control/reports.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -27,7 +28,10 @@ constexpr int kHeartbeatsPerProfile = 10;
 // none: so slow steps are always sent.
 constexpr std::chrono::milliseconds kStepInterval{10};
 constexpr std::chrono::milliseconds kStepBurst = 100 * kStepInterval;
-constexpr std::size_t kReportTextBytes = 512;             // at most 3 KiB when escaped
+constexpr std::chrono::milliseconds kRetryInterval{20};
+constexpr std::chrono::seconds kLastWordsLimit{5};  // within any grace that is worth its name
+constexpr std::size_t kMostKept = 256;              // many saves later, an agent that does not read is lost
+constexpr std::size_t kReportTextBytes = 512;       // at most 3 KiB when escaped
 constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
 
 UniqueFd connect_to(const std::string& path) {
@@ -47,7 +51,10 @@ UniqueFd connect_to(const std::string& path) {
 }  // namespace
 
 Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt)
-    : socket_(connect_to(socket_path)), rank_(rank), attempt_(attempt) {
+    : socket_(connect_to(socket_path)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      rank_(rank),
+      attempt_(attempt) {
   if (!socket_) return;
   writes_stacks_ = prepare_stacks();
   listen_to_sections(this, [this](const SectionChange& change) {
@@ -58,6 +65,7 @@ Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt
 
 Reports::~Reports() {
   stop_listening_to_sections(this);
+  hand_over_within(kRetryInterval);
 }
 
 void Reports::step(std::int64_t step) {
@@ -74,7 +82,14 @@ void Reports::step(std::int64_t step) {
 }
 
 void Reports::send(std::string_view type, std::int64_t step, std::string_view text) {
-  transmit(type, {{"step", step}, {"text", text.substr(0, kReportTextBytes)}});
+  if (!socket_) return;
+  {
+    const std::lock_guard lock(kept_mutex_);
+    if (kept_.size() == kMostKept) kept_.pop_front();
+    kept_.push_back(datagram(type, {{"step", step}, {"text", text.substr(0, kReportTextBytes)}}));
+  }
+  if (type == "preempted") return hand_over_within(kLastWordsLimit);
+  if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 
 void Reports::offer_preemption() {
@@ -83,18 +98,42 @@ void Reports::offer_preemption() {
   say_hello();
 }
 
+std::string Reports::datagram(std::string_view type, const nlohmann::json& fields) const {
+  nlohmann::json message{{"v", 1}, {"type", type}, {"rank", rank_}, {"attempt", attempt_}, {"pid", getpid()}};
+  message.update(fields);
+  return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // False if it was not sent; whatever fails here, a full buffer or an agent that is gone, training goes on.
 bool Reports::transmit(std::string_view type, const nlohmann::json& fields) {
   if (!socket_) return false;
-  nlohmann::json message{{"v", 1}, {"type", type}, {"rank", rank_}, {"attempt", attempt_}, {"pid", getpid()}};
-  message.update(fields);
-  const std::string bytes = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string bytes = datagram(type, fields);
   return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
+// False if it may be taken later. An agent that is gone takes nothing more.
+bool Reports::hand_over(const std::string& bytes) {
+  if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+  return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;
+}
+
+// Whether nothing is left.
+bool Reports::hand_over_kept() {
+  const std::lock_guard lock(kept_mutex_);
+  while (!kept_.empty() && hand_over(kept_.front())) kept_.pop_front();
+  return kept_.empty();
+}
+
+void Reports::hand_over_within(std::chrono::milliseconds limit) {
+  const TimePoint end = Clock::now() + limit;
+  while (!hand_over_kept() && Clock::now() < end) {
+    pollfd room{socket_.get(), POLLOUT, 0};
+    poll(&room, 1, static_cast<int>(kRetryInterval.count()));
+  }
+}
+
 void Reports::beat(const std::stop_token& stop) {
-  const UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const std::stop_callback ring(stop, [&wake] { eventfd_write(wake.get(), 1); });
+  const std::stop_callback ring(stop, [this] { eventfd_write(wake_.get(), 1); });
   TimePoint next = Clock::now();
   int count = 0;
   while (!stop.stop_requested()) {
@@ -104,8 +143,9 @@ void Reports::beat(const std::stop_token& stop) {
       if (++count % kHeartbeatsPerProfile == 0) send_profile();
       next = Clock::now() + kHeartbeatInterval;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
-    listen(std::max(left, std::chrono::milliseconds(0)), wake.get());
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+    if (!hand_over_kept()) left = std::min(left, kRetryInterval);
+    listen(std::max(left, std::chrono::milliseconds(0)));
   }
 }
 
@@ -131,9 +171,11 @@ void Reports::send_profile() {
   transmit("profile", {{"steps", total.step_count}, {"parts_ms", std::move(parts)}});
 }
 
-void Reports::listen(std::chrono::milliseconds limit, int wake) {
-  pollfd sources[] = {{wake, POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+void Reports::listen(std::chrono::milliseconds limit) {
+  pollfd sources[] = {{wake_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
   if (poll(sources, 2, static_cast<int>(limit.count())) <= 0) return;
+  eventfd_t rung = 0;
+  if (sources[0].revents != 0) eventfd_read(wake_.get(), &rung);
   char datagram[8 << 10];
   ssize_t size = 0;
   while ((size = recv(socket_.get(), datagram, sizeof datagram, MSG_DONTWAIT)) > 0)

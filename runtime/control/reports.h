@@ -2,15 +2,18 @@
 // MUSTER_SOCKET names (docs/protocol.md).
 //
 // One object a datagram: {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":"..."}; 4 KiB at most.
-// Sending never blocks and never fails the caller: a full socket loses the datagram. A thread
-// ("muster-heart"), from construction to destruction, says hello, sends a heartbeat with the newest step and
-// section every second and a profile every ten, and obeys: it writes all threads' stacks, and notes a notice
-// of preemption. Safe from any thread.
+// Sending never fails the caller, and does not block but at the worker's end. A full socket loses what the
+// next report makes up for (steps, heartbeats, sections, profiles); all else is kept until the agent takes
+// it. A thread ("muster-heart"), from construction to destruction, says hello, sends a heartbeat with the
+// newest step and section every second and a profile every ten, sends again what was kept, and obeys: it
+// writes all threads' stacks, and notes a notice of preemption. Safe from any thread.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -30,6 +33,8 @@ class Reports {
 
   // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
   void step(std::int64_t step);
+  // What decides about the job, or is told once. A worker that has sent "preempted" leaves next: that waits
+  // for some seconds until the agent has taken all.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // Where the time of the steps so far went; nothing before the first.
   void send_profile();
@@ -41,15 +46,20 @@ class Reports {
   std::int64_t newest_step() const { return step_.load(std::memory_order_relaxed); }
 
  private:
+  std::string datagram(std::string_view type, const nlohmann::json& fields) const;
   bool transmit(std::string_view type, const nlohmann::json& fields);
+  bool hand_over(const std::string& bytes);
+  bool hand_over_kept();
+  void hand_over_within(std::chrono::milliseconds limit);
   void beat(const std::stop_token& stop);
   void say_hello();
   void send_heartbeat();
-  void listen(std::chrono::milliseconds limit, int wake);
+  void listen(std::chrono::milliseconds limit);
   void obey(std::string_view datagram);
   void write_stacks(const std::string& path);
 
   UniqueFd socket_;
+  UniqueFd wake_;  // of the heart: an eventfd
   int rank_;
   std::uint64_t attempt_;
   bool writes_stacks_ = false;
@@ -58,7 +68,9 @@ class Reports {
   std::atomic<bool> greeted_{false};
   std::atomic<std::int64_t> step_{-1};
   std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // each step sent moves it on by 10 ms
-  std::jthread heart_;                                         // last, so that it ends before what it uses
+  std::mutex kept_mutex_;
+  std::deque<std::string> kept_;  // datagrams that the socket had no room for, in order
+  std::jthread heart_;            // last, so that it ends before what it uses
 };
 
 }  // namespace muster

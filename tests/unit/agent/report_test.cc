@@ -114,15 +114,25 @@ TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
               ElementsAre("0 step 2", "0 committed 2"));
 }
 
-TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotThatARankIsFenced) {
+TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotWhatDecidesAboutTheJob) {
   Reports reports;
-  EXPECT_TRUE(reports.admit({Rank(0), "committed", 1, ""}, false));
-  EXPECT_FALSE(reports.admit({Rank(0), "committed", 2, ""}, true));
-  EXPECT_FALSE(reports.admit(step(0, 3), true));
-  EXPECT_TRUE(reports.admit({Rank(0), "fenced", 0, "x"}, true));
-  EXPECT_TRUE(reports.admit({Rank(1), "fenced", 0, "x"}, true));
-  EXPECT_FALSE(reports.admit({Rank(0), "fenced", 0, "x"}, true)) << "once is enough";
-  EXPECT_EQ(reports.dropped_count(), 3U);
+  EXPECT_TRUE(reports.admit(step(0, 3), false));
+  EXPECT_FALSE(reports.admit(step(0, 4), true));
+  EXPECT_FALSE(reports.admit({Rank(0), "resumed", 1, ""}, true));
+  for (const char* kind : {"hello", "committed", "preempted", "fenced"}) {
+    EXPECT_TRUE(reports.admit({Rank(0), kind, 1, "x"}, true)) << kind;
+    EXPECT_TRUE(reports.admit({Rank(1), kind, 1, "x"}, true)) << kind;
+  }
+  EXPECT_EQ(reports.dropped_count(), 2U);
+}
+
+TEST(Reports, ARankThatFloodsTheLauncherIsDroppedInTheEndWhateverItSays) {
+  Reports reports;
+  int admitted = 0;
+  for (int i = 0; i < 10 * Reports::kMostInSpite; ++i)
+    admitted += reports.admit({Rank(0), "committed", i, ""}, true);
+  EXPECT_EQ(admitted, Reports::kMostInSpite);
+  EXPECT_TRUE(reports.admit({Rank(1), "committed", 1, ""}, true));
 }
 
 TEST(Reports, GivesUpWhatIsHeldBackWhenTheWorkerEnds) {

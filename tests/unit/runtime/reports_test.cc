@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -34,7 +35,7 @@ class Agent {
   }
   // The next datagram that is of this type; waits for 10 s at most.
   nlohmann::json next(const std::string& type) {
-    while (true) {
+    for (const TimePoint end = Clock::now() + std::chrono::seconds(10); Clock::now() < end;) {
       pollfd entry{fd_.get(), POLLIN, 0};
       int ready = 0;
       do ready = poll(&entry, 1, 10'000);
@@ -47,6 +48,7 @@ class Agent {
       auto message = nlohmann::json::parse(bytes, bytes + size);
       if (message["type"] == type) return message;
     }
+    return nullptr;
   }
 
  private:
@@ -63,6 +65,39 @@ TEST(Reports, SayWhoInWhichAttemptAndWhat) {
   const nlohmann::json expected{{"v", 1},      {"type", "committed"}, {"rank", 3},         {"attempt", 7},
                                 {"step", 400}, {"pid", getpid()},     {"text", "step-400"}};
   EXPECT_EQ(agent.next("committed"), expected);
+}
+
+// Whoever sends to this socket next finds it full.
+void fill(const std::string& path) {
+  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const std::string other = R"({"type":"other"})";
+  while (sendto(fd.get(), other.data(), other.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&address),
+                sizeof address) > 0) {
+  }
+  ASSERT_EQ(errno, EAGAIN);
+}
+
+TEST(Reports, WhatDecidesAboutTheJobIsKeptUntilTheAgentTakesIt) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 3, 7);
+  fill(scratch / "s");
+  for (const int step : {400, 500}) reports.send("committed", step);
+  for (const int step : {400, 500}) EXPECT_EQ(agent.next("committed")["step"], step);
+}
+
+TEST(Reports, AWorkerThatLeavesOnNoticeWaitsUntilTheAgentHasTakenWhatItSaid) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  Reports reports(scratch / "s", 3, 7);
+  fill(scratch / "s");
+  reports.send("committed", 400);
+  std::jthread leaving([&reports] { reports.send("preempted", 400); });
+  EXPECT_EQ(agent.next("committed")["step"], 400);
+  EXPECT_EQ(agent.next("preempted")["step"], 400);
 }
 
 TEST(Reports, BeatEverySecondWithTheNewestStep) {
