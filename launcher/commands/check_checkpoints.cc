@@ -1,5 +1,6 @@
 // Whether the checkpoint directory is one directory for all nodes: what a process of each writes there, all
 // read.
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -36,9 +37,11 @@ int leave_mark(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// In another one: reads the marks of all.
-int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t nodes) {
-  for (std::int32_t node = 0; node < nodes; ++node) {
+// In another one: reads the marks of the nodes that follow, of all where they are not too many.
+int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t reader, std::int32_t nodes) {
+  constexpr std::int32_t kMostRead = 256;
+  for (std::int32_t i = 0; i < std::min(nodes, kMostRead); ++i) {
+    const std::int32_t node = (reader + i) % nodes;
     const auto content = read_regular_file(nonce_path(directory, nonce, node), 64);
     if (!content) return ENOENT;
     if (*content != content_of(nonce, node)) return EIO;
@@ -46,23 +49,28 @@ int read_marks(const std::string& directory, std::uint64_t nonce, std::int32_t n
   return 0;
 }
 
-// What each node's process makes of it: the first errno, or 0.
+// What each node's process makes of it: the first errno, or 0. Some at a time: a machine has so many nodes
+// only here.
 template <class Work>
 int in_a_process_each(std::int32_t nodes, Work work) {
-  std::vector<pid_t> pids;
-  for (std::int32_t node = 0; node < nodes; ++node) {
-    const pid_t pid = fork();
-    if (pid == 0) _exit(work(node));
-    pids.push_back(pid);
+  constexpr std::int32_t kAtOnce = 64;
+  for (std::int32_t begin = 0; begin < nodes; begin += kAtOnce) {
+    std::vector<pid_t> pids;
+    for (std::int32_t node = begin; node < std::min(begin + kAtOnce, nodes); ++node) {
+      const pid_t pid = fork();
+      if (pid == 0) _exit(work(node));
+      pids.push_back(pid);
+    }
+    int first = 0;
+    for (const pid_t pid : pids) {
+      int status = 0;
+      const bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
+      const int error = ended ? WEXITSTATUS(status) : EAGAIN;
+      if (first == 0) first = error;
+    }
+    if (first != 0) return first;
   }
-  int first = 0;
-  for (const pid_t pid : pids) {
-    int status = 0;
-    const bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
-    const int error = ended ? WEXITSTATUS(status) : EAGAIN;
-    if (first == 0) first = error;
-  }
-  return first;
+  return 0;
 }
 
 // What is to be made, and taken away again: the directory first, then those above it.
@@ -98,7 +106,8 @@ std::vector<Finding> check_checkpoints(const Plan& plan) {
   const auto nodes = static_cast<std::int32_t>(plan.nodes.size());
   int error = in_a_process_each(nodes, [&](std::int32_t node) { return leave_mark(directory, nonce, node); });
   if (error == 0)
-    error = in_a_process_each(nodes, [&](std::int32_t) { return read_marks(directory, nonce, nodes); });
+    error = in_a_process_each(nodes,
+                              [&](std::int32_t node) { return read_marks(directory, nonce, node, nodes); });
   struct stat status{};
   std::optional<double> written;
   if (stat(nonce_path(directory, nonce, 0).c_str(), &status) == 0)

@@ -121,7 +121,7 @@ std::vector<std::size_t> kinds_of(const Options& options) {
     if (kind.why_not.empty()) {
       kinds.push_back(i);
     } else {
-      fmt::print("{}: left out here: {}\n", kind.name, kind.why_not);
+      fmt::print(options.json ? stderr : stdout, "{}: left out here: {}\n", kind.name, kind.why_not);
     }
   }
   std::mt19937_64 random(options.seed);
