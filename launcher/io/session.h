@@ -11,6 +11,7 @@
 #include "common/net/connection.h"
 #include "common/net/task_group.h"
 #include "common/wire/codec.h"
+#include "launcher/core/clock_offset.h"
 
 namespace muster::launcher {
 
@@ -33,7 +34,6 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   awaitable<void> read();
   void hear(const wire::Frame& frame);
-  void compare_clocks(const wire::Pong& pong, TimePoint now);
 
   NodeId node_;
   std::shared_ptr<net::Connection> connection_;
@@ -41,8 +41,7 @@ class Session : public std::enable_shared_from_this<Session> {
   OnClosed on_closed_;
   wire::Dispatcher dispatcher_{wire::kLauncher};
   Sequence sent_;
-  std::chrono::nanoseconds clock_offset_{0};                     // the agent's clock less ours
-  std::optional<std::chrono::nanoseconds> shortest_round_trip_;  // at which the offset was measured
+  ClockOffset clock_offset_;
 };
 
 }  // namespace muster::launcher

@@ -1,0 +1,60 @@
+#include "launcher/core/clock_offset.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint kStart{1000s};
+
+// An agent whose clock is `ahead` of ours, and whose answer took `round_trip`, all of it on the way there.
+wire::Pong answer(TimePoint now, Duration round_trip, Duration ahead) {
+  return {.sent_ns = to_ns(now - round_trip), .at_ns = to_ns(now + ahead)};
+}
+
+TEST(ClockOffset, TrustsTheShortestRoundTrip) {
+  ClockOffset offset;
+  offset.on(answer(kStart, 100ms, 5s), kStart);
+  offset.on(answer(kStart + 1s, 2ms, 5s), kStart + 1s);
+  offset.on(answer(kStart + 2s, 50ms, 5s), kStart + 2s);
+  EXPECT_EQ(offset.here(to_ns(kStart + 8s), kStart + 10s), to_ns(kStart + 3s - 1ms));
+}
+
+TEST(ClockOffset, ForgetsWhatWasMeasuredMinutesAgoSinceClocksDrift) {
+  ClockOffset offset;
+  offset.on(answer(kStart, 1ms, 0s), kStart);
+  TimePoint now = kStart;
+  for (Duration ahead{}; now < kStart + 1h; ahead += 20us) {  // 20 microseconds a second
+    now += 1s;
+    offset.on(answer(now, 2ms, ahead), now);
+  }
+  const std::int64_t error_ns = offset.here(to_ns(now + 72ms), now + 1s) - to_ns(now);
+  EXPECT_LT(std::abs(error_ns), std::chrono::nanoseconds(7ms).count());
+}
+
+TEST(ClockOffset, KeepsTheBestOfThePeriodBeforeUntilThereIsABetterOne) {
+  ClockOffset offset;
+  offset.on(answer(kStart, 2ms, 5s), kStart);
+  const TimePoint later = kStart + ClockOffset::kPeriod;
+  offset.on(answer(later, 800ms, 5s), later);
+  EXPECT_EQ(offset.here(to_ns(later + 5s), later + 1s), to_ns(later - 1ms));
+}
+
+TEST(ClockOffset, AnyNumbersOfAPeerLeadToATimeThatIsNotInTheFuture) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  for (const std::int64_t at : {kMost, kLeast, std::int64_t{0}}) {
+    ClockOffset offset;
+    offset.on({.sent_ns = at, .at_ns = kLeast}, kStart);
+    offset.on({.sent_ns = 1, .at_ns = at}, kStart);
+    EXPECT_LE(offset.here(at, kStart), to_ns(kStart));
+    EXPECT_GE(offset.here(at, kStart), 0);
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcher
