@@ -65,6 +65,7 @@ Reaction Job::reaction(Occurrence occurrence) const {
 // The occurrence itself has been noted by its handler.
 void Job::react(Occurrence occurrence, TimePoint now) {
   switch (reaction(occurrence)) {
+    case Reaction::kUndecided:
     case Reaction::kIgnore: break;
     case Reaction::kNote: advance(now); break;
     case Reaction::kAwait: await_culprit(now); break;

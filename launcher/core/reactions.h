@@ -17,12 +17,12 @@ enum class Phase {
   kPreempting,  // the workers have been told to save and leave
   kStopping,
   kLeaving,
-  kDone,
+  kDone,  // stays last: phases are compared
 };
-constexpr std::size_t kPhaseCount = 9;
+constexpr std::size_t kPhaseCount = static_cast<std::size_t>(Phase::kDone) + 1;
 
-// What kinds of things happen to a job, and what each leads to in each phase. A test walks through every
-// cell.
+// What kinds of things happen to a job, and what each leads to in each phase. A test compares every cell with
+// the table in docs/architecture.md.
 enum class Occurrence {
   kJoined,
   kLost,       // a node that the attempt cannot do without
@@ -43,9 +43,11 @@ enum class Occurrence {
   kStalled,        // beyond the limit
   kStacksEnded,    // all have answered, or had time to
   kTimeLimit,
+  kCount,  // none: their number
 };
-constexpr std::size_t kOccurrenceCount = 19;
+constexpr std::size_t kOccurrenceCount = static_cast<std::size_t>(Occurrence::kCount);
 enum class Reaction {
+  kUndecided,  // none: a cell that was forgotten
   kIgnore,
   kNote,     // keep it, and go on when it was the last thing waited for
   kAwait,    // keep it, and stop what runs when its cause is known, or does not show

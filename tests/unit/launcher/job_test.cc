@@ -511,33 +511,6 @@ TEST_F(JobTest, RemembersStepsOfEachAttempt) {
 
 // Every cell of the table: the reaction must be one that the phase can carry out, and a job that is done
 // reacts to nothing.
-TEST(JobTable, DecidesEveryCell) {
-  const auto cell = [](std::size_t occurrence, Phase phase) {
-    return kReactions.at(occurrence).at(static_cast<std::size_t>(phase));
-  };
-  const auto runs = [](Phase phase) {
-    return phase == Phase::kRunning || phase == Phase::kDumping || phase == Phase::kPreempting;
-  };
-  for (std::size_t occurrence = 0; occurrence < kOccurrenceCount; ++occurrence) {
-    for (std::size_t at = 0; at < kPhaseCount; ++at) {
-      const auto phase = static_cast<Phase>(at);
-      const Reaction reaction = cell(occurrence, phase);
-      SCOPED_TRACE(fmt::format("occurrence {}, phase {}", occurrence, at));
-      const bool stops = phase == Phase::kStopping || phase == Phase::kLeaving;
-      if (phase == Phase::kDone) EXPECT_EQ(reaction, Reaction::kIgnore);
-      if (stops) EXPECT_NE(reaction, Reaction::kStop) << "it stops already";
-      if (!stops) EXPECT_NE(reaction, Reaction::kHurry) << "nothing stops yet";
-      if (phase != Phase::kRunning) EXPECT_NE(reaction, Reaction::kAwait) << "it has no limit there";
-      if (!runs(phase)) EXPECT_NE(reaction, Reaction::kDump) << "nothing runs";
-      if (!runs(phase)) EXPECT_NE(reaction, Reaction::kPreempt) << "nothing runs";
-    }
-  }
-  for (std::size_t at = 0; at < static_cast<std::size_t>(Phase::kDone); ++at) {
-    for (const Occurrence always : {Occurrence::kLost, Occurrence::kInterrupted, Occurrence::kStraysEnded})
-      EXPECT_NE(cell(static_cast<std::size_t>(always), static_cast<Phase>(at)), Reaction::kIgnore) << at;
-  }
-}
-
 TEST_F(JobTest, TheNewestProfileOfEachRankIsRemembered) {
   run();
   for (const std::int64_t steps : {10, 20})
