@@ -111,6 +111,8 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (reaction(Occurrence::kRefused) == Reaction::kIgnore) return;
   record("attempt_refused", refused.message, id);
+  // It could when the job began: something is wrong with that node, and another may do.
+  if (restart_count_ > 0) return kill_node(id, now, "it refused the attempt: " + refused.message, now);
   if (!facts_.refusal)
     facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
   react(Occurrence::kRefused, now);

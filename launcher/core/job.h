@@ -43,7 +43,9 @@ class Job {
   void handle(const StraysEnded& event, TimePoint now);
   void handle(const AttemptBegun& event, TimePoint now);
   void handle(const AttemptDenied& event, TimePoint now);
+  void handle(const CheckpointFound& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
+  void handle(const Cancelled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
 
   void hear(NodeId id, const wire::Hello& hello, TimePoint now);
@@ -83,7 +85,9 @@ class Job {
   void give_up_on_late_nodes(TimePoint now);
   void judge_attempt();
   void conclude(TimePoint now);
+  bool may_have_saved() const;
   bool recover(TimePoint now);
+  bool may_start_later() const;
   void restart(const RestartDecision& decision, TimePoint now);
   void leave(TimePoint now);
   void abandon(TimePoint now, std::string reason);
@@ -122,6 +126,7 @@ class Job {
   bool strays_ = false;
   bool told_executed_ = false;  // why ranks were not started warm
   bool asked_for_stacks_ = false;
+  bool looked_for_checkpoint_ = false;
   bool progressed_ = false;  // a checkpoint was committed since the last failure
   TimePoint began_;
   TimePoint not_before_;                     // the back-off's end

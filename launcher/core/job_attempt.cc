@@ -59,7 +59,10 @@ Placement Job::placement(TimePoint now) const {
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   phase_deadline_.reset();
-  if (not_before_ > now) phase_deadline_ = not_before_;
+  if (not_before_ > now) {  // an agent that cannot start would end the back-off
+    phase_deadline_ = not_before_;
+    return;
+  }
   advance(now);
   if (phase_ == Phase::kGathering) start_absent_agents(now);
 }
@@ -86,7 +89,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   facts_.world_size = members_.back().first_rank.value() + members_.back().worker_count;
   stragglers_ = Stragglers(facts_.world_size);
   preemption_ = {};
-  asked_for_stacks_ = false;
+  asked_for_stacks_ = looked_for_checkpoint_ = false;
   AttemptHistory history;
   history.attempt = attempt_;
   history.world_size = facts_.world_size;

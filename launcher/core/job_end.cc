@@ -29,13 +29,26 @@ void Job::judge_attempt() {
 
 // The last worker of the attempt is gone.
 void Job::conclude(TimePoint now) {
+  if (may_have_saved()) return decide(LookForCheckpoint{}, "they left on notice, and told of no commit");
   judge_attempt();
-  if (verdict_.restart_may_help() && recover(now)) return;
+  if ((verdict_.restart_may_help() || may_start_later()) && recover(now)) return;
   const bool cut_short = verdict_.kind == Verdict::Kind::kRefused ||
                          verdict_.kind == Verdict::Kind::kInterrupted ||
                          verdict_.kind == Verdict::Kind::kTimeLimit;
   if (repeated_ && cut_short && !attempt_ran()) verdict_ = ended_after(*repeated_, verdict_);
   leave(now);
+}
+
+// What workers report may be lost with them, and whether the job is started again depends on this.
+bool Job::may_have_saved() const {
+  return preemption_.given() && !preemption_.has_committed() && !looked_for_checkpoint_ &&
+         !plan_.job.checkpoint_directory.empty();
+}
+
+void Job::handle(const CheckpointFound& event, TimePoint now) {
+  looked_for_checkpoint_ = true;
+  preemption_.found(event.step);
+  advance(now);
 }
 
 // Starts anew, if that is allowed; else the verdict is final.
@@ -66,6 +79,12 @@ bool Job::recover(TimePoint now) {
   return true;
 }
 
+// What a restart was refused for may pass, such as a full disk; the first attempt's user is there to mend it.
+bool Job::may_start_later() const {
+  return verdict_.kind == Verdict::Kind::kRefused && facts_.refusal->kind == Refusal::Kind::kCannotStart &&
+         restart_count_ > 0;
+}
+
 // A worker that cannot be executed keeps the attempt from running; one that is fenced has run.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);
@@ -73,16 +92,19 @@ bool Job::attempt_ran() const {
 
 void Job::restart(const RestartDecision& decision, TimePoint now) {
   ++restart_count_;
-  repeated_ = verdict_;
-  if (verdict_.step) repeated_->cause += fmt::format(" at step {}", *verdict_.step);
+  std::string cause = verdict_.cause;
+  if (verdict_.step) cause += fmt::format(" at step {}", *verdict_.step);
+  if (verdict_.kind != Verdict::Kind::kRefused) {  // else what made the restart necessary is still the cause
+    repeated_ = verdict_;
+    repeated_->cause = cause;
+  }
   facts_ = {};
   preemption_ = {};
   not_before_ = now + decision.delay;
   record("restart", fmt::format("{}, after {:.3f} s", decision.reason, in_seconds(decision.delay)));
   if (decision.delay > Duration::zero()) {
-    decide(
-        Tell{fmt::format("{}; it is tried again in {:.1f} s", repeated_->cause, in_seconds(decision.delay))},
-        "nothing was gained since the last restart");
+    decide(Tell{fmt::format("{}; it is tried again in {:.1f} s", cause, in_seconds(decision.delay))},
+           "nothing was gained since the last restart");
   }
   gather(now);
 }

@@ -31,12 +31,18 @@ struct AttemptDenied {  // answers BeginAttempt: the checkpoint directory cannot
                         // newer launch
   Refusal refusal;
 };
+struct CheckpointFound {               // answers LookForCheckpoint
+  std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or it cannot be known
+};
 struct Interrupted {
   int signal = 0;
 };
+struct Cancelled {   // by `launch cancel`
+  bool now = false;  // without the grace
+};
 struct TimePassed {};  // next_deadline() has come
 using Event = std::variant<Began, AgentSaid, AgentEnded, StraysEnded, AttemptBegun, AttemptDenied,
-                           Interrupted, TimePassed>;
+                           CheckpointFound, Interrupted, Cancelled, TimePassed>;
 
 // ---- Actions ----
 struct StartAgent {
@@ -48,6 +54,7 @@ struct KillAgent {  // by SIGKILL; its end is not told, only the end of all that
 struct BeginAttempt {  // take its number; answered by AttemptBegun or AttemptDenied
   std::int32_t restart_count = 0;
 };
+struct LookForCheckpoint {};  // the newest that this attempt has committed; answered by CheckpointFound
 struct Send {
   NodeId node;
   wire::ToAgent message;
@@ -63,7 +70,7 @@ struct Record {  // for events.jsonl: what happened, not what was decided
 };
 struct Finish {};
 struct Decision {
-  std::variant<StartAgent, KillAgent, BeginAttempt, Send, Tell, Record, Finish> action;
+  std::variant<StartAgent, KillAgent, BeginAttempt, LookForCheckpoint, Send, Tell, Record, Finish> action;
   std::string reason;
 };
 using Decisions = std::vector<Decision>;

@@ -43,6 +43,12 @@ void Job::interrupt(int signal, TimePoint now) {
   react(Occurrence::kInterrupted, now);
 }
 
+// However often it is asked for: to leave without waiting for anything takes a third signal.
+void Job::handle(const Cancelled& event, TimePoint now) {
+  const std::int32_t wanted = event.now ? 2 : 1;
+  for (std::int32_t count = interrupt_count_; count < wanted; ++count) interrupt(SIGINT, now);
+}
+
 void Job::pass_on(int signal) {
   const bool noticed = signal == SIGUSR1 && preemption_.given();
   if (phase_ == Phase::kDone || noticed) return;
@@ -57,8 +63,10 @@ void Job::pass_on(int signal) {
 // `signal`: 0 for the time limit.
 void Job::notice(int signal, Duration grace, TimePoint now) {
   const std::string why = signal == 0 ? "the time limit comes near" : signal_name(signal);
-  preemption_.give(signal);
+  preemption_.give(signal, history_.back().committed_step);
   record("preemption_notice", why);
+  // A rank has failed, and the others cannot agree on a step any more: all are stopped in a moment.
+  if (phase_deadline_) return;
   decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s", why,
                           in_seconds(grace))},
          "all of them can");
@@ -101,7 +109,7 @@ void Job::mind_time_limit(TimePoint now) {
 
 void Job::mind_phase_deadline(TimePoint now) {
   switch (phase_) {
-    case Phase::kGathering: phase_deadline_.reset(); return advance(now);
+    case Phase::kGathering: return gather(now);
     case Phase::kDumping: return react(Occurrence::kStacksEnded, now);
     case Phase::kPreempting:
       if (preemption_.signal() != 0) facts_.interrupted_by = preemption_.signal();

@@ -22,10 +22,17 @@ class Preemption {
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  void give(int signal) { signal_ = signal, given_ = true; }
+  // `committed`: the newest step of which that was told until then.
+  void give(int signal, std::optional<std::int64_t> committed) {
+    signal_ = signal, given_ = true, committed_before_ = committed;
+  }
   bool given() const { return given_; }
   int signal() const { return signal_; }  // 0: the time limit
   void committed() { committed_ = committed_ || given_; }
+  // Of the attempt, in its directory.
+  void found(std::optional<std::int64_t> step) {
+    committed_ = committed_ || (given_ && step > committed_before_);
+  }
   bool has_committed() const { return committed_; }  // since the notice
 
  private:
@@ -33,6 +40,7 @@ class Preemption {
   bool given_ = false;
   int signal_ = 0;
   bool committed_ = false;
+  std::optional<std::int64_t> committed_before_;
 };
 
 // When the notice of a time limit is due: the grace before it, but not before half of the time.

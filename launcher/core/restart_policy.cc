@@ -11,10 +11,11 @@ namespace muster::launcher {
 
 namespace {
 
-// Nobody's repeated failure: somebody killed or stopped a worker, or a node went away.
+// Nobody's repeated failure: somebody killed or stopped a worker, a node went away, or the machine refused.
 bool is_from_outside(const Verdict& verdict) {
   switch (verdict.kind) {
-    case Verdict::Kind::kNodeLost: return true;
+    case Verdict::Kind::kNodeLost:
+    case Verdict::Kind::kRefused: return true;
     case Verdict::Kind::kHang: return verdict.stopped_from_outside;
     case Verdict::Kind::kSignal:
       return verdict.culprit && (verdict.culprit->signal == SIGKILL || verdict.culprit->signal == SIGTERM);
@@ -30,7 +31,8 @@ Failure as_failure(const Verdict& verdict, bool committed) {
                   .what = std::string(name_of(verdict.kind)),
                   .lived = verdict.lived,
                   .step = verdict.step,
-                  .committed = committed};
+                  .committed = committed,
+                  .could_not_start = verdict.kind == Verdict::Kind::kRefused};
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     const WorkerEnd& end = *verdict.culprit;
     failure.has_text = !end.exception.empty();
@@ -46,7 +48,7 @@ std::int32_t RestartPolicy::used(TimePoint now) const {
 
 RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now) {
   const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
-  if (!recent) same_failures_ = fruitless_failures_ = short_lives_ = 0;
+  if (!recent) same_failures_ = fruitless_failures_ = short_lives_ = failed_starts_ = 0;
   count(failure);
   const std::int32_t used_count = used(now);
   if (used_count >= limits_.max_restarts) {
@@ -72,6 +74,7 @@ void RestartPolicy::count(const Failure& failure) {
   const bool progressed = failure.committed || (failure.step && failure.step > newest_step_);
   newest_step_ = std::max(newest_step_, failure.step);
   short_lives_ = failure.lived < kShortLife ? short_lives_ + 1 : 0;
+  failed_starts_ = failure.could_not_start ? failed_starts_ + 1 : 0;
   if (progressed) same_failures_ = 0;
   if (progressed || failure.lived >= kLongLife) fruitless_failures_ = 0;
   if (failure.from_outside) return;
@@ -84,6 +87,7 @@ void RestartPolicy::count(const Failure& failure) {
 
 Duration RestartPolicy::delay_after(const Failure& failure) {
   constexpr std::int32_t kShortLives = 3;
+  if (failure.could_not_start) return back_off(failed_starts_ - 1);
   if (failure.from_outside)
     return short_lives_ < kShortLives ? Duration{} : back_off(short_lives_ - kShortLives);
   return fruitless_failures_ < 2 ? Duration{} : back_off(fruitless_failures_ - 2);

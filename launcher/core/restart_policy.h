@@ -1,7 +1,8 @@
 // Whether a failed attempt is repeated, and when: a budget per time window, a stop when the program fails in
 // the same way again and again, a back-off between restarts that lead nowhere.
 //
-// What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once. Progress is
+// What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once; an attempt
+// that could not start, because of a full disk for instance, is given time. Progress is
 // a checkpoint or a step beyond all before it; most programs report neither, so that its absence alone proves
 // nothing. A failure a window or more after the last restart is the first again. Pure: plain values, the time
 // is passed in, the jitter follows from the seed.
@@ -40,6 +41,7 @@ struct Failure {
   Duration lived{};       // from the start of the workers to the failure
   std::optional<std::int64_t> step{};  // the newest of the rank to blame
   bool committed = false;              // since the failure before
+  bool could_not_start = false;        // nothing of the attempt ran
 };
 Failure as_failure(const Verdict& verdict, bool committed);
 
@@ -71,6 +73,7 @@ class RestartPolicy {
   std::int32_t same_failures_ = 0;
   std::int32_t fruitless_failures_ = 0;  // the program's own
   std::int32_t short_lives_ = 0;
+  std::int32_t failed_starts_ = 0;
 };
 
 }  // namespace muster::launcher

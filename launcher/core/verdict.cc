@@ -308,6 +308,8 @@ Verdict ended_after(const Verdict& failed, const Verdict& end) {
   verdict.kind = end.kind;
   verdict.exit_code = end.kind == Kind::kRefused ? kExitInternal : end.exit_code;
   verdict.origin = end.origin;
+  verdict.gave_up = end.gave_up;
+  verdict.final_because = end.final_because;
   verdict.cause = fmt::format("{}, after {}", end.cause, failed.cause);
   return verdict;
 }

@@ -24,8 +24,8 @@ constexpr Duration kStrayLimit = std::chrono::seconds(2);
 constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
 
 const char* name_of(const decltype(Decision::action)& action) {
-  constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "send",
-                                    "tell",        "record",     "finish"};
+  constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "look for checkpoint",
+                                    "send",        "tell",       "record",        "finish"};
   return kNames[action.index()];
 }
 
@@ -247,6 +247,17 @@ void Launcher::perform(const BeginAttempt&) {
   std::optional<std::uint64_t> step;
   if (begun->resume) step = begun->resume->step;
   post(AttemptBegun{begun->attempt, step});
+}
+
+void Launcher::perform(const LookForCheckpoint&) {
+  CheckpointFound found;
+  const auto committed = CheckpointDirectory(plan_.job.checkpoint_directory).committed();
+  if (!committed) log::warning("{}", committed.error().message());
+  for (const CheckpointId& each : committed.value_or(std::vector<CheckpointId>())) {
+    if (each.attempt == job_.attempt())
+      found.step = std::max(found.step, std::optional(static_cast<std::int64_t>(each.step)));
+  }
+  post(found);
 }
 
 void Launcher::perform(const Send& action) {

@@ -58,6 +58,7 @@ class Launcher {
   void perform(const StartAgent& action);
   void perform(const KillAgent& action);
   void perform(const BeginAttempt& action);
+  void perform(const LookForCheckpoint& action);
   void perform(const Send& action);
   void perform(const Tell& action);
   void perform(const Record& action);

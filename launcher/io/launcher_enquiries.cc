@@ -40,8 +40,7 @@ JobStatus Launcher::status() const {
 }
 
 void Launcher::cancel(bool now) {
-  post(Interrupted{SIGINT});
-  if (now) post(Interrupted{SIGINT});
+  post(Cancelled{now});
 }
 
 std::vector<Rank> Launcher::ask_for_stacks() {

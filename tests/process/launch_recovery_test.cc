@@ -1,6 +1,7 @@
 // The real launcher, agents and workers: what comes after a failure, a hang, a notice, and the user's
 // impatience.
 #include <csignal>
+#include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -68,6 +69,21 @@ TEST(LaunchRecovery, AProgramThatReportsNothingOutlivesAnyNumberOfKills) {
   LaunchRun run({"--max-restarts", "99", "--restart-delay", "0.05", "sh", "-c", program});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_EQ(run.report()["restarts"], kDeaths);
+}
+
+TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
+  const ScratchDirectory scratch;
+  const std::string directory = scratch / "c";
+  const std::string away = scratch / "away";
+  // The first attempt takes the checkpoint directory away, as a file server may.
+  LaunchRun run(
+      {"--max-restarts", "99", "--restart-delay", "0.05", "--checkpoint-dir", directory, "sh", "-c",
+       fmt::format("[ $MUSTER_ATTEMPT != 1 ] || {{ mv {0} {1}; : > {0}; exit 3; }}", directory, away)});
+  ASSERT_TRUE(run.printed("it is tried again in"));
+  std::filesystem::remove(directory);
+  std::filesystem::rename(away, directory);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("exited with code 3; attempt 2 starts from the beginning"));
 }
 
 TEST(LaunchRecovery, WrongUseOfTheProgramIsNotTriedAgain) {

@@ -33,7 +33,7 @@ bool ends_with_attempt(Fault::Kind kind) {
 void GroundTruth::happened(Fault::Kind kind, NodeId node, std::optional<Rank> rank, bool decisive,
                            TimePoint now) {
   history_.push_back(kind);
-  if (!ends_with_attempt(kind)) touched_.insert(node);
+  if (!ends_with_attempt(kind) || is_refusal(kind)) touched_.insert(node);
   if (kind == Fault::Kind::kAgentPauses) return;  // nobody's fault
   Open fault{
       .kind = kind, .at = now, .culprit = {.rank = std::nullopt, .node = node.value()}, .decisive = decisive};

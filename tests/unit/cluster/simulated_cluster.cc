@@ -132,6 +132,11 @@ void SimulatedCluster::perform(const launcher::BeginAttempt&) {
                   [this] { tell(launcher::AttemptBegun{job_.attempt().next(), std::nullopt}); });
 }
 
+// What is committed is told, and nothing that is told is lost.
+void SimulatedCluster::perform(const launcher::LookForCheckpoint&) {
+  tell(launcher::CheckpointFound{});
+}
+
 // Whoever asks three times does not want to wait.
 void SimulatedCluster::perform(const launcher::Finish&) {
   constexpr std::size_t kLeaveAtOnce = 3;

@@ -83,6 +83,7 @@ class SimulatedCluster {
   void perform(const launcher::StartAgent& action);
   void perform(const launcher::KillAgent& action);
   void perform(const launcher::BeginAttempt& action);
+  void perform(const launcher::LookForCheckpoint& action);
   void perform(const launcher::Send& action);
   void perform(const launcher::Tell&) {}
   void perform(const launcher::Record&) {}

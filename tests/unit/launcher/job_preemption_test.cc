@@ -94,6 +94,52 @@ TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
   EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
+Plan plan_with_checkpoints() {
+  Plan plan = two_nodes_of_two(3);
+  plan.job.checkpoint_directory = "/checkpoints";
+  return plan;
+}
+class CheckpointedPreemptionTest : public PreemptionTest {
+ protected:
+  CheckpointedPreemptionTest() : PreemptionTest(plan_with_checkpoints()) {}
+  void leave_without_a_word() {
+    happen(Interrupted{SIGTERM});
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
+    empty_all();
+  }
+};
+
+TEST_F(CheckpointedPreemptionTest, LooksForACommitOfWhichItWasNotTold) {
+  run();
+  all_can();
+  leave_without_a_word();
+  ASSERT_EQ(decided<LookForCheckpoint>().size(), 1U);
+  happen(CheckpointFound{60});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kPreempted);
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
+TEST_F(CheckpointedPreemptionTest, ACommitBeforeTheNoticeIsNoneOnNotice) {
+  run();
+  all_can();
+  reported(0, "committed", 60);
+  leave_without_a_word();
+  ASSERT_EQ(decided<LookForCheckpoint>().size(), 1U);
+  happen(CheckpointFound{60});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 143);
+}
+
+TEST_F(CheckpointedPreemptionTest, DoesNotLookForWhatItWasTold) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  all_save_and_leave();
+  EXPECT_TRUE(decided<LookForCheckpoint>().empty());
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
 TEST_F(PreemptionTest, AJobThatFinishesMeanwhileHasSucceeded) {
   run();
   all_can();
@@ -146,6 +192,32 @@ TEST_F(PreemptionTest, CtrlCSaysWhatItWaitsForAndKillsAtTheSecondAndLeavesAtTheT
   EXPECT_EQ(decided<Finish>().size(), 1U);
   EXPECT_EQ(job.verdict().exit_code, 130);
   EXPECT_EQ(job.next_deadline(), std::nullopt);
+}
+
+TEST_F(PreemptionTest, ACancelStopsOnceHoweverOftenItIsAskedFor) {
+  run();
+  happen(Cancelled{});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  for (int i = 0; i < 3; ++i) {
+    happen(Cancelled{});
+    EXPECT_TRUE(last.empty()) << i;
+  }
+  happen(Cancelled{.now = true});
+  ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGKILL);
+  happen(Cancelled{.now = true});
+  EXPECT_TRUE(last.empty());
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(PreemptionTest, ACancelWithoutTheGraceKillsAtOnce) {
+  run();
+  happen(Cancelled{.now = true});
+  const auto stops = sent<wire::StopWorkers>();
+  ASSERT_FALSE(stops.empty());
+  EXPECT_EQ(stops.back().second.signal, SIGKILL);
+  EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
 TEST_F(PreemptionTest, LeavingAtOnceKeepsTheCulpritOfAFailureThatWasBeingStopped) {

@@ -257,6 +257,55 @@ TEST_F(PatientTest, AWorkerThatIsKilledAgainAndAgainIsReplacedAtOnceUntilTheBudg
   EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
 }
 
+TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
+  const AttemptDenied full{{Refusal::Kind::kCannotStart, std::nullopt, kExitInternal, "no space left"}};
+  run();
+  worker_exits(2, 3);
+  empty_all();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    happen(full);
+    ASSERT_EQ(job.phase(), Phase::kGathering) << attempt;
+    EXPECT_THAT(told(), HasSubstr("no space left; it is tried again in "));
+    pass(20s);
+    ASSERT_EQ(job.phase(), Phase::kBeginning) << attempt;
+  }
+  begin();
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3; attempt 2 starts from the beginning"))
+      << "why there is a restart";
+  EXPECT_EQ(job.restart_count(), 4);
+}
+
+TEST_F(SpareTest, ASpareTakesThePlaceOfANodeThatRefusesARestart) {
+  gather();
+  greet(2);
+  begin();
+  start_workers();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  said(1, wire::AttemptRefused{127, "train: not found"});
+  EXPECT_EQ(decided<KillAgent>().size(), 1U);
+  happen(StraysEnded{});
+  ASSERT_EQ(job.phase(), Phase::kBeginning);
+  begin();
+  ASSERT_EQ(sent<wire::PrepareAttempt>().size(), 2U);
+  EXPECT_EQ(sent<wire::PrepareAttempt>()[0].first, 0);
+  EXPECT_EQ(sent<wire::PrepareAttempt>()[1].first, 2);
+}
+
+TEST_F(PatientTest, AnAgentThatCannotBeStartedIsStartedAgainWhenTheBackOffIsOver) {
+  happen(Began{});
+  greet(1);
+  for (int loss = 1; loss <= 3; ++loss) {
+    happen(AgentEnded{NodeId(0), "cannot be started"});
+    happen(StraysEnded{});
+    EXPECT_EQ(decided<StartAgent>().size(), loss < 3 ? 1U : 0U) << loss;
+  }
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  pass(2s);
+  EXPECT_EQ(decided<StartAgent>().size(), 1U);
+}
+
 TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
   run();
   for (int stop = 1; stop <= 4; ++stop) {

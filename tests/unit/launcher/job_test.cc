@@ -122,6 +122,22 @@ TEST_F(JobWhoseRankMissesAPeer, EndsWhenAllHaveEnded) {
   EXPECT_THAT(told(), HasSubstr("rank 0 (node0) exited with code 1"));
 }
 
+TEST_F(JobWhoseRankMissesAPeer, ANoticeMeanwhileDoesNotDrawItOut) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) reported(rank, "hello", 0, "preemption");
+  misses_a_peer(0);
+  const auto deadline = job.next_deadline();
+  happen(Interrupted{SIGTERM});
+  EXPECT_EQ(job.next_deadline(), deadline);
+  EXPECT_TRUE(sent<wire::Preempt>().empty()) << "who has lost a peer can agree on nothing";
+  now = *deadline;
+  happen(TimePassed{});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 143) << "there is no time for a restart";
+  EXPECT_EQ(job.verdict().rank, Rank(0));
+}
+
 TEST_F(JobTest, RestartsOnceEveryWorkerIsGone) {
   run();
   worker_exits(2, 3);
@@ -423,12 +439,13 @@ TEST_F(JobTest, ARestartThatCannotBeginIsTheLaunchersFailureAndKeepsTheCulprit) 
   empty_all();
   happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
   EXPECT_EQ(job.verdict().exit_code, kExitInternal);
+  EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
   EXPECT_EQ(job.verdict().cause, "cannot write /c: gone, after rank 2 (node1) exited with code 3 at step 57");
   ASSERT_TRUE(job.verdict().culprit);
   EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
 }
 
-TEST_F(JobTest, ARestartThatANodeRefusesIsTheLaunchersFailureAndKeepsTheCulprit) {
+TEST_F(JobTest, ANodeThatRefusesARestartIsLost) {
   for (const bool when_starting : {false, true}) {
     job = Job(two_nodes_of_two(1));
     run();
@@ -437,13 +454,14 @@ TEST_F(JobTest, ARestartThatANodeRefusesIsTheLaunchersFailureAndKeepsTheCulprit)
     begin();
     if (when_starting) start_workers();
     said(0, wire::AttemptRefused{127, "train: not found"});
-    if (when_starting) empty_all();
+    ASSERT_EQ(decided<KillAgent>().size(), 1U);
+    EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(0));
+    if (when_starting) empty(1);
+    happen(StraysEnded{});
     EXPECT_EQ(job.phase(), Phase::kLeaving);
-    EXPECT_EQ(job.verdict().exit_code, kExitInternal);
-    EXPECT_THAT(job.verdict().cause, HasSubstr("node0: train: not found, after rank 2 (node1)"));
-    ASSERT_TRUE(job.verdict().culprit);
-    EXPECT_EQ(job.verdict().culprit->rank, Rank(2));
-    EXPECT_EQ(job.verdict().node, NodeId(1));
+    EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
+    EXPECT_EQ(job.verdict().cause, "node0 was lost: it refused the attempt: train: not found");
+    EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
   }
 }
 

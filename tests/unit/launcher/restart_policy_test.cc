@@ -173,6 +173,18 @@ TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {
   }
 }
 
+TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
+  RestartPolicy policy(kLimits);
+  const Failure refused{.from_outside = true, .what = "refused", .could_not_start = true};
+  policy.on_failure(killed(), kStart);
+  for (Duration expected = 1s; expected < 30s; expected *= 2) {
+    const RestartDecision decision = policy.on_failure(refused, kStart);
+    EXPECT_EQ(decision.kind, Kind::kRestart);
+    EXPECT_GE(decision.delay, expected * 3 / 4);
+    EXPECT_LE(decision.delay, expected * 5 / 4);
+  }
+}
+
 TEST(RestartPolicy, ForgetsItsWaitingWhenTheWindowHasPassed) {
   RestartPolicy policy(kLimits);
   policy.on_failure(own("a"), kStart);
