@@ -6,16 +6,32 @@
 
 namespace muster {
 
+namespace {
+
+// While it lives, this thread, and so each that it starts, takes no signal.
+class [[nodiscard]] BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
 std::jthread start_quiet_thread(const std::string& name, std::function<void(const std::stop_token&)> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::jthread thread([name, body = std::move(body)](const std::stop_token& stop) {
+  const BlockSignals until_started;
+  return std::jthread([name, body = std::move(body)](const std::stop_token& stop) {
     pthread_setname_np(pthread_self(), name.c_str());
     body(stop);
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace muster

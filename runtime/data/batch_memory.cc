@@ -1,5 +1,6 @@
 #include "runtime/data/batch_memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <muster/batch_memory.h>
 #include <new>
@@ -21,8 +22,8 @@ thread_local Source source;
 }  // namespace
 
 BatchMemory::~BatchMemory() {
-  for (const auto& [size, blocks] : idle_) {
-    for (void* block : blocks) std::free(block);
+  for (const auto& [size, idle] : idle_) {
+    for (void* block : idle.blocks) std::free(block);
   }
 }
 
@@ -33,11 +34,13 @@ at::Tensor BatchMemory::take(at::IntArrayRef sizes, at::ScalarType type) {
   void* block = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    std::vector<void*>& idle = idle_[size_bytes];
-    if (!idle.empty()) {
-      block = idle.back();
-      idle.pop_back();
+    if (const auto found = idle_.find(size_bytes); found != idle_.end()) {
+      Idle& idle = found->second;
+      block = idle.blocks.back();
+      idle.blocks.pop_back();
+      idle.last_used = ++used_;
       idle_bytes_ -= size_bytes;
+      if (idle.blocks.empty()) idle_.erase(found);
     }
   }
   if (block == nullptr) block = std::aligned_alloc(kAlignment, size_bytes);
@@ -48,15 +51,33 @@ at::Tensor BatchMemory::take(at::IntArrayRef sizes, at::ScalarType type) {
 }
 
 void BatchMemory::give_back(void* block, std::size_t size_bytes) {
+  if (size_bytes > idle_limit_bytes_) return std::free(block);
+  std::vector<void*> too_many;
   {
     const std::lock_guard lock(mutex_);
-    if (idle_bytes_ + size_bytes <= idle_limit_bytes_) {
-      idle_[size_bytes].push_back(block);
-      idle_bytes_ += size_bytes;
-      return;
-    }
+    Idle& idle = idle_[size_bytes];
+    idle.blocks.push_back(block);
+    idle.last_used = ++used_;
+    idle_bytes_ += size_bytes;
+    while (idle_bytes_ > idle_limit_bytes_) too_many.push_back(oldest_block());
   }
-  std::free(block);
+  for (void* each : too_many) std::free(each);
+}
+
+// Takes one out of the size that was used longest ago. There are few sizes, or this is rare.
+void* BatchMemory::oldest_block() {
+  const auto oldest = std::ranges::min_element(
+      idle_, {}, [](const auto& size_and_idle) { return size_and_idle.second.last_used; });
+  void* block = oldest->second.blocks.back();
+  oldest->second.blocks.pop_back();
+  idle_bytes_ -= oldest->first;
+  if (oldest->second.blocks.empty()) idle_.erase(oldest);
+  return block;
+}
+
+std::size_t BatchMemory::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return idle_bytes_;
 }
 
 UseBatchMemory::UseBatchMemory(std::shared_ptr<BatchMemory> memory, bool pinned) {

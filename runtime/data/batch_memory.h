@@ -1,11 +1,13 @@
 // The blocks that the batches of one loader are made of. Safe from any thread.
 //
 // A block is given out as a tensor's storage and comes back when that storage dies; it keeps this object
-// alive until then. Blocks are kept by their exact size: a loader's batches are of few sizes.
+// alive until then. Blocks are kept by their exact size, and those of the size that was wanted longest ago
+// are the first to go: padded batches of ever new lengths do not fill it with what nobody takes again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,13 +24,21 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
   ~BatchMemory();
   at::Tensor take(at::IntArrayRef sizes, at::ScalarType type);
 
+  std::size_t idle_bytes() const;
+
  private:
+  struct Idle {
+    std::vector<void*> blocks;
+    std::uint64_t last_used = 0;  // when one was taken or came back, in such events
+  };
   void give_back(void* block, std::size_t size_bytes);
+  void* oldest_block();
 
   const std::size_t idle_limit_bytes_;
-  std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> idle_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, Idle> idle_;  // by size; none of them is empty
   std::size_t idle_bytes_ = 0;
+  std::uint64_t used_ = 0;
 };
 
 // While it lives, batch_empty() of this thread takes from `memory`, or page-locked memory if `pinned`.
