@@ -60,7 +60,8 @@ class Trainer {
                  .num_workers = options.num_workers,
                  .pin_memory = true,
                  .drop_last = true,
-                 .seed = options.seed},
+                 .seed = options.seed,
+                 .device = job.device()},
                 job),
         loss_(job) {}
 
@@ -109,9 +110,8 @@ class Trainer {
   double backward(const muster::Batch& batch, bool last) {
     std::optional<muster::NoSync> alone;
     if (!last) alone.emplace(model_.no_sync());
-    const auto logits = model_(batch.data.to(job_.device(), /*non_blocking=*/true));
-    const auto next = batch.target.to(job_.device(), /*non_blocking=*/true);
-    const auto loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), next.flatten());
+    const auto logits = model_(batch.data);
+    const auto loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.target.flatten());
     (loss / options_.accumulate).backward();
     return loss.item<double>();
   }

@@ -46,7 +46,8 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
                              .shuffle = true,
                              .num_workers = options.num_workers,
                              .pin_memory = true,
-                             .seed = options.seed},
+                             .seed = options.seed,
+                             .device = job.device()},
                             job);
   muster::Checkpointer checkpoints(job, {.every = options.checkpoint_every});
   auto state = muster::TrainState(model, optimizer, loader);
@@ -59,9 +60,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
   for (auto& batch : loader.epochs(options.epochs)) {
     optimizer.zero_grad();
-    const auto output = model(batch.data.to(job.device(), /*non_blocking=*/true));
-    const auto loss =
-        torch::nn::functional::cross_entropy(output, batch.target.to(job.device(), /*non_blocking=*/true));
+    const auto loss = torch::nn::functional::cross_entropy(model(batch.data), batch.target);
     loss.backward();
     if (options.clip_grad_norm > 0) muster::clip_grad_norm_(model, options.clip_grad_norm);
     optimizer.step();

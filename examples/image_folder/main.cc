@@ -77,6 +77,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
            const muster::Job& job, std::int64_t& left_out) {
   torch::optim::AdamW optimizer(model.parameters(), torch::optim::AdamWOptions(options.lr));
   auto shuffled = loader_options(options);
+  shuffled.device = job.device();
   shuffled.shuffle = true;
   muster::DataLoader loader(data.train, shuffled, job);
   muster::Checkpointer checkpoints(job, {.every = options.checkpoint_every});
@@ -91,9 +92,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   for (auto& batch : loader.epochs(options.epochs)) {
     left_out += std::ssize(loader.info().skipped);
     optimizer.zero_grad();
-    const auto output = model(batch.data.to(job.device(), /*non_blocking=*/true));
-    const auto loss =
-        torch::nn::functional::cross_entropy(output, batch.target.to(job.device(), /*non_blocking=*/true));
+    const auto loss = torch::nn::functional::cross_entropy(model(batch.data), batch.target);
     loss.backward();
     optimizer.step();
     checkpoints.step(state);
@@ -112,10 +111,11 @@ double test_accuracy(NetImpl& net, const Data& data, const Options& options, con
   muster::Accuracy accuracy(job);
   auto once = loader_options(options);
   once.uneven_ranks = muster::UnevenRanks::kKeep;
+  once.device = job.device();
   muster::DataLoader loader(data.test, once, job);
-  for (auto& batch : loader.epochs(1)) {
+  for (auto& batch : loader) {
     left_out += std::ssize(loader.info().skipped);
-    accuracy.update(net.forward(batch.data.to(job.device())), batch.target.to(job.device()));
+    accuracy.update(net.forward(batch.data), batch.target);
   }
   return accuracy.compute();
 }

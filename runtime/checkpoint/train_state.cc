@@ -52,7 +52,9 @@ class ModelPart : public StatePart {
 
 class LoaderPart : public StatePart {
  public:
-  explicit LoaderPart(AnyDataLoader& loader) : loader_(loader) {}
+  explicit LoaderPart(AnyDataLoader& loader) : loader_(loader) {
+    (void)loader.state();  // throws now, and not at the first save, if the loader has no place to go on from
+  }
   void save(SavedState& to) override {
     const DataLoaderState state = loader_.state();
     to.values["loader"] = nlohmann::json{

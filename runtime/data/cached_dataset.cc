@@ -4,10 +4,6 @@
 
 namespace muster::detail {
 
-std::int64_t tensor_bytes(const at::Tensor& tensor) {
-  return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
-}
-
 void check_cache_limit(std::int64_t limit_bytes) {
   check_argument(limit_bytes >= 1, "CachedDataset: limit_bytes", limit_bytes, "at least 1");
 }

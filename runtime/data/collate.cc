@@ -86,6 +86,12 @@ void check_count(std::size_t count, std::size_t first_count) {
     refuse(fmt::format("it has {} elements, and the first sample of the batch has {}", count, first_count));
 }
 
+void check_presence(bool present, bool first_present) {
+  if (present == first_present) return;
+  refuse(present ? "it has an optional value that the first sample of the batch does not have"
+                 : "it lacks an optional value that the first sample of the batch has");
+}
+
 void check_keys(const std::string& key, bool known, std::size_t count, std::size_t first_count) {
   if (!known) refuse(fmt::format("its key \"{}\" is not in the first sample of the batch", key));
   check_count(count, first_count);

@@ -7,8 +7,7 @@
 
 namespace muster::detail {
 
-void on_bad_sample(const std::string& dataset, std::int64_t index, std::vector<std::int64_t>* skipped) {
-  if (skipped != nullptr) return skipped->push_back(index);
+void rethrow_bad_sample(const std::string& dataset, std::int64_t index) {
   std::throw_with_nested(std::runtime_error(
       fmt::format("cannot load sample {} of {}: {}", index, dataset, current_exception_text())));
 }

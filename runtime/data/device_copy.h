@@ -1,29 +1,41 @@
-// Copies batches to a device on a stream of its own, beside the computation.
+// Copies batches to a device, beside the computation.
 //
-// begin() starts a copy, finish() makes the current stream wait for it. For one thread.
+// DeviceCopy says what is copied and when it may be used; a DeviceCopier is the device. Both are for one
+// thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+#include <memory>
 #include <vector>
 
 namespace muster {
 
+class DeviceCopier {
+ public:
+  virtual ~DeviceCopier() = default;
+  // Begins a copy; what is copied lives until ready(). Only page-locked memory is copied beside the
+  // computation.
+  virtual at::Tensor copy(const at::Tensor& tensor) = 0;
+  // From here on the calling thread's computation may use what was copied, which is all of `copies`.
+  virtual void ready(const std::vector<at::Tensor>& copies) = 0;
+};
+
+// On a stream of its own.
+std::shared_ptr<DeviceCopier> make_device_copier(at::Device device);
+
 class DeviceCopy {
  public:
-  explicit DeviceCopy(at::Device device);
-  // Each tensor is replaced by its copy on the device; what it was must live until finish(). Only page-locked
-  // memory is copied beside the computation.
+  explicit DeviceCopy(std::shared_ptr<DeviceCopier> copier) : copier_(std::move(copier)) {}
+  // Begins to copy these tensors, each of which is its copy afterwards; if one of them fails, none is.
   void begin(const std::vector<at::Tensor*>& tensors);
-  void finish(const std::vector<at::Tensor*>& tensors);
+  // The copies may be used.
+  void finish();
 
  private:
-  at::Device device_;
-  c10::impl::VirtualGuardImpl device_functions_;
-  c10::Stream stream_;
+  const std::shared_ptr<DeviceCopier> copier_;
   std::vector<at::Tensor> sources_;
+  std::vector<at::Tensor> copies_;
 };
 
 }  // namespace muster

@@ -125,7 +125,7 @@ Batch ImageFolder::get_batch(std::span<const std::int64_t> indices) const {
                         file.shape().width, file.shape().height, first.width, first.height));
       file.read_planes(planes);
     } catch (const std::exception&) {
-      detail::on_bad_sample(name(), index, nullptr);
+      detail::rethrow_bad_sample(name(), index);
     }
     planes += first.bytes();
     *target++ = targets_[static_cast<std::size_t>(index)];

@@ -1,11 +1,13 @@
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <fmt/core.h>
-#include <functional>
 #include <muster/data_loader.h>
 #include <mutex>
-#include <span>
+#include <set>
 #include <stdexcept>
 #include <torch/torch.h>
+#include <utility>
 
 #include "runtime/control/step_time.h"
 #include "runtime/control/training_loop.h"
@@ -13,6 +15,22 @@
 #include "runtime/data/loading.h"
 #include "runtime/data/prefetcher.h"
 #include "runtime/data/turns.h"
+
+// The path of a batch:
+//
+//   Order ---> BatchPlan --> Ticket ------> LoadedBatch --> staged ---> the loop
+//   (options)  (EpochPlans)  (Tickets)      (Loading,       (DeviceCopy)
+//                                            BatchSource)
+//
+// The options are made into an Order once; of it EpochPlans makes a BatchPlan for each epoch, which says what
+// every batch of this rank consists of. Tickets hands out the batches to be loaded, one after the other, as
+// far as loops were begun. The workers of a Prefetcher take tickets and have Loading load them: from the
+// BatchSource, which knows the types of samples and batches, into memory of BatchMemory; the training thread
+// does the same without workers. The Prefetcher gives the batches back in the order of the tickets,
+// DeviceCopy copies one ahead to the device, and next() gives it to the loop. Place is what the loop has been
+// given so far, and all that state() needs; what is on its way between Tickets and Place is dropped and
+// loaded again after stop(), load_state() and every error. Of an iterable dataset Turns says whose batch is
+// next.
 
 namespace muster {
 
@@ -22,11 +40,81 @@ namespace {
 
 constexpr int kDefaultPrefetchFactor = 2;
 
-// The first batch that was not passed.
+// The first batch that was not passed. Out of order, some after it may have been.
 struct Place {
-  Ticket ticket;               // of a dataset with indices
-  std::optional<Turns> turns;  // of an iterable one
+  Ticket ticket;                                           // of a dataset with indices
+  std::set<std::pair<std::int64_t, std::int64_t>> passed;  // epochs and batches after it
+  std::optional<Turns> turns;                              // of an iterable dataset
+
   std::int64_t epoch() const { return turns ? turns->epoch() : ticket.epoch; }
+  std::int64_t batch() const { return turns ? turns->passed() : ticket.batch; }
+  Ticket next() const { return turns ? turns->next() : ticket; }
+  void pass(const Ticket& other, Loading& loading);
+  void begin_epoch(std::int64_t epoch);
+};
+
+void Place::pass(const Ticket& other, Loading& loading) {
+  if (turns) return turns->pass(other);
+  if (std::pair(other.epoch, other.batch) != std::pair(ticket.epoch, ticket.batch)) {
+    passed.emplace(other.epoch, other.batch);
+    return;
+  }
+  do {
+    const bool last = ticket.batch + 1 == loading.batches(ticket.epoch);
+    ticket =
+        last ? Ticket{.epoch = ticket.epoch + 1} : Ticket{.epoch = ticket.epoch, .batch = ticket.batch + 1};
+  } while (passed.erase({ticket.epoch, ticket.batch}) > 0);
+}
+
+void Place::begin_epoch(std::int64_t epoch) {
+  if (turns)
+    *turns = Turns(epoch, std::vector<std::int64_t>(turns->batches().size(), 0));
+  else
+    *this = {.ticket = {.epoch = epoch}, .passed = {}, .turns = std::nullopt};
+}
+
+// What is to be loaded, from a place on. Safe from any thread; it outlives the loader in a worker that hangs.
+class Tickets {
+ public:
+  Tickets(std::shared_ptr<Loading> loading, Place place)
+      : loading_(std::move(loading)), to_load_(std::move(place)) {}
+
+  // Up to the end of epoch `end` - 1. The order of epoch `end_of_orders` - 1 will be needed too.
+  void offer(std::int64_t end, std::int64_t end_of_orders) {
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    end_of_orders_ = end_of_orders;
+  }
+  // None if all that was offered is handed out.
+  std::optional<Ticket> next() {
+    const std::lock_guard lock(mutex_);
+    if (to_load_.epoch() >= end_) return std::nullopt;
+    const Ticket ticket = to_load_.next();
+    to_load_.pass(ticket, *loading_);
+    return ticket;
+  }
+  LoadedBatch load(const Ticket& ticket) {
+    LoadedBatch loaded = loading_->load(ticket);
+    if (loading_->streams()) {
+      if (loaded.count == 0) end(ticket);
+    } else if (ticket.epoch + 1 < end_of_orders_) {
+      loading_->make_plan_ahead(ticket.epoch + 1);
+    }
+    return loaded;
+  }
+
+ private:
+  // There was nothing for this ticket: the shard has ended.
+  void end(const Ticket& ticket) {
+    const std::lock_guard lock(mutex_);
+    to_load_.turns->end(ticket);
+  }
+
+  const std::shared_ptr<Loading> loading_;
+  std::mutex mutex_;
+  Place to_load_;
+  std::int64_t end_ = 0;
+  std::atomic<std::int64_t> end_of_orders_ = 0;  // load() waits for nobody who makes an order
 };
 
 }  // namespace
@@ -38,55 +126,54 @@ struct LoaderEngine::State {
   }
 
   std::size_t workers() const { return static_cast<std::size_t>(loading->shards.mine); }
-  void pass(Place& from, const Ticket& ticket) const;
   Place place_of(const DataLoaderState& saved) const;
   void offer(std::int64_t end);
-  std::optional<Ticket> next_ticket();
-  void start_workers();
   std::optional<Prefetcher::Taken> take(bool wait);
   std::optional<Prefetcher::Taken> load(bool wait);
+  void start_workers();
+  void time_out();
+  void end_shard(const Ticket& ticket);
   void stage(bool wait);
+  void give();
+  void stage_ahead(std::int64_t end_of_loop);
   void set_info(const Ticket& ticket, const LoadedBatch& loaded);
 
   const std::uint64_t number = new_loader_number();
   const std::shared_ptr<Loading> loading;
-  Place place;       // what training has not consumed; out of order, after as many as it has
-  std::mutex mutex;  // of where the workers' tickets come from:
-  Place to_load;
-  std::int64_t end_epoch = 0;
-  std::optional<Prefetcher::Taken> staged;  // on the device already, and not consumed
+  Place place;                              // what training has not consumed
+  std::shared_ptr<Tickets> tickets;         // none: nothing is loaded
+  std::int64_t end = 0;                     // of what they offer
+  bool by_passes = false;                   // loops go over one epoch each
+  bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
+  std::optional<Ticket> failed;             // the batch of the error that was thrown last
+  std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
+  std::exception_ptr failed_ahead;          // instead of `staged`
   std::shared_ptr<void> current;
   BatchInfo info;
-  bool hung = false;  // a worker was left behind
   std::optional<DeviceCopy> device_copy;
-  std::unique_ptr<Prefetcher> prefetcher;  // the last member: its threads use the others
+  std::unique_ptr<Prefetcher> prefetcher;
 };
 
-void LoaderEngine::State::pass(Place& from, const Ticket& ticket) const {
-  if (from.turns) return from.turns->pass(ticket);
-  Ticket& first = from.ticket;
-  const bool last = first.batch + 1 == loading->plan(first.epoch)->size();
-  first = last ? Ticket{.epoch = first.epoch + 1} : Ticket{.epoch = first.epoch, .batch = first.batch + 1};
-}
-
-// Lets the workers load up to the end of epoch `end` - 1.
-void LoaderEngine::State::offer(std::int64_t end) {
-  if (end == end_epoch) return;  // only this thread changes it
-  {
-    const std::lock_guard lock(mutex);
-    if (end_epoch == 0) to_load = place;
-    end_epoch = end;
-  }
+// Lets the workers load up to the end of epoch `new_end` - 1.
+void LoaderEngine::State::offer(std::int64_t new_end) {
+  if (tickets && new_end == end) return;
+  if (!tickets) tickets = std::make_shared<Tickets>(loading, place);
+  end = new_end;
+  tickets->offer(end, by_passes ? end + 1 : end);
   if (prefetcher) prefetcher->more();
 }
 
-std::optional<Ticket> LoaderEngine::State::next_ticket() {
-  const std::lock_guard lock(mutex);
-  for (const Ticket& ticket : loading->take_ends()) to_load.turns->end(ticket);
-  if (to_load.epoch() >= end_epoch) return std::nullopt;
-  const Ticket ticket = to_load.turns ? to_load.turns->next() : to_load.ticket;
-  pass(to_load, ticket);
-  return ticket;
+void LoaderEngine::State::start_workers() {
+  const DataLoaderOptions& options = loading->options;
+  const std::int64_t factor = options.prefetch_factor.value_or(kDefaultPrefetchFactor);
+  prefetcher = std::make_unique<Prefetcher>(
+      Prefetcher::Work{.begin = [loading = loading](int worker) { loading->begin(worker); },
+                       .next_ticket = [tickets = tickets] { return tickets->next(); },
+                       .load = [tickets = tickets](const Ticket& ticket) { return tickets->load(ticket); }},
+      Prefetcher::Limits{.workers = options.num_workers,
+                         .batches = options.num_workers * factor,
+                         .bytes = options.prefetch_bytes,
+                         .in_order = options.in_order});
 }
 
 // Nothing if `wait` is false and none is ready. Of an iterable dataset it may be empty: a shard has ended.
@@ -96,82 +183,116 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
     if (!wait) return std::nullopt;
     const at::NoGradGuard no_grad;
     loading->begin(0);
-    const auto ticket = next_ticket();
-    return Prefetcher::Taken{*ticket, loading->load(*ticket)};
+    Prefetcher::Taken taken{*tickets->next(), {}, nullptr};
+    try {
+      taken.batch = tickets->load(taken.ticket);
+    } catch (...) {
+      taken.error = std::current_exception();
+    }
+    return taken;
   }
   if (!prefetcher) start_workers();
   if (!wait) return prefetcher->take(Seconds(0));
   auto taken = prefetcher->take(options.timeout.count() > 0 ? std::optional(options.timeout) : std::nullopt);
-  if (taken) return taken;
-  const auto awaited = prefetcher->awaited();
+  if (!taken) time_out();
+  return taken;
+}
+
+// The workers are left behind with what they hold.
+void LoaderEngine::State::time_out() {
+  failed = prefetcher->awaited();
   prefetcher->abandon();
   prefetcher.reset();
-  hung = true;
-  throw std::runtime_error(fmt::format(
-      "DataLoader: {} gave no batch within {} s: {}", loading->source->name(), options.timeout.count(),
-      awaited ? loading->describe(*awaited) : "worker_init_fn has not returned"));
+  loading->source->abandon_readers();
+  throw std::runtime_error(
+      fmt::format("DataLoader: {} gave no batch within {} s: {}", loading->source->name(),
+                  loading->options.timeout.count(),
+                  failed ? loading->describe(*failed)
+                         : "worker_init_fn has not returned, or the order of the epoch is still being made"));
 }
 
 // Nothing if `wait` is false and no batch is ready, or if the last epoch of an iterable dataset is over.
 std::optional<Prefetcher::Taken> LoaderEngine::State::load(bool wait) {
   for (;;) {
     auto taken = take(wait);
-    if (!taken || taken->batch.count > 0) return taken;
-    Turns& turns = *place.turns;
-    const std::int64_t epoch = turns.epoch();
-    const bool none = turns.passed() == 0;
-    turns.end(taken->ticket);
-    if (none && turns.epoch() > epoch) {
-      const ShardRange& shards = loading->shards;
-      throw std::runtime_error(fmt::format(
-          "DataLoader: {} gave no batch for shards {} to {} of {} in epoch {}", loading->source->name(),
-          shards.first, shards.first + shards.mine - 1, shards.count, epoch));
-    }
-    if (turns.epoch() >= end_epoch) return std::nullopt;
+    if (!taken || taken->error || taken->batch.count > 0) return taken;
+    end_shard(taken->ticket);
+    if (place.epoch() >= end) return std::nullopt;
   }
 }
 
-void LoaderEngine::State::start_workers() {
-  const DataLoaderOptions& options = loading->options;
-  const std::int64_t factor = options.prefetch_factor.value_or(kDefaultPrefetchFactor);
-  prefetcher = std::make_unique<Prefetcher>(
-      Prefetcher::Work{.begin = [loading = loading](int worker) { loading->begin(worker); },
-                       .next_ticket = [this] { return next_ticket(); },
-                       .load = [loading = loading](const Ticket& ticket) { return loading->load(ticket); }},
-      Prefetcher::Limits{.workers = options.num_workers,
-                         .batches = options.num_workers * factor,
-                         .bytes = options.prefetch_bytes,
-                         .in_order = options.in_order});
+void LoaderEngine::State::end_shard(const Ticket& ticket) {
+  const std::int64_t epoch = place.epoch();
+  const bool none = place.turns->passed() == 0;
+  place.turns->end(ticket);
+  if (!none || place.epoch() == epoch) return;
+  place.begin_epoch(epoch);
+  const ShardRange& shards = loading->shards;
+  throw std::runtime_error(fmt::format("DataLoader: {} gave no batch for shards {} to {} of {} in epoch {}",
+                                       loading->source->name(), shards.first, shards.first + shards.mine - 1,
+                                       shards.count, epoch));
 }
 
-// Takes the next batch, if it is there or is to be waited for, and begins to copy it to the device.
+// Takes the next batch, if it is there or is to be waited for, and begins to copy it to the device. What
+// fails now is thrown when the batch's turn comes.
 void LoaderEngine::State::stage(bool wait) {
   if (staged) return;
   staged = load(wait);
-  if (staged && device_copy) device_copy->begin(staged->batch.tensors);
+  if (!staged || staged->error || !device_copy) return;
+  try {
+    device_copy->begin(staged->batch.tensors);
+  } catch (...) {
+    staged->error = std::current_exception();
+  }
 }
 
 void LoaderEngine::State::set_info(const Ticket& ticket, const LoadedBatch& loaded) {
+  const PlannedBatch& planned = loaded.planned;
   info = {.epoch = ticket.epoch,
           .batch = place.turns ? place.turns->passed() : ticket.batch,
-          .indices = loading->indices(ticket),
-          .skipped = loaded.skipped};
-  info.indices.resize(static_cast<std::size_t>(loaded.count));
-  const auto is_skipped = [&](std::int64_t index) {
-    return std::ranges::find(loaded.skipped, index) != loaded.skipped.end();
-  };
-  if (!place.turns) {
-    const auto plan = loading->plan(ticket.epoch);
-    const auto padding =
-        std::span(info.indices).last(static_cast<std::size_t>(plan->padding_of(ticket.batch)));
-    info.padding_count = std::ranges::count_if(padding, std::not_fn(is_skipped));
-    info.weight = plan->weight_of(ticket.batch);
+          .indices = {},
+          .skipped = {},
+          .padding_count = 0,
+          .weight = planned.weight};
+  auto bad = loaded.skipped.begin();
+  for (std::int64_t i = 0; i < loaded.count; ++i) {
+    const std::int64_t index = planned.indices[static_cast<std::size_t>(i)];
+    if (bad != loaded.skipped.end() && *bad == i) {
+      info.skipped.push_back(index);
+      ++bad;
+      continue;
+    }
+    info.indices.push_back(index);
+    if (i >= loaded.count - planned.padding) ++info.padding_count;
   }
-  std::erase_if(info.indices, is_skipped);
+}
+
+// What is staged is the loop's from here on, and not before.
+void LoaderEngine::State::give() {
+  failed = staged->ticket;
+  if (staged->error) std::rethrow_exception(staged->error);
+  if (device_copy) device_copy->finish();
+  set_info(staged->ticket, staged->batch);
+  place.pass(staged->ticket, *loading);
+  current = std::move(staged->batch.batch);
+  staged.reset();
+  failed.reset();
+  goes_on = false;
+}
+
+// The next batch is copied beside the computation with this one. The batch that was given is the loop's all
+// the same if that fails.
+void LoaderEngine::State::stage_ahead(std::int64_t end_of_loop) {
+  if (!device_copy || place.epoch() >= end_of_loop) return;
+  try {
+    stage(/*wait=*/false);
+  } catch (...) {
+    failed_ahead = std::current_exception();
+  }
 }
 
 LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank,
-                           int world_size) {
+                           int world_size, std::shared_ptr<DeviceCopier> copier) {
   const std::string name = source->name();
   const std::int64_t size = source->size().value_or(world_size);
   if (size <= 0) throw std::invalid_argument(fmt::format("DataLoader: {} has no samples", name));
@@ -181,13 +302,13 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
   }
   state_ = std::make_unique<State>(std::move(source), std::move(options), rank, world_size);
   Loading& loading = *state_->loading;
-  if (!loading.streams() && loading.plan(0)->size() == 0) {
-    throw std::invalid_argument(
-        fmt::format("DataLoader: {} samples of {} for {} ranks give no batch of {}", size, name, world_size,
-                    std::max(loading.options.batch_size, loading.options.global_batch_size)));
+  if (loading.order.batches == 0) {
+    throw std::invalid_argument(fmt::format("DataLoader: {} samples of {} for {} ranks give no batch of {}",
+                                            size, name, world_size, loading.options.batch_size));
   }
-  if (loading.options.device && !loading.options.device->is_cpu())
-    state_->device_copy.emplace(*loading.options.device);
+  const auto& device = loading.options.device;
+  if (!copier && device && !device->is_cpu()) copier = make_device_copier(*device);
+  if (copier) state_->device_copy.emplace(std::move(copier));
 }
 
 LoaderEngine::~LoaderEngine() {
@@ -196,34 +317,57 @@ LoaderEngine::~LoaderEngine() {
 
 void* LoaderEngine::next(std::int64_t end) {
   State& state = *state_;
-  const DataLoaderOptions& options = state.loading->options;
   put_batch_back(state.number);
   const InStepPart waiting(kDataPart);
   state.current.reset();  // its memory can go to the next batch
-  const auto over = [&] {
-    if (!options.persistent_workers) stop();
-    end_loop({.loader = state.number, .end = end});
-    return nullptr;
-  };
-  if (state.place.epoch() >= end) return over();
-  if (state.hung && state.loading->streams())
-    throw std::runtime_error("DataLoader: a worker still hangs in " + state.loading->source->name());
-  if (end < state.end_epoch) stop();  // what is loaded ahead may be beyond this end
-  state.offer(end);
-  state.stage(/*wait=*/true);
-  if (!state.staged) return over();
-  Prefetcher::Taken taken = *std::exchange(state.staged, std::nullopt);
-  state.set_info(taken.ticket, taken.batch);
-  state.pass(state.place, taken.ticket);
-  if (state.device_copy) {
-    state.device_copy->finish(taken.batch.tensors);
-    if (state.place.epoch() < end) state.stage(/*wait=*/false);
+  state.failed.reset();
+  const TrainingLoop loop{.loader = state.number, .end = end};
+  try {
+    if (state.failed_ahead) std::rethrow_exception(state.failed_ahead);
+    if (end < state.end) stop();  // what is loaded ahead may be beyond this end
+    if (state.place.epoch() < end) {
+      state.offer(end);
+      state.stage(/*wait=*/true);
+    }
+    if (!state.staged) {
+      if (!state.loading->options.persistent_workers) stop();
+      end_loop(loop);
+      return nullptr;
+    }
+    const Ticket ticket = state.staged->ticket;
+    state.give();
+    take_batch(loop, [this, ticket] {
+      return fmt::format("{}, {}", state_->loading->source->name(), state_->loading->describe(ticket));
+    });
+  } catch (...) {
+    stop();
+    state.goes_on = true;
+    throw;
   }
-  state.current = std::move(taken.batch.batch);
-  take_batch({.loader = state.number, .end = end}, [this, ticket = taken.ticket] {
-    return fmt::format("{}, {}", state_->loading->source->name(), state_->loading->describe(ticket));
-  });
+  state.stage_ahead(end);
   return state.current.get();
+}
+
+std::int64_t LoaderEngine::begin_pass() {
+  State& state = *state_;
+  state.by_passes = true;
+  if (state.place.batch() > 0 && !state.goes_on) {
+    stop();
+    state.place.begin_epoch(state.place.epoch() + 1);
+  }
+  return state.place.epoch() + 1;
+}
+
+void LoaderEngine::skip_failed_batch() {
+  State& state = *state_;
+  if (!state.failed)
+    throw std::logic_error(
+        "DataLoader: skip_failed_batch() is for after an error of one batch, and there is none");
+  state.place.pass(*std::exchange(state.failed, std::nullopt), *state.loading);
+}
+
+std::int64_t LoaderEngine::epoch() const {
+  return state_->current ? state_->info.epoch : state_->place.epoch();
 }
 
 const BatchInfo& LoaderEngine::info() const {
@@ -233,7 +377,7 @@ const BatchInfo& LoaderEngine::info() const {
 std::int64_t LoaderEngine::batches_per_epoch() const {
   if (state_->loading->streams())
     throw std::logic_error("DataLoader: an iterable dataset does not say how many batches it has");
-  return state_->loading->plan(state_->info.epoch)->size();
+  return state_->loading->batches(epoch());
 }
 
 DataLoaderState LoaderEngine::state() const {
@@ -249,9 +393,9 @@ DataLoaderState LoaderEngine::state() const {
             .order = loading.order.description,
             .of_workers = place.turns->batches()};
   }
-  const auto plan = state_->loading->plan(place.ticket.epoch);
-  return {.epoch = place.ticket.epoch,
-          .consumed = plan->global_offsets[static_cast<std::size_t>(place.ticket.batch)],
+  const Ticket& next = place.ticket;
+  return {.epoch = next.epoch,
+          .consumed = next.batch == 0 ? 0 : state_->loading->plan(next.epoch)->consumed_before(next.batch),
           .dataset_size = *loading.source->size(),
           .order = loading.order.description};
 }
@@ -273,8 +417,9 @@ Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
   if (loading->streams()) {
     if (saved.of_workers.size() != workers())
       refuse(fmt::format("it tells of {} workers, and here are {}", saved.of_workers.size(), workers()));
-    return {.ticket = {}, .turns = Turns(saved.epoch, saved.of_workers)};
+    return {.ticket = {}, .passed = {}, .turns = Turns(saved.epoch, saved.of_workers)};
   }
+  if (saved.consumed == 0) return {.ticket = {.epoch = saved.epoch}, .passed = {}, .turns = std::nullopt};
   const auto plan = loading->plan(saved.epoch);
   const auto batch = plan->batch_at(saved.consumed);
   if (!batch) {
@@ -283,7 +428,7 @@ Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
   }
   const Ticket ticket = *batch < plan->size() ? Ticket{.epoch = saved.epoch, .batch = *batch}
                                               : Ticket{.epoch = saved.epoch + 1};
-  return {.ticket = ticket, .turns = std::nullopt};
+  return {.ticket = ticket, .passed = {}, .turns = std::nullopt};
 }
 
 void LoaderEngine::check_state(const DataLoaderState& saved) const {
@@ -294,14 +439,18 @@ void LoaderEngine::load_state(const DataLoaderState& saved) {
   Place place = state_->place_of(saved);
   stop();
   state_->place = std::move(place);
+  state_->current.reset();
+  state_->failed.reset();
+  state_->goes_on = true;
 }
 
 // What was loaded ahead is loaded again.
 void LoaderEngine::stop() {
   state_->prefetcher.reset();
-  state_->loading->take_ends();  // those of batches that will be loaded again
+  state_->tickets.reset();
+  state_->end = 0;
   state_->staged.reset();
-  state_->end_epoch = 0;  // no worker lives
+  state_->failed_ahead = nullptr;
 }
 
 }  // namespace detail

@@ -59,14 +59,6 @@ DataLoaderOptions checked(DataLoaderOptions options) {
   return options;
 }
 
-template <class Planner, class... Argument>
-Order order_by(Planner planner, Argument... argument) {
-  std::string description = planner.description();
-  return {.plan = [planner = std::move(planner),
-                   argument...](std::int64_t epoch) { return planner.plan(epoch, argument...); },
-          .description = std::move(description)};
-}
-
 // An iterable dataset has an order of its own.
 void check_streamed(const DataLoaderOptions& options) {
   const auto refuse = [](bool set, const char* option) {
@@ -82,6 +74,37 @@ void check_streamed(const DataLoaderOptions& options) {
   refuse(options.uneven_ranks != UnevenRanks::kPad, "uneven_ranks");
 }
 
+Order order_by(ElasticSampler sampler) {
+  std::string description = sampler.description();
+  return {.plan = [sampler = std::move(sampler)](std::int64_t epoch) { return sampler.plan(epoch); },
+          .description = std::move(description),
+          .batches = std::nullopt};
+}
+
+Order order_by(DistributedSampler sampler, const DataLoaderOptions& options) {
+  std::string description = sampler.description();
+  const std::int64_t batches = sampler.batches(options.batch_size, options.drop_last);
+  return {
+      .plan = [sampler = std::move(sampler), batch_size = options.batch_size, drop_last = options.drop_last](
+                  std::int64_t epoch) { return sampler.plan(epoch, batch_size, drop_last); },
+      .description = std::move(description),
+      .batches = batches};
+}
+
+// A sampler that is one rank's part already, as PyTorch's loaders are given it.
+const DistributedSampler& checked_part(const DistributedSampler& part, const DataLoaderOptions& options,
+                                       int rank, int world_size) {
+  exclude(options.global_batch_size > 0, "global_batch_size", "a DistributedSampler as sampler");
+  exclude(options.uneven_ranks != UnevenRanks::kPad && options.uneven_ranks != part.uneven_ranks(),
+          "uneven_ranks", "a DistributedSampler as sampler, which has its own");
+  if (part.rank() != rank || part.num_replicas() != world_size) {
+    throw std::invalid_argument(fmt::format(
+        "DataLoader: sampler = {} is the part of rank {} of {}, and the loader is rank {}'s of {}",
+        part.description(), part.rank(), part.num_replicas(), rank, world_size));
+  }
+  return part;
+}
+
 Order order_by_options(const DataLoaderOptions& options, const detail::BatchSource& source, int rank,
                        int world_size) {
   if (!source.size()) {
@@ -90,22 +113,28 @@ Order order_by_options(const DataLoaderOptions& options, const detail::BatchSour
     return {.plan = nullptr,
             .description = fmt::format("IterableDataset({} ranks, {} workers, batch_size {}, seed {}{})",
                                        world_size, std::max(options.num_workers, 1), options.batch_size,
-                                       options.seed, options.drop_last ? ", drop_last" : "")};
+                                       options.seed, options.drop_last ? ", drop_last" : ""),
+            .batches = std::nullopt};
   }
   const std::int64_t size = *source.size();
   if (options.batch_sampler) return order_by(ElasticSampler(options.batch_sampler, world_size, rank));
   std::shared_ptr<const Sampler> sampler = options.sampler;
+  if (const auto* part = dynamic_cast<const DistributedSampler*>(sampler.get()))
+    return order_by(checked_part(*part, options, rank, world_size), options);
   if (!sampler && options.shuffle)
     sampler = std::make_shared<RandomSampler>(size, RandomSamplerOptions{.seed = options.seed});
   if (!sampler) sampler = std::make_shared<SequentialSampler>(size);
   if (options.global_batch_size > 0) {
     const auto batches =
         std::make_shared<BatchSampler>(sampler, options.global_batch_size, options.drop_last);
-    return order_by(ElasticSampler(batches, world_size, rank));
+    Order order = order_by(ElasticSampler(batches, world_size, rank));
+    order.batches = batches->size();
+    order.takes_long = computed(*sampler) == nullptr;
+    return order;
   }
-  const DistributedTail tail{.drop_last = options.uneven_ranks == UnevenRanks::kDrop,
-                             .pad = options.uneven_ranks == UnevenRanks::kPad};
-  return order_by(DistributedSampler(sampler, world_size, rank, tail), options.batch_size, options.drop_last);
+  Order order = order_by(DistributedSampler(sampler, world_size, rank, options.uneven_ranks), options);
+  order.takes_long = computed(*sampler) == nullptr;
+  return order;
 }
 
 }  // namespace
@@ -118,16 +147,15 @@ Loading::Loading(std::unique_ptr<detail::BatchSource> the_source, DataLoaderOpti
       world_size(the_world_size),
       shards(detail::shards_of(options, rank, world_size)),
       order(order_by_options(options, *source, rank, world_size)),
-      memory_(std::make_shared<BatchMemory>(static_cast<std::size_t>(options.prefetch_bytes))) {}
+      memory_(std::make_shared<BatchMemory>(static_cast<std::size_t>(options.prefetch_bytes))),
+      plans_(order.plan) {}
 
-std::shared_ptr<const BatchPlan> Loading::plan(std::int64_t epoch) {
-  const std::lock_guard lock(mutex_);
-  auto& plan = plans_[epoch];
-  if (!plan) {
-    plan = std::make_shared<const BatchPlan>(order.plan(epoch));
-    plans_.erase(plans_.begin(), plans_.lower_bound(epoch - 1));
-  }
-  return plan;
+void Loading::make_plan_ahead(std::int64_t epoch) {
+  if (order.takes_long) plans_.make_ahead(epoch);
+}
+
+std::int64_t Loading::batches(std::int64_t epoch) {
+  return order.batches ? *order.batches : plan(epoch)->size();
 }
 
 void Loading::begin(int worker) const {
@@ -146,34 +174,28 @@ void Loading::begin(int worker) const {
   }
 }
 
-std::vector<std::int64_t> Loading::indices(const Ticket& ticket) {
-  if (!streams()) {
-    const auto epoch = plan(ticket.epoch);
-    const auto planned = (*epoch)[ticket.batch];
-    return {planned.begin(), planned.end()};
-  }
-  std::vector<std::int64_t> indices;
+PlannedBatch Loading::planned(const Ticket& ticket) {
+  if (!streams()) return (*plan(ticket.epoch))[ticket.batch];
+  PlannedBatch planned;
   for (std::int64_t i = 0; i < options.batch_size; ++i) {
-    indices.push_back((ticket.batch * options.batch_size + i) * shards.count + shards.first + ticket.worker);
+    planned.indices.push_back((ticket.batch * options.batch_size + i) * shards.count + shards.first +
+                              ticket.worker);
   }
-  return indices;
+  return planned;
 }
 
 detail::LoadedBatch Loading::load(const Ticket& ticket) {
-  const std::vector<std::int64_t> wanted = indices(ticket);
-  if (!streams()) check_indices(ticket, wanted);
+  PlannedBatch wanted = planned(ticket);
+  if (!streams()) check_indices(ticket, wanted.indices);
   const bool pinned = options.pin_memory && torch::cuda::is_available();
   try {
     const UseBatchMemory use(memory_, pinned);
-    detail::begin_batch(options.seed, ticket.epoch);
-    detail::LoadedBatch loaded = source->load(ticket.epoch, wanted, options.bad_sample);
-    if (loaded.count == 0) {
-      const std::lock_guard lock(mutex_);
-      ends_.push_back(ticket);
-      return loaded;
-    }
+    const detail::ReadBatch reading(options.seed, ticket.epoch, wanted.places);
+    detail::LoadedBatch loaded = source->load(ticket.epoch, wanted.indices, options.bad_sample);
+    if (loaded.count == 0) return loaded;
     if (!loaded.batch) throw std::runtime_error("none of its samples can be read");
     if (pinned) pin(loaded);
+    loaded.planned = std::move(wanted);
     return loaded;
   } catch (...) {
     std::throw_with_nested(std::runtime_error(
@@ -192,11 +214,6 @@ void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> 
                                       source->name(), describe(ticket), *outside, size));
 }
 
-std::vector<Ticket> Loading::take_ends() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(ends_, {});
-}
-
 // What was not made by batch_empty().
 void Loading::pin(detail::LoadedBatch& loaded) const {
   for (at::Tensor* tensor : loaded.tensors) {
@@ -209,7 +226,7 @@ std::string Loading::describe(const Ticket& ticket) {
     return fmt::format("epoch {}, batch {} of shard {} of {}", ticket.epoch, ticket.batch,
                        shards.first + ticket.worker, shards.count);
   }
-  const std::vector<std::int64_t> all = indices(ticket);
+  const std::vector<std::int64_t> all = planned(ticket).indices;
   const auto named = std::span(all).first(std::min(all.size(), kNamedSamples));
   return fmt::format("epoch {}, batch {} (samples {}{})", ticket.epoch, ticket.batch, fmt::join(named, ", "),
                      named.size() < all.size() ? ", ..." : "");
@@ -222,11 +239,8 @@ ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size)
   return {.first = rank * workers, .mine = workers, .count = world_size * workers};
 }
 
-void on_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards,
-                            std::vector<std::int64_t>* skipped) {
-  if (skipped != nullptr) return skipped->push_back(index);
-  on_bad_sample(fmt::format("shard {} of {} of {}", index % shards, shards, dataset), index / shards,
-                nullptr);
+void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards) {
+  rethrow_bad_sample(fmt::format("shard {} of {} of {}", index % shards, shards, dataset), index / shards);
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 #include <iterator>
+#include <muster/distributed_sampler.h>
 #include <stdexcept>
 
 #include "runtime/data/argument.h"
@@ -16,6 +17,18 @@ std::vector<std::int64_t> order_of(const Sampler& sampler, std::int64_t epoch) {
                                             sampler.description(), epoch, order.size(), sampler.size()));
   }
   return order;
+}
+
+const ComputedSampler* computed(const Sampler& sampler) {
+  return dynamic_cast<const ComputedSampler*>(&sampler);
+}
+
+void check_of_all_ranks(std::string_view type, const Sampler& sampler) {
+  if (dynamic_cast<const DistributedSampler*>(&sampler) == nullptr) return;
+  throw std::invalid_argument(fmt::format(
+      "{}: sampler = {} is the part of one rank already, and would be cut a second time: give the "
+      "sampler that it was made of",
+      type, sampler.description()));
 }
 
 std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end) {

@@ -34,6 +34,13 @@ std::string digest_of(const std::vector<Value>& values) {
 // says.
 std::vector<std::int64_t> order_of(const Sampler& sampler, std::int64_t epoch);
 
+// The sampler, if its entries can be had one by one; else null.
+const ComputedSampler* computed(const Sampler& sampler);
+
+// std::invalid_argument, in the name of `type`, if the sampler is the part of one rank: it is to be the order
+// of all ranks together.
+void check_of_all_ranks(std::string_view type, const Sampler& sampler);
+
 // 0, step, 2 * step, ...: where `count` parts begin, and where the last one ends, which is at most at `end`.
 std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t step, std::int64_t end);
 

@@ -5,29 +5,18 @@
 #include <fmt/core.h>
 #include <list>
 #include <mutex>
-#include <pthread.h>
 #include <stdexcept>
 #include <system_error>
 #include <torch/torch.h>
 
+#include "runtime/control/quiet_thread.h"
 #include "runtime/data/one_compute_thread.h"
 
 namespace muster {
 
-namespace {
-
-std::int64_t bytes_of(const detail::LoadedBatch& loaded) {
-  std::int64_t bytes = 0;
-  for (const at::Tensor* tensor : loaded.tensors)
-    bytes += tensor->defined() ? static_cast<std::int64_t>(tensor->nbytes()) : 0;
-  return bytes;
-}
-
-}  // namespace
-
 struct Prefetcher::Shared {
   struct Slot {
-    Ticket ticket;
+    std::optional<Ticket> ticket;  // none: it could not be made
     bool begun = false;
     bool ready = false;
     std::int64_t bytes = 0;
@@ -37,7 +26,7 @@ struct Prefetcher::Shared {
   Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
   using Slots = std::list<Slot>;
   void run(int worker);
-  void add_ticket(int worker);
+  void add_ticket(int worker, std::unique_lock<std::mutex>& lock);
   void load(Slot& slot, std::unique_lock<std::mutex>& lock);
   bool has_room() const;
   Slots::iterator slot_for(int worker);
@@ -53,7 +42,9 @@ struct Prefetcher::Shared {
   std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
   std::int64_t loading = 0;        // slots that are not ready
   std::exception_ptr failed_begin;
-  bool idle = false;  // there was no ticket
+  bool idle = false;            // there was no ticket
+  bool asking = false;          // a worker is in next_ticket()
+  std::int64_t times_more = 0;  // that more() was called
   bool stopping = false;
 };
 
@@ -65,7 +56,7 @@ bool Prefetcher::Shared::has_room() const {
 // One that is to be loaded by this worker, and by nobody yet.
 Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
   return std::ranges::find_if(slots, [worker](const Slot& slot) {
-    return !slot.begun && (slot.ticket.worker == kAnyWorker || slot.ticket.worker == worker);
+    return !slot.begun && (slot.ticket->worker == kAnyWorker || slot.ticket->worker == worker);
   });
 }
 
@@ -75,7 +66,6 @@ Prefetcher::Shared::Slots::iterator Prefetcher::Shared::ready_slot() {
 }
 
 void Prefetcher::Shared::run(int worker) {
-  pthread_setname_np(pthread_self(), fmt::format("muster-load-{}", worker).c_str());
   // The cores belong to training: a worker must not open a pool of compute threads of its own.
   const OneComputeThread one_thread;
   const at::NoGradGuard no_grad;
@@ -92,34 +82,45 @@ void Prefetcher::Shared::run(int worker) {
     auto slot = slots.end();
     room.wait(lock, [&] {
       slot = slot_for(worker);
-      return stopping || slot != slots.end() || (!idle && has_room());
+      return stopping || slot != slots.end() || (!idle && !asking && has_room());
     });
     if (stopping) return;
     if (slot != slots.end()) {
       load(*slot, lock);
       continue;
     }
-    add_ticket(worker);
+    add_ticket(worker, lock);
   }
 }
 
 // What next_ticket() throws, such as a sampler that cannot make the next epoch's order, stands in the place
 // of that ticket, and is the last.
-void Prefetcher::Shared::add_ticket(int worker) {
+void Prefetcher::Shared::add_ticket(int worker, std::unique_lock<std::mutex>& lock) {
   std::optional<Ticket> ticket;
+  std::exception_ptr error;
+  const std::int64_t before = times_more;
+  asking = true;
+  lock.unlock();  // it may take long: an epoch's order may be on its way
   try {
     ticket = work.next_ticket();
   } catch (...) {
-    slots.push_back(
-        Slot{.ticket = {}, .begun = true, .ready = true, .batch = {}, .error = std::current_exception()});
-    ready.notify_one();
+    error = std::current_exception();
   }
-  idle = !ticket.has_value();
-  if (idle) return;
-  slots.push_back(Slot{.ticket = *ticket, .batch = {}, .error = nullptr});
-  ++loading;
-  // It may be another's, who sleeps.
-  if (ticket->worker != kAnyWorker && ticket->worker != worker) room.notify_all();
+  lock.lock();
+  asking = false;
+  idle = error || (!ticket && times_more == before);
+  if (error) {
+    slots.push_back(Slot{.ticket = {}, .begun = true, .ready = true, .batch = {}, .error = error});
+    ready.notify_one();
+  } else if (ticket) {
+    slots.push_back(Slot{.ticket = ticket, .batch = {}, .error = nullptr});
+    ++loading;
+  }
+  // Another one may ask now; and the ticket may be that of one who sleeps.
+  if (ticket && ticket->worker != kAnyWorker && ticket->worker != worker)
+    room.notify_all();
+  else
+    room.notify_one();
 }
 
 void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
@@ -127,14 +128,16 @@ void Prefetcher::Shared::load(Slot& slot, std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   detail::LoadedBatch loaded;
   std::exception_ptr error;
+  std::int64_t loaded_bytes = 0;
   try {
-    loaded = work.load(slot.ticket);
+    loaded = work.load(*slot.ticket);
+    for (const at::Tensor* tensor : loaded.tensors) loaded_bytes += detail::tensor_bytes(*tensor);
   } catch (...) {
     error = std::current_exception();
   }
   lock.lock();
   --loading;
-  slot.bytes = bytes_of(loaded);
+  slot.bytes = loaded_bytes;
   bytes += slot.bytes;
   largest_bytes = std::max(largest_bytes, slot.bytes);
   slot.batch = std::move(loaded);
@@ -148,7 +151,9 @@ Prefetcher::Prefetcher(Work work, Limits limits)
     : shared_(std::make_shared<Shared>(std::move(work), limits)) {
   try {
     for (int worker = 0; worker < limits.workers; ++worker)
-      threads_.emplace_back([shared = shared_, worker] { shared->run(worker); });
+      threads_.push_back(
+          start_quiet_thread(fmt::format("muster-load-{}", worker),
+                             [shared = shared_, worker](const std::stop_token&) { shared->run(worker); }));
   } catch (const std::system_error& error) {
     const std::size_t started = threads_.size();
     stop();
@@ -167,7 +172,7 @@ void Prefetcher::stop() {
     shared_->stopping = true;
   }
   shared_->room.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();  // joins them
 }
 
 std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout) {
@@ -184,8 +189,8 @@ std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout
     return std::nullopt;
   }
   if (slot == shared.slots.end()) std::rethrow_exception(shared.failed_begin);
-  if (slot->error) std::rethrow_exception(slot->error);
-  Taken taken{slot->ticket, std::move(slot->batch)};
+  if (!slot->ticket) std::rethrow_exception(slot->error);
+  Taken taken{*slot->ticket, std::move(slot->batch), slot->error};
   shared.bytes -= slot->bytes;
   shared.slots.erase(slot);
   lock.unlock();
@@ -197,6 +202,7 @@ void Prefetcher::more() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->idle = false;
+    ++shared_->times_more;
   }
   shared_->room.notify_all();
 }
@@ -204,7 +210,7 @@ void Prefetcher::more() {
 std::optional<Ticket> Prefetcher::awaited() const {
   const std::lock_guard lock(shared_->mutex);
   const auto& slots = shared_->slots;
-  return slots.empty() || !slots.front().begun ? std::nullopt : std::optional(slots.front().ticket);
+  return slots.empty() || !slots.front().begun ? std::nullopt : slots.front().ticket;
 }
 
 void Prefetcher::abandon() {
@@ -213,7 +219,7 @@ void Prefetcher::abandon() {
     shared_->stopping = true;
   }
   shared_->room.notify_all();
-  for (std::thread& thread : threads_) thread.detach();
+  for (std::jthread& thread : threads_) thread.detach();
   threads_.clear();
 }
 

@@ -1,13 +1,14 @@
 // Batches loaded ahead by threads, bounded in number and in bytes.
 //
 // Tickets are handed to the workers in order, each to the worker that it names; take() gives the batches in
-// the same order, or, if told so, whichever is ready. A failed load is rethrown by the take() of its ticket.
-// take() is for one thread; the functions run in the workers, `load` in several at once and `next_ticket` in
-// one at a time. The destructor joins the workers, but for those that abandon() has given up: they keep what
-// they use alive, except what the functions refer to.
+// the same order, or, if told so, whichever is ready, and a failed load in the place of its batch. take() is
+// for one thread; the functions run in the workers, `load` in several at once and `next_ticket` in one at a
+// time, neither under a lock. The destructor joins the workers, but for those that abandon() has given up:
+// they keep what they use alive, so the functions must own what they refer to.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <muster/detail/batch_source.h>
@@ -44,6 +45,7 @@ class Prefetcher {
   struct Taken {
     Ticket ticket;
     detail::LoadedBatch batch;
+    std::exception_ptr error;  // why there is no batch
   };
 
   // std::runtime_error if so many threads cannot be started.
@@ -53,7 +55,7 @@ class Prefetcher {
   ~Prefetcher();
 
   // Waits for the next batch, for so long if a time is given; none when it is over first. There must be one
-  // more.
+  // more. Throws what is the matter with all: a worker that cannot begin, tickets that cannot be made.
   std::optional<Taken> take(std::optional<Seconds> timeout);
   // There are tickets again.
   void more();
@@ -67,7 +69,7 @@ class Prefetcher {
 
   struct Shared;
   std::shared_ptr<Shared> shared_;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace muster

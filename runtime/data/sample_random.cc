@@ -1,4 +1,5 @@
 #include <muster/sample_random.h>
+#include <utility>
 
 namespace muster {
 
@@ -7,6 +8,8 @@ namespace {
 thread_local SampleRandom generator(0);
 thread_local WorkerInfo worker;
 thread_local std::uint64_t seed_of_epoch = 0;
+thread_local std::span<const std::int64_t> places;
+thread_local bool reads_samples = false;
 
 std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -42,8 +45,9 @@ SampleRandom& sample_random() {
   return generator;
 }
 
-void begin_sample(std::int64_t index) {
-  generator = SampleRandom(mix(seed_of_epoch + static_cast<std::uint64_t>(index)));
+void begin_sample(std::int64_t number) {
+  const bool known = number >= 0 && number < std::ssize(places);
+  detail::begin_sample_at(known ? places[static_cast<std::size_t>(number)] : number);
 }
 
 WorkerInfo get_worker_info() {
@@ -56,8 +60,29 @@ void set_worker_info(const WorkerInfo& info) {
   worker = info;
 }
 
-void begin_batch(std::uint64_t loader_seed, std::int64_t epoch) {
+ReadBatch::ReadBatch(std::uint64_t loader_seed, std::int64_t epoch,
+                     std::span<const std::int64_t> places_of_samples) {
   seed_of_epoch = mix(loader_seed + mix(static_cast<std::uint64_t>(epoch) + 1));
+  places = places_of_samples;
+}
+
+ReadBatch::~ReadBatch() {
+  seed_of_epoch = 0;
+  places = {};
+}
+
+ReadSamples::ReadSamples() : inside_(std::exchange(reads_samples, true)) {}
+
+ReadSamples::~ReadSamples() {
+  reads_samples = inside_;
+}
+
+void ReadSamples::begin(std::int64_t number) const {
+  if (!inside_) begin_sample(number);
+}
+
+void begin_sample_at(std::int64_t place) {
+  generator = SampleRandom(mix(seed_of_epoch + static_cast<std::uint64_t>(place)));
 }
 
 }  // namespace detail

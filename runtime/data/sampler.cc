@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/core.h>
+#include <muster/sample_random.h>
 #include <muster/sampler.h>
-#include <numeric>
 
 #include "runtime/data/argument.h"
 #include "runtime/data/order.h"
@@ -43,9 +43,10 @@ SequentialSampler::SequentialSampler(std::int64_t dataset_size) : dataset_size_(
   check_count("SequentialSampler: dataset_size", dataset_size);
 }
 
-std::vector<std::int64_t> SequentialSampler::indices(std::int64_t /*epoch*/) const {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(dataset_size_));
-  std::iota(order.begin(), order.end(), 0);
+std::vector<std::int64_t> ComputedSampler::indices(std::int64_t epoch) const {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size()));
+  for (std::size_t place = 0; place < order.size(); ++place)
+    order[place] = index(epoch, static_cast<std::int64_t>(place));
   return order;
 }
 
@@ -69,6 +70,43 @@ std::string RandomSampler::description() const {
   return fmt::format("RandomSampler({}{}{}, seed {})", dataset_size_,
                      options_.num_samples ? fmt::format(", num_samples {}", size()) : "",
                      options_.replacement ? ", replacement" : "", options_.seed);
+}
+
+KeyedRandomSampler::KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t seed)
+    : dataset_size_(dataset_size), seed_(seed) {
+  check_count("KeyedRandomSampler: dataset_size", dataset_size);
+  const auto size = static_cast<std::uint64_t>(dataset_size);
+  rows_ = static_cast<std::uint64_t>(std::ceil(std::sqrt(static_cast<double>(size))));
+  columns_ = (size + rows_ - 1) / rows_;
+}
+
+// One of the rectangle's numbers for each of them: a round moves one coordinate by what a hash of the other
+// one says, which can be undone.
+std::uint64_t KeyedRandomSampler::permuted(std::uint64_t place, std::uint64_t key) const {
+  constexpr int kRounds = 8;
+  std::uint64_t row = place / columns_;
+  std::uint64_t column = place % columns_;
+  SampleRandom keys(key);
+  for (int round = 0; round < kRounds; round += 2) {
+    row += static_cast<std::uint64_t>(SampleRandom(keys() ^ column).below(static_cast<std::int64_t>(rows_)));
+    if (row >= rows_) row -= rows_;
+    column +=
+        static_cast<std::uint64_t>(SampleRandom(keys() ^ row).below(static_cast<std::int64_t>(columns_)));
+    if (column >= columns_) column -= columns_;
+  }
+  return row * columns_ + column;
+}
+
+std::int64_t KeyedRandomSampler::index(std::int64_t epoch, std::int64_t place) const {
+  const std::uint64_t key = seed_of(seed_, epoch);
+  auto index = static_cast<std::uint64_t>(place);
+  do index = permuted(index, key);
+  while (index >= static_cast<std::uint64_t>(dataset_size_));
+  return static_cast<std::int64_t>(index);
+}
+
+std::string KeyedRandomSampler::description() const {
+  return fmt::format("KeyedRandomSampler({}, seed {})", dataset_size_, seed_);
 }
 
 SubsetRandomSampler::SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed)

@@ -100,7 +100,7 @@ Batch TokenDataset::get_batch(std::span<const std::int64_t> indices) const {
     try {
       gather(index, data, target);
     } catch (const std::exception&) {
-      detail::on_bad_sample(path_, index, nullptr);
+      detail::rethrow_bad_sample(path_, index);
     }
     data += options_.context;
     target += options_.context;

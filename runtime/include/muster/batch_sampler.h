@@ -30,6 +30,9 @@ class BatchSampler : public BatchSamplerBase {
  public:
   BatchSampler(std::shared_ptr<const Sampler> sampler, std::int64_t batch_size, bool drop_last);
   std::int64_t size() const;  // batches of each epoch
+  std::int64_t batch_size() const { return batch_size_; }
+  std::int64_t entries() const;             // in all batches of an epoch
+  const ComputedSampler* computed() const;  // what it is made of, if that is one; else null
   IndexBatches batches(std::int64_t epoch) const override;
   std::string description() const override;
 

@@ -23,7 +23,6 @@ namespace muster {
 
 namespace detail {
 
-std::int64_t tensor_bytes(const at::Tensor& tensor);
 void check_cache_limit(std::int64_t limit_bytes);
 
 // Of a sample with all that it refers to.
@@ -32,18 +31,22 @@ std::int64_t bytes_of_sample(const Value& value) {
   const auto sum = [](const auto&... part) { return (std::int64_t{0} + ... + bytes_of_sample(part)); };
   if constexpr (std::is_same_v<Value, at::Tensor>) {
     return tensor_bytes(value);
-  } else if constexpr (std::is_arithmetic_v<Value>) {
+  } else if constexpr (std::is_arithmetic_v<Value> || std::is_enum_v<Value>) {
     return sizeof(Value);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     return static_cast<std::int64_t>(sizeof(Value) + value.capacity());
+  } else if constexpr (kIsOptional<Value>) {
+    return static_cast<std::int64_t>(sizeof(Value)) + (value ? bytes_of_sample(*value) : 0);
   } else if constexpr (requires { std::tuple_size<Value>::value; }) {
     return std::apply(sum, value);
   } else if constexpr (requires { value.begin() != value.end(); }) {
     std::int64_t bytes = sizeof(Value);
     for (const auto& element : value) bytes += bytes_of_sample(element);
     return bytes;
-  } else {
+  } else if constexpr (std::is_aggregate_v<Value>) {
     return std::apply(sum, fields(value));
+  } else {
+    static_assert(kHidesItsTensors<Value>, "a sample has a part of this type, and its size is not known");
   }
 }
 

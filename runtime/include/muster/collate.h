@@ -7,6 +7,7 @@
 //   std::pair, std::tuple       the same of batches
 //   std::vector                 a vector of batches: of the first elements, the second, ...
 //   std::map                    a map of batches, by key
+//   std::optional               an optional batch; all of the samples have a value, or none has
 //   a struct of tensors         the same struct, its fields stacked
 //   any other struct            the struct that BatchOf names, with one field for the batch of each field
 //
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <map>
 #include <muster/detail/fields.h>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -65,6 +67,7 @@ at::Tensor tensor_of(const std::vector<float>& values);
 at::Tensor tensor_of(const std::vector<double>& values);
 at::Tensor tensor_of_flags(const std::vector<std::int64_t>& values);
 void check_count(std::size_t count, std::size_t first_count);
+void check_presence(bool present, bool first_present);
 void check_keys(const std::string& key, bool known, std::size_t count, std::size_t first_count);
 
 template <class Tuple>
@@ -196,6 +199,28 @@ class Collator<std::map<std::string, Value>> {
   std::int64_t count_;
   bool begun_ = false;
   std::map<std::string, Collator<Value>> collators_;
+};
+
+template <class Value>
+class Collator<std::optional<Value>> {
+ public:
+  explicit Collator(std::int64_t count) : collator_(count) {}
+  void add(const std::optional<Value>& sample) {
+    if (!present_) present_ = sample.has_value();
+    detail::check_presence(sample.has_value(), *present_);
+    if (sample) collator_.add(*sample);
+  }
+  void truncate(std::int64_t count) {
+    if (count == 0) present_.reset();
+    collator_.truncate(count);
+  }
+  std::optional<Collated<Value>> finish() {
+    return present_.value_or(false) ? std::optional(collator_.finish()) : std::nullopt;
+  }
+
+ private:
+  Collator<Value> collator_;
+  std::optional<bool> present_;  // in the first sample
 };
 
 template <class Struct>

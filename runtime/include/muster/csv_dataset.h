@@ -1,8 +1,7 @@
 // A table of numbers and words in a text file, one sample a line: columns as data, one of them the label.
 //
-//   muster::CsvDataset dataset("iris.csv", {.label = "species",
-//                                           .categories = {{"species", {"setosa", "versicolor",
-//                                           "virginica"}}}});
+//   const std::vector<std::string> species = {"setosa", "versicolor", "virginica"};
+//   muster::CsvDataset dataset("iris.csv", {.label = "species", .categories = {{"species", species}}});
 //
 // Quoted as RFC 4180 has it. The file is read once, into memory, as numbers. Safe to read from several
 // threads.

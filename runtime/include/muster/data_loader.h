@@ -5,9 +5,21 @@
 //   for (auto& batch : loader.epochs(10)) { ...; checkpoints.step(state); }
 //
 // goes on to the end of epoch 10 from wherever the loader stands: from the beginning, from where an earlier
-// loop was left, or from a loaded state. With any number of workers the batches are the same. Options have
-// PyTorch's names, defaults and meaning; docs/data.md tells of the differences. A loader belongs to one
-// thread, the training thread. It neither copies nor owns the dataset.
+// loop was left, or from a loaded state. As in PyTorch,
+//
+//   for (auto epoch = loader.epoch(); epoch < 10; ++epoch)
+//     for (auto& batch : loader) { ... }
+//
+// has one loop an epoch: each begins an epoch at its start, the next one if the loop before was left within
+// its own. After load_state() the first one goes over what is left of that epoch. With any number of workers
+// the batches are the same. Options have PyTorch's names, defaults and meaning; docs/data.md tells of the
+// differences.
+//
+// What a dataset throws is rethrown in the loop as std::runtime_error, which names the dataset, the epoch,
+// the batch and the sample, and has the original nested in it. This and every other error leaves the loader
+// at the batch that failed: the next loop, of either kind, tries it again, skip_failed_batch() passes it, and
+// state() is the place before it. A loader belongs to one thread, the training thread. It neither copies nor
+// owns the dataset.
 #pragma once
 
 #include <concepts>
@@ -32,10 +44,11 @@ class AnyDataLoader {
   AnyDataLoader(const AnyDataLoader&) = delete;
   AnyDataLoader& operator=(const AnyDataLoader&) = delete;
 
-  std::int64_t batches_per_epoch() const {
-    return engine_.batches_per_epoch();
-  }  // of epoch(), if they differ; std::logic_error for an iterable dataset
-  std::int64_t epoch() const { return engine_.info().epoch; }  // of the batch that the loop holds, from 0
+  // Of epoch(), if they differ; std::logic_error for an iterable dataset.
+  std::int64_t batches_per_epoch() const { return engine_.batches_per_epoch(); }
+  // From 0: of the batch taken last. Before a loop, after one that came to its end, and after load_state():
+  // of the batch that comes next.
+  std::int64_t epoch() const { return engine_.epoch(); }
   std::int64_t batch() const { return engine_.info().batch; }  // its place in that epoch, from 0
   // What is to know of the batch that the loop holds.
   const BatchInfo& info() const { return engine_.info(); }
@@ -46,9 +59,13 @@ class AnyDataLoader {
   // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
   // needs as many ranks and workers as before, and passes over what was read.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
-  void check_state(const DataLoaderState& state) const {
-    engine_.check_state(state);
-  }  // throws what load_state would
+  // Throws what load_state() would.
+  void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
+
+  // After an error in a loop: the next one begins behind the batch that failed, which this rank then does not
+  // train on; where ranks train together, all call it, or train inside DistributedDataParallel::join().
+  // std::logic_error if the last loop did not fail in a batch.
+  void skip_failed_batch() { engine_.skip_failed_batch(); }
 
   // Ends and joins the workers. The next loop starts others, at the same place.
   void stop() { engine_.stop(); }
@@ -123,10 +140,11 @@ class DataLoader : public AnyDataLoader {
   };
 
   // All batches from here to the end of epoch number `count`, counted from the very first. Their first
-  // dimension is the batch size, but smaller in the last of an epoch without drop_last. What a dataset throws
-  // is rethrown in the loop as std::runtime_error, which names the dataset, the epoch, the batch and the
-  // sample, and has the original nested in it.
+  // dimension is the batch size, but smaller in the last of an epoch without drop_last.
   Epochs epochs(std::int64_t count) { return {this, count}; }
+  // One epoch, from its start or from a loaded state.
+  Iterator begin() { return {this, engine_.begin_pass()}; }
+  std::default_sentinel_t end() const { return {}; }
 };
 
 template <class Sample>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <muster/distributed_sampler.h>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +15,6 @@
 namespace muster {
 
 class BatchSamplerBase;
-class Sampler;
 
 // What becomes of a sample that cannot be read or does not fit its batch.
 enum class BadSample {
@@ -22,19 +22,14 @@ enum class BadSample {
   kSkip,  // the batch is smaller by it; info() names it
 };
 
-// When the samples do not divide evenly among the ranks.
-enum class UnevenRanks {
-  kPad,   // some are repeated, as PyTorch's DistributedSampler does; info() marks them
-  kDrop,  // the rest is left out: DistributedSampler's drop_last
-  kKeep,  // some ranks get fewer samples, and perhaps fewer batches: for evaluation
-};
-
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // per rank
   bool shuffle = false;
-  // The order, of which each rank takes its part. Excludes shuffle.
+  // The order, of which each rank takes its part; or this rank's DistributedSampler, which has taken it
+  // already and says itself what becomes of uneven ranks. Excludes shuffle.
   std::shared_ptr<const Sampler> sampler = nullptr;
-  // Batches of all ranks together, cut among them. Excludes batch_size, shuffle, sampler and drop_last.
+  // Batches of all ranks together, cut among them. Excludes batch_size, shuffle, sampler and drop_last. What
+  // it gives is checked as each epoch begins.
   std::shared_ptr<const BatchSamplerBase> batch_sampler = nullptr;
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
@@ -62,13 +57,14 @@ struct DataLoaderOptions {
 // Of one batch.
 struct BatchInfo {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;             // in its epoch, from 0
-  std::vector<std::int64_t> indices;  // of its samples, in order; sample n of shard s of an iterable dataset
-                                      // of c shards is n * c + s
+  std::int64_t batch = 0;  // in its epoch, from 0
+  // Of its samples, in order. Sample n of shard s of an iterable dataset of c shards is n * c + s.
+  std::vector<std::int64_t> indices;
   std::vector<std::int64_t> skipped;  // of the bad samples that it lacks
   std::int64_t padding_count = 0;     // so many at its end are repeated to make the ranks even
-  // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch. Not 1
-  // only with global_batch_size.
+  // A mean over this batch times `weight`, averaged over the ranks, is the mean over the global batch. It is
+  // not 1 where ranks have unequal shares of a batch: with global_batch_size, with a batch_sampler, and in
+  // the last batch with UnevenRanks::kKeep. It does not know of samples that were skipped.
   double weight = 1;
 
   // [batch], bool: false for repeated samples, which an evaluation does not count.

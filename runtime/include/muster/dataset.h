@@ -4,7 +4,7 @@
 // vectors and maps of them, and structs of tensors. A dataset is read by several threads at once, in any
 // order, and must give the same sample for the same index each time: that is what makes a resumed run equal
 // to an undisturbed one. What is drawn at random comes from sample_random(), which the loader seeds by its
-// own seed, the epoch and the index. A dataset outlives the loaders that read it.
+// own seed, the epoch and the sample's place in the order. A dataset outlives the loaders that read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -48,38 +48,43 @@ class Dataset {
 
 namespace detail {
 
-// Called while an exception is handled: puts the index into `skipped`, or, if that is null, throws what names
-// the sample.
-void on_bad_sample(const std::string& dataset, std::int64_t index, std::vector<std::int64_t>* skipped);
+// Called while an exception is handled: throws what names the sample, with the exception nested in it.
+[[noreturn]] void rethrow_bad_sample(const std::string& dataset, std::int64_t index);
 
+// All of one sample, or nothing of it.
+template <class SomeCollator, class Sample>
+void add_whole(SomeCollator& collator, Sample sample, std::int64_t& count) {
+  try {
+    collator.add(std::move(sample));
+  } catch (...) {
+    collator.truncate(count);
+    throw;
+  }
+  ++count;
+}
+
+// Bad samples go to `skipped`, by their place in `indices`; if that is null, they are thrown.
 template <class Sample, class Take>
 void for_each_sample(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
                      std::vector<std::int64_t>* skipped, const Take& take) {
-  for (const std::int64_t index : indices) {
-    begin_sample(index);
+  const ReadSamples reading;
+  for (std::size_t number = 0; number < indices.size(); ++number) {
+    reading.begin(static_cast<std::int64_t>(number));
     try {
-      take(dataset.get(index));
+      take(dataset.get(indices[number]));
     } catch (...) {
-      on_bad_sample(dataset.name(), index, skipped);
+      if (skipped == nullptr) rethrow_bad_sample(dataset.name(), indices[number]);
+      skipped->push_back(static_cast<std::int64_t>(number));
     }
   }
 }
 
 template <class Sample>
-Collated<Sample> collate_each(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices,
-                              std::vector<std::int64_t>* skipped) {
-  const auto count = static_cast<std::int64_t>(indices.size());
-  Collator<Sample> collator(count);
-  std::int64_t added = 0;
-  for_each_sample(dataset, indices, skipped, [&](Sample sample) {
-    try {
-      collator.add(std::move(sample));
-    } catch (...) {
-      collator.truncate(added);
-      throw;
-    }
-    ++added;
-  });
+Collated<Sample> collate_each(const Dataset<Sample>& dataset, std::span<const std::int64_t> indices) {
+  Collator<Sample> collator(static_cast<std::int64_t>(indices.size()));
+  std::int64_t count = 0;
+  for_each_sample(dataset, indices, nullptr,
+                  [&](Sample sample) { add_whole(collator, std::move(sample), count); });
   return collator.finish();
 }
 
@@ -87,7 +92,7 @@ Collated<Sample> collate_each(const Dataset<Sample>& dataset, std::span<const st
 
 template <class Sample>
 Collated<Sample> Dataset<Sample>::get_batch(std::span<const std::int64_t> indices) const {
-  return detail::collate_each(*this, indices, nullptr);
+  return detail::collate_each(*this, indices);
 }
 
 }  // namespace muster

@@ -18,7 +18,8 @@ namespace muster {
 
 class ElasticSampler {
  public:
-  // std::invalid_argument unless rank is one of num_replicas.
+  // std::invalid_argument unless rank is one of num_replicas, or if there are more ranks than examples in a
+  // BatchSampler's batches.
   ElasticSampler(std::shared_ptr<const BatchSamplerBase> batches, int num_replicas, int rank);
 
   // Equally many batches on all ranks, none of them empty: a rank for which a batch (the last of an epoch, as
@@ -31,6 +32,15 @@ class ElasticSampler {
   std::string description() const;
 
  private:
+  struct Range {
+    std::int64_t first, count;
+  };
+  Range range_in(std::int64_t of_all) const;
+  PlannedBatch share(std::int64_t first, std::int64_t of_all,
+                     const std::function<std::int64_t(std::int64_t place)>& index) const;
+  BatchPlan computed_plan(std::int64_t epoch, const BatchSampler& batches) const;
+  void check_largest(std::int64_t largest) const;
+
   std::shared_ptr<const BatchSamplerBase> batches_;
   std::int64_t num_replicas_;
   std::int64_t rank_;

@@ -4,12 +4,15 @@
 //   if (muster::sample_random().chance(0.5)) image = image.flip(-1);
 //
 // While a DataLoader reads a sample, the generator of its thread is seeded with the loader's seed, the epoch
-// and the sample's index. Outside a loader it is seeded with 0 when the thread starts. The generator is
-// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+// and the sample's place in the order of the epoch over all ranks: a sample that comes twice in an epoch
+// draws anew. In a stream it is the place in its shard. Outside a loader it is seeded with 0 when the thread
+// starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+// 2014).
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace muster {
 
@@ -32,9 +35,9 @@ class SampleRandom {
 };
 
 SampleRandom& sample_random();
-// Seeds it for the sample with this index. Who overrides Dataset::get_batch() and draws calls it before each
-// sample; the default get_batch() does.
-void begin_sample(std::int64_t index);
+// Seeds it for sample number `number` of the batch that is being read, from 0. Who overrides
+// Dataset::get_batch() and draws calls it before each sample; the default get_batch() does.
+void begin_sample(std::int64_t number);
 
 // What reads samples in the calling thread; a loader's worker, or the training thread itself (id 0 of 0).
 struct WorkerInfo {
@@ -50,7 +53,28 @@ namespace detail {
 
 // For the loader: for this thread and until the next one.
 void set_worker_info(const WorkerInfo& info);
-void begin_batch(std::uint64_t loader_seed, std::int64_t epoch);
+// While it lives, this thread reads a batch with samples of these places in the order of the epoch.
+class [[nodiscard]] ReadBatch {
+ public:
+  ReadBatch(std::uint64_t loader_seed, std::int64_t epoch, std::span<const std::int64_t> places);
+  ReadBatch(const ReadBatch&) = delete;
+  ReadBatch& operator=(const ReadBatch&) = delete;
+  ~ReadBatch();
+};
+// While it lives, samples are read one by one, begin() before each. A dataset that reads others for a sample
+// of its own goes on with the numbers of that one.
+class [[nodiscard]] ReadSamples {
+ public:
+  ReadSamples();
+  ReadSamples(const ReadSamples&) = delete;
+  ReadSamples& operator=(const ReadSamples&) = delete;
+  ~ReadSamples();
+  void begin(std::int64_t number) const;
+
+ private:
+  const bool inside_;  // of a sample
+};
+void begin_sample_at(std::int64_t place);
 
 }  // namespace detail
 

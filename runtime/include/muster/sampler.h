@@ -25,12 +25,20 @@ class Sampler {
   virtual std::string description() const = 0;
 };
 
+// An order of which each entry can be said without the others. Loaders ask for the entries that they need and
+// keep no list, so that an epoch of any length takes no memory.
+class ComputedSampler : public Sampler {
+ public:
+  virtual std::int64_t index(std::int64_t epoch, std::int64_t place) const = 0;  // 0 <= place < size()
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+};
+
 // 0, 1, ..., dataset_size - 1.
-class SequentialSampler : public Sampler {
+class SequentialSampler : public ComputedSampler {
  public:
   explicit SequentialSampler(std::int64_t dataset_size);
   std::int64_t size() const override { return dataset_size_; }
-  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::int64_t index(std::int64_t /*epoch*/, std::int64_t place) const override { return place; }
   std::string description() const override;
 
  private:
@@ -55,6 +63,27 @@ class RandomSampler : public Sampler {
  private:
   std::int64_t dataset_size_;
   RandomSamplerOptions options_;
+};
+
+// A random order without replacement that is computed entry by entry, for datasets whose orders are too long
+// to be kept: it takes no memory and no time before the first batch, where RandomSampler needs 8 bytes a
+// sample on each rank while it makes the order. An entry takes about 60 ns. It is not Python's order. The
+// permutation is a Feistel network of 8 rounds, keyed by seed and epoch, on the smallest rectangle of numbers
+// that holds the dataset; what falls outside is walked on (Black and Rogaway: Ciphers with Arbitrary Finite
+// Domains, 2002, methods 2 and 3).
+class KeyedRandomSampler : public ComputedSampler {
+ public:
+  explicit KeyedRandomSampler(std::int64_t dataset_size, std::uint64_t seed = 0);
+  std::int64_t size() const override { return dataset_size_; }
+  std::int64_t index(std::int64_t epoch, std::int64_t place) const override;
+  std::string description() const override;
+
+ private:
+  std::uint64_t permuted(std::uint64_t place, std::uint64_t key) const;
+
+  std::int64_t dataset_size_;
+  std::uint64_t seed_;
+  std::uint64_t rows_, columns_;  // of the rectangle
 };
 
 // The given indices in a random order.

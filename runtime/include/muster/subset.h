@@ -37,14 +37,13 @@ Sample get_from(const Dataset<Sample>& dataset, std::int64_t index) {
   try {
     return dataset.get(index);
   } catch (const std::exception&) {
-    on_bad_sample(dataset.name(), index, nullptr);
-    throw;
+    rethrow_bad_sample(dataset.name(), index);
   }
 }
 
 }  // namespace detail
 
-// Sample i is number indices[i] of `dataset`. What is drawn at random is what `dataset` itself would draw.
+// Sample i is number indices[i] of `dataset`.
 template <class Sample>
 class Subset : public Dataset<Sample> {
  public:
@@ -57,9 +56,7 @@ class Subset : public Dataset<Sample> {
 
   std::int64_t size() const override { return std::ssize(indices_); }
   Sample get(std::int64_t index) const override {
-    const std::int64_t theirs = indices_.at(static_cast<std::size_t>(index));
-    begin_sample(theirs);
-    return detail::get_from(dataset_, theirs);
+    return detail::get_from(dataset_, indices_.at(static_cast<std::size_t>(index)));
   }
   Collated<Sample> get_batch(std::span<const std::int64_t> indices) const override {
     std::vector<std::int64_t> theirs;

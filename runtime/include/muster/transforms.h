@@ -7,8 +7,8 @@
 //
 // Function objects from an image on the CPU, [channels, height, width], uint8 or floating, to another; what
 // they are given they leave as it is. They draw from sample_random(): the same image comes out for the same
-// seed, epoch and index, whoever loads it. std::invalid_argument says what does not fit. Safe from any
-// thread.
+// seed, epoch and place in the order, whoever loads it. std::invalid_argument says what does not fit. Safe
+// from any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -159,9 +159,8 @@ class Grayscale {
   std::int64_t channels_;
 };
 
-// Each of the four, in random order, by a factor from [1 - x, 1 + x] (hue: turned by a part of the circle
-// from
-// [-hue, hue]); what is 0 is left out. Saturation and hue need three channels.
+// Each of the four, in random order, by a factor from [1 - x, 1 + x]; hue is turned by a part of the circle
+// from -hue to hue. What is 0 is left out. Saturation and hue need three channels.
 struct ColorJitterOptions {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };

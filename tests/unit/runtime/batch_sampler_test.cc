@@ -149,7 +149,8 @@ TEST(BucketBatchSampler, WithMultipleOfTheRanksNoneHasMoreThanItsPartOfTheTokens
     for (int rank = 0; rank < ranks; ++rank) {
       const BatchPlan plan = ElasticSampler(batches, ranks, rank).plan(1);
       for (std::int64_t number = 0; number < plan.size(); ++number) {
-        EXPECT_LE(std::ssize(plan[number]) * longest(plan[number], lengths), kTokensOfARank);
+        const auto mine = plan[number].indices;
+        EXPECT_LE(std::ssize(mine) * longest(mine, lengths), kTokensOfARank);
       }
     }
   }

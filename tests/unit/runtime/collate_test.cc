@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/data/batch_memory.h"
+
 namespace muster {
 namespace {
 
@@ -113,6 +115,47 @@ TEST(PadSequences, NamesTheSequenceThatDiffersInMoreThanItsLength) {
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("sequence 1 of the batch is Float [2, 4] and the first one Float [2, 5]")));
   EXPECT_THROW(pad_sequences({}), std::invalid_argument);
+}
+
+struct Masked {
+  at::Tensor data;
+  std::optional<at::Tensor> mask;
+};
+
+TEST(DefaultCollate, AnOptionalValueIsOfAllSamplesOrOfNone) {
+  const Masked with{.data = row(1), .mask = row(2)};
+  const Masked bare{.data = row(3), .mask = std::nullopt};
+  const Masked batch = default_collate<Masked>({with, with});
+  ASSERT_TRUE(batch.mask);
+  EXPECT_TRUE(batch.mask->equal(at::full({2, 3}, 2.0)));
+  EXPECT_FALSE(default_collate<Masked>({bare, bare}).mask);
+  EXPECT_THAT(
+      [&] { default_collate<Masked>({with, bare}); },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("it lacks an optional value that the first sample")));
+  EXPECT_THAT(
+      [&] { default_collate<Masked>({bare, with}); },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("that the first sample of the batch does not have")));
+  Collator<Masked> collator(3);
+  collator.add(bare);
+  EXPECT_THROW(collator.add(with), std::invalid_argument);
+  collator.truncate(1);
+  collator.add(bare);
+  const Masked rest = collator.finish();
+  EXPECT_EQ(rest.data.size(0), 2);
+  EXPECT_FALSE(rest.mask);
+}
+
+TEST(BatchMemory, KeepsWhatIsUsedAndNotWhatFilledItOnce) {
+  const auto memory = std::make_shared<BatchMemory>(1 << 16);
+  const auto take = [&](std::int64_t bytes) { return memory->take({bytes}, at::kByte); };
+  for (std::int64_t length = 1; length <= 64; ++length) take(64 * length);  // padded batches, of many lengths
+  EXPECT_LE(memory->idle_bytes(), 1U << 16);
+  EXPECT_GT(memory->idle_bytes(), 1U << 15);
+  const void* first = take(1 << 14).const_data_ptr();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(take(1 << 14).const_data_ptr(), first) << "its memory is used again";
+  EXPECT_LE(memory->idle_bytes(), 1U << 16);
+  take(1 << 17);
+  EXPECT_LE(memory->idle_bytes(), 1U << 16) << "what is larger than all that may be kept is not kept";
 }
 
 }  // namespace

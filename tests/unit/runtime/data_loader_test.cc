@@ -1,4 +1,5 @@
 #include <atomic>
+#include <csignal>
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -6,48 +7,20 @@
 #include <muster/batch_sampler.h>
 #include <muster/data_loader.h>
 #include <muster/sampler.h>
+#include <muster/train_state.h>
 #include <set>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include "tests/unit/runtime/loader_numbers.h"
+
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-// Example i is the number i.
-class Numbers : public Dataset<> {
- public:
-  explicit Numbers(std::int64_t size) : size_(size) {}
-  std::int64_t size() const override { return size_; }
-  Example get(std::int64_t index) const override {
-    if (index == bad_) throw std::runtime_error("torn image");
-    ++reads_;
-    return {.data = at::full({2}, static_cast<double>(index)), .target = at::scalar_tensor(index, at::kLong)};
-  }
-  void spoil(std::int64_t index) { bad_ = index; }
-  std::int64_t reads() const { return reads_; }
-
- private:
-  std::int64_t size_;
-  std::int64_t bad_ = -1;
-  mutable std::atomic<std::int64_t> reads_ = 0;
-};
-
-std::vector<std::int64_t> numbers(const Batch& batch) {
-  const at::Tensor target = batch.target.contiguous();
-  return {target.data_ptr<std::int64_t>(), target.data_ptr<std::int64_t>() + target.numel()};
-}
-
-using Batches = std::vector<std::vector<std::int64_t>>;
-Batches rest(DataLoader<Example>& loader, std::int64_t epochs) {
-  Batches all;
-  for (auto& batch : loader.epochs(epochs)) all.push_back(numbers(batch));
-  return all;
-}
 
 TEST(DataLoader, GivesTheSameBatchesWithAnyNumberOfWorkers) {
   const Numbers dataset(103);
@@ -434,33 +407,13 @@ TEST(DataLoader, OutOfOrderItDoesNotWaitForTheSlowOne) {
   EXPECT_THROW(loader.state(), std::logic_error);
 }
 
-// Draws.
-class Augmented : public Numbers {
- public:
-  using Numbers::Numbers;
-  Example get(std::int64_t index) const override {
-    Example example = Numbers::get(index);
-    example.data += sample_random().uniform();
-    return example;
-  }
-};
-
-TEST(DataLoader, WhatASampleDrawsDependsOnEpochAndIndexAlone) {
-  const Augmented dataset(10);
-  const auto draws = [&](int workers, std::int64_t batch_size) {
-    std::map<std::pair<std::int64_t, std::int64_t>, double> drawn;
-    DataLoaderOptions options{.batch_size = batch_size, .shuffle = true, .num_workers = workers, .seed = 5};
-    DataLoader loader(dataset, options, 0, 1);
-    for (auto& batch : loader.epochs(2)) {
-      for (std::int64_t i = 0; i < batch.target.numel(); ++i)
-        drawn[{loader.epoch(), batch.target[i].item<std::int64_t>()}] = batch.data[i][0].item<double>();
-    }
-    return drawn;
-  };
-  const auto expected = draws(0, 3);
-  EXPECT_NE(expected.at({0, 4}), expected.at({1, 4}));
-  EXPECT_EQ(draws(2, 3), expected);
-  EXPECT_EQ(draws(3, 5), expected);
+TEST(DataLoader, OneWithoutAPlaceIsRefusedAsATrainStateIsMade) {
+  const Numbers dataset(8);
+  DataLoader loader(dataset, {.num_workers = 1, .in_order = false}, 0, 1);
+  torch::nn::Linear net(2, 2);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  EXPECT_THAT([&] { TrainState(net, optimizer, loader); },
+              ThrowsMessage<std::logic_error>(HasSubstr("a loader with in_order = false has no place")));
 }
 
 TEST(DataLoader, LoadsNoMoreAheadThanItMayInBytes) {
@@ -529,6 +482,71 @@ TEST(DataLoader, WorkersWaitForTrainingWhenTheyAreFarAhead) {
     EXPECT_LE(dataset.reads(), taken + 6);
     if (taken == 200) break;
   }
+}
+
+TEST(DataLoader, WorkersTakeNoSignals) {
+  struct Asks : Dataset<std::int64_t> {
+    std::int64_t size() const override { return 8; }
+    std::int64_t get(std::int64_t /*index*/) const override {
+      sigset_t blocked{};
+      pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+      return sigismember(&blocked, SIGTERM) + sigismember(&blocked, SIGINT);
+    }
+  };
+  const Asks dataset;
+  DataLoader loader(dataset, {.num_workers = 2}, 0, 1);
+  for (auto& batch : loader) EXPECT_EQ(batch.item<std::int64_t>(), 2);
+}
+
+// A batch of anything that has tensors.
+struct Odd {
+  std::optional<at::Tensor> mask;
+  at::Tensor words;
+  std::optional<at::Tensor> none;
+  enum class Kind { kA, kB } kind = Kind::kB;
+};
+
+TEST(DataLoader, SparseAndOptionalTensorsAreLoadedByWorkers) {
+  const Numbers dataset(6);
+  const auto collate = [](const std::vector<Example>& samples) {
+    const at::Tensor dense = at::eye(8) * samples.front().target.item<double>();
+    return Odd{.mask = dense.to_sparse(), .words = dense.to_sparse_csr(), .none = {}};
+  };
+  for (const int workers : {0, 2}) {
+    DataLoader loader(dataset, {.num_workers = workers}, 0, 1, collate);
+    std::int64_t taken = 0;
+    for (auto& batch : loader) {
+      EXPECT_TRUE(batch.mask->to_dense().equal(at::eye(8) * taken));
+      EXPECT_TRUE(batch.words.to_dense().equal(at::eye(8) * taken));
+      EXPECT_FALSE(batch.none);
+      ++taken;
+    }
+    EXPECT_EQ(taken, 6);
+  }
+}
+
+TEST(DataLoader, CountsEveryTensorOfABatch) {
+  Odd odd{.mask = at::ones({3}, at::kFloat), .words = at::eye(4, at::kDouble).to_sparse(), .none = {}};
+  std::vector<at::Tensor*> tensors;
+  detail::collect_tensors(odd, tensors);
+  ASSERT_EQ(tensors.size(), 2U);
+  EXPECT_EQ(detail::tensor_bytes(*tensors[0]), 12);
+  EXPECT_EQ(detail::tensor_bytes(*tensors[1]), 4 * 8 + 2 * 4 * 8)
+      << "values, and the indices of two dimensions";
+  EXPECT_EQ(detail::tensor_bytes(at::eye(4, at::kDouble).to_sparse_csr()), 4 * 8 + 4 * 8 + 5 * 8);
+  EXPECT_EQ(detail::tensor_bytes(at::Tensor()), 0);
+  // A class of its own says what it has.
+  class Hidden {
+   public:
+    std::vector<at::Tensor*> tensors() { return {&tensor_}; }
+
+   private:
+    at::Tensor tensor_ = at::ones({2});
+  };
+  std::vector<Hidden> hidden(2);
+  tensors.clear();
+  detail::collect_tensors(hidden, tensors);
+  EXPECT_EQ(tensors.size(), 2U);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@ namespace muster {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 std::shared_ptr<const BatchSamplerBase> batches_of(std::int64_t size, std::int64_t batch_size,
                                                    std::uint64_t seed = 0) {
@@ -22,8 +21,10 @@ std::vector<BatchPlan> plans_of(const std::shared_ptr<const BatchSamplerBase>& b
   return plans;
 }
 
-std::span<const std::int64_t> counted(const BatchPlan& plan, std::int64_t number) {
-  return plan[number].first(plan[number].size() - static_cast<std::size_t>(plan.padding_of(number)));
+std::vector<std::int64_t> counted(const BatchPlan& plan, std::int64_t number) {
+  PlannedBatch batch = plan[number];
+  batch.indices.resize(batch.indices.size() - static_cast<std::size_t>(batch.padding));
+  return batch.indices;
 }
 
 // One that is not like its neighbours'.
@@ -48,7 +49,7 @@ TEST(ElasticSampler, RanksTogetherHaveExactlyTheBatch) {
       std::vector<std::int64_t> all;
       for (const BatchPlan& plan : plans) {
         ASSERT_EQ(plan.size(), batches.size());
-        ASSERT_EQ(plan.global_offsets, batches.offsets);
+        ASSERT_EQ(plan.consumed_before(number + 1), batches.offsets[static_cast<std::size_t>(number) + 1]);
         const auto mine = counted(plan, number);
         all.insert(all.end(), mine.begin(), mine.end());
         EXPECT_GE(std::ssize(mine), std::ssize(batches[number]) / shape.ranks);
@@ -71,8 +72,9 @@ TEST(ElasticSampler, WeightedMeansOfRanksAreTheMeanOfTheBatch) {
       double weights = 0;
       double means = 0;
       for (const BatchPlan& plan : plans) {
-        weights += plan.weight_of(number);
-        means += plan.weight_of(number) * mean(plan[number]);  // padding too: its weight is 0
+        const PlannedBatch batch = plan[number];
+        weights += batch.weight;
+        means += batch.weight * mean(batch.indices);  // padding too: its weight is 0
       }
       EXPECT_NEAR(weights, shape.ranks, 1e-12);
       EXPECT_NEAR(means / shape.ranks, mean(batches[number]), 1e-14);
@@ -105,14 +107,19 @@ TEST(ElasticSampler, ARankWithoutAnExampleTakesPartWithWeightZero) {
   // 0 1 2 3 | 4 5
   const auto sampler = std::make_shared<BatchSampler>(std::make_shared<SequentialSampler>(6), 4, false);
   const auto plans = plans_of(sampler, 4, 0);
-  EXPECT_THAT(plans[0].indices, ElementsAre(0, 4));
-  EXPECT_THAT(plans[0].weights, ElementsAre(1, 2));
-  EXPECT_THAT(plans[0].padding, IsEmpty());
-  EXPECT_THAT(plans[3].indices, ElementsAre(3, 4));
-  EXPECT_THAT(plans[3].offsets, ElementsAre(0, 1, 2));
-  EXPECT_THAT(plans[3].weights, ElementsAre(1, 0));
-  EXPECT_THAT(plans[3].padding, ElementsAre(0, 1));
-  EXPECT_THAT(plans[3].global_offsets, ElementsAre(0, 4, 6));
+  const auto expect = [&](std::size_t rank, std::int64_t number, std::int64_t index, double weight,
+                          std::int64_t padding) {
+    const PlannedBatch batch = plans[rank][number];
+    EXPECT_THAT(batch.indices, ElementsAre(index));
+    EXPECT_EQ(batch.weight, weight);
+    EXPECT_EQ(batch.padding, padding);
+  };
+  expect(0, 0, 0, 1, 0);
+  expect(0, 1, 4, 2, 0);
+  expect(3, 0, 3, 1, 0);
+  expect(3, 1, 4, 0, 1);
+  EXPECT_EQ(plans[3].consumed_before(1), 4);
+  EXPECT_EQ(plans[3].consumed_before(2), 6);
 }
 
 class Malformed : public BatchSamplerBase {

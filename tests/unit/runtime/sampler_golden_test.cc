@@ -75,7 +75,9 @@ Entries weighted(const Case& a) {
 
 Entries distributed(const Case& a) {
   const DistributedSampler sampler(a.number(0), a.rank_or_world(1), a.rank_or_world(2),
-                                   {.shuffle = a.flag(3), .seed = a.seed(), .drop_last = a.flag(4)});
+                                   {.shuffle = a.flag(3),
+                                    .seed = a.seed(),
+                                    .uneven_ranks = a.flag(4) ? UnevenRanks::kDrop : UnevenRanks::kPad});
   EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(a.count));
   return sampler.indices(a.epoch());
 }
@@ -91,8 +93,9 @@ Entries batches(const Case& a) {
   const BatchPlan plan = sampler.plan(a.epoch(), a.number(3), a.flag(4));
   Entries flat;
   for (std::int64_t number = 0; number < plan.size(); ++number) {
-    flat.push_back(std::ssize(plan[number]));
-    flat.insert(flat.end(), plan[number].begin(), plan[number].end());
+    const Entries batch = plan[number].indices;
+    flat.push_back(std::ssize(batch));
+    flat.insert(flat.end(), batch.begin(), batch.end());
   }
   return flat;
 }

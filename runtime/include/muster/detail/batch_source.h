@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <muster/batch_plan.h>
 #include <muster/collate.h>
 #include <muster/data_loader_options.h>
 #include <muster/dataset.h>
 #include <muster/detail/tensors.h>
 #include <muster/iterable_dataset.h>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -24,7 +26,8 @@ namespace muster::detail {
 struct LoadedBatch {
   std::shared_ptr<void> batch;       // of the loader's type of batches; null if no sample of it could be read
   std::vector<at::Tensor*> tensors;  // in it
-  std::vector<std::int64_t> skipped;
+  PlannedBatch planned;              // what was asked for
+  std::vector<std::int64_t> skipped;  // places in `planned` of samples that could not be read, ascending
   std::int64_t count = 0;  // of the indices asked for, so many there were: fewer at the end of a shard
 };
 
@@ -36,6 +39,8 @@ class BatchSource {
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
+  // Threads that read now may hang for ever: nothing that they hold is used again.
+  virtual void abandon_readers() {}
 };
 
 // Puts samples together: by the loader's function if there is one, else as default_collate().
@@ -48,16 +53,8 @@ class BatchBuilder {
 
   // After one that has thrown, the batch is without that sample.
   void add(Sample sample) {
-    if (collate_) {
-      samples_.push_back(std::move(sample));
-    } else {
-      try {
-        collator_.add(std::move(sample));
-      } catch (...) {
-        collator_.truncate(count_);
-        throw;
-      }
-    }
+    if (!collate_) return add_whole(collator_, std::move(sample), count_);
+    samples_.push_back(std::move(sample));
     ++count_;
   }
   void finish(LoadedBatch& loaded) {
@@ -121,9 +118,9 @@ struct ShardRange {
 };
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size);
 
-// As on_bad_sample().
-void on_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards,
-                            std::vector<std::int64_t>* skipped);
+// As rethrow_bad_sample().
+[[noreturn]] void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index,
+                                              std::int64_t shards);
 
 // Of an iterable dataset. A shard is read by one thread at a time, on from where its reader stands if that is
 // where the batch begins, else from the shard's beginning.
@@ -138,22 +135,32 @@ class StreamSource : public BatchSource {
         collate_(std::move(collate)),
         seed_(options.seed),
         drop_last_(options.drop_last),
-        shards_(shards),
-        readings_(static_cast<std::size_t>(shards.mine)) {}
+        shards_(shards) {
+    abandon_readers();
+  }
 
   std::string name() const override { return dataset_.name(); }
   std::optional<std::int64_t> size() const override { return std::nullopt; }
   LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices, BadSample bad_sample) override {
-    Reading& reading = reading_at(epoch, indices.front(), bad_sample);
+    const std::shared_ptr<Reading> reading = reading_of(indices.front() % shards_.count);
+    read_up_to(*reading, epoch, indices.front());
     LoadedBatch loaded;
     Builder builder(collate_, indices.size());
     for (const std::int64_t index : indices) {
-      if (!read(reading, index, bad_sample, &loaded.skipped, builder)) break;
+      const Read result = read(*reading, index, bad_sample, builder);
+      if (result == Read::kEnd) break;
+      if (result == Read::kBad) loaded.skipped.push_back(loaded.count);
       ++loaded.count;
     }
     if (drop_last_ && loaded.count < std::ssize(indices)) return {};
     builder.finish(loaded);
     return loaded;
+  }
+  void abandon_readers() override {
+    const std::lock_guard lock(mutex_);
+    readings_.clear();
+    for (std::int64_t shard = 0; shard < shards_.mine; ++shard)
+      readings_.push_back(std::make_shared<Reading>());
   }
 
  private:
@@ -166,35 +173,43 @@ class StreamSource : public BatchSource {
   struct Nowhere {
     void add(const Sample&) {}
   };
+  enum class Read { kSample, kBad, kEnd };
 
-  // The shard of this index, where it is to be read on.
-  Reading& reading_at(std::int64_t epoch, std::int64_t index, BadSample bad_sample) {
-    const std::int64_t shard = index % shards_.count;
-    Reading& reading = readings_[static_cast<std::size_t>(shard - shards_.first)];
+  std::shared_ptr<Reading> reading_of(std::int64_t shard) {
+    const std::lock_guard lock(mutex_);
+    return readings_[static_cast<std::size_t>(shard - shards_.first)];
+  }
+
+  // Opens the shard of this index if its reader is not before it, and passes over what comes before. That
+  // some of it cannot be read is no matter.
+  void read_up_to(Reading& reading, std::int64_t epoch, std::int64_t index) {
     if (reading.epoch != epoch || reading.next > index || (!reading.reader && !reading.ended)) {
+      const std::int64_t shard = index % shards_.count;
       reading = {.epoch = epoch, .next = shard, .ended = false, .reader = nullptr};
       reading.reader = dataset_.open({.index = shard, .count = shards_.count, .epoch = epoch, .seed = seed_});
       if (!reading.reader) throw std::runtime_error("open() has given no reader");
     }
     const std::int64_t passed = (index - reading.next) / shards_.count;
-    if (passed == 0 || reading.ended) return reading;
-    if (reading.reader->skip(passed)) {
-      reading.next = index;
-      return reading;
+    if (passed == 0 || reading.ended) return;
+    try {
+      if (reading.reader->skip(passed)) {
+        reading.next = index;
+        return;
+      }
+    } catch (...) {
+      reading.reader.reset();  // it may stand anywhere
+      throw;
     }
-    std::vector<std::int64_t> skipped;
     Nowhere nowhere;
-    while (reading.next < index && read(reading, reading.next, bad_sample, &skipped, nowhere)) {
+    while (reading.next < index && read(reading, reading.next, BadSample::kSkip, nowhere) != Read::kEnd) {
     }
-    return reading;
   }
 
-  // One sample; false if there is none.
+  // One sample, in the place of this index.
   template <class To>
-  bool read(Reading& reading, std::int64_t index, BadSample bad_sample, std::vector<std::int64_t>* skipped,
-            To& to) {
-    if (reading.ended) return false;
-    begin_sample(index);
+  Read read(Reading& reading, std::int64_t index, BadSample bad_sample, To& to) {
+    if (reading.ended) return Read::kEnd;
+    begin_sample_at(index);
     reading.next = index + shards_.count;
     try {
       std::optional<Sample> sample = reading.reader->next();
@@ -204,11 +219,11 @@ class StreamSource : public BatchSource {
       else
         to.add(*std::move(sample));
     } catch (...) {
-      if (bad_sample == BadSample::kStop) reading.reader.reset();
-      on_bad_sample_of_shard(dataset_.name(), index, shards_.count,
-                             bad_sample == BadSample::kSkip ? skipped : nullptr);
+      if (bad_sample == BadSample::kSkip) return Read::kBad;
+      reading.reader.reset();
+      rethrow_bad_sample_of_shard(dataset_.name(), index, shards_.count);
     }
-    return !reading.ended;
+    return reading.ended ? Read::kEnd : Read::kSample;
   }
 
   const IterableDataset<Sample>& dataset_;
@@ -216,7 +231,8 @@ class StreamSource : public BatchSource {
   std::uint64_t seed_;
   bool drop_last_;
   ShardRange shards_;
-  std::vector<Reading> readings_;
+  std::mutex mutex_;  // of the list; a reading is used by one thread at a time
+  std::vector<std::shared_ptr<Reading>> readings_;
 };
 
 }  // namespace muster::detail

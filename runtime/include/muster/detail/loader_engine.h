@@ -8,19 +8,29 @@
 #include <muster/data_loader_options.h>
 #include <muster/detail/batch_source.h>
 
-namespace muster::detail {
+namespace muster {
+
+class DeviceCopier;
+
+namespace detail {
 
 class LoaderEngine {
  public:
-  LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size);
+  // `copier` is for tests: what copies to options.device, which then says nothing.
+  LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size,
+               std::shared_ptr<DeviceCopier> copier = nullptr);
   ~LoaderEngine();
   LoaderEngine(const LoaderEngine&) = delete;
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
   // The next batch before the end of epoch `end` - 1, of the source's type; null if there is none. Valid
-  // until the next call.
+  // until the next call. What it throws leaves the loader at the batch that failed.
   void* next(std::int64_t end);
+  // A loop over one epoch begins, which ends where next() is to be told.
+  std::int64_t begin_pass();
+  void skip_failed_batch();
   const BatchInfo& info() const;
+  std::int64_t epoch() const;
   std::int64_t batches_per_epoch() const;
   DataLoaderState state() const;
   void check_state(const DataLoaderState& state) const;
@@ -32,4 +42,6 @@ class LoaderEngine {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace muster::detail
+}  // namespace detail
+
+}  // namespace muster

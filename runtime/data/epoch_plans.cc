@@ -1,0 +1,52 @@
+#include "runtime/data/epoch_plans.h"
+
+#include <system_error>
+#include <utility>
+
+#include "runtime/control/quiet_thread.h"
+
+namespace muster {
+
+// To be run without the lock; who runs it has the lock now.
+std::shared_ptr<EpochPlans::Task> EpochPlans::add(std::int64_t epoch) {
+  auto task =
+      std::make_shared<Task>([this, epoch] { return std::make_shared<const BatchPlan>(make_(epoch)); });
+  plans_.emplace(epoch, task->get_future().share());
+  return task;
+}
+
+std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch) {
+  std::unique_lock lock(mutex_);
+  std::shared_ptr<Task> mine;
+  if (!plans_.contains(epoch)) mine = add(epoch);
+  // Workers are in two epochs at once where one begins, and the one after it is made ahead then.
+  std::erase_if(plans_,
+                [epoch](const auto& other) { return other.first < epoch - 1 || other.first > epoch + 2; });
+  const std::shared_future<Plan> plan = plans_.at(epoch);
+  lock.unlock();
+  if (mine) (*mine)();
+  try {
+    return plan.get();
+  } catch (...) {
+    lock.lock();
+    plans_.erase(epoch);
+    throw;
+  }
+}
+
+void EpochPlans::make_ahead(std::int64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  if (plans_.contains(epoch) || busy_ahead_.exchange(true)) return;
+  const std::shared_ptr<Task> task = add(epoch);
+  try {
+    ahead_ = start_quiet_thread("muster-order", [this, task](const std::stop_token&) {
+      (*task)();
+      busy_ahead_ = false;
+    });
+  } catch (const std::system_error&) {  // whoever needs it makes it
+    plans_.erase(epoch);
+    busy_ahead_ = false;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,373 @@
+// Loop, catch, loop again: an error leaves a loader at the batch that failed, whatever has failed.
+#include <atomic>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <muster/batch_sampler.h>
+#include <muster/data_loader.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "runtime/data/device_copy.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Batches = std::vector<std::vector<std::int64_t>>;
+using Loader = DataLoader<std::int64_t>;
+
+std::vector<std::int64_t> numbers(const at::Tensor& batch) {
+  return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
+}
+
+// Sample i is the number i. One of them fails, or hangs, until it is mended.
+class Fragile : public Dataset<std::int64_t> {
+ public:
+  explicit Fragile(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  std::int64_t get(std::int64_t index) const override {
+    if (index == bad_) throw std::runtime_error("torn sample");
+    if (index == hangs_) gate_.wait(false);
+    return index;
+  }
+  void spoil(std::int64_t index) const { bad_ = index; }
+  void hang(std::int64_t index) const { hangs_ = index; }
+  void mend() const {
+    bad_ = -1;
+    hangs_ = -1;
+    gate_ = true;
+    gate_.notify_all();
+  }
+
+ private:
+  std::int64_t size_;
+  mutable std::atomic<std::int64_t> bad_ = -1;
+  mutable std::atomic<std::int64_t> hangs_ = -1;
+  mutable std::atomic<bool> gate_ = false;
+};
+
+// Shard s of c has s, s + c, ...
+class FragileStream : public IterableDataset<std::int64_t> {
+ public:
+  explicit FragileStream(std::int64_t size) : samples_(size) {}
+  std::unique_ptr<Reader> open(const Shard& shard) const override {
+    return std::make_unique<Reading>(samples_, shard);
+  }
+  const Fragile& samples() const { return samples_; }
+
+ private:
+  struct Reading : Reader {
+    Reading(const Fragile& all, const Shard& shard) : samples(all), part(shard), number(shard.index) {}
+    std::optional<std::int64_t> next() override {
+      if (number >= samples.size()) return std::nullopt;
+      return samples.get(std::exchange(number, number + part.count));
+    }
+    const Fragile& samples;
+    Shard part;
+    std::int64_t number;
+  };
+  Fragile samples_;
+};
+
+// What a loop gives until it ends or throws; what it has thrown, if anything.
+std::string loop(Loader& loader, std::int64_t epochs, Batches& seen) {
+  try {
+    for (auto& batch : loader.epochs(epochs)) seen.push_back(numbers(batch));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Batches rest(Loader& loader, std::int64_t epochs) {
+  Batches seen;
+  EXPECT_EQ(loop(loader, epochs, seen), "");
+  return seen;
+}
+
+template <class AnyDataset>
+Batches all_of(const AnyDataset& dataset, const DataLoaderOptions& options, std::int64_t epochs) {
+  Loader loader(dataset, options, 0, 1);
+  return rest(loader, epochs);
+}
+
+Batches without(Batches batches, std::size_t place) {
+  batches.erase(batches.begin() + static_cast<std::ptrdiff_t>(place));
+  return batches;
+}
+
+class LoaderErrors : public testing::TestWithParam<int> {
+ protected:
+  DataLoaderOptions options() const { return {.batch_size = 4, .shuffle = true, .num_workers = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Workers, LoaderErrors, testing::Values(0, 3), testing::PrintToStringParamName());
+
+TEST_P(LoaderErrors, TheNextLoopGoesOnAtTheBatchThatFailed) {
+  const Fragile dataset(22);
+  const Batches expected = all_of(dataset, options(), 2);
+  for (const std::int64_t bad : {0, 7, 13, 21}) {
+    Loader loader(dataset, options(), 0, 1);
+    dataset.spoil(bad);
+    Batches seen;
+    EXPECT_THAT(loop(loader, 2, seen), HasSubstr("torn sample"));
+    const std::size_t before = seen.size();
+    EXPECT_THAT(loop(loader, 2, seen), HasSubstr("torn sample")) << "the same batch is tried again";
+    EXPECT_EQ(seen.size(), before);
+    EXPECT_EQ(loader.state().consumed, static_cast<std::int64_t>(4 * before));
+    EXPECT_EQ(loader.state().epoch, 0);
+    dataset.mend();
+    Loader resumed(dataset, options(), 0, 1);
+    resumed.load_state(loader.state());
+    EXPECT_EQ(rest(resumed, 2),
+              Batches(expected.begin() + static_cast<std::ptrdiff_t>(before), expected.end()));
+    EXPECT_EQ(loop(loader, 2, seen), "");
+    EXPECT_EQ(seen, expected) << "sample " << bad;
+    EXPECT_EQ(loader.state().epoch, 2);
+  }
+}
+
+TEST_P(LoaderErrors, ABatchThatFailedCanBeSkipped) {
+  const Fragile dataset(22);
+  const Batches expected = all_of(dataset, options(), 1);
+  for (const std::int64_t bad : {0, 7, 13, 21}) {
+    dataset.spoil(bad);
+    Loader loader(dataset, options(), 0, 1);
+    Batches seen;
+    EXPECT_THAT(loop(loader, 1, seen), HasSubstr("torn sample"));
+    const std::size_t failed = seen.size();
+    loader.skip_failed_batch();
+    EXPECT_THROW(loader.skip_failed_batch(), std::logic_error) << "it is skipped already";
+    EXPECT_EQ(loader.state().epoch, failed + 1 == expected.size() ? 1 : 0);
+    EXPECT_EQ(loop(loader, 1, seen), "");
+    EXPECT_EQ(seen, without(expected, failed)) << "sample " << bad;
+  }
+  Loader sound(dataset, options(), 0, 1);
+  EXPECT_THAT([&] { sound.skip_failed_batch(); },
+              ThrowsMessage<std::logic_error>(HasSubstr("skip_failed_batch() is for after an error")));
+}
+
+TEST_P(LoaderErrors, AStreamGoesOnAtTheBatchThatFailed) {
+  const DataLoaderOptions streamed{.batch_size = 2, .num_workers = GetParam()};
+  const FragileStream dataset(23);
+  const Batches expected = all_of(dataset, streamed, 2);
+  for (const std::int64_t bad : {0, 1, 9, 16, 22}) {
+    for (const bool skipped : {false, true}) {
+      Loader loader(dataset, streamed, 0, 1);
+      dataset.samples().spoil(bad);
+      Batches seen;
+      EXPECT_THAT(loop(loader, 2, seen), HasSubstr("torn sample"));
+      const std::size_t failed = seen.size();
+      EXPECT_THAT(loop(loader, 2, seen), HasSubstr("torn sample"));
+      EXPECT_EQ(seen.size(), failed);
+      dataset.samples().mend();
+      if (skipped) loader.skip_failed_batch();
+      EXPECT_EQ(loop(loader, 2, seen), "");
+      EXPECT_EQ(seen, skipped ? without(expected, failed) : expected) << "sample " << bad;
+    }
+  }
+}
+
+TEST_P(LoaderErrors, SamplesThatWerePassedNeedNotBeReadable) {
+  const DataLoaderOptions streamed{.batch_size = 2, .num_workers = GetParam()};
+  const FragileStream dataset(23);
+  const Batches expected = all_of(dataset, streamed, 1);
+  dataset.samples().spoil(9);
+  Loader loader(dataset, streamed, 0, 1);
+  Batches seen;
+  EXPECT_NE(loop(loader, 1, seen), "");
+  const std::size_t failed = seen.size();
+  loader.skip_failed_batch();
+  EXPECT_EQ(loop(loader, 1, seen), "");
+  EXPECT_EQ(seen, without(expected, failed));
+}
+
+TEST_P(LoaderErrors, OutOfOrderEachBatchComesOnceAllTheSame) {
+  if (GetParam() == 0) GTEST_SKIP() << "without workers batches come in order";
+  DataLoaderOptions unordered = options();
+  unordered.in_order = false;
+  const Fragile dataset(40);
+  for (const bool skipped : {false, true}) {
+    dataset.spoil(17);
+    Loader loader(dataset, unordered, 0, 1);
+    Batches seen;
+    EXPECT_THAT(loop(loader, 2, seen), HasSubstr("torn sample"));
+    dataset.mend();
+    if (skipped) loader.skip_failed_batch();
+    EXPECT_EQ(loop(loader, 2, seen), "");
+    std::map<std::int64_t, int> times;
+    for (const auto& batch : seen)
+      for (const std::int64_t number : batch) ++times[number];
+    EXPECT_EQ(seen.size(), skipped ? 19U : 20U);
+    EXPECT_EQ(times.size(), 40U);
+    EXPECT_EQ(times[17], skipped ? 1 : 2);
+  }
+}
+
+TEST_P(LoaderErrors, AFunctionThatCollatesMayFailToo) {
+  const Fragile dataset(22);
+  std::atomic<bool> fails = true;
+  const auto collate = [&](const std::vector<std::int64_t>& samples) {
+    if (fails && samples.front() == 8) throw std::runtime_error("does not fit");
+    return at::tensor(samples);
+  };
+  Loader loader(dataset, {.batch_size = 4, .num_workers = GetParam()}, 0, 1, collate);
+  Batches seen;
+  EXPECT_THAT(loop(loader, 1, seen), HasSubstr("does not fit"));
+  EXPECT_EQ(seen.size(), 2U);
+  fails = false;
+  EXPECT_EQ(loop(loader, 1, seen), "");
+  EXPECT_EQ(seen, all_of(dataset, {.batch_size = 4}, 1));
+}
+
+TEST_P(LoaderErrors, AnOrderThatCannotBeMadeIsAskedForAgain) {
+  struct FailingBatches : BatchSamplerBase {
+    IndexBatches batches(std::int64_t epoch) const override {
+      if (epoch == 1 && fails) throw std::runtime_error("no list of this epoch");
+      return {.indices = {0, 1, 2, 3, 4, 5}, .offsets = {0, 4, 6}};
+    }
+    std::string description() const override { return "FailingBatches"; }
+    mutable std::atomic<bool> fails = true;
+  };
+  const Fragile dataset(6);
+  const auto batches = std::make_shared<FailingBatches>();
+  Loader loader(dataset, {.batch_sampler = batches, .num_workers = GetParam()}, 0, 1);
+  Batches seen;
+  EXPECT_THAT(loop(loader, 3, seen), HasSubstr("no list of this epoch"));
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_THROW(loader.skip_failed_batch(), std::logic_error) << "it was no batch that failed";
+  EXPECT_THAT(loop(loader, 3, seen), HasSubstr("no list of this epoch"));
+  batches->fails = false;
+  EXPECT_EQ(loop(loader, 3, seen), "");
+  EXPECT_EQ(seen.size(), 6U);
+}
+
+TEST_P(LoaderErrors, APassGoesOnWhereItFailed) {
+  const Fragile dataset(22);
+  const Batches expected = all_of(dataset, options(), 2);
+  dataset.spoil(13);
+  Loader loader(dataset, options(), 0, 1);
+  Batches seen;
+  const auto pass = [&] {
+    for (auto& batch : loader) seen.push_back(numbers(batch));
+  };
+  EXPECT_THROW(pass(), std::runtime_error);
+  dataset.mend();
+  pass();
+  EXPECT_EQ(seen.size(), expected.size() / 2);
+  pass();
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(LoaderErrorsOfWorkers, AWorkerThatCouldNotStartIsStartedAgain) {
+  const Fragile dataset(22);
+  std::atomic<bool> fails = true;
+  Loader loader(dataset,
+                {.batch_size = 4,
+                 .num_workers = 2,
+                 .worker_init_fn =
+                     [&](int) {
+                       if (fails) throw std::runtime_error("no licence");
+                     }},
+                0, 1);
+  Batches seen;
+  EXPECT_THAT(loop(loader, 1, seen), HasSubstr("no licence"));
+  fails = false;
+  EXPECT_EQ(loop(loader, 1, seen), "");
+  EXPECT_EQ(seen, all_of(dataset, {.batch_size = 4}, 1));
+}
+
+TEST(LoaderErrorsOfWorkers, AfterATimeOutNothingIsLostOfWhatWasOnItsWay) {
+  static const Fragile dataset(40);  // a worker that hangs may use it after the loader is gone
+  const DataLoaderOptions timed{.batch_size = 4, .num_workers = 3, .timeout = std::chrono::seconds(1)};
+  const Batches expected = all_of(dataset, {.batch_size = 4}, 2);
+  dataset.hang(13);
+  Loader loader(dataset, timed, 0, 1);
+  Batches seen;
+  EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s: epoch 0, batch 3"));
+  EXPECT_EQ(seen.size(), 3U);
+  EXPECT_EQ(loader.state().consumed, 12);
+  EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s: epoch 0, batch 3"));
+  Loader skipping(dataset, timed, 0, 1);
+  skipping.load_state(loader.state());
+  Batches others;
+  EXPECT_NE(loop(skipping, 1, others), "");
+  skipping.skip_failed_batch();
+  EXPECT_EQ(loop(skipping, 1, others), "");
+  EXPECT_EQ(others, Batches(expected.begin() + 4, expected.begin() + 10));
+  dataset.mend();
+  EXPECT_EQ(loop(loader, 2, seen), "");
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(LoaderErrorsOfWorkers, AfterATimeOutAStreamIsReadByNewReaders) {
+  static const FragileStream dataset(40);
+  const DataLoaderOptions timed{.batch_size = 2, .num_workers = 3, .timeout = std::chrono::seconds(1)};
+  DataLoaderOptions untimed = timed;
+  untimed.timeout = {};
+  const Batches expected = all_of(dataset, untimed, 2);
+  dataset.samples().hang(13);
+  Loader loader(dataset, timed, 0, 1);
+  Batches seen;
+  EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s"));
+  EXPECT_THAT(loop(loader, 2, seen), HasSubstr("gave no batch within 1 s"));
+  dataset.samples().mend();  // those that were left behind go on too, and nobody listens
+  EXPECT_EQ(loop(loader, 2, seen), "");
+  EXPECT_EQ(seen, expected);
+}
+
+// A device that is the host, and cannot take one of the tensors.
+class FailingCopier : public DeviceCopier {
+ public:
+  explicit FailingCopier(int fails_at) : fails_at_(fails_at) {}
+  at::Tensor copy(const at::Tensor& tensor) override {
+    if (copies_++ == fails_at_) throw std::runtime_error("out of memory");
+    return tensor + 1000;
+  }
+  void ready(const std::vector<at::Tensor>& copies) override {
+    for (const at::Tensor& copy : copies) EXPECT_GE(copy.min().item<std::int64_t>(), 1000);
+    if (fails_at_ == -1 - ready_++) throw std::runtime_error("the device is lost");
+  }
+
+ private:
+  int fails_at_;  // at this copy; if negative, when copies are ready for the (-1 - n)th time
+  int copies_ = 0;
+  int ready_ = 0;
+};
+
+TEST_P(LoaderErrors, WhatADeviceCannotTakeIsCopiedAgainAndTheBatchBeforeItIsGiven) {
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  struct Pairs : Dataset<Pair> {
+    std::int64_t size() const override { return 14; }
+    Pair get(std::int64_t index) const override { return {index, index}; }
+  };
+  const Pairs dataset;
+  using PairBatch = std::pair<at::Tensor, at::Tensor>;
+  constexpr int kBatches = 2 * 4;
+  for (int fails_at = -kBatches; fails_at < 2 * kBatches; ++fails_at) {
+    detail::LoaderEngine engine(std::make_unique<detail::TypedSource<Pair, PairBatch>>(dataset, nullptr),
+                                {.batch_size = 4, .num_workers = GetParam()}, 0, 1,
+                                std::make_shared<FailingCopier>(fails_at));
+    std::vector<std::int64_t> seen;
+    int errors = 0;
+    for (bool over = false; !over;) {
+      try {
+        const auto* batch = static_cast<PairBatch*>(engine.next(2));
+        over = batch == nullptr;
+        if (over) break;
+        EXPECT_TRUE(batch->first.equal(batch->second)) << "both are copied, and once";
+        for (const std::int64_t number : numbers(batch->first)) seen.push_back(number - 1000);
+      } catch (const std::runtime_error&) {
+        ++errors;
+        EXPECT_EQ(engine.state().epoch * 14 + engine.state().consumed, std::ssize(seen));
+      }
+    }
+    EXPECT_EQ(errors, 1) << fails_at;
+    ASSERT_EQ(seen.size(), 28U) << fails_at;
+    for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], static_cast<std::int64_t>(i % 14));
+  }
+}
+
+}  // namespace
+}  // namespace muster

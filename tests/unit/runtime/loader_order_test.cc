@@ -1,0 +1,326 @@
+// In which order a loader goes through epochs, what of it is known when, and what samples draw in their
+// places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <latch>
+#include <map>
+#include <muster/batch_sampler.h>
+#include <muster/sampler.h>
+#include <muster/subset.h>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <torch/torch.h>
+
+#include "tests/unit/runtime/loader_numbers.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// Draws.
+class Augmented : public Numbers {
+ public:
+  using Numbers::Numbers;
+  Example get(std::int64_t index) const override {
+    Example example = Numbers::get(index);
+    example.data += sample_random().uniform();
+    return example;
+  }
+};
+
+TEST(DataLoader, WhatASampleDrawsDependsOnEpochAndPlaceAlone) {
+  const Augmented dataset(10);
+  const auto draws = [&](int workers, std::int64_t batch_size) {
+    std::map<std::pair<std::int64_t, std::int64_t>, double> drawn;
+    DataLoaderOptions options{.batch_size = batch_size, .shuffle = true, .num_workers = workers, .seed = 5};
+    DataLoader loader(dataset, options, 0, 1);
+    for (auto& batch : loader.epochs(2)) {
+      for (std::int64_t i = 0; i < batch.target.numel(); ++i)
+        drawn[{loader.epoch(), batch.target[i].item<std::int64_t>()}] = batch.data[i][0].item<double>();
+    }
+    return drawn;
+  };
+  const auto expected = draws(0, 3);
+  EXPECT_NE(expected.at({0, 4}), expected.at({1, 4}));
+  EXPECT_EQ(draws(2, 3), expected);
+  EXPECT_EQ(draws(3, 5), expected);
+}
+
+// A sample that comes twice is augmented twice; and which rank or worker reads it does not matter.
+TEST(DataLoader, ASampleThatComesTwiceInAnEpochDrawsTwice) {
+  const Augmented dataset(10);
+  const auto often = std::make_shared<WeightedRandomSampler>(std::vector<double>{1, 0, 1}, 24);
+  // What each place of the order draws, in order.
+  const auto draws = [&](int ranks, int workers, bool subset) {
+    const Subset part(dataset, {0, 1, 2});
+    const Dataset<>& from = subset ? static_cast<const Dataset<>&>(part) : dataset;
+    std::vector<double> drawn;
+    std::vector<std::vector<double>> of_batches(4);
+    for (int rank = 0; rank < ranks; ++rank) {
+      DataLoader loader(from, {.sampler = often, .num_workers = workers, .seed = 5, .global_batch_size = 6},
+                        rank, ranks);
+      for (auto& batch : loader.epochs(1)) {
+        auto& all = of_batches[static_cast<std::size_t>(loader.batch())];
+        for (std::int64_t i = 0; i < batch.target.numel(); ++i)
+          all.push_back(batch.data[i][0].item<double>() - batch.target[i].item<double>());
+      }
+    }
+    for (const auto& all : of_batches) drawn.insert(drawn.end(), all.begin(), all.end());
+    return drawn;
+  };
+  const auto expected = draws(1, 0, false);
+  ASSERT_EQ(expected.size(), 24U);
+  EXPECT_EQ(std::set(expected.begin(), expected.end()).size(), 24U);
+  EXPECT_EQ(draws(1, 3, false), expected);
+  EXPECT_EQ(draws(2, 0, false), expected);
+  EXPECT_EQ(draws(3, 2, true), expected);
+}
+
+TEST(DataLoader, ASampleMadeOfOthersDrawsTheSameInAnyBatch) {
+  // Its samples are batches of another dataset.
+  class Groups : public Dataset<> {
+   public:
+    explicit Groups(const Dataset<>& of) : of_(of) {}
+    std::int64_t size() const override { return 6; }
+    Example get(std::int64_t /*index*/) const override {
+      return of_.get_batch(std::vector<std::int64_t>{0, 1});
+    }
+
+   private:
+    const Dataset<>& of_;
+  };
+  const Augmented dataset(10);
+  const Groups groups(dataset);
+  const auto draws = [&](std::int64_t batch_size) {
+    DataLoader loader(groups, {.batch_size = batch_size}, 0, 1);
+    std::vector<at::Tensor> all;
+    for (auto& batch : loader.epochs(1)) all.push_back(batch.data.clone());
+    return at::cat(all);
+  };
+  const at::Tensor expected = draws(1);
+  EXPECT_TRUE(draws(4).equal(expected));
+  EXPECT_EQ(std::get<0>(at::_unique(expected.select(2, 0))).numel(), 12) << "all of them differ";
+}
+
+TEST(DataLoader, OfASampleThatCameTwiceOnlyTheOneThatFailedIsLeftOut) {
+  struct OnceBad : Numbers {
+    using Numbers::Numbers;
+    Example get(std::int64_t index) const override {
+      if (index == 2 && !failed_.exchange(true)) throw std::runtime_error("torn image");
+      return Numbers::get(index);
+    }
+    mutable std::atomic<bool> failed_ = false;
+  };
+  const OnceBad dataset(4);
+  const auto twice = std::make_shared<WeightedRandomSampler>(std::vector<double>{0, 0, 1, 0}, 3);
+  DataLoader loader(dataset, {.batch_size = 3, .sampler = twice, .bad_sample = BadSample::kSkip}, 0, 1);
+  for (auto& batch : loader.epochs(1)) {
+    EXPECT_EQ(numbers(batch), (std::vector<std::int64_t>{2, 2}));
+    EXPECT_EQ(loader.info().indices, (std::vector<std::int64_t>{2, 2}));
+    EXPECT_EQ(loader.info().skipped, std::vector<std::int64_t>{2});
+    EXPECT_EQ(loader.info().mask().numel(), 2);
+  }
+}
+
+Batches pass(DataLoader<Example>& loader, std::size_t most = 1000) {
+  Batches seen;
+  for (auto& batch : loader) {
+    seen.push_back(numbers(batch));
+    if (seen.size() == most) break;
+  }
+  return seen;
+}
+
+TEST(DataLoader, ALoopOverTheLoaderIsOneEpochFromItsStart) {
+  const Numbers dataset(22);
+  for (const int workers : {0, 2}) {
+    for (const bool persistent : {false, true}) {
+      const DataLoaderOptions options{.batch_size = 4,
+                                      .shuffle = true,
+                                      .num_workers = workers,
+                                      .persistent_workers = persistent && workers > 0};
+      DataLoader whole(dataset, options, 0, 1);
+      const Batches all = rest(whole, 4);
+      const auto of_epoch = [&](std::ptrdiff_t epoch, std::ptrdiff_t from = 0) {
+        return Batches(all.begin() + epoch * 6 + from, all.begin() + epoch * 6 + 6);
+      };
+      DataLoader loader(dataset, options, 0, 1);
+      EXPECT_EQ(loader.epoch(), 0);
+      EXPECT_EQ(pass(loader), of_epoch(0));
+      EXPECT_EQ(loader.epoch(), 1) << "the one that comes";
+      EXPECT_EQ(pass(loader, 2), Batches(all.begin() + 6, all.begin() + 8));
+      EXPECT_EQ(loader.epoch(), 1) << "of the batch taken last";
+      const DataLoaderState left = loader.state();
+      EXPECT_EQ(pass(loader), of_epoch(2)) << "a loop that was left is not gone on with";
+      EXPECT_EQ(rest(loader, 4), of_epoch(3));
+      EXPECT_EQ(pass(loader).size(), 6U);
+      loader.load_state(left);
+      EXPECT_EQ(loader.epoch(), 1);
+      EXPECT_EQ(pass(loader), of_epoch(1, 2)) << "but with a state";
+      EXPECT_EQ(pass(loader), of_epoch(2));
+      EXPECT_EQ(loader.epoch(), 3);
+    }
+  }
+}
+
+TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
+  struct Growing : BatchSamplerBase {
+    IndexBatches batches(std::int64_t epoch) const override {
+      return epoch == 0 ? IndexBatches{{0, 1, 2, 3}, {0, 4}} : IndexBatches{{0, 1, 2, 3}, {0, 2, 4}};
+    }
+    std::string description() const override { return "Growing"; }
+  };
+  const Numbers dataset(4);
+  DataLoader loader(dataset, {.batch_sampler = std::make_shared<Growing>()}, 0, 1);
+  EXPECT_EQ(loader.batches_per_epoch(), 1);
+  DataLoaderState state = loader.state();
+  state.epoch = 3;
+  loader.load_state(state);
+  EXPECT_EQ(loader.epoch(), 3);
+  EXPECT_EQ(loader.batches_per_epoch(), 2);
+}
+
+// Says which orders were made, and by which threads.
+struct Watched : Sampler {
+  std::int64_t size() const override { return 24; }
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override {
+    const std::lock_guard lock(mutex);
+    made.emplace_back(epoch, std::this_thread::get_id());
+    if (epoch == held) {
+      is_held.count_down();
+      let_go.wait();
+    }
+    std::vector<std::int64_t> order(24);
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+    return order;
+  }
+  std::string description() const override { return "Watched"; }
+  std::vector<std::int64_t> epochs() const {
+    const std::lock_guard lock(mutex);
+    std::vector<std::int64_t> all;
+    for (const auto& [epoch, thread] : made) all.push_back(epoch);
+    return all;
+  }
+  std::int64_t held = -1;
+  mutable std::latch is_held{1};
+  mutable std::latch let_go{1};
+  mutable std::mutex mutex;
+  mutable std::vector<std::pair<std::int64_t, std::thread::id>> made;
+};
+
+TEST(DataLoader, ResumingMakesTheOrderOfNoOtherEpoch) {
+  const Numbers dataset(24);
+  for (const std::int64_t consumed : {0, 8}) {
+    const auto watched = std::make_shared<Watched>();
+    DataLoader loader(dataset, {.batch_size = 4, .sampler = watched}, 0, 1);
+    DataLoaderState state = loader.state();
+    state.epoch = 7;
+    state.consumed = consumed;
+    loader.check_state(state);
+    loader.load_state(state);
+    EXPECT_EQ(loader.batches_per_epoch(), 6);
+    EXPECT_EQ(rest(loader, 8).size(), consumed == 0 ? 6U : 4U);
+    EXPECT_THAT(watched->epochs(), testing::ElementsAre(7));
+  }
+}
+
+TEST(DataLoader, TheNextOrderIsMadeAheadByAThreadOfItsOwn) {
+  const Numbers dataset(24);
+  for (const int workers : {0, 2}) {
+    for (const bool by_passes : {false, true}) {
+      const auto watched = std::make_shared<Watched>();
+      {
+        DataLoader loader(dataset, {.batch_size = 4, .sampler = watched, .num_workers = workers}, 0, 1);
+        if (by_passes)
+          pass(loader), pass(loader), pass(loader);
+        else
+          rest(loader, 3);
+      }
+      std::map<std::int64_t, std::set<std::thread::id>> by;
+      for (const auto& [epoch, thread] : watched->made) by[epoch].insert(thread);
+      EXPECT_EQ(watched->made.size(), by_passes ? 4U : 3U) << "each once";
+      EXPECT_FALSE(by[1].contains(std::this_thread::get_id()));
+      EXPECT_FALSE(by[2].contains(std::this_thread::get_id()));
+    }
+  }
+}
+
+// All batches of an epoch can be had while the next one's order is still being made.
+TEST(DataLoader, NobodyWaitsForTheNextOrderWhileThereAreBatches) {
+  const Numbers dataset(24);
+  for (const int workers : {0, 1, 3}) {
+    const auto watched = std::make_shared<Watched>();
+    watched->held = 1;
+    DataLoader loader(dataset, {.batch_size = 4, .sampler = watched, .num_workers = workers}, 0, 1);
+    std::int64_t taken = 0;
+    for ([[maybe_unused]] auto& batch : loader.epochs(2)) {
+      if (++taken == 1) watched->is_held.wait();
+      if (taken == 6) watched->let_go.count_down();
+    }
+    EXPECT_EQ(taken, 12);
+  }
+}
+
+TEST(DataLoader, AnOrderThatIsComputedNeedsNoMemoryAndNoTimeBeforehand) {
+  struct Huge : Dataset<std::int64_t> {
+    std::int64_t size() const override { return std::int64_t{1} << 50; }  // a list of it is 9 PB
+    std::int64_t get(std::int64_t index) const override { return index; }
+  };
+  const Huge dataset;
+  const auto order = std::make_shared<KeyedRandomSampler>(dataset.size(), 3);
+  for (const bool global : {false, true}) {
+    const DataLoaderOptions options{.batch_size = global ? 1 : 4,
+                                    .sampler = order,
+                                    .num_workers = 2,
+                                    .global_batch_size = global ? 8 : 0};
+    std::vector<std::int64_t> taken(8);
+    DataLoaderState state;
+    for (const int rank : {0, 1}) {
+      DataLoader loader(dataset, options, rank, 2);
+      state = loader.state();
+      state.consumed = std::int64_t{8} << 40;
+      loader.load_state(state);
+      for (auto& batch : loader.epochs(1)) {
+        EXPECT_EQ(batch.numel(), 4);
+        for (std::int64_t i = 0; i < 4; ++i)
+          taken[static_cast<std::size_t>(global ? rank * 4 + i : rank + 2 * i)] =
+              batch[i].item<std::int64_t>();
+        break;
+      }
+      EXPECT_EQ(loader.state().consumed, state.consumed + 8);
+    }
+    for (std::int64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(taken[static_cast<std::size_t>(i)], order->index(0, state.consumed + i));
+  }
+}
+
+TEST(DataLoader, ADistributedSamplerAsSamplerIsTakenAsItIs) {
+  const Numbers dataset(22);
+  for (const int rank : {0, 1, 2}) {
+    DataLoader plain(dataset, {.batch_size = 4, .shuffle = true, .seed = 3}, rank, 3);
+    const auto part = std::make_shared<DistributedSampler>(22, 3, rank, DistributedSamplerOptions{.seed = 3});
+    DataLoader given(dataset, {.batch_size = 4, .sampler = part}, rank, 3);
+    EXPECT_EQ(rest(given, 2), rest(plain, 2));
+    EXPECT_EQ(given.state().order, plain.state().order) << "a run may go on with either";
+    const auto keeping = std::make_shared<DistributedSampler>(std::make_shared<SequentialSampler>(22), 3,
+                                                              rank, UnevenRanks::kKeep);
+    DataLoader kept(dataset, {.batch_size = 4, .sampler = keeping}, rank, 3);
+    DataLoader keeps(dataset, {.batch_size = 4, .uneven_ranks = UnevenRanks::kKeep}, rank, 3);
+    EXPECT_EQ(rest(kept, 1), rest(keeps, 1));
+  }
+  const auto refuses = [&](const DataLoaderOptions& options, const std::string& reason) {
+    EXPECT_THAT([&] { DataLoader(dataset, options, 0, 3); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr(reason)));
+  };
+  const auto part = std::make_shared<DistributedSampler>(22, 3, 1);
+  refuses({.sampler = part}, "is the part of rank 1 of 3, and the loader is rank 0's of 3");
+  const auto mine = std::make_shared<DistributedSampler>(22, 3, 0);
+  refuses({.sampler = mine, .uneven_ranks = UnevenRanks::kKeep}, "uneven_ranks and a DistributedSampler");
+  refuses({.sampler = mine, .global_batch_size = 3}, "global_batch_size and a DistributedSampler");
+}
+
+}  // namespace
+}  // namespace muster
