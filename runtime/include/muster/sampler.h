@@ -30,7 +30,7 @@ class Sampler {
 class ComputedSampler : public Sampler {
  public:
   virtual std::int64_t index(std::int64_t epoch, std::int64_t place) const = 0;  // 0 <= place < size()
-  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::vector<std::int64_t> indices(std::int64_t epoch) const final;
 };
 
 // 0, 1, ..., dataset_size - 1.

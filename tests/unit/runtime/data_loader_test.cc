@@ -341,19 +341,18 @@ TEST(DataLoader, ASamplerOfMoreThanTheDatasetHasIsAnErrorThatNamesTheIndex) {
 }
 
 TEST(DataLoader, ASamplerThatFailsInALaterEpochIsAnErrorAfterTheBatchesBeforeIt) {
-  struct FailsLater : SequentialSampler {
-    using SequentialSampler::SequentialSampler;
+  struct FailsLater : Sampler {
+    std::int64_t size() const override { return 12; }
     std::vector<std::int64_t> indices(std::int64_t epoch) const override {
       if (epoch == 1) throw std::runtime_error("no list of this epoch");
-      return SequentialSampler::indices(epoch);
+      return SequentialSampler(12).indices(epoch);
     }
+    std::string description() const override { return "FailsLater"; }
   };
   const Numbers dataset(12);
   for (const int workers : {0, 2}) {
     DataLoader loader(
-        dataset,
-        {.batch_size = 2, .sampler = std::make_shared<FailsLater>(dataset.size()), .num_workers = workers}, 0,
-        1);
+        dataset, {.batch_size = 2, .sampler = std::make_shared<FailsLater>(), .num_workers = workers}, 0, 1);
     int batches = 0;
     EXPECT_THAT(
         [&] {

@@ -18,7 +18,7 @@ using testing::ThrowsMessage;
 using Batches = std::vector<std::vector<std::int64_t>>;
 using Loader = DataLoader<std::int64_t>;
 
-std::vector<std::int64_t> numbers(const at::Tensor& batch) {
+std::vector<std::int64_t> entries_of(const at::Tensor& batch) {
   return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
 }
 
@@ -74,14 +74,14 @@ class FragileStream : public IterableDataset<std::int64_t> {
 // What a loop gives until it ends or throws; what it has thrown, if anything.
 std::string loop(Loader& loader, std::int64_t epochs, Batches& seen) {
   try {
-    for (auto& batch : loader.epochs(epochs)) seen.push_back(numbers(batch));
+    for (auto& batch : loader.epochs(epochs)) seen.push_back(entries_of(batch));
   } catch (const std::exception& error) {
     return error.what();
   }
   return "";
 }
 
-Batches rest(Loader& loader, std::int64_t epochs) {
+Batches rest_of(Loader& loader, std::int64_t epochs) {
   Batches seen;
   EXPECT_EQ(loop(loader, epochs, seen), "");
   return seen;
@@ -90,7 +90,7 @@ Batches rest(Loader& loader, std::int64_t epochs) {
 template <class AnyDataset>
 Batches all_of(const AnyDataset& dataset, const DataLoaderOptions& options, std::int64_t epochs) {
   Loader loader(dataset, options, 0, 1);
-  return rest(loader, epochs);
+  return rest_of(loader, epochs);
 }
 
 Batches without(Batches batches, std::size_t place) {
@@ -120,7 +120,7 @@ TEST_P(LoaderErrors, TheNextLoopGoesOnAtTheBatchThatFailed) {
     dataset.mend();
     Loader resumed(dataset, options(), 0, 1);
     resumed.load_state(loader.state());
-    EXPECT_EQ(rest(resumed, 2),
+    EXPECT_EQ(rest_of(resumed, 2),
               Batches(expected.begin() + static_cast<std::ptrdiff_t>(before), expected.end()));
     EXPECT_EQ(loop(loader, 2, seen), "");
     EXPECT_EQ(seen, expected) << "sample " << bad;
@@ -250,7 +250,7 @@ TEST_P(LoaderErrors, APassGoesOnWhereItFailed) {
   Loader loader(dataset, options(), 0, 1);
   Batches seen;
   const auto pass = [&] {
-    for (auto& batch : loader) seen.push_back(numbers(batch));
+    for (auto& batch : loader) seen.push_back(entries_of(batch));
   };
   EXPECT_THROW(pass(), std::runtime_error);
   dataset.mend();
@@ -357,7 +357,7 @@ TEST_P(LoaderErrors, WhatADeviceCannotTakeIsCopiedAgainAndTheBatchBeforeItIsGive
         over = batch == nullptr;
         if (over) break;
         EXPECT_TRUE(batch->first.equal(batch->second)) << "both are copied, and once";
-        for (const std::int64_t number : numbers(batch->first)) seen.push_back(number - 1000);
+        for (const std::int64_t number : entries_of(batch->first)) seen.push_back(number - 1000);
       } catch (const std::runtime_error&) {
         ++errors;
         EXPECT_EQ(engine.state().epoch * 14 + engine.state().consumed, std::ssize(seen));
