@@ -121,7 +121,7 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
               {.throw_on_early_termination = true});
         };
         const std::string failure = failure_of(join);
-        require(failure.contains(job.rank() == 0 ? "this rank (0) has no more join_inputs" : "rank 0 has no more"),
+        require(failure.contains(job.rank() == 0 ? "this rank (0) has no more inputs" : "rank 0 has no more"),
                 failure);
         require_equal(steps, 2, "steps");
         step(model, job.rank());  // all are free to go on
