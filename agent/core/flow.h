@@ -1,8 +1,10 @@
-// Whether the workers' output waits for a launcher that is behind.
+// Whether the workers' output waits for who takes it, and what becomes of it if that is too slow: one rule
+// for the launcher, which shows one stream, and for one log file.
 //
-// A rank that prints more than the launcher takes for a moment waits, and no line is lost. A launcher that
-// takes nothing, or less than kProgressBytes in kPatience, must not hold up training: lines are dropped
-// instead (by others), until it has caught up. Pure: the backlog and the time are passed in.
+// While more than the high mark is on its way, ranks wait as long as the taker takes anything, and at most
+// `stall` if it takes nothing; then output is dropped (by others) until half of the mark is left. In a hurry
+// (a terminal, workers that are being stopped) they wait only for a taker that takes kProgressBytes in
+// kPatience. Pure: the backlog and the time are passed in.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +15,21 @@ namespace muster::agent {
 
 class Flow {
  public:
-  static constexpr std::size_t kHighBytes = std::size_t{4} << 20;
-  static constexpr std::size_t kLowBytes = std::size_t{2} << 20;
   static constexpr std::size_t kProgressBytes = std::size_t{1} << 20;
   static constexpr Duration kPatience = std::chrono::milliseconds(100);
 
-  // Asked before more is read.
-  bool hold(std::size_t backlog_bytes, TimePoint now);
+  Flow(std::size_t high_bytes, Duration stall) : high_bytes_(high_bytes), stall_(stall) {}
+  std::size_t high_bytes() const { return high_bytes_; }
+  void set_hurry(bool hurry) { hurry_ = hurry; }
+  // Asked before more is read. `alive_at`: when the taker last took something, or had nothing to take.
+  bool hold(std::size_t backlog_bytes, TimePoint alive_at, TimePoint now);
+  // What is there now is not to be passed on.
+  bool dropping() const { return state_ == State::kDropping; }
 
  private:
+  std::size_t high_bytes_;
+  Duration stall_;
+  bool hurry_ = false;
   enum class State { kFree, kHolding, kDropping } state_ = State::kFree;
   TimePoint since_;              // holding, or the last progress
   std::size_t since_bytes_ = 0;  // the backlog then

@@ -44,7 +44,10 @@ std::string UsualTime::text() const {
 }
 
 void HangWatch::add(Rank rank, TimePoint now) {
-  if (watched_.empty()) next_look_ = now + kLookInterval;
+  if (watched_.empty()) {
+    next_look_ = now + kLookInterval;
+    last_look_ = now;
+  }
   watched_[rank] = {};
 }
 
@@ -101,19 +104,32 @@ void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint n
     enter(rank, name, now - report.section_time);
 }
 
+// But for the one of its being stopped.
+template <class Move>
+void HangWatch::move_clocks(Watched& rank, Move move) {
+  if (rank.heartbeat) move(rank.heartbeat->since);
+  if (rank.step) move(rank.step->since);
+  move(rank.step_paused);
+  for (Section& section : rank.sections) move(section.wait.since);
+}
+
 void HangWatch::start_afresh(TimePoint now) {
   for (auto& [id, rank] : watched_) {
     rank.state = ProcessState::kLive;
-    if (rank.heartbeat) rank.heartbeat->since = now;
-    if (rank.step) rank.step->since = now;
-    rank.step_paused = now;
-    for (Section& section : rank.sections) section.wait.since = now;
+    move_clocks(rank, [now](TimePoint& since) { since = now; });
   }
+}
+
+void HangWatch::pause(TimePoint now) {
+  const Duration paused = now - last_look_;
+  for (auto& [id, rank] : watched_)
+    move_clocks(rank, [now, paused](TimePoint& since) { since = std::min(since + paused, now); });
 }
 
 std::vector<wire::WorkerStalled> HangWatch::look(const std::map<Rank, ProcessState>& states, TimePoint now) {
   if (now > next_look_ + kOverslept) start_afresh(now);
   next_look_ = now + kLookInterval;
+  last_look_ = now;
   std::vector<wire::WorkerStalled> stalled;
   for (auto& [id, rank] : watched_) {
     const auto seen = states.find(id);

@@ -54,6 +54,9 @@ class HangWatch {
   void add(Rank rank, TimePoint now);
   void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or has been told to
   void on(const Report& report, TimePoint now);
+  // Since the last look workers were held up by what is no fault of theirs: that time does not count. To be
+  // called before a look.
+  void pause(TimePoint now);
   // What is to be told: each stall once soft and once hard, until the rank gets on. Reports that wait in the
   // socket must have been passed on before.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
@@ -90,6 +93,8 @@ class HangWatch {
   void leave(Watched& rank, const std::string& name, TimePoint now);
   void correct_section(Watched& rank, const Report& report, TimePoint now);
   void start_afresh(TimePoint now);
+  template <class Move>
+  static void move_clocks(Watched& rank, Move move);
   std::optional<Stall> judge(Watched& rank, TimePoint now);
   std::optional<Stall> judge_progress(Watched& rank, TimePoint now);
 
@@ -98,6 +103,7 @@ class HangWatch {
   UsualTime step_time_;
   std::map<std::string, UsualTime> section_times_;
   TimePoint next_look_;
+  TimePoint last_look_;
 };
 
 }  // namespace muster::agent

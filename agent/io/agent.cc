@@ -6,6 +6,7 @@
 #include <climits>
 #include <csignal>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -19,6 +20,9 @@
 namespace muster::agent {
 
 namespace {
+
+// The launcher says once a second whether output waits.
+constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
 
 constexpr int kSignals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
 
@@ -34,9 +38,10 @@ sigset_t heard_signals() {
 Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node)
     : io_(io),
       id_(node),
-      worker_descriptor_limit_(raise_descriptor_limit()),
+      worker_descriptor_limit_(prepare_descriptors()),
       time_(io.get_executor()),
       link_(std::move(connection), node),
+      logs_(io.get_executor()),
       tasks_(io.get_executor()),
       node_(time_.now()),
       warm_(io.get_executor(), tasks_,
@@ -49,12 +54,17 @@ Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, 
   sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
+Agent::~Agent() {
+  log::divert({});
+}
+
 void Agent::start() {
   std::array<char, HOST_NAME_MAX + 1> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
   link_.send(Attempt(), wire::Hello{id_, getpid(), hostname.data(), MUSTER_VERSION, count_cores()});
   // While the launcher answers.
   guardian_.emplace();
+  divert_log();
   open_worker_socket();
   tasks_.spawn(converse());
   tasks_.spawn(hear_signals());
@@ -77,7 +87,11 @@ awaitable<void> Agent::converse() {
 void Agent::hear(const Link::Incoming& incoming) {
   const Attempt attempt = incoming.attempt;
   if (const auto* ping = std::get_if<wire::Ping>(&incoming.message)) {
-    link_.send(node_.attempt(), wire::Pong{ping->sent_ns, to_ns(time_.now())});
+    if (ping->output_waits) others_wait_until_ = time_.now() + kOthersWaitLinger;
+    const bool waits = run_ != nullptr && run_->output_waits(time_.now());
+    link_.send(node_.attempt(), wire::Pong{ping->sent_ns, to_ns(time_.now()), waits});
+  } else if (const auto* taken = std::get_if<wire::OutputTaken>(&incoming.message)) {
+    link_.taken(*taken);
   } else if (const auto* said = std::get_if<wire::Welcome>(&incoming.message)) {
     welcome(*said);
   } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&incoming.message)) {
@@ -96,7 +110,9 @@ void Agent::hear(const Link::Incoming& incoming) {
     set_alarm();
   } else if (const auto* notice = std::get_if<wire::Preempt>(&incoming.message)) {
     if (health_) health_->preempt(from_ns(notice->grace_ns));
+    hurry();
   } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
+    hurry();
     on(LeaveRequested{"the launcher said so"});
   }
 }
@@ -112,8 +128,21 @@ void Agent::open_worker_socket() {
   tasks_.spawn(socket_->receive_all());
 }
 
+// What the agent itself has to say goes to a file beside the workers', and must not block it either.
+void Agent::divert_log() {
+  struct stat status{};
+  if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const auto file = logs_.add(
+      std::make_unique<LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
+      [](const std::string&) {});
+  log::divert([file](std::string_view line) {
+    if (file->backlog_bytes() < Output::kLogQueueBytes) file->put(line);
+  });
+}
+
 void Agent::welcome(const wire::Welcome& welcome) {
   job_ = welcome.job;
+  link_.set_output_limits(job_);
   guardian_->guard_job(job_.job_id, id_);
   if (job_.use_gpus && gpus_ == nullptr) gpus_ = std::make_unique<GpuWatch>();
   on(Welcomed{job_});
@@ -122,7 +151,11 @@ void Agent::welcome(const wire::Welcome& welcome) {
 void Agent::pass_on(const Report& report, const std::string& sender) {
   if (run_ == nullptr || report.attempt != node_.attempt() || !run_->has_rank(report.message.rank)) return;
   if (health_) send_all(health_->on(report, sender, time_.now()));
-  if (is_for_launcher(report)) send_reports(reports_.on(report.message, time_.now()));
+  if (is_for_launcher(report)) {
+    wire::WorkerReported message = report.message;
+    if (output_waits()) message.busy_ns = 0;  // who prints is not slow
+    send_reports(reports_.on(message, time_.now()));
+  }
   set_alarm();
 }
 
@@ -213,7 +246,19 @@ void Agent::look_after_workers() {
   if (!due || *due > time_.now()) return;
   // What they have said already must not be missed.
   if (socket_ != nullptr) socket_->receive_waiting();
-  send_all(health_->look(time_.now()));
+  send_all(health_->look(time_.now(), output_waits()));
+}
+
+// Of any rank of the job: the others wait for it in every step.
+bool Agent::output_waits() const {
+  const TimePoint now = time_.now();
+  return now < others_wait_until_ || (run_ != nullptr && run_->output_waits(now));
+}
+
+// The workers have been told to end, or to save and leave: what they print does not hold them up.
+void Agent::hurry() {
+  if (run_ == nullptr || std::exchange(hurried_, true)) return;
+  run_->hurry();
 }
 
 // Orphans that have ended; of workers, watch() learns.
@@ -241,15 +286,32 @@ void Agent::clear_leftovers() {
   reap_all();
   // Each one's own children come to us when it dies, and its end brings us here again.
   clearing_ = kill_strays() > 0;
-  if (!clearing_) on(LeftoversGone{});
+  if (clearing_) return;
+  if (run_ == nullptr) return on(LeftoversGone{});
+  if (std::exchange(finishing_logs_, true)) return;
+  run_->close_outputs();
+  tasks_.spawn(finish_logs());
+}
+
+// An attempt is over on this node when its log files are complete, or cannot be made so.
+awaitable<void> Agent::finish_logs() {
+  co_await logs_.written(from_ns(job_.output_stall_ns), [this] { return hurried_ || link_.closed(); });
+  co_await asio::post(io_, asio::use_awaitable);  // what went wrong with a file has been heard of then
+  finishing_logs_ = false;
+  if (run_ == nullptr) co_return;
+  if (const std::string losses = run_->losses(); !losses.empty())
+    link_.send(node_.attempt(), wire::AgentNotice{losses});
+  on(LeftoversGone{});
 }
 
 void Agent::perform(const OpenAttempt& action) {
   finished_store_.reset();
   auto run = AttemptRun::open(
-      {io_, tasks_, link_, job_, context(action.attempt), action.plan, worker_descriptor_limit_});
+      {io_, tasks_, link_, logs_, job_, context(action.attempt), action.plan, worker_descriptor_limit_});
   if (!run) return on(AttemptNotOpened{run.error()});
   run_ = *std::move(run);
+  hurried_ = false;
+  link_.set_hurry(false);
   health_.emplace(Health::Setting{job_, action.attempt, gpus_.get(),
                                   [this](const std::string& receiver, const std::string& datagram) {
                                     return socket_ != nullptr && socket_->send(receiver, datagram);
@@ -291,7 +353,10 @@ void Agent::perform(const StartWorker& action) {
 
 void Agent::perform(const SignalWorker& action) {
   log::info("signal {} to worker {}", action.signal, action.pid);
-  if (!action.passed_on) health_->told_to_stop(run_->rank_of(action.local_rank));
+  if (!action.passed_on) {
+    health_->told_to_stop(run_->rank_of(action.local_rank));
+    hurry();
+  }
   kill(-action.pid, action.signal);
 }
 

@@ -1,8 +1,8 @@
 // The agent: performs what Node decides, and tells it what happens.
 //
 // Events are handled one after the other, also those that an action brings about at once. One thread, one
-// io_context, one alarm; run the io_context until it has nothing left to do, then ask for the exit code.
-// Decides nothing.
+// io_context, one alarm; run the io_context until it has nothing left to do, then ask for the exit code. Log
+// files are written by another thread. Decides nothing.
 #pragma once
 
 #include <deque>
@@ -15,6 +15,7 @@
 #include "agent/io/guardian.h"
 #include "agent/io/health.h"
 #include "agent/io/link.h"
+#include "agent/io/log_writer.h"
 #include "agent/io/warm_start.h"
 #include "agent/io/worker_socket.h"
 #include "common/net/task_group.h"
@@ -27,6 +28,9 @@ class Agent {
   // Blocks the signals that it wants to hear of, and raises the limit of descriptors, for this process and
   // not for its workers.
   Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  ~Agent();
   // Says Hello and begins to obey. Forks the guardian.
   void start();
   int exit_code() const { return exit_code_; }
@@ -37,6 +41,7 @@ class Agent {
   awaitable<void> watch(LocalRank local_rank, Process process);
   void hear(const Link::Incoming& incoming);
   void open_worker_socket();
+  void divert_log();
   void welcome(const wire::Welcome& welcome);
   void pass_on(const Report& report, const std::string& sender);
   void send_reports(const std::vector<wire::WorkerReported>& reports);
@@ -51,6 +56,9 @@ class Agent {
   // All children but those that belong here. How many there were.
   std::size_t kill_strays();
   void clear_leftovers();
+  awaitable<void> finish_logs();
+  bool output_waits() const;
+  void hurry();
 
   void perform(const OpenAttempt& action);
   void perform(const LoadTemplate& action);
@@ -68,6 +76,7 @@ class Agent {
   rlimit worker_descriptor_limit_;
   net::SystemTime time_;
   Link link_;
+  LogWriter logs_;
   net::TaskGroup tasks_;
   Node node_;
   Reports reports_;
@@ -80,6 +89,9 @@ class Agent {
   std::optional<Health> health_;               // of its workers
   std::set<pid_t> workers_;                    // that have not been reaped
   bool clearing_ = false;                      // leftovers are being killed
+  bool finishing_logs_ = false;                // they are gone, and the log files are waited for
+  bool hurried_ = false;                       // the attempt's workers are to end
+  TimePoint others_wait_until_;                // for their output, as the launcher last said
   std::deque<Event> events_;
   bool handling_ = false;
   int exit_code_ = 0;

@@ -62,12 +62,6 @@ std::string read_error_file(const std::string& path) {
   return text;
 }
 
-Status write_file(const std::string& path, std::string_view text) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return system_failure("cannot create " + path, errno);
-  return write_all(fd.get(), text, path);
-}
-
 // Not while the last workers' programs are being loaded, and one at a time, so that other things have their
 // turn. A stream that had output or was closed meanwhile has its file.
 awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
@@ -104,12 +98,35 @@ AttemptRun::OrRefused<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
 }
 
 AttemptRun::~AttemptRun() {
+  close_outputs();
+}
+
+void AttemptRun::close_outputs() {
   for (RankStreams& streams : ranks_) {
     for (Stream& stream : streams) {
       stream.output->close();
       stream.copy->end();
     }
   }
+}
+
+void AttemptRun::hurry() {
+  setting_.link.set_hurry(true);
+  for (const auto& output : outputs()) output->hurry();
+}
+
+std::string AttemptRun::losses() const {
+  Output::Lost all;
+  for (const auto& output : outputs()) {
+    const Output::Lost lost = output->lost();
+    if (lost.bytes > 0) log::warning("{} bytes of {} were lost", lost.bytes, output->log_path());
+    all.lines += lost.lines;
+    all.waiting_bytes += lost.waiting_bytes;
+  }
+  if (all.lines + all.waiting_bytes == 0) return "";
+  return fmt::format("the log files of attempt {} did not take {} lines in time{}", setting_.context.attempt,
+                     all.lines,
+                     all.waiting_bytes == 0 ? "" : fmt::format("; {} bytes still wait", all.waiting_bytes));
 }
 
 Status AttemptRun::check_directory() const {
@@ -170,9 +187,12 @@ Status AttemptRun::make_log_directories() const {
 
 // The next rank's.
 Status AttemptRun::open_streams(LocalRank local_rank) {
-  auto standard = open_stream(local_rank, 1);
+  std::shared_ptr<LogBudget> budget;
+  if (const std::int64_t limit = setting_.job.log_limit_bytes; limit > 0)
+    budget = std::make_shared<LogBudget>(static_cast<std::uint64_t>(limit));
+  auto standard = open_stream(local_rank, 1, budget);
   if (!standard) return std::unexpected(standard.error());
-  auto error = open_stream(local_rank, 2);
+  auto error = open_stream(local_rank, 2, budget);
   if (!error) return std::unexpected(error.error());
   ranks_.push_back({*std::move(standard), *std::move(error)});
   return {};
@@ -196,7 +216,8 @@ void AttemptRun::check_space() const {
   }
 }
 
-Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int stream) {
+Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int stream,
+                                                     std::shared_ptr<LogBudget> budget) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   const std::vector<std::int32_t>& redirects = setting_.job.redirects;
   const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
@@ -214,20 +235,28 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int s
     copy->lines(text);
     if (filtered) filtered->add(prefix, text);
   };
-  auto output = Output::open(setting_.io.get_executor(),
-                             directory_of(local_rank) + (stream == 1 ? "/stdout.log" : "/stderr.log"),
-                             {.lines = lines, .notice = tell, .hold = [copy] { return copy->hold(); }});
+  auto output =
+      Output::open(setting_.io.get_executor(),
+                   {.path = directory_of(local_rank) + (stream == 1 ? "/stdout.log" : "/stderr.log"),
+                    .writer = setting_.logs,
+                    .budget = std::move(budget),
+                    .stall = from_ns(setting_.job.output_stall_ns)},
+                   {.lines = lines,
+                    .notice = tell,
+                    .hold = [copy] { return copy->hold(); },
+                    .waits = [waited_at = waited_at_] { *waited_at = Clock::now(); }});
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
 }
 
 // One for all ranks; null if nothing is filtered.
-std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const FilteredCopy::Notice& notice) {
+std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const LogWriter::Trouble& notice) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
   auto& copy = filtered_.at(static_cast<std::size_t>(stream - 1));
   if (!copy && !texts.empty()) {
     copy = std::make_shared<FilteredCopy>(
+        setting_.logs,
         fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory, setting_.context.attempt,
                     stream == 1 ? "stdout" : "stderr"),
         texts, notice);
@@ -331,9 +360,11 @@ std::string AttemptRun::keep_error_file(Rank rank) const {
   if (text.empty()) return text;
   const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank);
   if (!left.starts_with(directory)) {
-    Status kept = make_directories(directory);
-    if (kept) kept = write_file(directory + "/error.json", text);
-    if (!kept) log::warning("{}", kept.error().message());
+    const auto file =
+        setting_.logs.add(std::make_unique<LogParts>(directory + "/error.json", UniqueFd(), nullptr),
+                          [](const std::string& what) { log::warning("{}", what); });
+    file->put(text);
+    file->close();
     unlink(left.c_str());
   }
   text.resize(std::min(text.size(), kMaxReportedBytes));

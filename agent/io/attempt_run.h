@@ -17,6 +17,7 @@
 #include "agent/core/environment.h"
 #include "agent/io/filtered_copy.h"
 #include "agent/io/link.h"
+#include "agent/io/log_writer.h"
 #include "agent/io/output.h"
 #include "agent/io/process.h"
 #include "agent/io/store_server.h"
@@ -32,6 +33,7 @@ class AttemptRun {
     asio::io_context& io;
     net::TaskGroup& tasks;  // that read the outputs
     Link& link;             // where terminal copies go
+    LogWriter& logs;
     wire::JobSpec job;
     NodeContext context;
     wire::PrepareAttempt plan;
@@ -63,6 +65,14 @@ class AttemptRun {
   // Once the worker has ended: what it printed last, what it left in its error file. Its output has been
   // passed on when this returns.
   wire::WorkerExited last_words(LocalRank local_rank);
+  // The workers are to end: no output waits any more for who takes it slowly.
+  void hurry();
+  // Whether a worker had to wait for that at `now`, or within the last second.
+  bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
+  // Nothing of the attempt is left: takes what is in the pipes, and closes the log files when all is written.
+  void close_outputs();
+  // To be told once the log files are closed: how much is missing in them. Empty: nothing that was not said.
+  std::string losses() const;
   bool has_rank(Rank rank) const;
   Rank rank_of(LocalRank local_rank) const {
     return Rank(setting_.plan.first_rank.value() + local_rank.value());
@@ -85,18 +95,21 @@ class AttemptRun {
   void check_space() const;
   Status make_log_directories() const;
   Status open_streams(LocalRank local_rank);
-  Expected<Stream> open_stream(LocalRank local_rank, int stream);
+  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<LogBudget> budget);
   std::string directory_of(LocalRank local_rank) const;
-  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const FilteredCopy::Notice& notice);
+  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const LogWriter::Trouble& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;
   std::string keep_error_file(Rank rank) const;
+
+  static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
 
   Setting setting_;
   std::string program_;
   Environment environment_;                                          // the last started rank's
   Command command_;                                                  // its, begun with what all ranks have
   std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
-  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;            // stdout, stderr
+  std::shared_ptr<TimePoint> waited_at_ = std::make_shared<TimePoint>();
+  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it
   std::vector<RankStreams> ranks_;    // by local rank

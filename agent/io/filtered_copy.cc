@@ -1,14 +1,18 @@
 #include "agent/io/filtered_copy.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <utility>
 
 namespace muster::agent {
 
-FilteredCopy::FilteredCopy(std::string path, std::vector<std::string> texts, Notice notice)
-    : path_(std::move(path)), texts_(std::move(texts)), notice_(std::move(notice)) {}
+FilteredCopy::FilteredCopy(LogWriter& writer, const std::string& path, std::vector<std::string> texts,
+                           LogWriter::Trouble trouble)
+    : texts_(std::move(texts)),
+      file_(writer.add(std::make_unique<LogParts>(path, UniqueFd(), nullptr), std::move(trouble))) {}
+
+FilteredCopy::~FilteredCopy() {
+  if (used_) file_->close();
+}
 
 void FilteredCopy::add(std::string_view prefix, std::string_view lines) {
   std::string kept;
@@ -18,12 +22,9 @@ void FilteredCopy::add(std::string_view prefix, std::string_view lines) {
     if (std::ranges::any_of(texts_, [line](const std::string& text) { return line.contains(text); }))
       kept.append(prefix).append(line);
   }
-  if (kept.empty() || failed_) return;
-  if (!file_) file_.reset(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  const Status written =
-      file_ ? write_all(file_.get(), kept, path_) : system_failure("cannot write " + path_, errno);
-  failed_ = !written;
-  if (failed_) notice_(written.error().message());
+  if (kept.empty() || file_->backlog_bytes() > kQueueBytes) return;
+  used_ = true;
+  file_->put(kept);
 }
 
 }  // namespace muster::agent

@@ -2,32 +2,35 @@
 // torchrun's filtered_stdout.log and filtered_stderr.log.
 //
 // Each line has the prefix that it has on the terminal. The agents of a job append to one file. The file is
-// made with its first line; if it cannot be written, that is said once and the lines are not kept. One
-// thread.
+// made with its first line. What cannot be written, or finds kQueueBytes waiting, is not kept; the rank's own
+// log file has it. One thread.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/base/file.h"
+#include "agent/io/log_writer.h"
 
 namespace muster::agent {
 
 class FilteredCopy {
  public:
-  using Notice = std::function<void(const std::string& line)>;
-  FilteredCopy(std::string path, std::vector<std::string> texts, Notice notice);
+  static constexpr std::size_t kQueueBytes = std::size_t{1} << 20;
+
+  FilteredCopy(LogWriter& writer, const std::string& path, std::vector<std::string> texts,
+               LogWriter::Trouble trouble);
+  ~FilteredCopy();
+  FilteredCopy(const FilteredCopy&) = delete;
+  FilteredCopy& operator=(const FilteredCopy&) = delete;
   // Whole lines.
   void add(std::string_view prefix, std::string_view lines);
 
  private:
-  std::string path_;
   std::vector<std::string> texts_;
-  Notice notice_;
-  UniqueFd file_;
-  bool failed_ = false;
+  std::shared_ptr<LogWriter::File> file_;
+  bool used_ = false;
 };
 
 }  // namespace muster::agent

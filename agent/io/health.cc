@@ -114,7 +114,7 @@ void Health::preempt(Duration grace) {
   }
 }
 
-Health::Messages Health::look(TimePoint now) {
+Health::Messages Health::look(TimePoint now, bool output_waits) {
   take_gpu_faults(now);
   Messages messages = std::exchange(waiting_, {});
   for (const Rank rank : dump_.late(now))
@@ -124,6 +124,7 @@ Health::Messages Health::look(TimePoint now) {
   std::map<Rank, pid_t> pids;
   for (const auto& [rank, worker] : workers_) pids[rank] = worker.process.pid;
   memory_.look(pids);
+  if (output_waits) hang_.pause(now);
   for (wire::WorkerStalled& stalled : hang_.look(states_.look(pids), now)) {
     log::warning("rank {} {}", stalled.rank, stalled.what);
     messages.emplace_back(std::move(stalled));

@@ -49,7 +49,8 @@ class Health {
   // Passes the notice on to those that can save and leave.
   void preempt(Duration grace);
   // When next_deadline() has come, after the reports that wait.
-  Messages look(TimePoint now);
+  // `output_waits`: workers were made to wait for who takes their output; that is no hang.
+  Messages look(TimePoint now, bool output_waits);
   std::optional<TimePoint> next_deadline() const;
 
  private:

@@ -1,5 +1,7 @@
 #include "agent/io/link.h"
 
+#include <algorithm>
+
 #include "common/base/log.h"
 
 namespace muster::agent {
@@ -18,7 +20,35 @@ void Link::send(Attempt attempt, const wire::ToLauncher& message) {
 }
 
 void Link::send(Attempt attempt, const wire::Output& output, std::string_view text) {
+  Window& its = window(output.stream);
+  if (its.sent_bytes - its.taken_bytes <= its.flow.high_bytes()) its.alive_at = Clock::now();
+  its.sent_bytes += text.size();
   connection_->send(wire::encode_before_text(next_header(attempt), output, text), text);
+}
+
+void Link::set_output_limits(const wire::JobSpec& job) {
+  hurried_streams_ = job.terminal_streams;
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(job.output_window_bytes, 0));
+  for (Window& each : windows_) each.flow = Flow(bytes, from_ns(job.output_stall_ns));
+  set_hurry(false);
+}
+
+void Link::set_hurry(bool hurry) {
+  for (const std::int32_t stream : {1, 2})
+    window(stream).flow.set_hurry(hurry || (hurried_streams_ & stream) != 0);
+}
+
+void Link::taken(const wire::OutputTaken& taken) {
+  Window& its = window(taken.stream);
+  const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(taken.bytes, 0));
+  its.taken_bytes = std::clamp(bytes, its.taken_bytes, its.sent_bytes);
+  its.alive_at = Clock::now();
+}
+
+bool Link::hold(std::int32_t stream) {
+  Window& its = window(stream);
+  if (its.flow.high_bytes() == 0 || connection_->closed()) return false;
+  return its.flow.hold(its.sent_bytes - its.taken_bytes, its.alive_at, Clock::now());
 }
 
 awaitable<Expected<Link::Incoming>> Link::receive() {

@@ -1,9 +1,11 @@
 // The agent's side of the conversation with its launcher: messages over a connection.
 //
-// Numbers what is sent, answers with the highest term that was heard, and hands on only what is current. One
-// thread; one receiver.
+// Numbers what is sent, answers with the highest term that was heard, and hands on only what is current.
+// Output has a window of its own: so much of each stream may be on its way that the launcher has not called
+// taken; everything else is sent at once. One thread; one receiver.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "agent/core/flow.h"
@@ -32,18 +34,35 @@ class Link {
   awaitable<Expected<Incoming>> receive();
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // The launcher is behind, and may catch up soon: what has time should not be sent now.
-  bool hold() { return flow_.hold(connection_->backlog_bytes(), Clock::now()); }
-  // The launcher does not keep up: only what decides about the job should still be sent.
+  // How much output may be on its way, and how long the launcher is waited for: from Welcome on.
+  void set_output_limits(const wire::JobSpec& job);
+  // The workers are to end: their output does not wait for a launcher that is slow.
+  void set_hurry(bool hurry);
+  void taken(const wire::OutputTaken& taken);
+  // The launcher is behind, and is worth waiting for: more of this stream should not be read now.
+  bool hold(std::int32_t stream);
+  // The launcher was waited for in vain: lines of this stream are to be left out.
+  bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
+  // The launcher does not keep up at all: only what decides about the job should still be sent.
   bool crowded() const { return connection_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { connection_->close(); }
+  bool closed() const { return connection_->closed(); }
 
  private:
   wire::FrameHeader next_header(Attempt attempt);
 
+  struct Window {  // of one stream
+    Flow flow{0, Duration::zero()};
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t taken_bytes = 0;
+    TimePoint alive_at{};  // when the launcher took something, or might have been sent more
+  };
+  Window& window(std::int32_t stream) { return windows_[stream == 2 ? 1 : 0]; }
+
   std::shared_ptr<net::Connection> connection_;
   wire::Dispatcher dispatcher_;
-  Flow flow_;
+  std::array<Window, 2> windows_;     // stdout, stderr
+  std::int32_t hurried_streams_ = 0;  // whatever happens: those that go to a terminal
   Term sent_term_;
   Sequence sent_;
 };

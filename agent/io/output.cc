@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
@@ -17,50 +15,60 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = 256 << 10;
-constexpr Duration kPause = std::chrono::milliseconds(1);
+constexpr Duration kFirstPause = std::chrono::milliseconds(1);
+constexpr Duration kLongestPause = std::chrono::milliseconds(32);
+constexpr Duration kLongWait = std::chrono::milliseconds(250);
 constexpr std::size_t kMuchBytes = 16 << 10;  // of a pipe's usual 64 KiB
 constexpr int kPipeBytes = 1 << 20;           // a worker that prints much waits less often
 
 }  // namespace
 
-Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& executor,
-                                               const std::string& log_path, Listener listener) {
-  std::shared_ptr<Output> output(new Output(executor, log_path, std::move(listener)));
+Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& executor, Log log,
+                                               Listener listener) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
-  output->pipe_.reset(ends[0]);
-  output->worker_end_.reset(ends[1]);
-  output->log_.reset(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
-  if (!output->log_) return system_failure("cannot write " + log_path, errno);
+  UniqueFd pipe(ends[0]);
+  UniqueFd worker_end(ends[1]);
+  UniqueFd reserved(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
+  if (!reserved) return system_failure("cannot write " + log.path, errno);
+  auto parts = std::make_unique<LogParts>(log.path, std::move(reserved), log.budget);
+  std::shared_ptr<Output> output(new Output(executor, std::move(log), std::move(listener)));
+  output->pipe_ = std::move(pipe);
+  output->worker_end_ = std::move(worker_end);
+  // The file may outlive this object.
+  output->log_ =
+      output->writer_.add(std::move(parts), [notice = output->listener_.notice](const std::string& what) {
+        const std::string line = what + "; what is written there from here on may be lost";
+        log::error("{}", line);
+        notice(line);
+      });
   return output;
 }
 
-Output::Output(const asio::any_io_executor& executor, std::string log_path, Listener listener)
-    : watched_(executor), log_path_(std::move(log_path)), listener_(std::move(listener)) {}
+Output::Output(const asio::any_io_executor& executor, Log log, Listener listener)
+    : watched_(executor),
+      writer_(log.writer),
+      log_flow_(kLogQueueBytes, log.stall),
+      listener_(std::move(listener)) {}
 
 Output::~Output() {
   if (watched_.is_open()) watched_.release();  // pipe_ closes it
 }
 
-Status Output::open_log() {
-  log_.reset();
-  log_open_ = true;
-  const auto open_file = [this] {
-    log_.reset(::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  };
-  open_file();
-  if (!log_ && errno == ENOENT) {
-    if (Status made = make_directories(std::filesystem::path(log_path_).parent_path().string()); !made)
-      return made;
-    open_file();
-  }
-  if (!log_) return system_failure("cannot write " + log_path_, errno);
-  return {};
+void Output::prepare_log() {
+  if (pipe_) log_->prepare();
 }
 
-void Output::prepare_log() {
-  if (log_open_) return;
-  if (const Status opened = open_log(); !opened) lost(0, opened.error().message());
+bool Output::must_wait() {
+  const TimePoint now = Clock::now();
+  const bool for_log = log_flow_.hold(log_->backlog_bytes(), writer_.alive_at(now), now);
+  if (!for_log && !listener_.hold()) {
+    waits_since_.reset();
+    return false;
+  }
+  if (!waits_since_) waits_since_ = now;
+  if (now - *waits_since_ >= kLongWait) listener_.waits();
+  return true;
 }
 
 awaitable<void> Output::read_all() {
@@ -71,7 +79,9 @@ awaitable<void> Output::read_all() {
   boost::system::error_code error;
   watched_.assign(pipe_.get(), error);
   if (error) {
-    lost(0, fmt::format("cannot watch the output for {}: {}", log_path_, error.message()));
+    const std::string line = fmt::format("cannot watch the output for {}: {}", log_path(), error.message());
+    log::error("{}", line);
+    listener_.notice(line);
     co_return close();  // a worker whose pipe nobody empties would wait for ever
   }
   watched_.non_blocking(true);
@@ -79,11 +89,12 @@ awaitable<void> Output::read_all() {
   while (watched_.is_open()) {
     co_await watched_.async_wait(asio::posix::stream_descriptor::wait_read,
                                  asio::redirect_error(asio::use_awaitable, error));
-    if (error || !watched_.is_open() || !read_some(kReadBytes)) break;
-    while (!error && listener_.hold()) {
-      pause.expires_after(kPause);
+    for (Duration wait = kFirstPause; !error && watched_.is_open() && must_wait();
+         wait = std::min(2 * wait, kLongestPause)) {
+      pause.expires_after(wait);
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
     }
+    if (error || !watched_.is_open() || !read_some(kReadBytes)) break;
   }
 }
 
@@ -118,33 +129,37 @@ void Output::finish() {
 }
 
 void Output::close() {
+  if (!pipe_) return;
   finish();
-  prepare_log();
-  if (lost_bytes_ > 0) log::warning("{} bytes of {} were lost", lost_bytes_, log_path_);
-  lost_bytes_ = 0;
+  tell_gap();
+  log_->close();
   if (watched_.is_open()) watched_.release();
   pipe_.reset();
-  log_.reset();
 }
 
 void Output::write_log(std::string_view bytes) {
-  prepare_log();
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(log_.get(), bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0)
-      return lost(bytes.size(), fmt::format("cannot write {}: {}", log_path_, std::strerror(errno)));
-    bytes.remove_prefix(static_cast<std::size_t>(put));
+  if (!log_flow_.dropping()) {
+    tell_gap();
+    return log_->put(bytes);
+  }
+  if (lost_.bytes == 0) {
+    const std::string line = fmt::format(
+        "{} does not take what is printed; what comes from here on may be missing there", log_path());
+    log::error("{}", line);
+    listener_.notice(line);
+  }
+  const std::uint64_t lines = count_lines(bytes);
+  for (Lost* sum : {&lost_, &gap_}) {
+    sum->lines += lines;
+    sum->bytes += bytes.size();
   }
 }
 
-void Output::lost(std::size_t bytes, const std::string& why) {
-  if (!std::exchange(losing_, true)) {
-    const std::string notice = why + "; what is written there from here on may be lost";
-    log::error("{}", notice);
-    listener_.notice(notice);
-  }
-  lost_bytes_ += bytes;
+// Where lines are missing in the log file it says so itself.
+void Output::tell_gap() {
+  const Lost gap = std::exchange(gap_, {});
+  if (gap.bytes > 0)
+    log_->put(fmt::format("\nmuster: {} lines ({} bytes) are left out here\n", gap.lines, gap.bytes));
 }
 
 }  // namespace muster::agent

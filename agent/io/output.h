@@ -1,19 +1,22 @@
-// One output stream of one worker: from its pipe to its log file, complete, and to the terminal, line by
-// line.
+// One output stream of one worker: from its pipe to its log file, and to the launcher, line by line.
 //
-// The log file comes first. If it cannot be written (a full disk) the bytes lost are counted and said once,
-// and training goes on. Files are slow to create, so it is opened when it is asked for or needed; its
-// descriptor is set aside from the start. The terminal's copy may lose lines. A pipe's end says nothing about
-// the worker: whoever holds it open may be somebody else. Shared with its reading task; one thread.
+// The log file is written by another thread (log_writer.h), the launcher's copy by who listens. A worker
+// whose log file or launcher does not keep up waits, by the rule of flow.h; what the rule gives up is dropped
+// and counted, and the log file tells where and how much. What a full disk does not take is lost, which is
+// said once; training goes on. A pipe's end says nothing about the worker: whoever holds it open may be
+// somebody else. Shared with its reading task; one thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "agent/core/flow.h"
 #include "agent/core/lines.h"
+#include "agent/io/log_writer.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/asio.h"
@@ -22,6 +25,14 @@ namespace muster::agent {
 
 class Output : public std::enable_shared_from_this<Output> {
  public:
+  static constexpr std::size_t kLogQueueBytes = std::size_t{1} << 20;
+
+  struct Log {
+    std::string path;
+    LogWriter& writer;
+    std::shared_ptr<LogBudget> budget{};        // null: the file may grow as it likes
+    Duration stall = std::chrono::seconds(30);  // a file system that does nothing is waited for so long
+  };
   // What becomes of it, but for the log file.
   struct Listener {
     // Whole lines of the worker; called in the order of the stream.
@@ -30,15 +41,22 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<void(const std::string& line)> notice;
     // Whether more lines should wait.
     std::function<bool()> hold;
+    // The worker is made to wait, for `hold` or for the log file, and not only for a moment.
+    std::function<void()> waits = [] {};
+  };
+  struct Lost {
+    std::uint64_t lines = 0;          // that waited for the log file in vain
+    std::uint64_t bytes = 0;          // these, and what could not be written
+    std::uint64_t waiting_bytes = 0;  // may be written yet
   };
 
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
   ~Output();
   // Opens the pipe. Errors name the file.
-  static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor,
-                                                const std::string& log_path, Listener listener);
-  // Opens the log file, appending, and makes its directory, if that has not been done yet. A failure is
+  static Expected<std::shared_ptr<Output>> open(const asio::any_io_executor& executor, Log log,
+                                                Listener listener);
+  // Has the log file opened, appending, and its directory made, if that has not been done yet. A failure is
   // treated as one to write.
   void prepare_log();
   // The end that the worker writes to. The agent gives its own copy up once the worker has it.
@@ -48,30 +66,36 @@ class Output : public std::enable_shared_from_this<Output> {
   // From the executor's next turn until the pipe ends or close(). Keeps itself alive. If the pipe cannot be
   // watched, that is said and the pipe closed: what the worker writes then ends it.
   awaitable<void> read_all();
+  // The worker is to end: it waits only for a log file that takes much in a moment.
+  void hurry() { log_flow_.set_hurry(true); }
   // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
   void finish();
   void close();
   const LastLines& last_lines() const { return last_lines_; }
+  // Of the log file, so far: it is complete only when that has been written.
+  Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }
+  const std::string& log_path() const { return log_->path(); }
 
  private:
-  Output(const asio::any_io_executor& executor, std::string log_path, Listener listener);
-  Status open_log();
+  Output(const asio::any_io_executor& executor, Log log, Listener listener);
+  bool must_wait();
   bool read_some(std::size_t limit_bytes);
   void write_log(std::string_view bytes);
-  void lost(std::size_t bytes, const std::string& why);
+  void tell_gap();
 
   UniqueFd pipe_;
   asio::posix::stream_descriptor watched_;  // the same one, borrowed while read_all() runs
   bool enlarged_ = false;                   // the pipe
   UniqueFd worker_end_;
-  std::string log_path_;
-  UniqueFd log_;
-  bool log_open_ = false;  // else log_ keeps a descriptor for it
+  LogWriter& writer_;
+  Flow log_flow_;
+  std::shared_ptr<LogWriter::File> log_;
   Listener listener_;
   Lines lines_;
   LastLines last_lines_;
-  bool losing_ = false;  // it has been said
-  std::uint64_t lost_bytes_ = 0;
+  std::optional<TimePoint> waits_since_;
+  Lost lost_;  // dropped here
+  Lost gap_;   // of these, what the log file has not been told
 };
 
 }  // namespace muster::agent

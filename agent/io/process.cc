@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/base/process.h"
 #include "common/base/settle.h"
 #include "common/base/text.h"
 
@@ -121,11 +122,8 @@ void settle_signals() {
   for (const int signal : kIgnored) std::signal(signal, SIG_IGN);
 }
 
-rlimit raise_descriptor_limit() {
-  rlimit before{};
-  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit: {}", std::strerror(errno));
-  const rlimit most{before.rlim_max, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &most);  // cannot fail in a way that matters: the limit then stays as it is
+rlimit prepare_descriptors() {
+  const rlimit before = raise_descriptor_limit();
   stage();
   return before;
 }

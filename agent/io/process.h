@@ -24,7 +24,7 @@ void settle_signals();
 // Lets this process have as many descriptors as it may: an agent has seven for each worker. What it might
 // have before, which is what its workers should get. To be called while few descriptors are open: those of
 // spawn()'s own are the quicker the lower they are.
-rlimit raise_descriptor_limit();
+rlimit prepare_descriptors();
 
 // The kernel, short of memory, should rather kill a worker than this process, if we may say so. Workers that
 // are spawned later have the score that this process had before.

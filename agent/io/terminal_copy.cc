@@ -8,7 +8,7 @@ namespace muster::agent {
 
 void TerminalCopy::lines(std::string_view lines) {
   if (!shown_) return;
-  if (link_.crowded()) {
+  if (link_.drops(source_.stream)) {
     dropped_line_count_ += count_lines(lines);
   } else {
     send(lines);

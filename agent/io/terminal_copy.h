@@ -1,7 +1,7 @@
 // Sends one worker's lines to the launcher, which shows them.
 //
-// When the launcher does not keep up for longer than a moment, lines are dropped and counted; the count goes
-// with the next lines or with end(). The log file has them all. One thread.
+// When a launcher that does not keep up has been waited for in vain, lines are dropped and counted; the count
+// goes with the next lines or with end(). The log file has them all. One thread.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class TerminalCopy {
   TerminalCopy(Link& link, Source source, bool shown) : link_(link), source_(source), shown_(shown) {}
   void lines(std::string_view lines);
   // Whether the worker's next lines should wait a moment.
-  bool hold() { return shown_ && link_.hold(); }
+  bool hold() { return shown_ && link_.hold(source_.stream); }
   void end();
 
  private:

@@ -67,6 +67,14 @@ std::string_view ByteQueue::front() const {
   return std::string_view(blocks_.front()).substr(consumed_);
 }
 
+std::uint64_t ByteQueue::count(char byte) const {
+  std::ptrdiff_t sum = 0;
+  for (const std::string& block : blocks_) sum += std::ranges::count(block, byte);
+  if (!blocks_.empty())
+    sum -= std::ranges::count(std::string_view(blocks_.front()).substr(0, consumed_), byte);
+  return static_cast<std::uint64_t>(sum);
+}
+
 void ByteQueue::consume(std::size_t bytes) {
   CHECK(bytes <= front().size(), "{} of {}", bytes, front().size());
   consumed_ += bytes;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ class ByteQueue {
   void clear() { *this = {}; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  // How often this byte is in it.
+  std::uint64_t count(char byte) const;
 
  private:
   // One that has room for so much.

@@ -3,8 +3,10 @@
 #define SPDLOG_FMT_EXTERNAL
 
 #include <memory>
+#include <mutex>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@
 namespace muster::log {
 
 namespace {
+
+constexpr const char* kPattern = "%n: %^%v%$";
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
@@ -24,13 +28,31 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::err;
 }
 
-std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
+class DivertedSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit DivertedSink(std::function<void(std::string_view line)> writer) : writer_(std::move(writer)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer_({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+  std::function<void(std::string_view line)> writer_;
+};
+
+std::shared_ptr<spdlog::sinks::sink> stderr_sink() {
   const bool color = isatty(STDERR_FILENO) && colors_wanted();
-  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(color ? spdlog::color_mode::always
-                                                                              : spdlog::color_mode::never);
-  auto logger = std::make_shared<spdlog::logger>(std::move(name), std::move(sink));
+  return std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(color ? spdlog::color_mode::always
+                                                                         : spdlog::color_mode::never);
+}
+
+std::shared_ptr<spdlog::logger> make(std::string name, Level level) {
+  auto logger = std::make_shared<spdlog::logger>(std::move(name), stderr_sink());
   logger->set_level(to_spdlog(level));
-  logger->set_pattern("%n: %^%v%$");
+  logger->set_pattern(kPattern);
   return logger;
 }
 
@@ -44,6 +66,14 @@ std::shared_ptr<spdlog::logger>& logger() {
 
 void set_up(std::string name, Level level) {
   logger() = make(std::move(name), level);
+}
+
+void divert(std::function<void(std::string_view line)> writer) {
+  const auto& target = logger();
+  target->sinks() = {writer ? std::static_pointer_cast<spdlog::sinks::sink>(
+                                  std::make_shared<DivertedSink>(std::move(writer)))
+                            : stderr_sink()};
+  target->set_pattern(kPattern);
 }
 
 bool enabled(Level level) {

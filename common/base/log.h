@@ -6,6 +6,7 @@
 #pragma once
 
 #include <fmt/core.h>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,9 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 // `name` is put before each line ("launch", "agent node1"). Lines below `level` are dropped. NO_COLOR and
 // pipes are respected.
 void set_up(std::string name, Level level);
+// From now on each line, its newline included, goes to `writer` and not to stderr; called by the thread that
+// has something to say. Empty: to stderr again.
+void divert(std::function<void(std::string_view line)> writer);
 bool enabled(Level level);
 void write(Level level, std::string_view message);
 

@@ -109,6 +109,14 @@ void open_standard_streams() {
   if (fd > STDERR_FILENO) close(fd);
 }
 
+rlimit raise_descriptor_limit() {
+  rlimit before{};
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit: {}", std::strerror(errno));
+  const rlimit most{before.rlim_max, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &most);  // cannot fail in a way that matters: the limit then stays as it is
+  return before;
+}
+
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <vector>
 
@@ -27,6 +28,10 @@ Expected<std::vector<pid_t>> list_children();
 // Descriptors 0 to 2 are taken from here on: what is opened later must not land there and be taken for
 // output.
 void open_standard_streams();
+
+// Lets this process have as many descriptors as it may. What it might have before, which is what those that
+// it executes should get.
+rlimit raise_descriptor_limit();
 
 // Memory that is given back is kept for what is taken next. The ranks' output comes and goes in pieces for
 // which malloc would turn to the kernel each time: a fresh page costs more than copying one.

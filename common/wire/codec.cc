@@ -36,14 +36,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, enviro
                                                 max_restarts, use_gpus, store_on_agent, master_port,
                                                 virtual_local_rank, redirects, stdout_filters, stderr_filters,
                                                 grace_ns, controller_grace_ns, silence_limit_ns,
-                                                heartbeat_limit_ns, hang_limit_ns, warm)
+                                                heartbeat_limit_ns, hang_limit_ns, warm, output_stall_ns,
+                                                output_window_bytes, terminal_streams, log_limit_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
                                                 agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OutputTaken, stream, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message)
@@ -52,7 +54,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, 
                                                 after_stop, error_file, last_lines, oom_kill_count,
                                                 memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text, busy_ns, parts_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns, output_waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Preempt, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, hard, what, section, step,
                                                 since_ns)
@@ -118,6 +120,8 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<StopWorkers>{"signal", "grace_ns"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Ping>{"sent_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<OutputTaken>{"stream", "bytes"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid"};
 template <>
@@ -217,13 +221,10 @@ Expected<Messages> decode_as(const Frame& frame, std::uint8_t first) {
 // connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {
-      type_of<ToAgent, Welcome>(kFirstToAgent),
-      type_of<ToAgent, Leave>(kFirstToAgent),
-      type_of<ToAgent, Ping>(kFirstToAgent),
-      type_of<ToLauncher, Hello>(kFirstToLauncher),
-      type_of<ToLauncher, Output>(kFirstToLauncher),
-      type_of<ToLauncher, Pong>(kFirstToLauncher),
-      type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
+      type_of<ToAgent, Welcome>(kFirstToAgent),     type_of<ToAgent, Leave>(kFirstToAgent),
+      type_of<ToAgent, Ping>(kFirstToAgent),        type_of<ToAgent, OutputTaken>(kFirstToAgent),
+      type_of<ToLauncher, Hello>(kFirstToLauncher), type_of<ToLauncher, Output>(kFirstToLauncher),
+      type_of<ToLauncher, Pong>(kFirstToLauncher),  type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
   };
   return std::ranges::find(free_types, type) == std::end(free_types);
 }

@@ -47,6 +47,13 @@ struct JobSpec {
   // A step or section may take so long before anything has been learned about it. 0: not watched.
   std::int64_t hang_limit_ns = 0;
   std::string warm = "auto";  // auto: programs with the ELF note; on: always; off: never
+  // Ranks wait for a launcher or a log file that takes nothing of their output at most so long.
+  std::int64_t output_stall_ns = 30'000'000'000;
+  // Of each stream's output so much may be on its way that no OutputTaken has answered. 0: any amount.
+  std::int64_t output_window_bytes = 0;
+  std::int32_t terminal_streams =
+      0;  // 1 stdout, 2 stderr, 3 both: shown on a terminal, which is not waited for
+  std::int64_t log_limit_bytes = 0;  // of a rank's log files of one attempt; 0: none
 };
 
 // Launcher to agent.
@@ -91,6 +98,13 @@ struct StandBy {  // takes no part in the attempt that runs, but may in the next
 struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
+  bool output_waits = false;  // of some rank of the job: what it holds up is no hang
+};
+// How much of the output that came over this connection has been taken by who reads it, or thrown away. Said
+// after a part of the window, and once a second while anything is taken at all.
+struct OutputTaken {
+  std::int32_t stream = 1;  // 1 stdout, 2 stderr
+  std::int64_t bytes = 0;   // of text, since the connection began
 };
 
 // Agent to launcher.
@@ -171,13 +185,14 @@ struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   std::map<std::string, std::int64_t> parts_ns{};  // profile: where the time of all these steps went
 };
 struct Pong {
-  std::int64_t sent_ns = 0;  // of the Ping
-  std::int64_t at_ns = 0;    // when the agent answered
+  std::int64_t sent_ns = 0;   // of the Ping
+  std::int64_t at_ns = 0;     // when the agent answered
+  bool output_waits = false;  // a rank's, for the launcher or a log file
 };
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers, StandBy>;
+                             Preempt, SignalWorkers, StandBy, OutputTaken>;
 using ToLauncher =
     std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
                  WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable>;

@@ -1,10 +1,8 @@
 #include "launcher/commands/log_files.h"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <utility>
 
 #include "common/base/text.h"
 #include "common/wire/json.h"
@@ -15,9 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kEventsLimitBytes = 256 << 20;
-constexpr std::string_view kStreams[] = {"stdout.log", "stderr.log"};
+constexpr std::string_view kStreams[] = {"stdout", "stderr"};
 
 // "attempt_12", 12
 template <class Number>
@@ -28,8 +25,8 @@ std::optional<Number> number_after(const std::string& name, std::string_view pre
 
 }  // namespace
 
-LogFiles::LogFiles(JobRecord job, LocalTime local, Wanted wanted)
-    : job_(std::move(job)), local_(local), wanted_(std::move(wanted)) {}
+LogFiles::LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem)
+    : job_(std::move(job)), local_(local), wanted_(std::move(wanted)), on_problem_(std::move(on_problem)) {}
 
 Status LogFiles::read(const OnLine& on_line, bool is_new) {
   if (Status found = look_for_files(); !found) return found;
@@ -72,9 +69,8 @@ void LogFiles::look_for_ranks(std::uint64_t attempt, const std::string& director
       if (files_.contains(key)) continue;
       LogSource source{attempt, Rank(*number), node_of(attempt, Rank(*number)), stream};
       if (!wanted_(source)) continue;
-      const fs::path path = next->path() / kStreams[stream - 1];
-      UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-      if (fd) files_.emplace(key, File{source, std::move(fd), 0, "", std::nullopt});
+      LogStream found(next->path(), std::string(kStreams[stream - 1]));
+      if (found.exists()) files_.emplace(key, File{source, std::move(found)});
     }
   }
 }
@@ -109,21 +105,17 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
 }
 
 void LogFiles::read_file(File& file, const OnLine& on_line, bool is_new) {
-  for (;;) {
-    const std::size_t kept = file.rest.size();
-    file.rest.resize(kept + kPieceBytes);
-    const ssize_t got =
-        pread(file.fd.get(), file.rest.data() + kept, kPieceBytes, static_cast<off_t>(file.offset));
-    file.rest.resize(kept + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got <= 0) return;
-    file.offset += static_cast<std::uint64_t>(got);
-    if (!file.times) {
-      struct stat status{};
-      fstat(file.fd.get(), &status);
-      file.times.emplace(file.rest, static_cast<double>(status.st_mtim.tv_sec), local_);
-    }
+  const Status read = file.stream.read([&](std::string_view bytes, double written) {
+    file.rest += bytes;
+    if (!file.times) file.times.emplace(file.rest, written, local_);
     if (is_new) file.times->now_is(local_.now);
     take_lines(file, on_line);
+  });
+  if (!read && !std::exchange(file.failed, true)) on_problem_(read.error().message(), false);
+  if (file.stream.has_gap() && !std::exchange(file.has_gap, true)) {
+    on_problem_(fmt::format("rank {}, attempt {}: lines of {} are missing: --log-limit had them removed",
+                            file.source.rank, file.source.attempt, kStreams[file.source.stream - 1]),
+                true);
   }
 }
 

@@ -1,7 +1,8 @@
 // The files in which the agents keep what workers print, read as they grow, over all attempts of a job.
 //
-// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log. Files are read from where the last reading ended; nothing
-// is lost, whatever the terminal dropped. Blocking.
+// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the parts that were cut off them. Files are read
+// from where the last reading ended; nothing is lost, whatever the terminal dropped, and what cannot be read
+// is said, once a file. Blocking.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "common/base/file.h"
+#include "launcher/commands/log_stream.h"
 #include "launcher/core/job_list.h"
 #include "launcher/core/log_filter.h"
 
@@ -29,7 +30,10 @@ class LogFiles {
   // A line without its newline, and its time.
   using OnLine = std::function<void(const LogSource& source, std::string_view line, double time)>;
 
-  LogFiles(JobRecord job, LocalTime local, Wanted wanted);
+  // What is missing in what is shown, in one clause; `wanted` as the user wanted it.
+  using OnProblem = std::function<void(const std::string& what, bool wanted)>;
+
+  LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);
   // All whole lines that are new, attempt by attempt, rank by rank. `is_new`: they have just been written.
   Status read(const OnLine& on_line, bool is_new);
   // What is left without a newline.
@@ -40,10 +44,11 @@ class LogFiles {
  private:
   struct File {
     LogSource source;
-    UniqueFd fd;
-    std::uint64_t offset = 0;
-    std::string rest;
-    std::optional<LineTimes> times;
+    LogStream stream;
+    std::string rest{};
+    std::optional<LineTimes> times{};
+    bool failed = false;   // it has been said
+    bool has_gap = false;  // the same
   };
   Status look_for_files();
   void look_for_ranks(std::uint64_t attempt, const std::string& directory);
@@ -55,6 +60,7 @@ class LogFiles {
   JobRecord job_;
   LocalTime local_;
   Wanted wanted_;
+  OnProblem on_problem_;
   std::map<std::tuple<std::uint64_t, Rank, int>, File> files_;  // by attempt, rank, stream
   std::uint64_t newest_attempt_ = 0;
   // By attempt: the first rank of each node, as events.jsonl says; after nodes were lost, others than

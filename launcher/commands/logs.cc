@@ -114,8 +114,13 @@ int logs(const Invocation& invocation) {
   if (!job) return refuse(job.error(), kExitUsage);
 
   Printer printer(*wishes);
-  LogFiles files(job->record, wishes->local, [&](const LogSource& source) {
+  const auto wanted = [&](const LogSource& source) {
     return wishes->ranks.contains(source.rank.value()) && wishes->nodes.contains(source.node.value());
+  };
+  int exit_code = 0;
+  LogFiles files(job->record, wishes->local, wanted, [&exit_code](const std::string& what, bool is_wanted) {
+    const int code = refuse(Error(ErrorCode::kUnavailable, what), 1);
+    if (!is_wanted) exit_code = code;
   });
   const auto show = [&](const LogSource& source, std::string_view line, double time) {
     printer.add(source, line, time);
@@ -132,7 +137,7 @@ int logs(const Invocation& invocation) {
   }
   files.finish(show);
   if (files.empty()) return refuse(no_such_rank(*arguments, job->record), kExitUsage);
-  return 0;
+  return exit_code;
 }
 
 }  // namespace muster::launcher

@@ -15,6 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
+// For a reader of what is left, when the user has asked for the end.
 constexpr Duration kFlushLimit = std::chrono::seconds(5);
 
 // Blocked from the start and read as data, so that none is lost. What the caller has ignored (nohup) stays
@@ -72,9 +73,15 @@ std::string log_directory_flag(const Options& options, const Surroundings& here)
   return " --log-dir " + as_shell_word(options.log_directory);
 }
 
+// On purpose, and not by what became of it.
+bool was_stopped(const Verdict& verdict) {
+  using enum Verdict::Kind;
+  return verdict.kind == kInterrupted || verdict.kind == kPreempted || verdict.kind == kTimeLimit;
+}
+
 int carry_out(const Prepared& prepared, const Surroundings& here, const std::vector<std::string>& notices,
               int signals) {
-  const Plan& plan = prepared.plan;
+  Plan plan = prepared.plan;
   const Options& options = prepared.request.options;
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
@@ -89,6 +96,8 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   std::optional<PrefixTemplate> prefix;
   if (!display.line_prefix.empty()) prefix = {display.line_prefix, options.role, here.hostname};
   Terminal terminal(context.get_executor(), options.json, display.fold, std::move(prefix));
+  for (const int stream : {1, 2})
+    plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
   const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
   Launcher launcher(plan, {context, terminal, bootstrap, signals, journal, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
@@ -105,7 +114,10 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
     terminal.say(written.error().message());
   }
   if (options.json) terminal.print(1, report);
-  terminal.flush(kFlushLimit);
+  const bool cut_short = was_stopped(outcome.verdict);
+  terminal.flush({.stall = options.output_stall,
+                  .limit = cut_short ? kFlushLimit : Duration::max(),
+                  .signals = signals});
   return outcome.verdict.exit_code;
 }
 

@@ -66,6 +66,14 @@ constexpr Flag kOwnFlags[] = {
     {"hang-limit", 0, "SECONDS", kOption,
      "A step or section may take so long until its usual time is known (default 600; 0: not watched).",
      "hangs"},
+    {"output-stall", 0, "SECONDS", kOption,
+     "Workers wait for a pipe or a log file that takes nothing of their output at most so long; then lines "
+     "are left out and counted (default 30; 0: they do not wait).",
+     "output"},
+    {"log-limit", 0, "BYTES", kOption,
+     "Keep so much of what a rank prints in an attempt, such as 512M or 2G; the oldest parts are removed "
+     "(default: all).",
+     "output"},
     {"warm", 0, "", kOption,
      "Fork workers from a loaded copy of the program (default: if it links Muster::warm_start).", "workers"},
     {"no-warm", 0, "", kOption, "Execute every worker, although the program could be forked.", "workers"},

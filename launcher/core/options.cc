@@ -13,6 +13,9 @@ namespace muster::launcher {
 
 namespace {
 
+// Of it an eighth is a part; smaller ones would be more names than text.
+constexpr std::int64_t kLeastLogLimitBytes = 64 << 10;
+
 std::string variable_name(std::string_view prefix, std::string_view flag) {
   std::string name(prefix);
   for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
@@ -214,6 +217,8 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.seconds("silence-limit", false, options.silence_limit);
   reader.seconds("heartbeat-limit", true, options.heartbeat_limit);
   reader.seconds("hang-limit", true, options.hang_limit);
+  reader.seconds("output-stall", true, options.output_stall);
+  reader.bytes("log-limit", kLeastLogLimitBytes, options.log_limit_bytes);
   bool warm = false;
   bool no_warm = false;
   reader.flag("warm", warm);

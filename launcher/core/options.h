@@ -65,6 +65,8 @@ struct Options {
   Duration silence_limit = std::chrono::seconds(10);
   Duration heartbeat_limit = std::chrono::seconds(30);  // zero: not watched
   Duration hang_limit = std::chrono::seconds(600);      // zero: not watched
+  Duration output_stall = std::chrono::seconds(30);     // zero: nobody waits
+  std::int64_t log_limit_bytes = 0;                     // of a rank's log files; zero: none
   std::string warm = "auto";                            // auto, on, off
   std::string log_directory;                            // absolute
   std::string checkpoint_directory;                     // absolute, or empty

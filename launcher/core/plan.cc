@@ -9,6 +9,12 @@ namespace muster::launcher {
 
 namespace {
 
+// Of workers' output on its way to a reader: what all agents together may send before it is taken, and what
+// each may at most and needs at least to keep the pipe full.
+constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
+
 Expected<std::int32_t> workers_per_node(const Options& options, const Machine& machine) {
   const std::int32_t nodes = options.nodes;
   const auto share = [nodes](std::int32_t count) { return std::max(1, count / nodes); };
@@ -143,6 +149,10 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();
   job.heartbeat_limit_ns = std::chrono::nanoseconds(options.heartbeat_limit).count();
   job.hang_limit_ns = std::chrono::nanoseconds(options.hang_limit).count();
+  job.output_stall_ns = std::chrono::nanoseconds(options.output_stall).count();
+  job.output_window_bytes =
+      std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
+  job.log_limit_bytes = options.log_limit_bytes;
   job.warm = options.warm;
   return plan;
 }

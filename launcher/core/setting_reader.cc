@@ -16,6 +16,17 @@ std::optional<Duration> duration_of(double seconds) {
   return std::chrono::duration_cast<Duration>(Seconds(seconds));
 }
 
+std::optional<std::int64_t> bytes_of(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  const std::size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
+  const int shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  if (shift > 0) text.remove_suffix(1);
+  const auto number = parse_number<std::int64_t>(text);
+  if (!number || *number < 0 || *number > (kMost >> shift)) return std::nullopt;
+  return *number << shift;
+}
+
 // 90, 1.5, 90:00, 2:30:00. Of several parts all but the first are below 60.
 std::optional<Duration> time_of(std::string_view text) {
   const auto parts = split(text, ':');
@@ -72,6 +83,16 @@ void SettingReader::seconds(std::string_view name, bool may_be_zero, Duration& v
   if (!duration || (*number == 0 && !may_be_zero))
     return refuse(*setting, "is not a number of seconds: give one such as 10 or 0.5");
   value = *duration;
+}
+
+void SettingReader::bytes(std::string_view name, std::int64_t low, std::int64_t& value) {
+  const Setting* setting = find(name);
+  if (setting == nullptr) return;
+  const auto bytes = bytes_of(setting->values.back());
+  if (!bytes || *bytes < low)
+    return refuse(*setting,
+                  fmt::format("is not a number of bytes: give {}K or more, such as 512M or 2G", low >> 10));
+  value = *bytes;
 }
 
 void SettingReader::time(std::string_view name, std::optional<Duration>& value) {

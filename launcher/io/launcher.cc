@@ -1,5 +1,6 @@
 #include "launcher/io/launcher.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <sys/signalfd.h>
@@ -15,6 +16,7 @@ namespace muster::launcher {
 
 namespace {
 
+constexpr Duration kTickPeriod = std::chrono::seconds(1);
 constexpr Duration kStrayCheckPeriod = std::chrono::milliseconds(20);
 // The guardian of a dead agent clears up within milliseconds; what outlives it this long has lost its
 // guardian too.
@@ -57,7 +59,7 @@ Launcher::~Launcher() {
 void Launcher::run() {
   become_subreaper();
   wait_for_signals();
-  second_->set(time_.now() + std::chrono::seconds(1));
+  second_->set(time_.now() + kTickPeriod);
   post(Began{});
   publish();
   // Not before: what went on here would keep the agents from their processors while they are executed.
@@ -140,7 +142,8 @@ void Launcher::accept(NodeId node, std::shared_ptr<net::Connection> connection) 
 }
 
 void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connection) {
-  auto session = std::make_shared<Session>(node, std::move(connection));
+  auto session = std::make_shared<Session>(node, std::move(connection),
+                                           static_cast<std::uint64_t>(plan_.job.output_window_bytes));
   agent(node).session = session;
   session->start(
       tasks_,
@@ -148,14 +151,18 @@ void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connect
         hear(from, attempt, std::move(message));
       },
       [this](Session& from, const Error& why) { closed(from, why); });
-  session->send_ping(time_.now());
+  session->send_ping(time_.now(), /*output_waits=*/false);
 }
 
 void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
+  if (const auto* pong = std::get_if<wire::Pong>(&message))
+    agent(from.node()).output_waits = pong->output_waits;
   if (const auto* output = std::get_if<wire::Output>(&message)) {
     const std::string_view text(reinterpret_cast<const char*>(output->text.data()), output->text.size());
     parts_.terminal.show_output(from.node(), output->rank, output->stream, text, output->dropped_line_count,
                                 output->local_rank);
+    parts_.terminal.tell_when_taken(output->stream, text.size(),
+                                    from.received_output(output->stream, text.size()));
     message = wire::Pong{};  // to the job, output is a sign of life
   }
   if (std::holds_alternative<wire::Hello>(message)) agent(from.node()).joined = true;
@@ -346,14 +353,19 @@ std::set<pid_t> Launcher::agent_pids() const {
 }
 
 void Launcher::tick() {
+  const bool output_waits = std::ranges::any_of(agents_, &Agent::output_waits);
   for (const Agent& each : agents_) {
-    if (each.session) each.session->send_ping(time_.now());
+    if (!each.session) continue;
+    each.session->send_ping(time_.now(), output_waits);
+    for (const int stream : {1, 2}) {
+      if (parts_.terminal.takes(stream, kTickPeriod)) each.session->reassure(stream);
+    }
   }
   if (std::string text = start_progress(); text != told_progress_) {
     told_progress_ = std::move(text);
     if (!parts_.quiet) parts_.terminal.show_progress(told_progress_);
   }
-  second_->set(time_.now() + std::chrono::seconds(1));
+  second_->set(time_.now() + kTickPeriod);
 }
 
 }  // namespace muster::launcher

@@ -47,9 +47,10 @@ class Launcher {
   struct Agent {
     pid_t pid = 0;  // 0: none, or it has ended
     std::shared_ptr<Session> session;
-    bool joined = false;     // it has greeted
-    std::string how;         // it ended
-    std::string killed_for;  // by us, if it was
+    bool joined = false;        // it has greeted
+    bool output_waits = false;  // a rank's, as it last said
+    std::string how;            // it ended
+    std::string killed_for;     // by us, if it was
     // Its process or its connection has ended, and the other will in a moment.
     std::optional<TimePoint> half_gone_since;
   };

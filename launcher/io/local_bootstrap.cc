@@ -104,8 +104,12 @@ Expected<pid_t> LocalBootstrap::spawn(NodeId node, std::vector<std::string> argu
   for (std::string& word : arguments) words.push_back(word.data());
   words.push_back(nullptr);
   pid_t pid = 0;
+  rlimit own{};
+  getrlimit(RLIMIT_NOFILE, &own);
+  setrlimit(RLIMIT_NOFILE, &inherited_limit_);
   const int error =
       posix_spawn(&pid, agent_program_.c_str(), &request.files, &request.attributes, words.data(), environ);
+  setrlimit(RLIMIT_NOFILE, &own);
   if (error != 0) return system_failure("cannot start " + agent_program_, error);
   return pid;
 }

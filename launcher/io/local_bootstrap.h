@@ -7,12 +7,14 @@
 #pragma once
 
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <vector>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/ids.h"
+#include "common/base/process.h"
 
 namespace muster::launcher {
 
@@ -23,9 +25,12 @@ struct StartedAgent {
 
 class LocalBootstrap {
  public:
-  // `agent_program` is executed; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log.
+  // `agent_program` is executed; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. This process
+  // may have as many descriptors as it likes from now on, one for each agent; they get the limit of before.
   LocalBootstrap(std::string agent_program, std::string log_directory)
-      : agent_program_(std::move(agent_program)), log_directory_(std::move(log_directory)) {}
+      : agent_program_(std::move(agent_program)),
+        log_directory_(std::move(log_directory)),
+        inherited_limit_(raise_descriptor_limit()) {}
 
   Expected<StartedAgent> start_with_socket(NodeId node) const;
   // `key` is its 64 hexadecimal digits.
@@ -40,6 +45,7 @@ class LocalBootstrap {
 
   std::string agent_program_;
   std::string log_directory_;
+  rlimit inherited_limit_;
 };
 
 }  // namespace muster::launcher

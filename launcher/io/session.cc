@@ -7,6 +7,7 @@ namespace muster::launcher {
 namespace {
 
 constexpr Term kTerm{1};
+constexpr std::uint64_t kToldPerWindow = 4;
 
 }  // namespace
 
@@ -22,8 +23,36 @@ void Session::send(Attempt attempt, const wire::ToAgent& message) {
       {.type = 0, .destination = node_, .term = kTerm, .attempt = attempt, .sequence = sent_}, message));
 }
 
-void Session::send_ping(TimePoint now) {
-  send(Attempt(), wire::Ping{to_ns(now)});
+void Session::send_ping(TimePoint now, bool output_waits) {
+  send(Attempt(), wire::Ping{to_ns(now), output_waits});
+}
+
+Session::Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
+  Received& its = received(stream);
+  its.all += bytes;
+  if (!its.on_taken) {
+    its.on_taken = std::make_shared<const std::function<void(std::size_t)>>(
+        [weak = weak_from_this(), stream](std::size_t taken_bytes) {
+          const auto self = weak.lock();
+          if (!self) return;
+          Received& ours = self->received(stream);
+          ours.taken += taken_bytes;
+          // A part of the window at a time: most agents never need all of it.
+          if (self->window_bytes_ > 0 && ours.taken - ours.told >= self->window_bytes_ / kToldPerWindow)
+            self->tell_taken(stream);
+        });
+  }
+  return its.on_taken;
+}
+
+void Session::reassure(std::int32_t stream) {
+  if (window_bytes_ > 0 && received(stream).told < received(stream).all) tell_taken(stream);
+}
+
+void Session::tell_taken(std::int32_t stream) {
+  Received& its = received(stream);
+  its.told = its.taken;
+  send(Attempt(), wire::OutputTaken{stream, static_cast<std::int64_t>(its.taken)});
 }
 
 void Session::close() {

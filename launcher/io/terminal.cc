@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +20,9 @@
 namespace muster::launcher {
 
 namespace {
+
+// For the last lines, when the job is over.
+constexpr Duration kTerminalLimit = std::chrono::seconds(5);
 
 UniqueFd make_poller() {
   UniqueFd poller(epoll_create1(EPOLL_CLOEXEC));
@@ -51,22 +56,48 @@ Sink::Sink(int fd) : fd_(fd), is_terminal_(isatty(fd) != 0) {
   }
 }
 
+bool Sink::has_room(std::size_t bytes) const {
+  return queue_.size() + bytes <= (is_terminal_ ? kTerminalLimitBytes : kPipeLimitBytes);
+}
+
 void Sink::add(std::string_view prefix, std::string_view line) {
-  if (queue_.size() + prefix.size() + line.size() > kQueueLimitBytes) {
+  if (!has_room(prefix.size() + line.size())) {
     ++dropped_count_;
     return;
   }
   tell_dropped();
+  if (queue_.empty()) alive_at_ = Clock::now();
   queue_.append_lines(prefix, line);
 }
 
 void Sink::add_lines(std::string_view prefix, std::string_view lines) {
-  if (queue_.size() > kQueueLimitBytes) {
+  if (!has_room(0)) {
     dropped_count_ += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
     return;
   }
   tell_dropped();
+  if (queue_.empty()) alive_at_ = Clock::now();
   queue_.append_lines(prefix, lines);
+}
+
+void Sink::tell_when_taken(std::size_t bytes, Taken taken) {
+  if (is_terminal_ || queue_.empty()) return (*taken)(bytes);
+  marks_.push_back({consumed_bytes_ + queue_.size(), bytes, std::move(taken)});
+}
+
+void Sink::consume(std::size_t bytes) {
+  queue_.consume(bytes);
+  consumed_bytes_ += bytes;
+  alive_at_ = Clock::now();
+  while (!marks_.empty() && marks_.front().end <= consumed_bytes_) {
+    const Mark mark = std::move(marks_.front());
+    marks_.pop_front();
+    (*mark.taken)(mark.bytes);
+  }
+}
+
+std::uint64_t Sink::line_count() const {
+  return queue_.count('\n');
 }
 
 void Sink::tell_dropped() {
@@ -81,7 +112,7 @@ bool Sink::write_some() {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     // Nobody reads any more: the job goes on without a listener.
-    queue_.consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
+    consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
   }
   return true;
 }
@@ -140,6 +171,15 @@ void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view 
   }
   if (folds) show_folded(now);
   write();
+}
+
+void Terminal::tell_when_taken(int stream, std::size_t bytes, Sink::Taken taken) {
+  sink(output_to_stderr_ ? 2 : stream).tell_when_taken(bytes, std::move(taken));
+}
+
+bool Terminal::takes(int stream, Duration period) const {
+  const TimePoint now = Clock::now();
+  return sink_of(stream).alive_at(now) + period >= now;
 }
 
 // Lines that have waited long enough for their like.
@@ -217,18 +257,32 @@ void Terminal::wait_for_readers() {
                      });
 }
 
-void Terminal::flush(Duration limit) {
+void Terminal::flush(const Patience& patience) {
   show_folded(TimePoint::max());
   for (Sink* each : {&out_, &err_}) each->tell_dropped();
-  const TimePoint end = Clock::now() + limit;
-  while (Clock::now() < end) {
-    const bool out_done = out_.write_some();
-    const bool err_done = err_.write_some();
-    if (out_done && err_done) return;
+  const TimePoint begin = Clock::now();
+  bool hurried = false;
+  // Whether there is nothing to be waited for any more.
+  const auto done = [&](Sink& sink) {
+    if (sink.write_some() || hurried) return true;
+    const TimePoint now = Clock::now();
+    const Duration limit = sink.is_terminal() ? std::min(kTerminalLimit, patience.limit) : patience.limit;
+    return now - begin >= limit || now - sink.alive_at(now) >= patience.stall;
+  };
+  for (;;) {
+    const bool out_done = done(out_);
+    const bool err_done = done(err_);
+    if (out_done && err_done) break;
     pollfd waiting[] = {{.fd = out_done ? -1 : out_.fd(), .events = POLLOUT, .revents = 0},
-                        {.fd = err_done ? -1 : err_.fd(), .events = POLLOUT, .revents = 0}};
-    poll(waiting, 2, 100);
+                        {.fd = err_done ? -1 : err_.fd(), .events = POLLOUT, .revents = 0},
+                        {.fd = patience.signals, .events = POLLIN, .revents = 0}};
+    poll(waiting, 3, 100);
+    signalfd_siginfo heard{};
+    while ((waiting[2].revents & POLLIN) != 0 && read(patience.signals, &heard, sizeof heard) == sizeof heard)
+      hurried |= heard.ssi_signo != SIGCHLD;
   }
+  if (out_.empty() || !err_.empty()) return;
+  say(fmt::format("{} lines were not taken from stdout; the log files have them", out_.line_count()));
 }
 
 }  // namespace muster::launcher

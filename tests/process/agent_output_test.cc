@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "tests/process/agent_process_fixture.h"
@@ -91,6 +93,73 @@ TEST_F(AgentProcess, KeepsAnEmptyFileOfAStreamThatSaidNothing) {
   }
 }
 
+// A pipe that nobody reads lies in the place of one rank's log file: to open it blocks for ever.
+class BlockedLog : public AgentProcess {
+ protected:
+  BlockedLog() {
+    std::filesystem::create_directories(scratch_ / "logs/attempt_1/rank_0");
+    EXPECT_EQ(mkfifo((scratch_ / "logs/attempt_1/rank_0/stdout.log").c_str(), 0600), 0);
+  }
+  static bool answers_pings(TestLauncher& launcher) {
+    launcher.send(wire::Ping{1});
+    return launcher.wait_for<wire::Pong>().has_value();
+  }
+};
+
+TEST_F(BlockedLog, TheAgentAnswersAndWorkersThatPrintLittleGoOn) {
+  TestLauncher launcher({});
+  const std::string go = scratch_ / "go";
+  launcher.welcome(job("for i in 1 2 3; do echo $i; done; while ! [ -e " + go +
+                       " ]; do sleep 0.02; done; echo end; exit $RANK"));
+  ASSERT_EQ(launcher.start(2).size(), 2U);
+  while (launcher.output(0, 1) != "1\n2\n3\n" || launcher.output(1, 1) != "1\n2\n3\n")
+    ASSERT_TRUE(launcher.wait_for<wire::Output>());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(answers_pings(launcher));
+  std::ofstream(go).put('\n');
+  ASSERT_TRUE(launcher.wait_for<wire::WorkerExited>());
+  ASSERT_TRUE(launcher.wait_for<wire::WorkerExited>());
+  EXPECT_TRUE(answers_pings(launcher)) << "while the log file is waited for";
+  EXPECT_EQ(launcher.output(0, 1), "1\n2\n3\nend\n");
+  EXPECT_EQ(launcher.output(1, 1), "1\n2\n3\nend\n");
+}
+
+TEST_F(BlockedLog, HoldsUpWhoPrintsMuchForTheStallAndThenLinesAreCounted) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("seq 1000000 1999999");
+  job.output_stall_ns = 500'000'000;
+  launcher.welcome(job);
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_EQ(launcher.output(0, 1).size(), 8'000'000U) << "the copy for the terminal has all";
+  std::vector<std::string> texts;
+  for (const auto& notice : launcher.all<wire::AgentNotice>()) texts.push_back(notice.text);
+  EXPECT_THAT(
+      texts,
+      testing::ElementsAre(
+          HasSubstr("stdout.log does not take what is printed; what comes from here on may be missing"),
+          testing::MatchesRegex("the log files of attempt 1 did not take [1-9][0-9]* lines in time; "
+                                "[1-9][0-9]* bytes still wait")));
+  launcher.send(wire::Leave{});
+  EXPECT_EQ(launcher.agent_exit(), 0) << "although the file still blocks";
+}
+
+TEST_F(BlockedLog, AStopAndANoticeEndTheWaiting) {
+  for (const wire::ToAgent& end : {wire::ToAgent(wire::StopWorkers{SIGTERM, 60'000'000'000}),
+                                   wire::ToAgent(wire::Preempt{60'000'000'000})}) {
+    TestLauncher launcher({});
+    wire::JobSpec job = this->job("trap '' TERM; seq 1000000 1999999; exit 5");
+    job.output_stall_ns = 3'600'000'000'000;
+    launcher.welcome(job);
+    ASSERT_EQ(launcher.start(1).size(), 1U);
+    ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    launcher.send(end);
+    const auto exited = launcher.wait_for<wire::WorkerExited>();
+    ASSERT_TRUE(exited);
+    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
+    EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  }
+}
+
 // All workers run; the log file of one of them cannot be created.
 TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   TestLauncher launcher({});
@@ -104,6 +173,91 @@ TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   ASSERT_EQ(notices.size(), 1U);
   EXPECT_THAT(notices[0].text, HasSubstr("cannot write " + scratch_ / "logs/attempt_1/rank_1/stdout.log"));
   EXPECT_THAT(launcher.output(1, 1), HasSubstr("from 1\n"));
+}
+
+// With a window: so much may be on its way that the launcher has not called taken.
+class OutputWindow : public AgentProcess {
+ protected:
+  static constexpr std::int64_t kWindow = 256 << 10;
+  wire::JobSpec job(const std::string& script, std::chrono::nanoseconds stall) {
+    wire::JobSpec spec = AgentProcess::job(script);
+    spec.output_window_bytes = kWindow;
+    spec.output_stall_ns = stall.count();
+    return spec;
+  }
+  static std::int64_t received(const TestLauncher& launcher) {
+    return static_cast<std::int64_t>(launcher.output(0, 1).size());
+  }
+  // Everything that the agent had to say before it answered is seen.
+  static void hear_all(TestLauncher& launcher) {
+    launcher.send(wire::Ping{1});
+    ASSERT_TRUE(launcher.wait_for<wire::Pong>());
+  }
+  static std::uint64_t dropped(const TestLauncher& launcher) {
+    std::uint64_t lines = 0;
+    for (const auto& output : launcher.all<wire::Output>()) lines += output.dropped_line_count;
+    return lines;
+  }
+};
+
+TEST_F(OutputWindow, ARankWaitsUntilItsOutputIsCalledTakenAndLosesNothingWhileTheAgentAnswers) {
+  constexpr std::int64_t kAll = 8'000'000;
+  // What may be read at once, and at last what is left in a pipe.
+  constexpr std::int64_t kPiece = (512 << 10) + (1 << 20);
+  TestLauncher launcher({});
+  launcher.welcome(job("seq 1000000 1999999", std::chrono::hours(1)));
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  std::int64_t taken = 0;
+  while (received(launcher) < kAll) {
+    ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    hear_all(launcher);
+    ASSERT_LE(received(launcher) - taken, kWindow + kPiece);
+    taken = received(launcher);
+    launcher.send(wire::OutputTaken{1, taken});
+  }
+  if (launcher.all<wire::WorkersGone>().empty()) ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_EQ(received(launcher), kAll);
+  EXPECT_EQ(dropped(launcher), 0U);
+}
+
+TEST_F(OutputWindow, LinesAreDroppedAndCountedWhenNothingIsCalledTakenForTheStall) {
+  TestLauncher launcher({});
+  launcher.welcome(job("seq 1000000 1999999", std::chrono::milliseconds(300)));
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_GT(dropped(launcher), 0U);
+  EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
+  EXPECT_EQ(log("rank_0/stdout.log").size(), 8'000'000U) << "the log file has them";
+}
+
+TEST_F(OutputWindow, AStopAndANoticeEndTheWaiting) {
+  for (const wire::ToAgent& end : {wire::ToAgent(wire::StopWorkers{SIGTERM, 60'000'000'000}),
+                                   wire::ToAgent(wire::Preempt{60'000'000'000})}) {
+    TestLauncher launcher({});
+    launcher.welcome(job("trap '' TERM; seq 1000000 1999999; exit 5", std::chrono::hours(1)));
+    ASSERT_EQ(launcher.start(1).size(), 1U);
+    while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    hear_all(launcher);
+    EXPECT_TRUE(launcher.all<wire::WorkerExited>().empty());
+    launcher.send(end);
+    const auto exited = launcher.wait_for<wire::WorkerExited>();
+    ASSERT_TRUE(exited);
+    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
+    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+    EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
+  }
+}
+
+TEST_F(OutputWindow, ALauncherThatIsGoneHoldsUpNobody) {
+  TestLauncher launcher({});
+  const std::string done = scratch_ / "done";
+  wire::JobSpec spec = job("seq 1000000 1999999; : > " + done + "; sleep 1000", std::chrono::hours(1));
+  spec.controller_grace_ns = 60'000'000'000;
+  launcher.welcome(spec);
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+  launcher.hang_up();
+  EXPECT_TRUE(eventually([&done] { return std::filesystem::exists(done); }));
 }
 
 TEST_F(AgentProcess, DropsAndCountsTerminalLinesWhenTheLauncherDoesNotRead) {
@@ -133,6 +287,7 @@ TEST_F(AgentProcess, GoesOnWhenALogFileCannotGrow) {
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->exit_code, 7);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(log("rank_0/stderr.log").size(), 4096U);
   EXPECT_EQ(log("rank_0/stdout.log").size(), 4096U);
   const std::string terminal = launcher.output(0, 1);
@@ -163,6 +318,7 @@ TEST_F(AgentProcess, PassesOnTheErrorFile) {
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->error_file, "{\"message\":1}");
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(log("rank_0/error.json"), "{\"message\":1}");
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
@@ -107,6 +108,87 @@ TEST_F(LaunchLogs, HaveAllOfAMillionLines) {
   const std::string out = shown({});
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1000000);
   EXPECT_TRUE(out.ends_with("node0:0: 1000000\n"));
+}
+
+// More files than the command may have open.
+TEST_F(LaunchLogs, HaveEveryRankWhateverTheLimitOfOpenFiles) {
+  LaunchRun job(started({"sh", "-c", "echo one"}));
+  ASSERT_EQ(job.exit_code(), 0);
+  const std::filesystem::path attempt = std::filesystem::directory_iterator(logs)->path() / "attempt_1";
+  constexpr int kRanks = 60;
+  for (int rank = 1; rank < kRanks; ++rank)
+    std::filesystem::copy(attempt / "rank_0", attempt / fmt::format("rank_{}", rank));
+  LaunchRun run({"-c", fmt::format("ulimit -n 40; exec {} logs", LAUNCH_PROGRAM)}, environment(), "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format(":{}: one\n", rank)));
+}
+
+TEST_F(LaunchLogs, SayWhichFileTheyCannotRead) {
+  run_four();
+  const std::filesystem::path broken =
+      std::filesystem::directory_iterator(logs)->path() / "attempt_1/rank_2/stdout.log";
+  std::filesystem::remove(broken);
+  std::filesystem::create_directory(broken);
+  LaunchRun run({"logs", "--grep", "loss"}, environment());
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_EQ(run.err(), fmt::format("launch: cannot read {}: Is a directory\n", broken.string()));
+  EXPECT_EQ(run.out(), "node0:0: loss 0.0\nnode0:1: loss 0.1\nnode1:3: loss 0.3\n");
+}
+
+// The parts of a rank's log, and what lies in all of its directory, in bytes.
+struct Kept {
+  int parts = 0;
+  std::uintmax_t bytes = 0;
+};
+Kept kept_in(const std::filesystem::path& directory) {
+  Kept kept;
+  for (const auto& file : std::filesystem::directory_iterator(directory)) {
+    kept.parts += file.path().filename().string().starts_with("stdout.") ? 1 : 0;
+    kept.bytes += file.file_size();
+  }
+  return kept;
+}
+
+TEST_F(LaunchLogs, KeepTheNewestUnderALimitAndReadThePartsInOrder) {
+  LaunchRun job(started({"--quiet", "--redirects", "3", "--log-limit", "1M", "sh", "-c",
+                         "seq 1000000 1999999; echo last >&2"}));
+  ASSERT_EQ(job.exit_code(), 0) << job.err();
+  const auto rank = std::filesystem::directory_iterator(logs)->path() / "attempt_1/rank_0";
+  const Kept kept = kept_in(rank);
+  EXPECT_LE(kept.bytes, 1U << 20);
+  EXPECT_GT(kept.bytes, 700U << 10);
+  EXPECT_GT(kept.parts, 5);
+  std::istringstream out(shown({}));
+  int expected = 0;
+  int line_count = 0;
+  for (std::string line; std::getline(out, line) && line != "node0:0: last"; ++line_count) {
+    const int number = std::stoi(line.substr(sizeof "node0:0:"));
+    if (expected != 0) ASSERT_EQ(number, expected);
+    expected = number + 1;
+  }
+  EXPECT_EQ(expected, 2'000'000);
+  EXPECT_GT(line_count, 80'000);
+}
+
+TEST_F(LaunchLogs, FollowALogThatIsCutIntoParts) {
+  const std::string script = fmt::format(
+      "seq 100000 104999; while [ ! -e {0}/go1 ]; do sleep 0.02; done; seq 105000 119999; "
+      "while [ ! -e {0}/go2 ]; do sleep 0.02; done; seq 120000 129999",
+      scratch.path().string());
+  LaunchRun job(started({"--quiet", "--log-limit", "512K", "sh", "-c", script}));
+  ASSERT_TRUE(job.printed("node0:0: 104999"));
+  LaunchRun follower({"logs", "-f"}, environment());
+  ASSERT_TRUE(follower.printed("node0:0: 104999"));
+  touch("go1");
+  ASSERT_TRUE(follower.printed("node0:0: 119999"));
+  touch("go2");
+  EXPECT_EQ(job.exit_code(), 0);
+  EXPECT_EQ(follower.exit_code(), 0) << follower.err();
+  std::string expected;
+  for (int i = 100000; i < 130000; ++i) expected += fmt::format("node0:0: {}\n", i);
+  EXPECT_TRUE(follower.out() == expected);
+  EXPECT_GT(kept_in(std::filesystem::directory_iterator(logs)->path() / "attempt_1/rank_0").parts, 2);
 }
 
 TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {

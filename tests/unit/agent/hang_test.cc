@@ -101,6 +101,18 @@ TEST_F(Hang, MissesHeartbeatsOnlyOfWhoHadThem) {
   EXPECT_EQ(last.what, "sent no heartbeat for 30 s");
 }
 
+TEST_F(Hang, TheTimeThatAWaitingOutputHoldsUpWorkersDoesNotCount) {
+  begin(kDefaults);
+  beat(0);
+  step = 0;
+  make_step(1);
+  run_to(5);
+  run_to(2000, [this] { watch.pause(now); });
+  EXPECT_THAT(told, IsEmpty());
+  run_to(2030);
+  EXPECT_THAT(told, ElementsAre("2005 rank 0 soft", "2025 rank 0 hard"));
+}
+
 TEST_F(Hang, TellsASecondSilenceAgain) {
   begin(kDefaults);
   beat(0);

@@ -1,9 +1,12 @@
 #include "agent/io/output.h"
 
+#include <algorithm>
 #include <fcntl.h>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -40,14 +43,21 @@ class OutputTest : public testing::Test {
     io_.restart();
     io_.run();
   }
+  // Until the log file has what it was given.
+  void run_until_written() {
+    tasks_.spawn(writer_.written(std::chrono::seconds(30), [] { return false; }));
+    run();
+  }
 
   const ScratchDirectory folder_;
   const std::string log_ = folder_ / "rank_0/stdout.log";
   std::vector<std::string> lines_, notices_;
   asio::io_context io_;
   net::TaskGroup tasks_{io_.get_executor()};
+  LogWriter writer_{io_.get_executor()};
   std::shared_ptr<Output> output_ =
-      Output::open(io_.get_executor(), log_,
+      Output::open(io_.get_executor(),
+                   {.path = log_, .writer = writer_, .stall = std::chrono::milliseconds(200)},
                    {.lines = [this](std::string_view lines) { lines_.emplace_back(lines); },
                     .notice = [this](const std::string& line) { notices_.push_back(line); },
                     .hold = [] { return false; }})
@@ -59,7 +69,7 @@ TEST_F(OutputTest, TakesAllOfAWorkerThatEndedBeforeItWasWatched) {
   ASSERT_EQ(write(output_->worker_end(), "last words", 10), 10);
   output_->worker_has_its_end();
   output_->close();
-  run();
+  run_until_written();
   EXPECT_TRUE(tasks_.empty());
   EXPECT_EQ(read_file(log_, 100).value(), "last words");
   EXPECT_THAT(notices_, ElementsAre());
@@ -86,6 +96,43 @@ TEST_F(OutputTest, APipeThatCannotBeWatchedIsClosedAndItIsSaid) {
   EXPECT_TRUE(tasks_.empty());
   EXPECT_FALSE(has_reader(output_->worker_end()));
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("cannot watch the output for " + log_)));
+}
+
+// A pipe that nobody reads lies in the file's place: to open it blocks.
+TEST_F(OutputTest, WhatALogFileDoesNotTakeIsCountedAndTheLinesArePassedOn) {
+  std::filesystem::create_directories(folder_ / "rank_0");
+  ASSERT_EQ(mkfifo(log_.c_str(), 0600), 0);
+  tasks_.spawn(output_->read_all());
+  constexpr int kLines = 400'000;
+  std::jthread worker([end = UniqueFd(dup(output_->worker_end()))] {
+    for (int i = 0; i < kLines; ++i) CHECK(write(end.get(), "xxxxxxx\n", 8) == 8);
+  });
+  output_->worker_has_its_end();
+  run();
+  worker.join();
+  std::size_t passed_on = 0;
+  for (const std::string& lines : lines_) passed_on += lines.size();
+  EXPECT_EQ(passed_on, std::size_t{8 * kLines});
+  const Output::Lost lost = output_->lost();
+  EXPECT_GT(lost.lines, 0U);
+  EXPECT_EQ(8 * lost.lines, lost.bytes);
+  EXPECT_EQ(lost.bytes + lost.waiting_bytes, std::size_t{8 * kLines});
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr(log_ + " does not take what is printed")));
+  // Somebody reads, after all: then the file says where lines are missing.
+  const UniqueFd reader(open(log_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  output_->close();
+  std::string taken;
+  char buffer[65536];
+  while (!writer_.idle()) {
+    const ssize_t got = read(reader.get(), buffer, sizeof buffer);
+    if (got > 0) taken.append(buffer, static_cast<std::size_t>(got));
+  }
+  for (ssize_t got; (got = read(reader.get(), buffer, sizeof buffer)) > 0;)
+    taken.append(buffer, static_cast<std::size_t>(got));
+  EXPECT_TRUE(taken.ends_with(
+      fmt::format("\nmuster: {} lines ({} bytes) are left out here\n", lost.lines, lost.bytes)));
+  EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(taken, 'x')) / 7 + lost.lines,
+            std::uint64_t{kLines});
 }
 
 }  // namespace

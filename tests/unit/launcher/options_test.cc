@@ -118,6 +118,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"grace", "inf", "is not a number of seconds"},
         BadValue{"grace", "nan", "is not a number of seconds"},
         BadValue{"silence-limit", "0", "is not a number of seconds"},
+        BadValue{"output-stall", "-1", "is not a number of seconds"},
+        BadValue{"log-limit", "63K", "is not a number of bytes: give 64K or more, such as 512M or 2G"},
+        BadValue{"log-limit", "1.5G", "is not a number of bytes"},
+        BadValue{"log-limit", "M", "is not a number of bytes"},
+        BadValue{"log-limit", "99999999999T", "is not a number of bytes"},
         BadValue{"controller-grace", "1e99", "is not a number of seconds"},
         BadValue{"redirects", "4", "names no streams"}, BadValue{"tee", "0:1,", "names no streams"},
         BadValue{"tee", "x:1", "names no streams"},
@@ -180,6 +185,13 @@ TEST(Options, SayHowToRecover) {
   EXPECT_EQ(given->recovery.no_progress_limit, 0);
   EXPECT_EQ(given->recovery.node_exclusion, 500ms);
   EXPECT_EQ(given->recovery.preemption_grace, 5s);
+}
+
+TEST(Options, TakeANumberOfBytesWithItsUnit) {
+  EXPECT_EQ(options_of({})->log_limit_bytes, 0);
+  EXPECT_EQ(options_of({{"log-limit", "65536"}})->log_limit_bytes, 65536);
+  EXPECT_EQ(options_of({{"log-limit", "512M"}})->log_limit_bytes, std::int64_t{512} << 20);
+  EXPECT_EQ(options_of({{"log-limit", "2G"}})->log_limit_bytes, std::int64_t{2} << 30);
 }
 
 TEST(Options, TakeATimeInSecondsOrAsOnAClock) {

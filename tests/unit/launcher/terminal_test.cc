@@ -53,9 +53,46 @@ TEST_F(SinkTest, LeavesThePipeBlockingForItsOtherUsers) {
   EXPECT_EQ(fcntl(writer.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
+TEST_F(SinkTest, TellsWhoBroughtLinesWhenAPipesReaderHasTakenThem) {
+  Sink sink(writer.get());
+  std::size_t taken = 0;
+  const auto on_taken =
+      std::make_shared<const std::function<void(std::size_t)>>([&](std::size_t bytes) { taken += bytes; });
+  const std::string lines(1 << 20, '\n');
+  for (const std::size_t bytes : {5, 7}) {
+    sink.add_lines("", lines);
+    sink.tell_when_taken(bytes, on_taken);
+  }
+  EXPECT_FALSE(sink.write_some());
+  EXPECT_EQ(taken, 0U);
+  std::size_t read_bytes = 0;
+  while (read_bytes < lines.size() / 2) {
+    read_bytes += read_all().size();
+    sink.write_some();
+  }
+  EXPECT_EQ(taken, 0U) << "not before all of it has been written";
+  while (!sink.write_some() && taken == 0) read_all();
+  EXPECT_EQ(taken, 5U);
+  while (!sink.write_some()) read_all();
+  EXPECT_EQ(taken, 12U);
+}
+
+TEST_F(SinkTest, TellsWhoBroughtLinesAlsoWhenNobodyReadsAnyMore) {
+  signal(SIGPIPE, SIG_IGN);
+  Sink sink(writer.get());
+  std::size_t taken = 0;
+  sink.add_lines("", std::string(1 << 20, '\n'));
+  sink.tell_when_taken(5, std::make_shared<const std::function<void(std::size_t)>>(
+                              [&](std::size_t bytes) { taken += bytes; }));
+  EXPECT_FALSE(sink.write_some());
+  reader.reset();
+  EXPECT_TRUE(sink.write_some());
+  EXPECT_EQ(taken, 5U);
+}
+
 TEST_F(SinkTest, NeverWaitsForASlowReaderAndCountsWhatItLeavesOut) {
   Sink sink(writer.get());
-  const std::string line(999, 'x');
+  const std::string line(9999, 'x');
   constexpr int kLines = 50'000;
   for (int i = 0; i < kLines; ++i) {
     sink.add(line + "\n");
@@ -134,7 +171,7 @@ TEST_F(TerminalTest, RestsWhileOneStreamIsFullAndTheOtherIdle) {
 TEST_F(TerminalTest, SaysAtTheEndHowManyLinesAnAgentLeftOut) {
   terminal->show_output(NodeId(0), Rank(3), 1, "last\n", 0);
   terminal->show_output(NodeId(0), Rank(3), 1, "", 7);
-  terminal->flush(std::chrono::seconds(1));
+  terminal->flush({.stall = std::chrono::seconds(1)});
   char buffer[4096];
   const ssize_t got = read(readers[STDOUT_FILENO].get(), buffer, sizeof buffer);
   give_back();
@@ -183,7 +220,7 @@ class ProgressTest : public testing::Test {
   }
   // What a terminal gets passes through a thread of the kernel's: waits until it ends with `end`.
   std::string shown(std::string_view end) {
-    terminal->flush(std::chrono::seconds(1));
+    terminal->flush({.stall = std::chrono::seconds(1)});
     std::string text;
     pollfd ready{screen.get(), POLLIN, 0};
     while (!text.ends_with(end) && poll(&ready, 1, 5000) > 0) {

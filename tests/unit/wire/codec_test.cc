@@ -57,7 +57,8 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
 
   for (const ToAgent& message :
        {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
-        ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1})}) {
+        ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1}),
+        ToAgent(OutputTaken{2, 1 << 20})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());

@@ -1,0 +1,92 @@
+#include "agent/io/log_parts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::uint64_t kPartsOfABudget = 8;
+constexpr std::string_view kLogSuffix = ".log";
+
+}  // namespace
+
+Status LogParts::open() {
+  if (open_) return {};
+  fd_.reset();
+  const auto open_file = [this] {
+    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  };
+  open_file();
+  if (!fd_ && errno == ENOENT) {
+    if (Status made = make_directories(std::filesystem::path(path_).parent_path().string()); !made)
+      return made;
+    open_file();
+  }
+  if (!fd_) return system_failure("cannot write " + path_, errno);
+  open_ = true;
+  return {};
+}
+
+Status LogParts::write(std::string_view& bytes) {
+  if (Status opened = open(); !opened) return opened;
+  while (!bytes.empty()) {
+    std::size_t size = bytes.size();
+    if (budget_) {
+      size = fitting(bytes);
+      if (size == 0) {
+        if (Status done = cut(); !done) return done;
+        continue;
+      }
+      make_room(size);
+    }
+    const ssize_t put = ::write(fd_.get(), bytes.data(), size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return system_failure("cannot write " + path_, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+    size_bytes_ += static_cast<std::uint64_t>(put);
+    if (budget_) budget_->used_bytes += static_cast<std::uint64_t>(put);
+  }
+  return {};
+}
+
+std::size_t LogParts::fitting(std::string_view bytes) const {
+  const std::uint64_t most = std::max<std::uint64_t>(budget_->limit_bytes / kPartsOfABudget, 1);
+  const std::uint64_t room = size_bytes_ < most ? most - size_bytes_ : 0;
+  if (bytes.size() <= room) return bytes.size();
+  const std::size_t end = room > 0 ? bytes.rfind('\n', room - 1) : std::string_view::npos;
+  if (end != std::string_view::npos) return end + 1;
+  return size_bytes_ > 0 ? 0 : static_cast<std::size_t>(room);  // a line longer than a part
+}
+
+Status LogParts::cut() {
+  const std::string part = part_path(part_count_ + 1);
+  if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, part.c_str(), RENAME_NOREPLACE) != 0)
+    return system_failure(fmt::format("cannot rename {} to {}", path_, part), errno);
+  budget_->parts.push_back({part, size_bytes_});
+  ++part_count_;
+  size_bytes_ = 0;
+  open_ = false;
+  return open();
+}
+
+void LogParts::make_room(std::size_t bytes) {
+  while (budget_->used_bytes + bytes > budget_->limit_bytes && !budget_->parts.empty()) {
+    unlink(budget_->parts.front().path.c_str());
+    budget_->used_bytes -= budget_->parts.front().size_bytes;
+    budget_->parts.pop_front();
+  }
+}
+
+std::string LogParts::part_path(std::uint64_t number) const {
+  std::string_view stem = path_;
+  if (stem.ends_with(kLogSuffix)) stem.remove_suffix(kLogSuffix.size());
+  return fmt::format("{}.{}{}", stem, number, kLogSuffix);
+}
+
+}  // namespace muster::agent

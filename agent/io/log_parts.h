@@ -1,0 +1,58 @@
+// A log file, and the parts that were cut off it: NAME.log is written to, NAME.1.log, NAME.2.log and so on
+// are what was written before, the oldest first.
+//
+// Files with the same budget together never take more than its bytes. A file is cut, at the end of a line if
+// there is one, when it holds an eighth of them; the oldest parts of all are removed. Without a budget there
+// is one file of any size. No part is ever written over. Blocks as files do; one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace muster::agent {
+
+struct LogBudget {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  struct Part {
+    std::string path;
+    std::uint64_t size_bytes = 0;
+  };
+  std::deque<Part> parts{};
+};
+
+class LogParts {
+ public:
+  // `reserved`: a descriptor that is given up for the file's.
+  LogParts(std::string path, UniqueFd reserved, std::shared_ptr<LogBudget> budget)
+      : path_(std::move(path)), fd_(std::move(reserved)), budget_(std::move(budget)) {}
+  // Opens the file, appending, and makes its directory, if that has not been done. Errors name the file.
+  Status open();
+  // Takes away from `bytes` what has been written. After an error the rest may be tried again.
+  Status write(std::string_view& bytes);
+  void close() { fd_.reset(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  // How much of these bytes belongs into the file as it is; zero: it is to be cut first.
+  std::size_t fitting(std::string_view bytes) const;
+  Status cut();
+  void make_room(std::size_t bytes);
+  std::string part_path(std::uint64_t number) const;
+
+  std::string path_;
+  UniqueFd fd_;
+  bool open_ = false;
+  std::shared_ptr<LogBudget> budget_;
+  std::uint64_t size_bytes_ = 0;
+  std::uint64_t part_count_ = 0;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,186 @@
+#include "agent/io/log_writer.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kPieceBytes = 256
+                                    << 10;  // written at once; after each the file system is known to live
+// When the agent ends.
+constexpr Duration kLastStall = std::chrono::milliseconds(200);
+constexpr Duration kLastLimit = std::chrono::seconds(1);
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+}  // namespace
+
+struct LogWriter::Shared {
+  explicit Shared(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
+
+  // Does what is to be done for the file at the head of the list; the lock is given up meanwhile.
+  void serve(std::unique_lock<std::mutex>& lock);
+  void write(File& file, std::string_view bytes);
+  void tell(File& file, const Error& error);
+  // While there is something to write.
+  bool lives(TimePoint end) const {
+    const TimePoint now = Clock::now();
+    return now < end && now < TimePoint(from_ns(alive_ns)) + kLastStall;
+  }
+
+  asio::any_io_executor executor;
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  std::condition_variable emptied;
+  std::deque<std::shared_ptr<File>> listed;
+  std::string spare;  // memory of a queue that was written
+  bool busy = false;
+  bool ended = false;  // the executor is gone, or will be
+  std::atomic<std::int64_t> alive_ns = 0;
+  std::shared_ptr<asio::steady_timer> waiter;  // in written()
+  std::thread thread;
+};
+
+LogWriter::LogWriter(asio::any_io_executor executor)
+    : shared_(std::make_shared<Shared>(std::move(executor))) {}
+
+LogWriter::~LogWriter() {
+  if (!shared_->thread.joinable()) return;
+  const TimePoint end = Clock::now() + kLastLimit;
+  std::unique_lock lock(shared_->mutex);
+  while ((shared_->busy || !shared_->listed.empty()) && shared_->lives(end))
+    shared_->emptied.wait_for(lock, kLookAgain);
+  shared_->ended = true;
+  shared_->listed.clear();
+  shared_->wake.notify_one();
+  const bool hangs = shared_->busy;
+  lock.unlock();
+  hangs ? shared_->thread.detach() : shared_->thread.join();
+}
+
+std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts, Trouble trouble) {
+  std::shared_ptr<File> file(new File);
+  file->shared_ = shared_;
+  file->parts_ = std::move(parts);
+  file->trouble_ = std::move(trouble);
+  if (!shared_->thread.joinable()) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    shared_->thread = std::thread([shared = shared_] { run(*shared); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  return file;
+}
+
+void LogWriter::run(Shared& shared) {
+  pthread_setname_np(pthread_self(), "muster-logs");
+  std::unique_lock lock(shared.mutex);
+  for (;;) {
+    shared.wake.wait(lock, [&shared] { return shared.ended || !shared.listed.empty(); });
+    if (shared.ended) return;
+    shared.serve(lock);
+  }
+}
+
+void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<File> file = std::move(listed.front());
+  listed.pop_front();
+  file->listed_ = false;
+  std::string bytes = std::exchange(file->queue_, std::exchange(spare, {}));
+  file->writing_bytes_ = bytes.size();
+  const bool closing = file->closing_;
+  busy = true;
+  lock.unlock();
+  write(*file, bytes);
+  if (closing) file->parts_->close();
+  lock.lock();
+  busy = false;
+  file->writing_bytes_ = 0;
+  bytes.clear();
+  spare = std::move(bytes);
+  if (listed.empty()) emptied.notify_all();
+  if (listed.empty() && waiter && !ended) asio::post(executor, [timer = waiter] { timer->cancel(); });
+}
+
+void LogWriter::Shared::write(File& file, std::string_view bytes) {
+  const auto lives = [this] { alive_ns = to_ns(Clock::now()); };
+  if (const Status opened = file.parts_->open(); !opened) tell(file, opened.error());
+  lives();
+  while (!bytes.empty()) {
+    std::string_view piece = bytes.substr(0, kPieceBytes);
+    // Several agents may append to one file: lines should stay whole.
+    if (piece.size() < bytes.size()) piece = piece.substr(0, piece.rfind('\n') + 1);
+    if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
+    bytes.remove_prefix(piece.size());
+    const Status written = file.parts_->write(piece);
+    lives();
+    if (written) continue;
+    file.lost_bytes_ += piece.size();
+    tell(file, written.error());
+  }
+}
+
+void LogWriter::Shared::tell(File& file, const Error& error) {
+  if (std::exchange(file.told_, true)) return;
+  const std::scoped_lock lock(mutex);
+  if (!ended) asio::post(executor, [trouble = file.trouble_, what = error.message()] { trouble(what); });
+}
+
+bool LogWriter::idle() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return !shared_->busy && shared_->listed.empty();
+}
+
+TimePoint LogWriter::alive_at(TimePoint now) const {
+  return idle() ? now : TimePoint(from_ns(shared_->alive_ns));
+}
+
+awaitable<void> LogWriter::written(Duration stall, std::function<bool()> in_hurry) {
+  const auto timer = std::make_shared<asio::steady_timer>(shared_->executor);
+  {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->waiter = timer;
+  }
+  std::optional<TimePoint> end;
+  for (TimePoint now = Clock::now(); !idle() && now < alive_at(now) + stall; now = Clock::now()) {
+    if (!end && in_hurry()) end = now + kHurryLimit;
+    if (end && now >= *end) co_return;
+    timer->expires_after(kLookAgain);
+    boost::system::error_code ignored;
+    co_await timer->async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+void LogWriter::File::put(std::string_view bytes) {
+  const std::scoped_lock lock(shared_->mutex);
+  queue_.append(bytes);
+  list();
+}
+
+void LogWriter::File::close() {
+  const std::scoped_lock lock(shared_->mutex);
+  if (!std::exchange(closing_, true)) list();
+}
+
+void LogWriter::File::list() {
+  if (std::exchange(listed_, true)) return;
+  if (!shared_->busy && shared_->listed.empty()) shared_->alive_ns = to_ns(Clock::now());
+  shared_->listed.push_back(shared_from_this());
+  shared_->wake.notify_one();
+}
+
+std::size_t LogWriter::File::backlog_bytes() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return queue_.size() + writing_bytes_;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,81 @@
+// Writes log files on a thread of its own: a file system that blocks holds up neither the agent nor, as long
+// as there is room in a file's queue, its workers.
+//
+// One thread for all files, in the order in which they got something to do. put() queues without limit: who
+// puts asks backlog_bytes() and alive_at() first (flow.h). The thread begins with the first file. When this
+// object goes it is given a moment to write what is left, and is left behind if it hangs in the kernel.
+// Everything here is called by the executor's thread, which also hears of trouble.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "agent/io/log_parts.h"
+#include "common/base/clock.h"
+#include "common/net/asio.h"
+
+namespace muster::agent {
+
+class LogWriter {
+ public:
+  class File;
+  static constexpr Duration kHurryLimit = std::chrono::seconds(2);
+  // What goes wrong with a file, in one clause; once a file.
+  using Trouble = std::function<void(const std::string& what)>;
+
+  explicit LogWriter(asio::any_io_executor executor);
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+  ~LogWriter();
+
+  std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble);
+  // Nothing waits to be written.
+  bool idle() const;
+  // When the file system last did something that it was asked for; `now` if there is nothing to do.
+  TimePoint alive_at(TimePoint now) const;
+  // Until all is written, or the file system has done nothing for `stall`, or kHurryLimit has passed since
+  // `in_hurry` was first so.
+  awaitable<void> written(Duration stall, std::function<bool()> in_hurry);
+
+ private:
+  struct Shared;
+  static void run(Shared& shared);
+
+  std::shared_ptr<Shared> shared_;
+};
+
+class LogWriter::File : public std::enable_shared_from_this<File> {
+ public:
+  // Queues the bytes. The file is opened with the first of them.
+  void put(std::string_view bytes);
+  // Opens it although there is nothing to write yet.
+  void prepare() { put({}); }
+  // When all is written; creates the file if nothing was. Nothing may be put after that.
+  void close();
+  std::size_t backlog_bytes() const;
+  // That could not be written.
+  std::uint64_t lost_bytes() const { return lost_bytes_; }
+  const std::string& path() const { return parts_->path(); }
+
+ private:
+  friend class LogWriter;
+  File() = default;
+  void list();  // under the lock
+
+  std::shared_ptr<Shared> shared_;
+  std::unique_ptr<LogParts> parts_;  // the thread's, but for its path
+  Trouble trouble_;
+  bool told_ = false;  // the thread's
+  std::atomic<std::uint64_t> lost_bytes_ = 0;
+  // Under the lock:
+  std::string queue_;
+  std::size_t writing_bytes_ = 0;  // taken from the queue by the thread
+  bool listed_ = false;            // for the thread to look at
+  bool closing_ = false;
+};
+
+}  // namespace muster::agent
