@@ -8,13 +8,16 @@
 #include <map>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <optional>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <unordered_map>
 #include <utility>
 
 #include "agent/core/store.h"
+#include "agent/io/socket_owners.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 
@@ -73,6 +76,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   void accept_waiting();
   void accept_later();
   void accepted(UniqueFd socket);
+  bool may_enter(int socket);
   void arm_handshake_timer();
   void drop_late_strangers();
   void read(StoreClientId id, int fd);
@@ -86,6 +90,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   Store store_;
   StoreOutput output_;
   UniqueFd listener_;
+  std::optional<SocketOwners> owners_;  // while it listens on loopback, and the kernel answers
   stream_descriptor epoll_;
   boost::asio::steady_timer handshake_timer_;  // armed while there are strangers
   bool handshake_timer_armed_ = false;
@@ -112,6 +117,13 @@ Status StoreServer::Server::listen() {
   if (::bind(listener_.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return system_failure(what, errno);
   if (::listen(listener_.get(), SOMAXCONN) != 0) return system_failure(what, errno);
+  if (options_.address.is_loopback()) owners_.emplace(listener_.get());
+  if (owners_ && !owners_->can_tell()) {
+    log::warning(
+        "other users of this machine can reach the c10d store: the kernel does not tell whose sockets are "
+        "whose");
+    owners_.reset();
+  }
   boost::asio::ip::tcp::endpoint bound;
   auto size = static_cast<socklen_t>(bound.capacity());
   if (::getsockname(listener_.get(), bound.data(), &size) != 0) return system_failure(what, errno);
@@ -200,6 +212,7 @@ void StoreServer::Server::accepted(UniqueFd socket) {
     return warn(next_id_, "the store has all the clients it takes");
   const int fd = socket.get();
   const StoreClientId id = std::exchange(next_id_, next_id_.next());
+  if (!may_enter(fd)) return warn(id, "it is another user's, or was closed at once");
   if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
   store_.connected(id);
   connections_.emplace(id, Connection{std::move(socket), {}});
@@ -207,6 +220,14 @@ void StoreServer::Server::accepted(UniqueFd socket) {
   if (strangers_.size() > options_.stranger_count)
     drop(strangers_.begin()->first, "too many connections without a handshake");
   if (!handshake_timer_armed_) arm_handshake_timer();
+}
+
+// Workers run as the user of their agent; root may do what it likes anyway. Of a connection that was closed
+// at once nobody can tell whose it was, and it waits for no answer.
+bool StoreServer::Server::may_enter(int socket) {
+  if (!owners_) return true;
+  const auto user = owners_->of_other_end(socket);
+  return user && (*user == ::geteuid() || *user == 0);
 }
 
 void StoreServer::Server::arm_handshake_timer() {

@@ -3,8 +3,8 @@
 // Listens from open() to stop(), on the io_context's one thread. A connection that has not shown that it
 // speaks the protocol is a stranger: it has `handshake` time, only so many are kept, and the oldest goes
 // first, also when descriptors run out; clients are never dropped for that. A client that breaks the protocol
-// or a limit loses its connection and the reason is logged. No authentication: bind it to the narrowest
-// interface that reaches the workers.
+// or a limit loses its connection and the reason is logged. On loopback only this process's user and root are
+// let in; otherwise there is no authentication: bind it to the narrowest interface that reaches the workers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,15 +1,22 @@
 #include "agent/io/store_server.h"
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <dirent.h>
 #include <fcntl.h>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "common/base/file.h"
@@ -215,6 +222,74 @@ TEST_F(StoreServerTest, AnAddressThatIsNotOursAndAPortThatIsTakenAreErrors) {
   ASSERT_FALSE(taken);
   EXPECT_THAT(taken.error().message(), HasSubstr("cannot serve the c10d store on 127.0.0.1 port"));
   EXPECT_FALSE(StoreServer::open(io_, {.address = boost::asio::ip::make_address("192.0.2.1")}));
+}
+
+class StoreUsersTest : public StoreServerTest {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  }
+  // What a client of this user gets: "answer", "end", or why there is no such client.
+  std::string answer_to(uid_t user) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    const pid_t client = fork();
+    if (client == 0) {
+      const std::string answer = ask_as(user);
+      (void)!::write(ends[1], answer.data(), answer.size());
+      _exit(0);
+    }
+    const UniqueFd answer(ends[0]);
+    close(ends[1]);
+    std::array<char, 64> text{};
+    EXPECT_TRUE(run_until([&] { return ::read(answer.get(), text.data(), text.size()) > 0; }));
+    waitpid(client, nullptr, 0);
+    return text.data();
+  }
+
+ private:
+  std::string ask_as(uid_t user) {
+    if (setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0) return "no such user";
+    const int fd = connect(validate() + ping(7));
+    char byte = 0;
+    return ::recv(fd, &byte, 1, 0) == 1 ? "answer" : "end";
+  }
+};
+
+TEST_F(StoreUsersTest, OnLoopbackOnlyTheAgentsOwnUserIsLetIn) {
+  open();
+  EXPECT_EQ(answer_to(65534), "end");
+  EXPECT_EQ(answer_to(0), "answer");
+}
+
+// Each namespace has a loopback, and answers, of its own.
+TEST_F(StoreUsersTest, InsideANetworkNamespaceToo) {
+  const pid_t inside = fork();
+  if (inside == 0) {
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    if (unshare(CLONE_NEWNET) != 0) _exit(77);
+    const UniqueFd there(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (ioctl(there.get(), SIOCSIFFLAGS, &loopback) != 0) _exit(77);
+    open();
+    _exit(answer_to(65534) == "end" && answer_to(0) == "answer" ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(inside, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "cannot make a network namespace here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// Whoever sends a command and closes at once leaves a socket that nobody owns.
+TEST_F(StoreServerTest, AConnectionThatNobodyHoldsAnyMoreIsNotObeyed) {
+  open();
+  connect(validate() + set("key", "value"));
+  fds_.clear();
+  const int other = connect(validate());
+  EXPECT_TRUE(answers(other, ping(1), raw(1u))) << "the other was taken before";
+  EXPECT_TRUE(answers(other, check({"key"}), std::string("\1")));
 }
 
 TEST_F(StoreServerTest, ItsDescriptorsAreClosedOnExec) {
