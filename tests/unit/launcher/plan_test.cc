@@ -43,15 +43,15 @@ std::vector<std::string> command(std::vector<std::string> program, bool module =
 TEST(Plan, RefusesACommandThatIsTooLongForTheAgents) {
   Options asked = options(1, {});
   asked.program = std::vector<std::string>(50, std::string(100'000, 'x'));
-  auto plan = make_plan(asked, kNoGpus, kHere, "job");
+  auto plan = make_plan(asked, kNoGpus, kPlanHere, "job");
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().message(),
             "the command takes 5000250 bytes, with what --env adds (allowed: 3932160): pass what is long in "
             "a file");
   asked.program.resize(20);
-  EXPECT_TRUE(make_plan(asked, kNoGpus, kHere, "job"));
+  EXPECT_TRUE(make_plan(asked, kNoGpus, kPlanHere, "job"));
   asked.added["LONG"] = std::string(3'000'000, 'x');
-  EXPECT_FALSE(make_plan(asked, kNoGpus, kHere, "job"));
+  EXPECT_FALSE(make_plan(asked, kNoGpus, kPlanHere, "job"));
 }
 
 TEST(Plan, NumbersRanksNodeByNode) {
