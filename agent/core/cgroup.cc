@@ -8,6 +8,9 @@ namespace muster::agent {
 
 namespace {
 
+constexpr std::int64_t kNoMemoryLimit = std::int64_t{1}
+                                        << 60;  // version 1 writes a number near 2^63 for none
+
 struct Mount {
   std::string_view root;  // what of the hierarchy is mounted
   std::string point;
@@ -97,6 +100,24 @@ std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
   if (!group.unified) return number_of(read(group.directory + "/memory.oom_control"), "oom_kill");
   const auto local = number_of(read(group.directory + "/memory.events.local"), "oom_kill");
   return local ? local : number_of(read(group.directory + "/memory.events"), "oom_kill");
+}
+
+std::int64_t memory_limit_of(const Cgroup& group,
+                             const std::function<std::string(const std::string& path)>& read) {
+  std::int64_t least = kNoMemoryLimit;
+  if (!group.unified) {
+    least = number_of(read(group.directory + "/memory.stat"), "hierarchical_memory_limit")
+                .value_or(kNoMemoryLimit);
+  } else {
+    // Up to where there is no such file: the root has none.
+    std::string directory = group.directory;
+    for (std::string text; !(text = read(directory + "/memory.max")).empty();
+         directory.resize(directory.rfind('/'))) {
+      text.resize(std::min(text.size(), text.find('\n')));
+      least = std::min(least, parse_number<std::int64_t>(text).value_or(kNoMemoryLimit));  // or "max"
+    }
+  }
+  return least >= kNoMemoryLimit ? 0 : least;
 }
 
 std::optional<std::int64_t> number_of(std::string_view text, std::string_view key) {

@@ -30,6 +30,10 @@ std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std:
 std::optional<std::int64_t> oom_kills_in(const Cgroup& group,
                                          const std::function<std::string(const std::string& path)>& read);
 
+// The least limit on memory that holds for the group, its own or one of a group above it; 0 for none.
+std::int64_t memory_limit_of(const Cgroup& group,
+                             const std::function<std::string(const std::string& path)>& read);
+
 // The number after "KEY " at the start of a line, as in memory.events: "oom_kill 3".
 std::optional<std::int64_t> number_of(std::string_view text, std::string_view key);
 

@@ -147,10 +147,14 @@ Status AttemptRun::open_null() {
 Status AttemptRun::check_descriptors() const {
   rlimit limit{};
   const auto ranks = static_cast<rlim_t>(setting_.plan.local_world_size);
+  // Every rank of the job is a client of the store.
+  const auto clients = static_cast<rlim_t>(setting_.plan.host_store ? setting_.plan.world_size : 0);
   const auto lowest_free = static_cast<rlim_t>(null_.get()) + 1;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && lowest_free + kDescriptorsPerRank * ranks <= limit.rlim_cur)
-    return {};
-  return system_failure(fmt::format("cannot watch {} workers with {} descriptors", ranks, limit.rlim_cur),
+  const rlim_t wanted = lowest_free + kDescriptorsPerRank * ranks + clients;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted <= limit.rlim_cur) return {};
+  const std::string store = clients == 0 ? "" : fmt::format(" and serve {} ranks", clients);
+  return system_failure(fmt::format("cannot watch {} workers{} with {} descriptors (wanted: {})", ranks,
+                                    store, limit.rlim_cur, wanted),
                         EMFILE);
 }
 

@@ -1,18 +1,15 @@
 #include "agent/io/memory_watch.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "common/base/file.h"
-#include "common/base/text.h"
 
 namespace muster::agent {
 
 namespace {
 
 constexpr std::size_t kMaxCgroupFileBytes = 4 << 20;
-constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 writes a number near 2^63 for none
 
 std::string read_cgroup_file(const std::string& path) {
   return read_file(path, kMaxCgroupFileBytes).value_or("");
@@ -22,27 +19,12 @@ std::int64_t machine_kills() {
   return number_of(read_cgroup_file("/proc/vmstat"), "oom_kill").value_or(0);
 }
 
-// The least that holds for the group; 0 for none.
-std::int64_t limit_of(const Cgroup& group) {
-  std::int64_t least = kNoLimit;
-  if (!group.unified) {
-    least = number_of(read_cgroup_file(group.directory + "/memory.stat"), "hierarchical_memory_limit").value_or(kNoLimit);
-  } else {
-    // Up to where there is no such file: the root has none.
-    std::string directory = group.directory;
-    for (std::string text; !(text = read_cgroup_file(directory + "/memory.max")).empty();
-         directory.resize(directory.rfind('/'))) {
-      text.resize(std::min(text.size(), text.find('\n')));
-      least = std::min(least, parse_number<std::int64_t>(text).value_or(kNoLimit));  // or "max"
-    }
-  }
-  return least >= kNoLimit ? 0 : least;
-}
-
 }  // namespace
 
 MemoryWatch::MemoryWatch()
-    : mountinfo_(read_cgroup_file("/proc/self/mountinfo")), own_(group_of("self")), machine_kills_(machine_kills()) {
+    : mountinfo_(read_cgroup_file("/proc/self/mountinfo")),
+      own_(group_of("self")),
+      machine_kills_(machine_kills()) {
   if (own_) note(*own_);
 }
 
@@ -63,7 +45,8 @@ void MemoryWatch::add_evidence(pid_t pid, wire::WorkerExited& exited) const {
   const auto kills = group ? oom_kills_in(*group, read_cgroup_file) : std::nullopt;
   exited.oom_kill_count = std::max<std::int64_t>(
       0, kills ? *kills - kills_.at(group->directory) : machine_kills() - machine_kills_);
-  if (kills && exited.oom_kill_count > 0) exited.memory_limit_bytes = limit_of(*group);
+  if (kills && exited.oom_kill_count > 0)
+    exited.memory_limit_bytes = memory_limit_of(*group, read_cgroup_file);
 }
 
 std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
@@ -71,7 +54,8 @@ std::optional<Cgroup> MemoryWatch::group_of(const std::string& process) const {
 }
 
 void MemoryWatch::note(const Cgroup& group) {
-  if (!kills_.contains(group.directory)) kills_[group.directory] = oom_kills_in(group, read_cgroup_file).value_or(0);
+  if (!kills_.contains(group.directory))
+    kills_[group.directory] = oom_kills_in(group, read_cgroup_file).value_or(0);
 }
 
 }  // namespace muster::agent

@@ -28,7 +28,7 @@ constexpr int kEndLimitMs = 2000;
 // From the end of its socket to the end of a process that exits.
 constexpr int kLastBreathMs = 200;
 
-// From the descriptor, and not by hearsay: signals will be sent to it.
+// From the descriptor, and not from what the template says of it: signals will be sent to this pid.
 pid_t pid_of(int pidfd) {
   const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096);
   constexpr std::string_view kField = "\nPid:\t";

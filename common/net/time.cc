@@ -1,7 +1,5 @@
 #include "common/net/time.h"
 
-#include <algorithm>
-
 namespace muster::net {
 
 namespace {
@@ -42,46 +40,6 @@ class SystemAlarm final : public Alarm {
 
 std::unique_ptr<Alarm> SystemTime::make_alarm(std::function<void()> ring) {
   return std::make_unique<SystemAlarm>(executor_, std::move(ring));
-}
-
-class ManualTime::ManualAlarm final : public Alarm {
- public:
-  ManualAlarm(ManualTime& time, std::function<void()> ring) : time_(time), ring_(std::move(ring)) {
-    time_.alarms_.push_back(this);
-  }
-  ManualAlarm(const ManualAlarm&) = delete;
-  ManualAlarm& operator=(const ManualAlarm&) = delete;
-  ~ManualAlarm() override { std::erase(time_.alarms_, this); }
-  void set(std::optional<TimePoint> when) override { when_ = when; }
-  std::optional<TimePoint> when() const { return when_; }
-  void ring() {
-    when_.reset();
-    ring_();
-  }
-
- private:
-  ManualTime& time_;
-  std::function<void()> ring_;
-  std::optional<TimePoint> when_;
-};
-
-std::unique_ptr<Alarm> ManualTime::make_alarm(std::function<void()> ring) {
-  return std::make_unique<ManualAlarm>(*this, std::move(ring));
-}
-
-void ManualTime::advance(Duration step) {
-  const TimePoint end = now_ + step;
-  for (;;) {
-    ManualAlarm* next = nullptr;
-    for (ManualAlarm* alarm : alarms_) {
-      if (alarm->when() && *alarm->when() <= end && (next == nullptr || *alarm->when() < *next->when()))
-        next = alarm;
-    }
-    if (next == nullptr) break;
-    now_ = std::max(now_, *next->when());
-    next->ring();
-  }
-  now_ = end;
 }
 
 }  // namespace muster::net

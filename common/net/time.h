@@ -1,12 +1,11 @@
-// The seam between Muster and time: what o'clock it is, and being woken.
+// The seam between Muster and time: the present time, and being woken at a later one.
 //
-// A program makes one SystemTime; tests make a ManualTime and move it by hand. One thread.
+// A program makes one SystemTime. One thread.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "common/base/clock.h"
 #include "common/net/asio.h"
@@ -36,20 +35,6 @@ class SystemTime final : public Time {
 
  private:
   asio::any_io_executor executor_;
-};
-
-// Stands still until moved. Alarms made from it must not outlive it.
-class ManualTime final : public Time {
- public:
-  TimePoint now() const override { return now_; }
-  std::unique_ptr<Alarm> make_alarm(std::function<void()> ring) override;
-  // Moves on by `step`, ringing on the way every alarm that is due, in the order of their times.
-  void advance(Duration step);
-
- private:
-  class ManualAlarm;
-  TimePoint now_{};
-  std::vector<ManualAlarm*> alarms_;
 };
 
 }  // namespace muster::net

@@ -67,12 +67,12 @@ class AgentSignal final : public Fault {
 class HostOutOfMemory final : public Fault {
  public:
   void setup(Stage& stage) override {
-    stage.memory = std::make_unique<ControlGroup>(
-        "memory", std::vector<std::pair<std::string, std::string>>{{"memory.limit_in_bytes", "128M"}});
+    stage.memory = std::make_unique<ControlGroup>("memory");
+    stage.memory->set(stage.memory->hierarchy().memory_limit(128 << 20));
   }
   std::string what() const override { return "memory"; }
   bool propagated(const Stage& stage, const Mark&) const override {
-    return stage.memory->read("memory.oom_control", "oom_kill") > 0;
+    return stage.memory->read(stage.memory->hierarchy().oom_file(), "oom_kill") > 0;
   }
   Truth truth(const Mark& mark) const override {
     return {.culprit = invariants::Culprit{.rank = mark.rank, .node = mark.node},

@@ -19,10 +19,6 @@ namespace muster::chaos {
 
 namespace {
 
-std::string hierarchy_of(const std::string& controller) {
-  return "/sys/fs/cgroup/" + controller;
-}
-
 void write_to(const std::string& path, const std::string& text) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   CHECK(file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()),
@@ -30,13 +26,14 @@ void write_to(const std::string& path, const std::string& text) {
 }
 
 // Where this process is in the hierarchy.
-std::string own_group(const std::string& controller) {
+std::string own_group(const CgroupHierarchy& hierarchy, const std::string& controller) {
   const std::string text = read_file("/proc/self/cgroup", 1 << 16).value_or("");
   for (const std::string_view line : split(text, '\n')) {
     const auto parts = split(line, ':');
-    if (parts.size() == 3 && parts[1] == controller) return hierarchy_of(controller) + std::string(parts[2]);
+    const bool wanted = parts.size() == 3 && (hierarchy.unified ? parts[0] == "0" : parts[1] == controller);
+    if (wanted) return hierarchy.directory + std::string(parts[2]);
   }
-  return hierarchy_of(controller);
+  return hierarchy.directory;
 }
 
 }  // namespace
@@ -52,10 +49,14 @@ std::string why_no_small_disk() {
 
 std::string why_no_control_group(const std::string& controller) {
   if (geteuid() != 0) return "only root may make a cgroup";
-  for (const std::string& group : {hierarchy_of(controller), own_group(controller)}) {
+  const auto hierarchy = cgroup_hierarchy(controller);
+  if (!hierarchy) return fmt::format("no hierarchy of cgroups has the controller {}", controller);
+  for (const std::string& group : {hierarchy->directory, own_group(*hierarchy, controller)}) {
     if (access((group + "/cgroup.procs").c_str(), W_OK) != 0)
-      return fmt::format("there is no {} cgroup of version 1 that may be changed", controller);
+      return fmt::format("{} may not be changed", group);
   }
+  if (!pass_on(*hierarchy, controller))
+    return fmt::format("{} does not pass the controller {} on", hierarchy->directory, controller);
   return "";
 }
 
@@ -85,13 +86,15 @@ void SmallDisk::release() {
   unlink((path_ + "/filler").c_str());
 }
 
-ControlGroup::ControlGroup(std::string controller,
-                           const std::vector<std::pair<std::string, std::string>>& settings)
-    : home_(own_group(controller)) {
+ControlGroup::ControlGroup(const std::string& controller)
+    : hierarchy_(cgroup_hierarchy(controller).value()), home_(own_group(hierarchy_, controller)) {
   static int count = 0;
-  path_ = fmt::format("{}/muster-test-{}-{}", hierarchy_of(controller), getpid(), ++count);
+  path_ = fmt::format("{}/muster-test-{}-{}", hierarchy_.directory, getpid(), ++count);
   CHECK(mkdir(path_.c_str(), 0755) == 0, "{}: {}", path_, std::strerror(errno));
-  for (const auto& [file, value] : settings) write_to(path_ + "/" + file, value);
+}
+
+void ControlGroup::set(const CgroupHierarchy::Setting& setting) const {
+  write_to(path_ + "/" + setting.first, setting.second);
 }
 
 ControlGroup::~ControlGroup() {

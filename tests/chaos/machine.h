@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "tests/cgroup_hierarchy.h"
 
 namespace muster::chaos {
 
@@ -31,20 +31,22 @@ class SmallDisk {
   std::string path_;
 };
 
-// A cgroup (v1) of one controller, that processes started within enter() and leave() belong to.
+// A cgroup of one controller, in version 1 or 2, that processes started within enter() and leave() belong to.
 class ControlGroup {
  public:
-  // `settings`: file and what is written to it.
-  ControlGroup(std::string controller, const std::vector<std::pair<std::string, std::string>>& settings);
+  explicit ControlGroup(const std::string& controller);
   ControlGroup(const ControlGroup&) = delete;
   ControlGroup& operator=(const ControlGroup&) = delete;
   ~ControlGroup();
+  const CgroupHierarchy& hierarchy() const { return hierarchy_; }
+  void set(const CgroupHierarchy::Setting& setting) const;
   void enter() const;
   void leave() const;
   // The number after `key` in one of its files.
   long read(const std::string& file, const std::string& key) const;
 
  private:
+  CgroupHierarchy hierarchy_;
   std::string path_, home_;
 };
 

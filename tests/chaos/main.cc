@@ -112,17 +112,12 @@ void print_json(const std::map<std::string, Row>& rows, const Options& options) 
   fmt::print("{}\n", all.dump());
 }
 
-// The kinds that can be made here, in turns, in an order of the seed's own.
+// The kinds in turns, in an order of the seed's own: the same on every machine, also of those that cannot be
+// made here.
 std::vector<std::size_t> kinds_of(const Options& options) {
   std::vector<std::size_t> kinds;
   for (std::size_t i = 0; i < fault_kinds().size(); ++i) {
-    const FaultKind& kind = fault_kinds()[i];
-    if (!options.only.empty() && kind.name != options.only) continue;
-    if (kind.why_not.empty()) {
-      kinds.push_back(i);
-    } else {
-      fmt::print(options.json ? stderr : stdout, "{}: left out here: {}\n", kind.name, kind.why_not);
-    }
+    if (options.only.empty() || fault_kinds()[i].name == options.only) kinds.push_back(i);
   }
   std::mt19937_64 random(options.seed);
   std::ranges::shuffle(kinds, random);
@@ -132,16 +127,21 @@ std::vector<std::size_t> kinds_of(const Options& options) {
 int run(const Options& options) {
   const std::vector<std::size_t> kinds = kinds_of(options);
   if (kinds.empty()) {
-    fmt::print(stderr, "chaos: --only {}: no such fault here\n", options.only);
+    fmt::print(stderr, "chaos: --only {}: no such fault\n", options.only);
     return 2;
   }
   FILE* const out = options.json ? stderr : stdout;
   fmt::print(out, "chaos: {} trials, seed {}\n", options.trials, options.seed);
   std::map<std::string, Row> rows;
-  int failed = 0, done = 0;
+  int failed = 0, done = 0, left_out = 0;
   for (std::uint64_t i = options.trial.value_or(0); i < (options.trial ? *options.trial + 1 : options.trials);
        ++i) {
     const TrialPlan plan = make_plan(mix(options.seed * 1000003 + i), kinds[i % kinds.size()]);
+    if (const std::string why = plan.why_not(); !why.empty()) {
+      fmt::print(out, "trial {}: left out: {}\n", i, why);
+      ++left_out;
+      continue;
+    }
     const TimePoint began = Clock::now();
     const TrialResult result = run_trial(plan);
     add(rows[fault_kinds()[plan.fault].name], result);
@@ -153,7 +153,8 @@ int run(const Options& options) {
     (void)std::fflush(out);
   }
   options.json ? print_json(rows, options) : print_table(rows);
-  fmt::print(out, "{} passed, {} failed (seed {})\n", done - failed, failed, options.seed);
+  const std::string rest = left_out == 0 ? "" : fmt::format(", {} left out", left_out);
+  fmt::print(out, "{} passed, {} failed{} (seed {})\n", done - failed, failed, rest, options.seed);
   return failed == 0 ? 0 : 1;
 }
 

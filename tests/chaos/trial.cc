@@ -267,6 +267,12 @@ TrialResult Trial::run() {
 
 }  // namespace
 
+std::string TrialPlan::why_not() const {
+  if (torch && std::string_view(CHAOS_TORCH_WORKER).empty()) return "it needs LibTorch";
+  const FaultKind& kind = fault_kinds()[fault];
+  return kind.why_not.empty() ? "" : fmt::format("{} cannot be made here: {}", kind.name, kind.why_not);
+}
+
 std::string TrialPlan::text() const {
   std::string text = fmt::format("{} of rank {} at {} {}", fault_kinds().at(fault).name, victim, where,
                                  where == "start" ? "" : std::to_string(step));
@@ -304,8 +310,7 @@ TrialPlan make_plan(std::uint64_t seed, std::size_t fault) {
   const std::size_t second = seconds[pick(seconds.size())];
   if (fault_kinds()[fault].can_be_second && plan.restarts && pick(4) == 0) plan.second = second;
   // Each start of LibTorch takes a second here.
-  plan.torch =
-      !std::string_view(CHAOS_TORCH_WORKER).empty() && fault_kinds()[fault].can_be_second && pick(6) == 0;
+  plan.torch = fault_kinds()[fault].can_be_second && pick(6) == 0;
   if (plan.torch) {
     plan.workers_per_node = plan.nodes == 2 ? 1 : 2;
     plan.victim %= 2;

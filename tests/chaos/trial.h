@@ -31,6 +31,7 @@ struct TrialPlan {
 
   int world_size() const { return nodes * workers_per_node; }
   std::string text() const;
+  std::string why_not() const;  // why it cannot be made on this machine, or in this build; or empty
 };
 
 TrialPlan make_plan(std::uint64_t seed, std::size_t fault);

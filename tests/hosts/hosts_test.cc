@@ -106,9 +106,8 @@ TEST_F(Hosts, NobodyIsLostWith200MsOfDelayAndTwentiethOfTheProcessors) {
   const char* text = std::getenv("MUSTER_HOSTS_SECONDS");
   const int seconds = text == nullptr ? 30 : std::atoi(text);
   const DelayProxy delay(200ms);
-  const chaos::ControlGroup twentieth(
-      "cpu", {{"cpu.cfs_period_us", "100000"},
-              {"cpu.cfs_quota_us", std::to_string(5000 * sysconf(_SC_NPROCESSORS_ONLN))}});
+  const chaos::ControlGroup twentieth("cpu");
+  twentieth.set(twentieth.hierarchy().processor_time(5000 * sysconf(_SC_NPROCESSORS_ONLN)));
   twentieth.enter();
   LaunchRun run(
       {"--control", "tcp", "--nodes", "2", "--gpus-per-node", "2", "sh", "-c",

@@ -22,7 +22,8 @@ std::string eater(const std::string& go) {
 class AgentMemory : public AgentProcess {
  protected:
   void limit(const TestCgroup& group) const {
-    group.write("memory.limit_in_bytes", std::to_string(kLimitBytes));
+    const auto [file, value] = hierarchy.memory_limit(kLimitBytes);
+    group.write(file, value);
   }
   void expect_evidence(TestLauncher& launcher) {
     const auto exited = launcher.wait_for<wire::WorkerExited>();
@@ -34,11 +35,13 @@ class AgentMemory : public AgentProcess {
     EXPECT_GT(exited->peak_memory_bytes, kLimitBytes / 2);
     EXPECT_LE(exited->peak_memory_bytes, 2 * kLimitBytes);
   }
+
+  const CgroupHierarchy hierarchy = cgroup_hierarchy("memory").value_or(CgroupHierarchy{"/nowhere", false});
 };
 
 TEST_F(AgentMemory, SaysThatTheKernelKilledAWorkerInTheAgentsOwnGroup) {
-  const TestCgroup group("/sys/fs/cgroup/memory");
-  if (!group.made()) GTEST_SKIP() << "cannot make a memory cgroup of version 1 here";
+  const TestCgroup group(hierarchy, "memory");
+  if (!group.made()) GTEST_SKIP() << "cannot make a memory cgroup here";
   limit(group);
   TestLauncher launcher({.in_child = [&] { group.write("cgroup.procs", "0"); }});
   launcher.welcome(job(eater(scratch_ / "go")));
@@ -50,8 +53,8 @@ TEST_F(AgentMemory, SaysThatTheKernelKilledAWorkerInTheAgentsOwnGroup) {
 }
 
 TEST_F(AgentMemory, SaysSoOfAWorkerInAGroupOfItsOwn) {
-  const TestCgroup group("/sys/fs/cgroup/memory");
-  if (!group.made()) GTEST_SKIP() << "cannot make a memory cgroup of version 1 here";
+  const TestCgroup group(hierarchy, "memory");
+  if (!group.made()) GTEST_SKIP() << "cannot make a memory cgroup here";
   limit(group);
   TestLauncher launcher({});
   wire::JobSpec job = this->job(eater(scratch_ / "go"));
@@ -69,9 +72,9 @@ TEST_F(AgentMemory, SaysSoOfAWorkerInAGroupOfItsOwn) {
 
 // What the whole machine counts is no evidence while the workers' own group says otherwise.
 TEST_F(AgentMemory, SaysNothingOfTheKindWhenTheKernelKilledAProcessOfAnotherJob) {
-  const TestCgroup own("/sys/fs/cgroup/memory");
-  const TestCgroup other("/sys/fs/cgroup/memory");
-  if (!own.made() || !other.made()) GTEST_SKIP() << "cannot make a memory cgroup of version 1 here";
+  const TestCgroup own(hierarchy, "memory");
+  const TestCgroup other(hierarchy, "memory");
+  if (!own.made() || !other.made()) GTEST_SKIP() << "cannot make a memory cgroup here";
   limit(other);
   TestLauncher launcher({.in_child = [&] { own.write("cgroup.procs", "0"); }});
   launcher.welcome(job("sleep 1000"));

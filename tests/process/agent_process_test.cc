@@ -140,6 +140,26 @@ TEST_F(AgentProcess, RefusesWithAFailureOfItsOwnWhenDescriptorsRunOut) {
   EXPECT_THAT(refused->message, HasSubstr("Too many open files"));
 }
 
+TEST_F(AgentProcess, RefusesToServeMoreRanksThanItHasDescriptorsFor) {
+  TestLauncher launcher({.in_child = [] {
+    const rlimit limit{256, 256};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }});
+  launcher.welcome(job("true"));
+  wire::PrepareAttempt plan;
+  plan.node_count = 1000;
+  plan.world_size = 1000;
+  plan.local_world_size = 1;
+  plan.host_store = true;
+  plan.store_address = "127.0.0.1";
+  launcher.send(plan);
+  const auto refused = launcher.wait_for<wire::AttemptRefused>();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->exit_code, 125);
+  EXPECT_THAT(refused->message,
+              HasSubstr("cannot watch 1 workers and serve 1000 ranks with 256 descriptors"));
+}
+
 TEST_F(AgentProcess, GivesWorkersTorchrunsEnvironmentAndNothingOfItsOwn) {
   TestLauncher launcher({.environment = {"OMP_NUM_THREADS=3", "MUSTER_RESUME_STEP=9"}});
   launcher.welcome(job(

@@ -1,4 +1,5 @@
-// Workers that no signal reaches, because their cgroup (version 1) is frozen: SIGKILL waits until it thaws.
+// Workers that are frozen with their cgroup. In version 1 no signal reaches them, and SIGKILL waits until
+// they thaw; in version 2 SIGKILL ends them.
 #include <csignal>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@ namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 using namespace std::chrono_literals;
 
 // Thaws when the test ends, however that is.
@@ -35,6 +37,11 @@ class LaunchFrozen : public testing::Test {
  protected:
   void SetUp() override {
     if (!group.made()) GTEST_SKIP() << "cannot make a group in a freezer hierarchy of version 1 here";
+    begin();
+    group.freeze(pid);
+    frozen = Clock::now();
+  }
+  void begin() {
     job.emplace(std::vector<std::string>{"--gpus-per-node", "2", "--grace", "1", "--max-restarts", "0", "sh",
                                          "-c", "echo pid $$ of $RANK; while :; do sleep 0.1; done"});
     ASSERT_TRUE(job->printed(" of 0\n"));
@@ -42,8 +49,6 @@ class LaunchFrozen : public testing::Test {
     const std::string out = job->out();
     const std::size_t line = out.find("node0:1: pid ") + 13;
     pid = out.substr(line, out.find(' ', line) - line);
-    group.freeze(pid);
-    frozen = Clock::now();
   }
   void expect_that_it_was_told_and_left_behind() {
     EXPECT_THAT(job->err(),
@@ -75,6 +80,35 @@ TEST_F(LaunchFrozen, EndsAJobThatNobodyStops) {
   EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) is frozen (by the freezer of its cgroup)"));
   EXPECT_THAT(job->err(), ContainsRegex("failed after .*: rank 1 \\(node0\\) hangs: it is frozen"));
   expect_that_it_was_told_and_left_behind();
+}
+
+// The same two workers; version 2 is there beside version 1, or alone.
+class LaunchFrozenInVersionTwo : public LaunchFrozen {
+ protected:
+  void SetUp() override {
+    if (!unified.made()) GTEST_SKIP() << "cannot make a group in a hierarchy of version 2 here";
+    begin();
+    unified.write("cgroup.procs", pid);
+  }
+  void TearDown() override { unified.write("cgroup.freeze", "0"); }
+
+  TestCgroup unified{unified_hierarchy().value_or("/nowhere")};
+};
+
+TEST_F(LaunchFrozenInVersionTwo, IsSeenAndKilled) {
+  unified.write("cgroup.freeze", "1");
+  EXPECT_EQ(job->exit_code(), 124);
+  EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) is frozen (by the freezer of its cgroup)"));
+  EXPECT_THAT(job->err(), ContainsRegex("failed after .*: rank 1 \\(node0\\) hangs: it is frozen"));
+  EXPECT_THAT(job->err(), Not(HasSubstr("after SIGKILL")));
+  EXPECT_TRUE(eventually([&] { return job->descendants().empty(); })) << "it is not left behind";
+}
+
+TEST_F(LaunchFrozenInVersionTwo, AGroupThatIsKilledIsTakenForWhatItIs) {
+  unified.write("cgroup.kill", "1");
+  EXPECT_EQ(job->exit_code(), 137);
+  EXPECT_THAT(job->err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
+  EXPECT_EQ(job->report()["class"], "signal") << "and not for want of memory";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A control group for a test, in the hierarchy that it names; gone with it.
+// A control group for a test, in the hierarchy that it names, of version 1 or 2; gone with it.
 //
 // Needs root and a writable hierarchy: ask made().
 #pragma once
@@ -10,6 +10,7 @@
 #include <string>
 #include <unistd.h>
 
+#include "tests/cgroup_hierarchy.h"
 #include "tests/process/agent_test_launcher.h"
 
 namespace muster {
@@ -28,6 +29,9 @@ class TestCgroup {
     // The kernel takes the dead out a moment later.
     eventually([this] { return !made_ || rmdir(directory_.c_str()) == 0; });
   }
+  // For this controller, in whichever version has it.
+  TestCgroup(const CgroupHierarchy& hierarchy, const std::string& controller)
+      : TestCgroup(pass_on(hierarchy, controller) ? hierarchy.directory : "/nowhere") {}
   bool made() const { return made_; }
   void write(const std::string& file, const std::string& text) const {
     std::ofstream(directory_ + "/" + file) << text;

@@ -1,7 +1,12 @@
 #include "agent/core/cgroup.h"
 
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
+
+#include "tests/cgroup_hierarchy.h"
+#include "tests/scratch_directory.h"
 
 namespace muster::agent {
 namespace {
@@ -68,6 +73,54 @@ TEST(OomKills, AreThoseOfTheGroupItselfAndNotOfGroupsBelow) {
   EXPECT_EQ(oom_kills_in({"/v2", true}, read), 7) << "an older kernel tells no more";
   EXPECT_EQ(oom_kills_in({"/gone", true}, read), std::nullopt);
   EXPECT_EQ(oom_kills_in({"/gone", false}, read), std::nullopt);
+}
+
+// As Debian 12 has them for a service whose slice is limited.
+TEST(MemoryLimit, OfVersionTwoIsTheLeastOnTheWayUp) {
+  std::map<std::string, std::string> files{{"/sys/fs/cgroup/jobs.slice/memory.max", "8589934592\n"},
+                                           {"/sys/fs/cgroup/jobs.slice/train.service/memory.max", "max\n"}};
+  const auto read = [&files](const std::string& path) { return files[path]; };
+  const Cgroup group{"/sys/fs/cgroup/jobs.slice/train.service", true};
+  EXPECT_EQ(memory_limit_of(group, read), 8589934592);
+  files[group.directory + "/memory.max"] = "1073741824\n";
+  EXPECT_EQ(memory_limit_of(group, read), 1073741824);
+  files.clear();
+  files[group.directory + "/memory.max"] = "max\n";
+  EXPECT_EQ(memory_limit_of(group, read), 0);
+  EXPECT_EQ(memory_limit_of({"/sys/fs/cgroup", true}, read), 0) << "the root has no such file";
+}
+
+TEST(MemoryLimit, OfVersionOneIsTheOneThatTheKernelWorkedOut) {
+  std::map<std::string, std::string> files{
+      {"/v1/memory.stat", "cache 1\nhierarchical_memory_limit 268435456\ntotal_cache 1\n"}};
+  const auto read = [&files](const std::string& path) { return files[path]; };
+  EXPECT_EQ(memory_limit_of({"/v1", false}, read), 268435456);
+  files["/v1/memory.stat"] = "hierarchical_memory_limit 9223372036854771712\n";
+  EXPECT_EQ(memory_limit_of({"/v1", false}, read), 0);
+}
+
+// The tests' own groups, on machines of either version.
+TEST(CgroupHierarchy, IsFoundWhereverTheControllerIs) {
+  const ScratchDirectory root;
+  const std::string place = root.path().string();
+  EXPECT_FALSE(cgroup_hierarchy("memory", place));
+  EXPECT_FALSE(unified_hierarchy(place));
+  std::ofstream(root / "cgroup.controllers") << "cpuset cpu io memory pids\n";
+  const auto unified = cgroup_hierarchy("memory", place);
+  ASSERT_TRUE(unified);
+  EXPECT_EQ(unified->directory, place);
+  EXPECT_EQ(unified->memory_limit(4096), std::pair(std::string("memory.max"), std::string("4096")));
+  EXPECT_EQ(unified->processor_time(5000), std::pair(std::string("cpu.max"), std::string("5000 100000")));
+  EXPECT_EQ(unified->oom_file(), "memory.events");
+  EXPECT_FALSE(cgroup_hierarchy("freezer", place));
+  EXPECT_EQ(unified_hierarchy(place), place);
+  std::filesystem::create_directory(root / "memory");
+  std::ofstream(root / "memory/cgroup.procs") << "1\n";
+  const auto own = cgroup_hierarchy("memory", place);
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->directory, root / "memory");
+  EXPECT_EQ(own->memory_limit(4096).first, "memory.limit_in_bytes");
+  EXPECT_EQ(own->oom_file(), "memory.oom_control");
 }
 
 }  // namespace
