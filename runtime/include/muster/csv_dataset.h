@@ -1,8 +1,7 @@
 // A table of numbers and words in a text file, one sample a line: columns as data, one of them the label.
 //
 //   muster::CsvDataset dataset("iris.csv", {.label = "species",
-//                                           .categories = {{"species", {"setosa", "versicolor",
-//                                           "virginica"}}}});
+//                                           .categories = {{"species", {"setosa", "virginica"}}}});
 //
 // Quoted as RFC 4180 has it. The file is read once, into memory, as numbers. Safe to read from several
 // threads.

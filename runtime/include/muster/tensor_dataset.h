@@ -1,8 +1,7 @@
 // Data that is in memory already: each sample is one row of some tensors, as torch.utils.data.TensorDataset.
 //
-//   muster::TensorDataset dataset(images, labels);                       // samples are Example
-//   muster::TensorDataset dataset(Pair{.left = a, .right = b});          // samples are Pair: [n, ...] ->
-//   [...]
+//   muster::TensorDataset dataset(images, labels);               // samples are Example
+//   muster::TensorDataset dataset(Pair{.left = a, .right = b});  // samples are Pair: [...] of [n, ...]
 //
 // Samples of get() share memory with the tensors; a batch is gathered into the loader's. Tensors that are not
 // contiguous are copied once. Safe to read from several threads.

@@ -160,8 +160,7 @@ class Grayscale {
 };
 
 // Each of the four, in random order, by a factor from [1 - x, 1 + x] (hue: turned by a part of the circle
-// from
-// [-hue, hue]); what is 0 is left out. Saturation and hue need three channels.
+// from [-hue, hue]); what is 0 is left out. Saturation and hue need three channels.
 struct ColorJitterOptions {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
