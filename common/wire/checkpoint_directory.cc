@@ -157,20 +157,21 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::step_directories() cons
   return ids;
 }
 
+Expected<CheckpointManifest> CheckpointDirectory::read_manifest(CheckpointId id) const {
+  const std::string path = manifest_path(id);
+  auto text = read_regular_file(path, kManifestLimit);
+  if (!text) return std::unexpected(text.error());
+  auto manifest = parse_manifest(*text);
+  if (!manifest) return failure_within("cannot use " + path, std::move(manifest));
+  if (manifest->id != id)
+    return failure(ErrorCode::kCorrupt, "cannot use {}: it is the manifest of {}", path,
+                   directory_name(manifest->id));
+  return manifest;
+}
+
 CheckpointEntry CheckpointDirectory::read_entry(CheckpointId id) const {
   CheckpointEntry entry{.id = id, .damage = {}};
-  auto text = read_regular_file(manifest_path(id), kManifestLimit);
-  if (!text) {
-    entry.damage = std::move(text).error();
-    return entry;
-  }
-  auto manifest = parse_manifest(*text);
-  if (!manifest) {
-    entry.damage = std::move(manifest).error().within("cannot use " + manifest_path(id));
-  } else if (manifest->id != id) {
-    entry.damage = Error(ErrorCode::kCorrupt, fmt::format("cannot use {}: it is the manifest of {}",
-                                                          manifest_path(id), directory_name(manifest->id)));
-  }
+  if (auto manifest = read_manifest(id); !manifest) entry.damage = std::move(manifest).error();
   return entry;
 }
 

@@ -37,6 +37,8 @@ class CheckpointDirectory {
   // All attempts, oldest first. kCorrupt names a file in PATH/attempts that is none of ours or cannot be
   // read.
   Expected<std::vector<AttemptRecord>> attempts() const;
+  // kNotFound if it is not committed; kCorrupt if it cannot be used or is another checkpoint's.
+  Expected<CheckpointManifest> read_manifest(CheckpointId id) const;
   // Every checkpoint with a usable manifest, by step and attempt. Not all of them count: see resumable().
   Expected<std::vector<CheckpointId>> committed() const;
   // Every step directory, committed or not, by step and attempt.

@@ -66,7 +66,7 @@ muster::DataLoaderOptions loader_options(const Options& options) {
 void print_left_out(std::int64_t mine, const muster::Job& job) {
   std::string counts;
   for (int rank = 0; rank < job.world_size(); ++rank) {
-    const std::int64_t count = muster::reduce(job, rank == job.rank() ? mine : 0);
+    const std::int64_t count = muster::all_reduce(job, rank == job.rank() ? mine : 0);
     counts += (rank == 0 ? "" : ", ") + std::to_string(count) + " on rank " + std::to_string(rank);
   }
   if (job.rank() == 0) std::printf("bad images left out: %s\n", counts.c_str());

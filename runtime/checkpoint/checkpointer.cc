@@ -2,15 +2,19 @@
 #include <muster/checkpointer.h>
 #include <muster/job.h>
 #include <muster/section.h>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <pthread.h>
 #include <thread>
 
 #include "common/base/log.h"
+#include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/stop_agreement.h"
+#include "runtime/comm/job_state.h"
+#include "runtime/control/quiet_thread.h"
 #include "runtime/control/step_time.h"
+#include "runtime/control/uncaught.h"
 
 namespace muster {
 
@@ -24,44 +28,71 @@ bool same_directory(const std::string& left, const std::string& right) {
   return left == right || std::filesystem::equivalent(left, right, ignored);
 }
 
-// The attempt that the launcher began in this directory, if it did.
-Expected<std::optional<Attempt>> launchers_attempt(const Job& job, const CheckpointDirectory& directory) {
-  if (job.checkpoint_dir().empty() || !same_directory(job.checkpoint_dir(), directory.path()))
-    return std::nullopt;
-  auto attempts = directory.attempts();
-  if (!attempts) return std::unexpected(attempts.error());
-  for (const AttemptRecord& record : *attempts) {
-    if (record.attempt == Attempt(job.attempt())) return record.attempt;
+// What rank 0 finds in the directory and tells the others.
+struct Beginning {
+  Attempt attempt;
+  std::optional<std::uint64_t> resumable;  // the newest step that could be resumed from when it began
+  std::vector<Attempt> of_this_job;  // this attempt and those that the job's restarts came after; rank 0's
+};
+
+Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
+                                              const std::vector<AttemptRecord>& attempts) {
+  // The one that the launcher began in this directory, if it did.
+  if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
+    for (const AttemptRecord& record : attempts)
+      if (record.attempt == Attempt(job.attempt())) return record;
   }
-  return std::nullopt;
+  return directory.begin_attempt(job.job_id());
 }
 
-Expected<Attempt> attempt_for(const Job& job, const CheckpointDirectory& directory) {
+Expected<Beginning> begin(const Job& job, const CheckpointDirectory& directory) {
   if (Status usable = directory.check_writable(); !usable) return std::unexpected(usable.error());
-  auto given = launchers_attempt(job, directory);
-  if (!given) return std::unexpected(given.error());
-  if (*given) return **given;
-  auto record = directory.begin_attempt(job.job_id());
+  const auto attempts = directory.attempts();
+  if (!attempts) return std::unexpected(attempts.error());
+  const auto record = begin_or_join_attempt(job, directory, *attempts);
   if (!record) return std::unexpected(record.error());
-  return record->attempt;
+  Beginning result{.attempt = record->attempt, .resumable = {}, .of_this_job = {record->attempt}};
+  if (record->resume) result.resumable = record->resume->step;
+  for (const AttemptRecord& earlier : *attempts)
+    if (job.restart_count() > 0 && earlier.job == record->job) result.of_this_job.push_back(earlier.attempt);
+  return result;
 }
 
 // Rank 0 finds it out, the others are told.
-Attempt agreed_attempt(const Job& job, const CheckpointDirectory& directory, Meeting& meeting) {
+Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting) {
   if (meeting.rank() == 0) {
-    const auto attempt = attempt_for(job, directory);
-    meeting.announce(attempt ? std::to_string(attempt->value()) : "cannot: " + attempt.error().message());
-    if (!attempt) throw std::runtime_error(attempt.error().message());
-    return *attempt;
+    auto found = without_throwing([&] { return begin(job, directory); });
+    nlohmann::json said;
+    if (!found)
+      said["cannot"] = found.error().message();
+    else
+      said["attempt"] = found->attempt.value();
+    if (found && found->resumable) said["resumable"] = *found->resumable;
+    meeting.announce(said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (!found) throw std::runtime_error(found.error().message());
+    return *std::move(found);
   }
   const auto word = meeting.listen(kBeginTimeout);
   if (!word)
     throw std::runtime_error("checkpoints: rank 0 does not say which attempt this is: " +
                              word.error().message());
-  if (word->starts_with("cannot")) throw std::runtime_error("rank 0: " + word->substr(sizeof("cannot:")));
+  const auto said = nlohmann::json::parse(*word);
+  if (said.contains("cannot")) throw std::runtime_error("rank 0: " + said["cannot"].get<std::string>());
   // Its disk may be another than rank 0's.
   if (Status usable = directory.check_writable(); !usable) throw std::runtime_error(usable.error().message());
-  return Attempt(std::stoull(*word));
+  Beginning told{
+      .attempt = Attempt(said.at("attempt").get<std::uint64_t>()), .resumable = {}, .of_this_job = {}};
+  if (said.contains("resumable")) told.resumable = said["resumable"].get<std::uint64_t>();
+  return told;
+}
+
+void check_options(const CheckpointerOptions& options) {
+  if (options.every < 1)
+    throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
+  if (options.keep < 1)
+    throw std::invalid_argument(fmt::format("Checkpointer: keep = {} must be at least 1", options.keep));
+  if (options.read_only && options.start_over)
+    throw std::invalid_argument("Checkpointer: read_only and start_over exclude each other");
 }
 
 }  // namespace
@@ -74,8 +105,9 @@ struct Checkpointer::State {
         stop(a_job.store(), a_job.rank(), a_job.world_size()) {}
 
   bool enabled() const { return !options.directory.empty(); }
+  void require_restored() const;
   void start_save(TrainState& state);
-  void write(const Safetensors& shard, std::int64_t step);
+  void write(const Expected<Safetensors>& shard, std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
   void leave();
@@ -84,44 +116,53 @@ struct Checkpointer::State {
   CheckpointerOptions options;
   Meeting meeting;  // the writer's while it runs
   StopAgreement stop;
-  std::optional<CommitPlan> plan;
+  std::optional<CommitPlan> plan;  // none: nothing is written
+  RestorePlan restore_plan{CheckpointDirectory(options.directory), {}, {}};
+  std::optional<std::uint64_t> unread;  // the step that could be resumed from, until somebody has
   std::int64_t steps = 0;
   std::optional<std::int64_t> last_saved;  // the step that was given to the writer last, or restored
   std::optional<std::int64_t> last_committed;
-  int restores =
-      0;          // with the step and its tries: the name of a save, the same on all ranks and never repeated
+  // With the step and its tries: the name of a save, the same on all ranks and never repeated.
+  int restores = 0;
   int tries = 0;  // at saving last_saved
+  bool has_tried_to_leave = false;
 
-  std::thread writer;
   Status outcome;  // of the last save; the writer's while it runs
+  std::jthread writer;
 };
+
+void Checkpointer::State::require_restored() const {
+  if (plan && unread && !options.start_over)
+    throw std::logic_error(fmt::format(
+        "Checkpointer: {} has a checkpoint of step {}, which would be lost: call restore() before the first "
+        "step, or say .start_over = true",
+        options.directory, *unread));
+}
 
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
   SavedState saved;
   for (const auto& part : state.parts()) part->save(saved);
-  Safetensors shard = gather_shard(saved, job.rank(), job.world_size());
+  // Memory may be short on this rank alone.
+  auto shard = without_throwing(
+      [&]() -> Expected<Safetensors> { return gather_shard(saved, job.rank(), job.world_size()); });
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
   meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
-  writer = std::thread([this, shard = std::move(shard), step = steps] { write(shard, step); });
+  writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard),
+                                              step = steps](const std::stop_token&) { write(shard, step); });
 }
 
-void Checkpointer::State::write(const Safetensors& shard, std::int64_t step) {
-  pthread_setname_np(pthread_self(), "muster-ckpt");
-  try {
-    outcome = commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), shard);
-  } catch (const c10::Error& error) {  // the store is gone
-    outcome = failure(ErrorCode::kInternal, "{}", error.what_without_backtrace());
-  } catch (const std::exception& error) {  // memory is short
-    outcome = failure(ErrorCode::kInternal, "{}", error.what());
-  }
+void Checkpointer::State::write(const Expected<Safetensors>& shard, std::int64_t step) {
+  // Throws if the store is gone.
+  outcome = without_throwing(
+      [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), shard); });
   if (outcome) {
     last_committed = step;
-    if (job.rank() == 0) job.report(Event::kCommitted, step);
+    if (job.rank() == 0) reports_of(job).send("committed", step);
   } else if (outcome.error().code() == ErrorCode::kFenced) {
-    if (job.rank() == 0) job.report(Event::kFenced, step, outcome.error().message());
+    if (job.rank() == 0) reports_of(job).send("fenced", step, outcome.error().message());
   } else if (job.rank() == 0) {
     log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step,
                  outcome.error().message(),
@@ -140,26 +181,26 @@ bool Checkpointer::State::settle() {
 }
 
 bool Checkpointer::State::is_last_before_preemption() {
-  if (!job.preemption_noticed()) return false;
+  if (has_tried_to_leave || !reports_of(job).preemption_noticed()) return false;
   const auto last = stop.ask(steps);
-  if (last && *last < steps)
+  if (!last || *last > steps) return false;
+  has_tried_to_leave = true;
+  if (*last < steps)
     log::warning("rank {} was told to stop after step {} when it had done step {}: the ranks are not in step",
                  job.rank(), *last, steps);
-  return last == steps;
+  return *last == steps;
 }
 
 // If the save fails, training goes on, and the launcher stops it when the grace is over.
 void Checkpointer::State::leave() {
   if (!settle()) return;
-  job.report(Event::kPreempted, steps);
+  reports_of(job).send_profile();
+  reports_of(job).send("preempted", steps);
   throw Preempted(fmt::format("preempted: the checkpoint of step {} is committed", steps));
 }
 
 Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
-  if (options.every < 1)
-    throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
-  if (options.keep < 1)
-    throw std::invalid_argument(fmt::format("Checkpointer: keep = {} must be at least 1", options.keep));
+  check_options(options);
   if (options.directory.empty()) options.directory = job.checkpoint_dir();
   state_ = std::make_unique<State>(job, options);
   if (!state_->enabled()) {
@@ -167,13 +208,18 @@ Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
       log::warning("no checkpoints: neither --checkpoint-dir nor Checkpointer's .directory is given");
     return;
   }
+  if (options.read_only) return;
   const CheckpointDirectory directory(options.directory);
+  const Beginning begun = begin_together(job, directory, state_->meeting);
   state_->plan = CommitPlan{.directory = directory,
                             .job = job.job_id(),
-                            .attempt = agreed_attempt(job, directory, state_->meeting),
+                            .attempt = begun.attempt,
                             .keep = options.keep,
                             .timeout = options.commit_timeout};
-  job.offer_preemption();
+  state_->restore_plan.attempt = begun.attempt;
+  if (options.start_over) state_->restore_plan.only = begun.of_this_job;
+  state_->unread = begun.resumable;
+  reports_of(job).offer_preemption();
 }
 
 Checkpointer::~Checkpointer() {
@@ -182,7 +228,9 @@ Checkpointer::~Checkpointer() {
   } catch (const FencedError& error) {
     log::warning("{}", error.what());
   }
-  state_->job.end_steps();
+  // No more steps follow: from the first to here the agent misses them.
+  Reports& reports = reports_of(state_->job);
+  reports.send("idle", reports.newest_step());
 }
 
 std::int64_t Checkpointer::restore(TrainState& state) {
@@ -191,22 +239,24 @@ std::int64_t Checkpointer::restore(TrainState& state) {
   state_->outcome = {};
   const auto restoring = section("checkpoint restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
-  const auto restored = restore_newest(*state_->plan, state_->meeting, state);
+  const auto restored = restore_newest(state_->restore_plan, state_->meeting, state);
   if (!restored && restored.error().code() == ErrorCode::kFenced)
     throw FencedError(restored.error().message());
   if (!restored) throw std::runtime_error(restored.error().message());
+  state_->unread.reset();
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
   state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
-  if (*restored && state_->job.rank() == 0) state_->job.report(Event::kResumed, state_->steps);
+  if (*restored && state_->job.rank() == 0) reports_of(state_->job).send("resumed", state_->steps);
   // Steps will follow: from here on the agent misses them.
-  state_->job.report_step(state_->steps);
+  reports_of(state_->job).step(state_->steps);
   return state_->steps;
 }
 
 void Checkpointer::step(TrainState& state) {
+  state_->require_restored();
   ++state_->steps;
-  state_->job.report_step(state_->steps);
-  if (!state_->enabled()) return;
+  reports_of(state_->job).step(state_->steps);
+  if (!state_->plan) return;
   const bool last = state_->is_last_before_preemption();
   if (last || state_->steps % state_->options.every == 0) state_->start_save(state);
   if (last) state_->leave();
@@ -218,6 +268,8 @@ std::int64_t Checkpointer::steps() const {
 
 bool Checkpointer::save(TrainState& state) {
   if (!state_->enabled()) return true;
+  if (!state_->plan) throw std::logic_error("Checkpointer: save() of one that is read_only");
+  state_->require_restored();
   // Once more only if rank 0 has said that it failed: then all ranks do the same.
   const bool again = !state_->settle() && state_->outcome.error().code() == ErrorCode::kUnavailable;
   if (state_->last_saved != state_->steps || again) state_->start_save(state);

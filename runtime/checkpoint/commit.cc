@@ -9,10 +9,15 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "runtime/checkpoint/shard.h"
+#include "runtime/control/uncaught.h"
 
 namespace muster {
 
 namespace {
+
+void warn_unless(std::string_view what, const Status& done) {
+  if (!done) log::warning("{}: {}", what, done.error().message());
+}
 
 // For rank 0 to write its own shard, before the deadline of the others begins, and then the manifest.
 constexpr auto kDecisionTimeout = std::chrono::minutes(30);
@@ -22,16 +27,26 @@ constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
 constexpr std::string_view kFailedWord = "failed ";
 
+Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
+  const std::string path = plan.directory.manifest_path(id);
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) return system_failure("cannot look for " + path, error.value());
+  return there;
+}
+
 Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, int rank,
-                                      const Safetensors& shard) {
+                                      const Expected<Safetensors>& shard) {
+  if (!shard) return std::unexpected(shard.error());
   // A checkpoint that somebody may load is not written over.
-  std::error_code ignored;
-  if (std::filesystem::exists(plan.directory.manifest_path(id), ignored))
+  const auto committed = is_committed(plan, id);
+  if (!committed) return std::unexpected(committed.error());
+  if (*committed)
     return failure(ErrorCode::kUnavailable, "{} is committed already", plan.directory.path_of(id));
   if (Status clear = check_fence(plan); !clear) return std::unexpected(clear.error());
   const std::string directory = plan.directory.path_of(id);
   if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
-  return write_shard(directory, shard_name(rank), shard);
+  return write_shard(directory, shard_name(rank), *shard);
 }
 
 Status status_of(const std::string& word) {
@@ -103,11 +118,13 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
 
 // Keeps the newest good ones, every directory that is not surely ours, and what other ranks may be writing by
 // now.
-void remove_old(const CommitPlan& plan, CheckpointId newest) {
+Status remove_old(const CommitPlan& plan, CheckpointId newest) {
   const auto entries = plan.directory.candidates(plan.attempt);
+  if (!entries) return std::unexpected(entries.error());
   const auto attempts = plan.directory.attempts();
+  if (!attempts) return std::unexpected(attempts.error());
   const auto directories = plan.directory.step_directories();
-  if (!entries || !attempts || !directories) return;
+  if (!directories) return std::unexpected(directories.error());
   std::vector<CheckpointId> needed;
   int good = 0;
   for (const CheckpointEntry& entry : *entries) {
@@ -115,23 +132,22 @@ void remove_old(const CommitPlan& plan, CheckpointId newest) {
     needed.push_back(entry.id);
     if (!entry.damage) ++good;
   }
+  Status result;
   for (const CheckpointId& id : *directories) {
     const bool ours = std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
     const bool old = id.attempt < newest.attempt || (id.attempt == newest.attempt && id.step < newest.step);
     if (!ours || !old || std::ranges::find(needed, id) != needed.end()) continue;
-    if (Status removed = plan.directory.remove(id); !removed) {
-      log::warning("an old checkpoint stays: {}", removed.error().message());
-    }
+    if (Status removed = plan.directory.remove(id); !removed) result = std::move(removed);
   }
+  return result;
 }
 
 // After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
 // newer attempt may have resumed from it already.
-void remove_failed(const CommitPlan& plan, CheckpointId id) {
-  if (std::filesystem::exists(plan.directory.manifest_path(id))) return;
-  if (Status removed = plan.directory.remove(id); !removed) {
-    log::warning("what is left of a failed checkpoint stays: {}", removed.error().message());
-  }
+Status remove_failed(const CommitPlan& plan, CheckpointId id) {
+  const auto committed = is_committed(plan, id);
+  if (!committed) return std::unexpected(committed.error());
+  return *committed ? Status() : plan.directory.remove(id);
 }
 
 }  // namespace
@@ -141,19 +157,24 @@ Status check_fence(const CommitPlan& plan) {
 }
 
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
-                         const Safetensors& shard) {
+                         const Expected<Safetensors>& shard) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
-  meeting.give(word_of(write_my_shard(plan, id, meeting.rank(), shard)));
+  // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
+  // instead would keep the others waiting.
+  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, meeting.rank(), shard); })));
   if (meeting.rank() != 0) {
     const auto word = meeting.listen(kDecisionTimeout + plan.timeout);
     return word ? status_of(*word)
                 : failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
   }
-  const Status committed = commit_manifest(plan, meeting, id);
-  if (!committed) remove_failed(plan, id);
+  const Status committed = without_throwing([&] { return commit_manifest(plan, meeting, id); });
+  if (!committed)
+    warn_unless("what is left of a failed checkpoint stays",
+                without_throwing([&] { return remove_failed(plan, id); }));
   const std::string word = word_of(committed);
   meeting.announce(word);
-  if (committed) remove_old(plan, id);
+  if (committed)
+    warn_unless("an old checkpoint stays", without_throwing([&] { return remove_old(plan, id); }));
   return status_of(word);
 }
 

@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 #include <vector>
 
-#include "common/base/file.h"
 #include "runtime/checkpoint/shard.h"
 
 namespace muster {
@@ -13,7 +12,6 @@ namespace {
 
 constexpr std::string_view kValueKey = "value:";
 constexpr std::string_view kOfRankKey = "rank.";
-constexpr std::uint64_t kManifestLimit = 64 << 20;
 
 // The largest first, each to the rank that has least to write so far.
 std::map<std::string, int> writers_of(const TensorMap& shared, int world_size) {
@@ -33,17 +31,6 @@ std::map<std::string, int> writers_of(const TensorMap& shared, int world_size) {
 at::Tensor copy_to_host(const at::Tensor& tensor) {
   return at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false))
       .copy_(tensor.detach());
-}
-
-Expected<CheckpointManifest> read_manifest(const CheckpointDirectory& directory, CheckpointId id) {
-  const std::string path = directory.manifest_path(id);
-  auto text = read_regular_file(path, kManifestLimit);
-  if (!text) return std::unexpected(text.error());
-  auto manifest = parse_manifest(*text);
-  if (!manifest) return failure_within("cannot use " + path, std::move(manifest));
-  if (manifest->id != id)
-    return failure(ErrorCode::kCorrupt, "cannot use {}: it is of another checkpoint", path);
-  return manifest;
 }
 
 Status add_shard(LoadedState& state, const Safetensors& shard, bool mine) {
@@ -77,7 +64,7 @@ Safetensors gather_shard(const SavedState& state, int rank, int world_size) {
 }
 
 Expected<LoadedState> read_checkpoint(const CheckpointDirectory& directory, CheckpointId id, int rank) {
-  const auto manifest = read_manifest(directory, id);
+  const auto manifest = directory.read_manifest(id);
   if (!manifest) return std::unexpected(manifest.error());
   LoadedState state;
   for (std::size_t writer = 0; writer < manifest->files.size(); ++writer) {

@@ -8,14 +8,6 @@
 
 namespace muster {
 
-namespace {
-
-std::vector<std::uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
-
-}  // namespace
-
 Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
     : rank_(rank), world_size_(world_size) {
   // Each rank counts for itself how many it has made: the same number on all.
@@ -37,14 +29,13 @@ std::string Meeting::announcement_key() const {
 }
 
 void Meeting::give(const std::string& word) {
-  store_->set(word_key(rank_), bytes_of(word));
+  store_->set(word_key(rank_), word);
 }
 
 Expected<std::string> Meeting::get(const std::string& key, std::chrono::milliseconds timeout) {
   try {
     store_->wait({key}, timeout);
-    const auto bytes = store_->get(key);
-    return std::string(bytes.begin(), bytes.end());
+    return store_->get_to_str(key);
   } catch (const c10::DistStoreError& error) {
     return failure(ErrorCode::kTimedOut, "{}", error.what_without_backtrace());
   } catch (const c10::Error& error) {
@@ -74,7 +65,7 @@ Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds ti
 }
 
 void Meeting::announce(const std::string& word) {
-  store_->set(announcement_key(), bytes_of(word));
+  store_->set(announcement_key(), word);
   // Who answered in this round waits for nothing that was said before.
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);

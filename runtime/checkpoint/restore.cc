@@ -1,11 +1,13 @@
 #include "runtime/checkpoint/restore.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/state_part.h"
+#include "runtime/control/uncaught.h"
 
 namespace muster {
 
@@ -25,15 +27,18 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-Expected<LoadedState> read_and_check(const CommitPlan& plan, CheckpointId id, int rank, TrainState& state) {
-  auto loaded = read_checkpoint(plan.directory, id, rank);
-  if (!loaded) return loaded;
-  try {
-    for (const auto& part : state.parts()) part->check(*loaded);
-  } catch (const std::exception& error) {
-    return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", error.what());
-  }
-  return loaded;
+Expected<LoadedState> read_and_check(const RestorePlan& plan, CheckpointId id, int rank, TrainState& state) {
+  return without_throwing([&] {
+    auto loaded = read_checkpoint(plan.directory, id, rank);
+    if (!loaded) return loaded;
+    try {
+      for (const auto& part : state.parts()) part->check(*loaded);
+    } catch (const std::exception&) {
+      loaded =
+          failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", current_exception_text());
+    }
+    return loaded;
+  });
 }
 
 void load(const LoadedState& loaded, TrainState& state) {
@@ -42,11 +47,12 @@ void load(const LoadedState& loaded, TrainState& state) {
 
 class Leader {
  public:
-  Leader(const CommitPlan& plan, Meeting& meeting, TrainState& state)
+  Leader(const RestorePlan& plan, Meeting& meeting, TrainState& state)
       : plan_(plan), meeting_(meeting), state_(state) {}
 
   Expected<std::optional<CheckpointId>> restore() {
-    auto result = choose();
+    // The others wait for a word, whatever happens here.
+    auto result = without_throwing([this] { return choose(); });
     if (!result) {
       const bool fenced = result.error().code() == ErrorCode::kFenced;
       meeting_.announce(encode(fenced ? Word::kFenced : Word::kFail, {}, result.error().message()));
@@ -57,9 +63,22 @@ class Leader {
   }
 
  private:
+  // That count, newest first.
+  Expected<std::vector<CheckpointEntry>> candidates() {
+    if (plan_.attempt) {
+      if (Status clear = plan_.directory.check_newest(*plan_.attempt); !clear)
+        return std::unexpected(clear.error());
+    }
+    auto entries = plan_.directory.candidates(plan_.attempt);
+    if (entries && plan_.only)
+      std::erase_if(*entries, [this](const CheckpointEntry& entry) {
+        return std::ranges::find(*plan_.only, entry.id.attempt) == plan_.only->end();
+      });
+    return entries;
+  }
+
   Expected<std::optional<CheckpointId>> choose() {
-    if (Status clear = check_fence(plan_); !clear) return std::unexpected(clear.error());
-    const auto entries = plan_.directory.candidates(plan_.attempt);
+    const auto entries = candidates();
     if (!entries) return std::unexpected(entries.error());
     for (const CheckpointEntry& entry : *entries) {
       const Status loaded = entry.damage ? Status(std::unexpected(*entry.damage)) : attempt(entry.id);
@@ -70,7 +89,7 @@ class Leader {
       passed_over_.push_back(fmt::format("{} ({})", name_of(entry.id), loaded.error().message()));
       log::warning("cannot use the checkpoint of {}: {}", name_of(entry.id), loaded.error().message());
     }
-    const auto orphans = plan_.directory.orphans();
+    const auto orphans = plan_.only ? std::vector<CheckpointId>() : plan_.directory.orphans();
     if (!orphans) return std::unexpected(orphans.error());
     for (const CheckpointId& id : *orphans)
       passed_over_.push_back(name_of(id) + " (its attempt file is missing)");
@@ -96,13 +115,13 @@ class Leader {
     return agreed;
   }
 
-  const CommitPlan& plan_;
+  const RestorePlan& plan_;
   Meeting& meeting_;
   TrainState& state_;
   std::vector<std::string> passed_over_;
 };
 
-Expected<std::optional<CheckpointId>> follow(const CommitPlan& plan, Meeting& meeting, TrainState& state) {
+Expected<std::optional<CheckpointId>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {
   Expected<LoadedState> loaded = LoadedState();
   for (;;) {
     // Rank 0 reads and verifies before it speaks.
@@ -126,7 +145,7 @@ Expected<std::optional<CheckpointId>> follow(const CommitPlan& plan, Meeting& me
 
 }  // namespace
 
-Expected<std::optional<CheckpointId>> restore_newest(const CommitPlan& plan, Meeting& meeting,
+Expected<std::optional<CheckpointId>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                      TrainState& state) {
   return meeting.rank() == 0 ? Leader(plan, meeting, state).restore() : follow(plan, meeting, state);
 }

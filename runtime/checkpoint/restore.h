@@ -6,15 +6,25 @@
 #pragma once
 
 #include <muster/train_state.h>
+#include <optional>
+#include <vector>
 
-#include "runtime/checkpoint/commit.h"
+#include "common/wire/checkpoint_directory.h"
+#include "runtime/checkpoint/meeting.h"
 
 namespace muster {
 
-// Every rank calls it. The checkpoint that was loaded, or none if the directory has no checkpoint at all.
-// What was passed over is printed by rank 0. kFenced if a newer attempt has begun; kCorrupt if there are
-// checkpoints and none can be used.
-Expected<std::optional<CheckpointId>> restore_newest(const CommitPlan& plan, Meeting& meeting,
+struct RestorePlan {
+  CheckpointDirectory directory;
+  std::optional<Attempt> attempt;  // ours; none: we only read, from the newest attempt on
+  // Only checkpoints of these attempts count; none: all that the chain leads to.
+  std::optional<std::vector<Attempt>> only;
+};
+
+// Every rank calls it; rank 0's plan counts. The checkpoint that was loaded, or none if the directory has
+// none that counts. What was passed over is printed by rank 0. kFenced if a newer attempt has begun; kCorrupt
+// if there are checkpoints and none can be used.
+Expected<std::optional<CheckpointId>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                      TrainState& state);
 
 }  // namespace muster

@@ -2,7 +2,7 @@
 // holes.
 //
 // Python reads what this writes. What it reads is checked before it is used: lengths, overflow, holes and
-// overlap, and the XXH3-128 of each tensor that the writer noted as `xxh3:NAME` in __metadata__. Plain
+// overlap, and, if the writer noted any in __metadata__ as `xxh3:NAME`, the XXH3-128 of each tensor. Plain
 // functions, no state.
 #pragma once
 

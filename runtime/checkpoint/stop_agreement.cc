@@ -23,8 +23,7 @@ StopAgreement::StopAgreement(const c10::intrusive_ptr<c10d::Store>& store, int r
 std::optional<std::int64_t> StopAgreement::ask(std::int64_t steps_done) {
   if (stop_) return stop_;
   if (!posted_) {
-    const std::string step = std::to_string(steps_done);
-    store_->set(std::to_string(rank_), std::vector<std::uint8_t>(step.begin(), step.end()));
+    store_->set(std::to_string(rank_), std::to_string(steps_done));
     posted_ = true;
   }
   std::vector<std::string> keys;

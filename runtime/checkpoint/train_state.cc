@@ -135,7 +135,7 @@ class GeneratorPart : public StatePart {
 
 class BucketOrderPart : public StatePart {
  public:
-  explicit BucketOrderPart(TrainState::BucketOrderAccess access) : access_(std::move(access)) {}
+  explicit BucketOrderPart(detail::BucketOrderAccess access) : access_(std::move(access)) {}
   void save(SavedState& to) override { to.values["bucket_order"] = nlohmann::json(access_.get()).dump(); }
   void check(const LoadedState& from) const override {
     if (const auto order = parse(from)) access_.check(*order);
@@ -146,11 +146,11 @@ class BucketOrderPart : public StatePart {
 
  private:
   // A checkpoint of a plain module has none.
-  static std::optional<TrainState::BucketOrder> parse(const LoadedState& from) {
+  static std::optional<BucketOrder> parse(const LoadedState& from) {
     if (!from.values.contains("bucket_order")) return std::nullopt;
-    return nlohmann::json::parse(from.value("bucket_order")).get<TrainState::BucketOrder>();
+    return nlohmann::json::parse(from.value("bucket_order")).get<BucketOrder>();
   }
-  TrainState::BucketOrderAccess access_;
+  detail::BucketOrderAccess access_;
 };
 
 class TensorPart : public StatePart {
@@ -235,7 +235,7 @@ void TrainState::add_named(const std::string& name, std::unique_ptr<StatePart> p
     throw std::invalid_argument(fmt::format("TrainState: '{}' has been added already", name));
   parts_.push_back(std::move(part));
 }
-void TrainState::add_bucket_order(BucketOrderAccess access) {
+void TrainState::add_bucket_order(detail::BucketOrderAccess access) {
   parts_.push_back(std::make_unique<BucketOrderPart>(std::move(access)));
 }
 

@@ -1,11 +1,17 @@
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <muster/job.h>
+#include <muster/progress.h>
+#include <mutex>
 #include <stdexcept>
 #include <stdio_ext.h>
+#include <string_view>
 
+#include "common/base/log.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/control/heap.h"
@@ -29,12 +35,24 @@ struct Job::State {
   State& operator=(const State&) = delete;
   ~State() {
     reports.send_profile();
-    if (std::uncaught_exceptions() == 0) reports.send("finished", reports.newest_step());
+    if (std::uncaught_exceptions() > 0) return;
+    shut_down();
+    reports.send("finished", reports.newest_step());
+  }
+  // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
+  // group, and the store that it needs goes now.
+  void shut_down() noexcept {
+    try {
+      group->shutdown();
+    } catch (...) {
+      log::warning("rank {}: the process group could not be shut down: {}", world.rank,
+                   current_exception_text());
+    }
   }
 
   World world;
-  Reports
-      reports;  // before the store: connecting may take minutes, and the agent shall see that this rank lives
+  // Before the store: connecting may take minutes, and the agent shall see that this rank lives.
+  Reports reports;
   c10::Device device;
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
@@ -79,9 +97,6 @@ int Job::restart_count() const {
 const std::string& Job::checkpoint_dir() const {
   return state_->world.checkpoint_dir;
 }
-std::optional<std::int64_t> Job::resume_step() const {
-  return state_->world.resume_step;
-}
 
 void Job::barrier() const {
   const InStepPart waiting(kCommunicatePart);
@@ -90,30 +105,45 @@ void Job::barrier() const {
   state_->group->barrier(options)->wait();
 }
 
-void Job::report_step(std::int64_t step) const {
-  state_->reports.step(step);
+Reports& reports_of(const Job& job) {
+  return job.state_->reports;
 }
 
-void Job::end_steps() const {
-  state_->reports.send("idle", state_->reports.newest_step());
+namespace {
+
+// The newest Job's state, for the free functions. Never destroyed: a Job may be in static storage.
+struct Current {
+  std::mutex mutex;
+  std::weak_ptr<Job::State> state;
+};
+Current& current() {
+  static auto* one = new Current;
+  return *one;
 }
 
-void Job::report(Event event, std::int64_t step, std::string_view text) const {
-  switch (event) {
-    case Event::kResumed: return state_->reports.send("resumed", step, text);
-    case Event::kCommitted: return state_->reports.send("committed", step, text);
-    case Event::kFenced: return state_->reports.send("fenced", step, text);
-    case Event::kPreempted:
-      state_->reports.send_profile();
-      return state_->reports.send("preempted", step, text);
-  }
+std::shared_ptr<Job::State> current_state(std::string_view function) {
+  const std::lock_guard lock(current().mutex);
+  auto state = current().state.lock();
+  if (state == nullptr)
+    throw std::logic_error(fmt::format("muster::{}: there is no Job: init() comes first", function));
+  return state;
 }
 
-void Job::offer_preemption() const {
-  state_->reports.offer_preemption();
+}  // namespace
+
+void step(std::int64_t done) {
+  current_state("step")->reports.step(done);
 }
-bool Job::preemption_noticed() const {
-  return state_->reports.preemption_noticed();
+void committed(std::int64_t step) {
+  current_state("committed")->reports.send("committed", step);
+}
+std::optional<std::int64_t> resume_step() {
+  return current_state("resume_step")->world.resume_step;
+}
+bool preemption_noticed() {
+  const auto state = current_state("preemption_noticed");
+  state->reports.offer_preemption();
+  return state->reports.preemption_noticed();
 }
 
 namespace {
@@ -149,24 +179,34 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, s
   print_by_lines();
   reuse_step_memory();
   ignore_broken_pipes();
-  Job job(std::make_shared<Job::State>(world, timeout, listen_fd));
+  const auto state = std::make_shared<Job::State>(world, timeout, listen_fd);
+  Job job(state);
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);
   } else {
     // Rank 0 serves the store: it must not leave before the others have read the last address from it.
     job.barrier();
   }
+  const std::lock_guard lock(current().mutex);
+  current().state = state;
   return job;
 }
 
 Job init(const InitOptions& options) {
+  static std::atomic<bool> done = false;
+  // A second group would take the addresses and counters that the first has left in the store.
+  if (done)
+    throw std::logic_error(
+        "muster::init: called a second time in this process; keep the first Job, copies are handles on it");
   if (warm::serve_as_template()) draw_seed_unless_chosen();
   const char* rank = std::getenv("RANK");
   handle_uncaught_exceptions(rank != nullptr ? rank : std::to_string(std::max(options.rank, 0)));
   auto world = read_world(options.init_method, options.rank, options.world_size,
                           [](const char* name) { return std::getenv(name); });
   if (!world) throw std::invalid_argument("muster::init: " + world.error().message());
-  return join(*world, options.timeout, std::nullopt);
+  Job job = join(*world, options.timeout, std::nullopt);
+  done = true;
+  return job;
 }
 
 }  // namespace muster

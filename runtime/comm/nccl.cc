@@ -11,28 +11,20 @@
 namespace muster {
 namespace {
 
-struct Plugin {
-  void* handle = nullptr;
-  std::string error;
-};
-
-Plugin load_plugin() {
-  Plugin plugin;
 #ifdef MUSTER_NCCL
-  if (!gpu_visible(access("/dev/nvidiactl", F_OK) == 0, std::getenv("CUDA_VISIBLE_DEVICES"))) return plugin;
-  plugin.handle = dlopen("libmuster_nccl.so", RTLD_NOW | RTLD_GLOBAL);
-  if (plugin.handle == nullptr) plugin.error = dlerror();
+constexpr const char* kLibrary = "libmuster_nccl.so";
+#else
+constexpr const char* kLibrary = nullptr;
 #endif
-  return plugin;
-}
 
-const Plugin& plugin() {
-  static const Plugin loaded = load_plugin();
+const NcclLibrary& library() {
+  static const NcclLibrary loaded = load_nccl(
+      gpu_visible(access("/dev/nvidiactl", F_OK) == 0, std::getenv("CUDA_VISIBLE_DEVICES")), kLibrary);
   return loaded;
 }
 
 [[gnu::constructor]] void load_before_main() {
-  plugin();
+  library();
 }
 
 }  // namespace
@@ -44,15 +36,27 @@ bool gpu_visible(bool driver_present, const char* cuda_visible_devices) {
   return !devices.empty() && !devices.starts_with('-') && devices != "NoDevFiles";
 }
 
+NcclLibrary load_nccl(bool visible, const char* name) {
+  NcclLibrary loaded;
+  if (!visible) return loaded;
+  if (name == nullptr) {
+    loaded.error = "a GPU is visible, and Muster was built with a LibTorch without CUDA";
+    return loaded;
+  }
+  loaded.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+  if (loaded.handle == nullptr)
+    loaded.error = std::string("a GPU is visible, but its libraries cannot be loaded: ") + dlerror();
+  return loaded;
+}
+
 bool nccl_loaded() {
-  if (!plugin().error.empty())
-    throw std::runtime_error("a GPU is visible, but its libraries cannot be loaded: " + plugin().error +
-                             " (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
-  return plugin().handle != nullptr;
+  if (!library().error.empty())
+    throw std::runtime_error(library().error + " (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
+  return library().handle != nullptr;
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(NcclRequest request) {
-  auto* function = reinterpret_cast<NcclFunction*>(dlsym(plugin().handle, kNcclFunction));
+  auto* function = reinterpret_cast<NcclFunction*>(dlsym(library().handle, kNcclFunction));
   CHECK(function != nullptr, "libmuster_nccl.so has no {}", kNcclFunction);
   function(&request);
   return request.backend;

@@ -27,6 +27,14 @@ using NcclFunction = void(NcclRequest*);
 // The decision alone: is a GPU visible to a process with this CUDA_VISIBLE_DEVICES (nullptr: not set)?
 bool gpu_visible(bool driver_present, const char* cuda_visible_devices);
 
+// The library, or why it is not loaded; neither if no GPU is visible. `name` is nullptr in a build with a
+// LibTorch that has no CUDA.
+struct NcclLibrary {
+  void* handle = nullptr;
+  std::string error;
+};
+NcclLibrary load_nccl(bool visible, const char* name);
+
 // Whether libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible and it could not be.
 bool nccl_loaded();
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/cuda.h>
 
+#include "common/base/log.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/gloo.h"
 #include "runtime/comm/nccl.h"
@@ -67,8 +68,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
 }
 
 c10::Device choose_device(const World& world) {
-  if (!nccl_loaded() || torch::cuda::device_count() == 0) return c10::Device(c10::kCPU);
+  if (!nccl_loaded()) return c10::Device(c10::kCPU);
   const auto count = static_cast<int>(torch::cuda::device_count());
+  if (count == 0) {
+    if (world.rank == 0)
+      log::warning(
+          "training on the CPU: a GPU's driver is here, but LibTorch finds no GPU (to train on CPUs, set "
+          "CUDA_VISIBLE_DEVICES to nothing)");
+    return c10::Device(c10::kCPU);
+  }
   if (world.local_rank >= count)
     throw std::invalid_argument(
         fmt::format("LOCAL_RANK={} has no GPU: {} visible on this node (start at most one worker per GPU, or "

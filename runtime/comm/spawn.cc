@@ -83,7 +83,8 @@ void tell_parent(int fd, const std::string& text) {
     tell_parent(thrown_fd, describe_current_exception());
     code = 1;
   }
-  job.reset();
+  // One that failed has nothing to finish with the others: it only leaves.
+  if (code == 0) job.reset();
   std::fflush(nullptr);
   // Not exit(): what the parent registered with atexit is the parent's to run.
   _exit(code);

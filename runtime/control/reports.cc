@@ -93,7 +93,7 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
 }
 
 void Reports::offer_preemption() {
-  offers_preemption_ = true;
+  if (offers_preemption_.exchange(true)) return;
   greeted_ = false;
   say_hello();
 }

@@ -75,8 +75,8 @@ RankSteps StepTime::total() const {
 }
 
 StepTime& step_time() {
-  static StepTime time;
-  return time;
+  static auto* time = new StepTime;  // for a Job in static storage, which may go after all static objects
+  return *time;
 }
 
 }  // namespace muster

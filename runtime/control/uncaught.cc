@@ -8,7 +8,7 @@
 #include <exception>
 #include <fmt/core.h>
 #include <memory>
-#include <muster/checkpointer.h>
+#include <muster/progress.h>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unistd.h>
@@ -21,15 +21,16 @@ namespace {
 
 constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
 
-// Process-wide, as the handler that the C++ runtime calls without arguments.
+// Process-wide, as the handler that the C++ runtime calls without arguments, and never destroyed: a static
+// object's destructor may throw.
 std::string& who() {
-  static std::string text;
-  return text;
+  static auto* text = new std::string;
+  return *text;
 }
 
 Explain& explanation() {
-  static Explain explain;
-  return explain;
+  static auto* explain = new Explain;
+  return *explain;
 }
 
 // Of an exception that another is nested in, its own.

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
+
+#include "common/base/error.h"
 
 namespace muster {
 
@@ -20,6 +23,16 @@ std::string current_exception_text();
 std::string describe_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
 void explain_exceptions_with(Explain explain);
+
+// What `body` returns, a Status or an Expected; kInternal with the exception's text if it throws.
+template <class Body>
+std::invoke_result_t<Body> without_throwing(Body&& body) {
+  try {
+    return body();
+  } catch (...) {
+    return failure(ErrorCode::kInternal, "{}", current_exception_text());
+  }
+}
 
 // From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr, is written to the file
 // that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1. A Preempted is printed,

@@ -19,7 +19,7 @@
 #include "runtime/parallel/reduction.h"
 #include "runtime/parallel/verification.h"
 
-namespace muster {
+namespace muster::detail {
 namespace {
 
 constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
@@ -148,11 +148,14 @@ DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module
                                        const DistributedDataParallelOptions& options)
     : state_(std::make_unique<State>(std::move(module), job, options)) {
   // Before any other check: a rank that failed alone would leave the others waiting.
-  require_equal_on_all_ranks(job, describe_model(*state_->module, options));
+  auto description = describe_model(*state_->module, options);
+  description.emplace_back("the job's device", c10::DeviceTypeName(job.device().type(), true));
+  require_equal_on_all_ranks(job, description);
   if (options.bucket_cap_mb && !(*options.bucket_cap_mb > 0))
     throw std::invalid_argument(fmt::format(
         "DistributedDataParallel: bucket_cap_mb is {}; it must be above 0", *options.bucket_cap_mb));
   state_->parameters = parameters_to_reduce(*state_->module);
+  require_on_device_of(state_->parameters, job.device());
   state_->broadcast_states(0);
   state_->reduction = std::make_shared<Reduction>(state_->parameters, job.process_group(), options);
   if (auto hook = make_comm_hook(options.comm_hook, job.process_group()))
@@ -282,4 +285,4 @@ void DataParallelEngine::set_bucket_order(const BucketOrder& order) {
   state_->reduction->pin(state_->indices_of(order));
 }
 
-}  // namespace muster
+}  // namespace muster::detail

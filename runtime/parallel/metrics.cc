@@ -18,10 +18,10 @@ Value reduce_value(const Job& job, Value value, ReduceOp op) {
 
 }  // namespace
 
-double detail::reduce(const Job& job, double value, ReduceOp op) {
+double detail::all_reduce(const Job& job, double value, ReduceOp op) {
   return reduce_value(job, value, op);
 }
-std::int64_t detail::reduce(const Job& job, std::int64_t value, ReduceOp op) {
+std::int64_t detail::all_reduce(const Job& job, std::int64_t value, ReduceOp op) {
   return reduce_value(job, value, op);
 }
 

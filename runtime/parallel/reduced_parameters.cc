@@ -1,5 +1,6 @@
 #include "runtime/parallel/reduced_parameters.h"
 
+#include <fmt/core.h>
 #include <stdexcept>
 #include <torch/nn/modules/embedding.h>
 #include <unordered_set>
@@ -31,6 +32,17 @@ ReducedParameters parameters_to_reduce(const torch::nn::Module& module) {
           "DistributedDataParallel: the module's parameters are on CPU and GPU; move all to one kind of "
           "device");
   return parameters;
+}
+
+void require_on_device_of(const ReducedParameters& parameters, c10::Device job_device) {
+  const c10::Device here = parameters.tensors.front().device();
+  if (here.type() == job_device.type()) return;
+  throw std::invalid_argument(
+      fmt::format("DistributedDataParallel: the module is on {}, and this job's device is {}: write "
+                  "net->to(job.device()) "
+                  "before it is wrapped{}",
+                  here.str(), job_device.str(),
+                  here.is_cpu() ? " (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)" : ""));
 }
 
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all) {

@@ -20,6 +20,10 @@ struct ReducedParameters {
 // std::invalid_argument if there is none, or they are on several kinds of devices.
 ReducedParameters parameters_to_reduce(const torch::nn::Module& module);
 
+// std::invalid_argument, with what to write, if they are on another kind of device than the job's: a module
+// that was never moved would train on the CPU beside an idle GPU.
+void require_on_device_of(const ReducedParameters& parameters, c10::Device job_device);
+
 // The same storage outside of autograd, each tensor once.
 void append_detached(const std::vector<torch::Tensor>& tensors, std::vector<torch::Tensor>& all);
 

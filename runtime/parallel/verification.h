@@ -3,7 +3,7 @@
 // Collective, over CPU tensors whatever the model's device; ranks that agree exchange 52 bytes each.
 #pragma once
 
-#include <muster/detail/data_parallel_engine.h>
+#include <muster/distributed_data_parallel_options.h>
 #include <muster/job.h>
 #include <torch/nn/module.h>
 

@@ -65,7 +65,7 @@ int train_unequal(const Job& job, std::string_view then) {
   for (auto& batch : loader.epochs(1)) train_one(model, optimizer, batch);
   if (then == "leaves") return 0;
   if (then == "barrier" || then == "streams") job.barrier();
-  if (then == "reduces") reduce(job, 1.0);
+  if (then == "reduces") all_reduce(job, 1.0);
   return 0;
 }
 

@@ -1,11 +1,13 @@
 // A save is killed, or fails, at every single system call that it makes: what is on the disk afterwards is
-// the checkpoint before or the new one, whole.
+// the checkpoint before or the new one, whole, and all ranks have heard the same.
 //
-// This program's own open, write, fsync, rename, link and mkdir stand before the C library's, so that a child
-// can die in any of them.
+// This program's own open, write, fsync, rename, link, mkdir, stat, unlink and unlinkat stand before the C
+// library's, so that a child can die in any of them. They concern themselves with scratch directories only:
+// sockets and the system's files work as ever.
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
+#include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,14 +17,16 @@
 
 #include "common/base/file.h"
 #include "common/wire/checkpoint_directory.h"
+#include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
 namespace {
 
-enum class Fault { kNone, kKill, kNoSpace };
+enum class Fault { kNone, kKill, kFailOnce, kFailFromNowOn };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
+std::atomic<int> fault_errno = ENOSPC;
 std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
 int calls_to_meanwhile = 0;
 
@@ -34,10 +38,22 @@ bool fails_here() {
     meanwhile();
     fault = mine;
   }
-  if (--calls_left != 0) return false;
+  const int left = --calls_left;
+  if (left > 0 || (left < 0 && fault != Fault::kFailFromNowOn)) return false;
   if (fault == Fault::kKill) raise(SIGKILL);
-  errno = ENOSPC;
+  errno = fault_errno;
   return true;
+}
+
+bool fails_here(const char* path) {
+  return std::strstr(path, "muster-test-") != nullptr && fails_here();
+}
+
+bool fails_here(int fd) {
+  struct stat status{};
+  const bool of_a_disk =
+      syscall(SYS_fstat, fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+  return of_a_disk && fails_here();
 }
 
 }  // namespace
@@ -46,29 +62,36 @@ extern "C" {
 ssize_t write(int fd, const void* bytes, size_t count) {
   // Half of it, so that a kill leaves a torn file.
   if (fault == Fault::kKill && calls_left == 1) syscall(SYS_write, fd, bytes, count / 2);
-  return fails_here() ? -1 : syscall(SYS_write, fd, bytes, count);
+  return fails_here(fd) ? -1 : syscall(SYS_write, fd, bytes, count);
 }
 int fsync(int fd) {
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_fsync, fd));
+  return fails_here(fd) ? -1 : static_cast<int>(syscall(SYS_fsync, fd));
 }
 int rename(const char* from, const char* to) noexcept {
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
+  return fails_here(from) ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
 }
 int link(const char* from, const char* to) noexcept {
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_link, from, to));
+  return fails_here(from) ? -1 : static_cast<int>(syscall(SYS_link, from, to));
 }
 int unlink(const char* path) noexcept {
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_unlink, path));
+  return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_unlink, path));
+}
+int unlinkat(int directory, const char* path, int flags) noexcept {
+  const bool fails = directory == AT_FDCWD ? fails_here(path) : fails_here(directory);
+  return fails ? -1 : static_cast<int>(syscall(SYS_unlinkat, directory, path, flags));
 }
 int mkdir(const char* path, mode_t mode) noexcept {
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_mkdir, path, mode));
+  return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_mkdir, path, mode));
+}
+int stat(const char* path, struct stat* status) noexcept {
+  return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_stat, path, status));
 }
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  return fails_here() ? -1 : static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+  return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 }
 
@@ -81,8 +104,9 @@ constexpr int kMaxCalls = 200;
 
 // Every parameter holds the number of the step, so that a mixture shows.
 struct Numbered {
-  explicit Numbered(const std::string& directory)
-      : checkpoints(job, {.every = 1000, .directory = directory, .keep = 2}) {}
+  explicit Numbered(const std::string& directory) : Numbered(init(), directory) {}
+  Numbered(const Job& a_job, const std::string& directory)
+      : job(a_job), checkpoints(job, {.every = 1000, .directory = directory, .keep = 2}) {}
   bool save(std::int64_t step) {
     while (checkpoints.steps() < step) checkpoints.step(state);
     const at::NoGradGuard no_grad;
@@ -95,7 +119,7 @@ struct Numbered {
     }
     return true;
   }
-  Job job = init();
+  Job job;
   NoiseDataset dataset{8};
   SmallNet net;
   torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
@@ -172,7 +196,7 @@ TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNo
       Numbered training(directory);
       if (!training.save(1)) return 1;
       calls_left = call;
-      fault = Fault::kNoSpace;
+      fault = Fault::kFailOnce;
       const bool saved = training.save(2);
       const bool reached = calls_left <= 0;
       fault = Fault::kNone;
@@ -186,6 +210,54 @@ TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNo
     if (WEXITSTATUS(status) == 5) ++failed_saves;
   }
   EXPECT_GT(failed_saves, 5);
+}
+
+// One save with a failing call, one without, again and again until the faulty rank makes no call that could
+// fail. A rank that waits for a word that nobody says is ended by its alarm.
+void save_with_faults(Job& job, const std::string& directory, int faulty_rank, Fault kind) {
+  Numbered training(job, directory);
+  require(training.save(1), "the first save");
+  int failed_saves = 0;
+  std::int64_t step = 1;
+  bool reached = true;
+  for (int call = 1; reached; ++call) {
+    require(call < kMaxCalls, "an end of the calls of a save");
+    alarm(60);
+    job.barrier();
+    calls_left = call;
+    fault = job.rank() == faulty_rank ? kind : Fault::kNone;
+    const bool saved = training.save(++step);
+    fault = Fault::kNone;
+    const int savers = all_reduce(job, saved ? 1 : 0);
+    require(savers == 0 || savers == 2, fmt::format("one outcome on both ranks when call {} fails", call));
+    failed_saves += saved ? 0 : 1;
+    const std::string manifest = fmt::format("{}/step-{}.attempt-1/manifest.json", directory, step);
+    require(!saved || std::filesystem::exists(manifest), "a manifest of what is said to be committed");
+    reached = all_reduce(job, job.rank() == faulty_rank && calls_left <= 0 ? 1 : 0) == 1;
+    require(training.save(++step), fmt::format("the save after the one in which call {} failed", call));
+  }
+  require(failed_saves > 3, "saves that fail");
+  require(training.checkpoints.restore(training.state) == step && training.all_are(step), "the last save");
+}
+
+TEST(CheckpointCrash, AnErrorOfOneRankAtAnyPointIsHeardByAllAndCostsOneSaveAtMost) {
+  const std::vector<std::pair<int, Fault>> kinds{{ENOSPC, Fault::kFailOnce},
+                                                 {EACCES, Fault::kFailFromNowOn},
+                                                 {EIO, Fault::kFailFromNowOn},
+                                                 {ESTALE, Fault::kFailFromNowOn}};
+  for (const auto& [error, kind] : kinds) {
+    for (const int faulty_rank : {0, 1}) {
+      SCOPED_TRACE(fmt::format("{} on rank {}", strerrorname_np(error), faulty_rank));
+      const ScratchDirectory scratch;
+      fault_errno = error;
+      EXPECT_NO_THROW(spawn(
+          [&, kind](Job& job) {
+            freopen("/dev/null", "w", stderr);
+            save_with_faults(job, scratch / "checkpoints", faulty_rank, kind);
+          },
+          2));
+    }
+  }
 }
 
 TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {

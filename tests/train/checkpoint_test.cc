@@ -5,6 +5,7 @@
 #include <random>
 
 #include "common/wire/checkpoint_directory.h"
+#include "runtime/comm/job_state.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -22,11 +23,23 @@ std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor> param
                                               torch::optim::AdamOptions(1e-2).amsgrad(true));
 }
 
+// Of the environment as it is now; init() gives one only.
+Job make_job() {
+  const auto world = read_world("env://", -1, -1, [](const char* name) { return std::getenv(name); });
+  return join(world.value(), std::nullopt, std::nullopt);
+}
+
+CheckpointerOptions in(const std::string& directory, CheckpointerOptions options) {
+  options.every = 1000;
+  options.directory = directory;
+  return options;
+}
+
 // One training, from its own directory or another's.
 struct Training {
-  explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam, int keep = 100)
-      : optimizer(make(net->parameters())),
-        checkpoints(job, {.every = 1000, .directory = directory, .keep = keep}) {
+  explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam,
+                    const CheckpointerOptions& options = {.keep = 100})
+      : optimizer(make(net->parameters())), checkpoints(job, in(directory, options)) {
     state.add("average", average);
     state.add("best", best);
     state.add("patience", patience);
@@ -46,7 +59,7 @@ struct Training {
            std::to_string(average.item<float>());
   }
 
-  Job job = init();
+  Job job = make_job();
   NoiseDataset dataset{64};
   std::shared_ptr<SmallNet> net = std::make_shared<SmallNet>();
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -220,7 +233,7 @@ TEST_F(CheckpointTest, AValueOrTensorOfAnotherTypeIsRefused) {
 
 TEST_F(CheckpointTest, NumbersComeBackExactly) {
   for (const double value : {0.1, -1e-310, 1e300, -std::numeric_limits<double>::infinity()}) {
-    Training saved(directory_);
+    Training saved(directory_, make_adam, {.keep = 100, .start_over = true});
     saved.train(1);
     saved.best = value;
     saved.patience = std::numeric_limits<std::int64_t>::min();
@@ -230,6 +243,13 @@ TEST_F(CheckpointTest, NumbersComeBackExactly) {
     EXPECT_EQ(restored.best, value);
     EXPECT_EQ(restored.patience, saved.patience);
   }
+}
+
+TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
+  Training training(directory_);
+  DataLoader<Example> loader{training.dataset, {.num_workers = 1, .in_order = false}, 0, 1};
+  EXPECT_THAT([&] { const TrainState state(*training.net, *training.optimizer, loader); },
+              ThrowsMessage<std::logic_error>(HasSubstr("in_order = false")));
 }
 
 TEST_F(CheckpointTest, ANameIsGivenOnce) {
@@ -254,6 +274,71 @@ TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
   EXPECT_FALSE(fs::exists(directory_ + "/step-2.attempt-1/manifest.json"));
 }
 
+TEST_F(CheckpointTest, StepsWithoutARestoreWhereOneIsPossibleAreRefusedBeforeAnythingIsLost) {
+  save_two();
+  Training forgetful(directory_);
+  const auto refusal =
+      ThrowsMessage<std::logic_error>(AllOf(HasSubstr(directory_ + " has a checkpoint of step 2"),
+                                            HasSubstr("call restore()"), HasSubstr(".start_over = true")));
+  EXPECT_THAT([&] { forgetful.checkpoints.step(forgetful.state); }, refusal);
+  EXPECT_THAT([&] { forgetful.checkpoints.save(forgetful.state); }, refusal);
+  EXPECT_EQ(forgetful.checkpoints.steps(), 0);
+  EXPECT_EQ(restored_step(directory_), 2);
+}
+
+TEST_F(CheckpointTest, AReaderRestoresBesideATrainingThatGoesOn) {
+  Training writer(directory_);
+  writer.train(2);
+  ASSERT_TRUE(writer.checkpoints.save(writer.state));
+  Training reader(directory_, make_adam, {.read_only = true});
+  EXPECT_EQ(reader.checkpoints.restore(reader.state), 2);
+  EXPECT_EQ(reader.result(), writer.result());
+  EXPECT_THAT([&] { reader.checkpoints.save(reader.state); },
+              ThrowsMessage<std::logic_error>(HasSubstr("read_only")));
+  writer.train(1);
+  EXPECT_TRUE(writer.checkpoints.save(writer.state)) << "nobody has taken the directory over";
+  EXPECT_EQ(reader.checkpoints.restore(reader.state), 3);
+  EXPECT_FALSE(fs::exists(directory_ + "/attempts/000002.claim"));
+  Training nowhere(scratch_ / "nowhere", make_adam, {.read_only = true});
+  EXPECT_EQ(nowhere.checkpoints.restore(nowhere.state), 0);
+  EXPECT_FALSE(fs::exists(scratch_ / "nowhere"));
+}
+
+TEST_F(CheckpointTest, StartsOverWhereItIsTold) {
+  save_two();
+  {
+    Training fresh(directory_, make_adam, {.start_over = true});
+    EXPECT_EQ(fresh.checkpoints.restore(fresh.state), 0);
+    fresh.train(1);
+    ASSERT_TRUE(fresh.checkpoints.save(fresh.state));
+    EXPECT_EQ(fresh.checkpoints.restore(fresh.state), 1) << "its own are there for it";
+  }
+  EXPECT_EQ(restored_step(directory_), 1);
+  EXPECT_THAT([&] { Training(directory_, make_adam, {.read_only = true, .start_over = true}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("exclude each other")));
+}
+
+// Restarts of one job: attempts 2 and on. The first dies before it commits.
+TEST_F(CheckpointTest, ARestartOfAJobThatStartedOverGoesOnFromItsOwnCheckpoints) {
+  save_two();
+  setenv("MUSTER_CHECKPOINT_DIR", directory_.c_str(), 1);
+  setenv("MUSTER_JOB_ID", "launched", 1);
+  std::vector<std::int64_t> restored;
+  for (const char* restarts : {"0", "1", "2"}) {
+    const auto begun = CheckpointDirectory(directory_).begin_attempt("launched");
+    setenv("MUSTER_ATTEMPT", std::to_string(begun.value().attempt.value()).c_str(), 1);
+    setenv("TORCHELASTIC_RESTART_COUNT", restarts, 1);
+    Training training(directory_, make_adam, {.start_over = true});
+    restored.push_back(training.checkpoints.restore(training.state));
+    training.train(1);
+    if (restored.size() > 1) EXPECT_TRUE(training.checkpoints.save(training.state));
+  }
+  for (const char* name :
+       {"MUSTER_CHECKPOINT_DIR", "MUSTER_JOB_ID", "MUSTER_ATTEMPT", "TORCHELASTIC_RESTART_COUNT"})
+    unsetenv(name);
+  EXPECT_THAT(restored, testing::ElementsAre(0, 0, 1));
+}
+
 TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
   ASSERT_EQ(CheckpointDirectory(directory_).begin_attempt("launched").value().attempt, Attempt(1));
   setenv("MUSTER_CHECKPOINT_DIR", directory_.c_str(), 1);
@@ -275,7 +360,7 @@ TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
 TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {
   fs::create_directories(directory_ + "/step-1.attempt-77");
   write_bytes(directory_ + "/notes.txt", "mine");
-  Training training(directory_, make_adam, 2);
+  Training training(directory_, make_adam, {.keep = 2});
   for (int step = 0; step < 5; ++step) {
     training.train(1);
     ASSERT_TRUE(training.checkpoints.save(training.state));
@@ -310,7 +395,7 @@ TEST_F(CheckpointTest, ACommittedCheckpointIsNotWrittenOver) {
 }
 
 TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {
-  Job job = init();
+  Job job = make_job();
   Training training(directory_);
   Checkpointer every_two(job, {.every = 2, .directory = scratch_ / "two", .keep = 100});
   for (auto& batch : training.loader.epochs(1)) {
@@ -322,6 +407,64 @@ TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {
     EXPECT_TRUE(fs::exists(scratch_ / fmt::format("two/step-{}.attempt-1/manifest.json", step))) << step;
   }
   EXPECT_FALSE(fs::exists(scratch_ / "two/step-3.attempt-1"));
+}
+
+TEST_F(CheckpointTest, AModelIsLoadedWithoutAJob) {
+  std::vector<std::string> saved;
+  Training training(directory_);
+  for (int step = 1; step <= 3; ++step) {
+    training.train(1);
+    ASSERT_TRUE(training.checkpoints.save(training.state));
+    saved.push_back(bytes_of(*training.net));
+  }
+  SmallNet net;
+  EXPECT_EQ(load_model(net, directory_).step, 3);
+  EXPECT_EQ(bytes_of(net), saved[2]);
+  EXPECT_EQ(load_model(net, directory_, {.step = 1, .device = at::kCPU}).step, 1);
+  EXPECT_EQ(bytes_of(net), saved[0]);
+  const auto pointer = std::make_shared<SmallNet>();
+  load_model(pointer, directory_, {.step = 2});
+  EXPECT_EQ(bytes_of(*pointer), saved[1]);
+  fs::resize_file(directory_ + "/step-3.attempt-1/rank-00000.safetensors", 100);
+  EXPECT_EQ(load_model(net, directory_).step, 2) << "the newest is torn";
+  EXPECT_THAT([&] { load_model(net, directory_, {.step = 3}); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("it has 100 bytes")));
+  training.train(1);
+  EXPECT_TRUE(training.checkpoints.save(training.state)) << "nobody has taken the directory over";
+  EXPECT_THAT([&] { load_model(net, directory_, {.step = 7}); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("has no checkpoint of step 7, but of 4, 3, 2, 1")));
+  EXPECT_THAT([&] { load_model(net, scratch_ / "nowhere"); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("there is no checkpoint in")));
+}
+
+TEST_F(CheckpointTest, AModelThatDiffersIsLoadedInPartOnlyIfThatIsAllowed) {
+  save_two();
+  struct Other : SmallNet {
+    explicit Other(std::int64_t classes) {
+      linear4 = replace_module("linear4", torch::nn::Linear(29, classes));
+      unregister_module("norm");
+      head = register_module("head", torch::nn::Linear(5, 2));
+    }
+    torch::nn::Linear head{nullptr};
+  };
+  Other wider(7);
+  const std::string before = bytes_of(wider);
+  for (const bool strict : {true, false})
+    EXPECT_THAT([&] { load_model(wider, directory_, {.strict = strict}); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("linear4.weight [5, 29] for [7, 29]")));
+  Other other(5);
+  const std::string head = bytes_of(*other.head);
+  EXPECT_THAT([&] { load_model(other, directory_); },
+              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("it lacks: head.bias, head.weight"),
+                                                         HasSubstr("the module lacks: norm.bias, "))));
+  EXPECT_EQ(bytes_of(wider), before);
+  const LoadedModel loaded = load_model(other, directory_, {.strict = false});
+  EXPECT_THAT(loaded.missing, testing::ElementsAre("head.bias", "head.weight"));
+  EXPECT_EQ(loaded.unexpected.size(), 5U);
+  EXPECT_EQ(bytes_of(*other.head), head);
+  SmallNet whole;
+  load_model(whole, directory_);
+  EXPECT_EQ(bytes_of(*other.linear4), bytes_of(*whole.linear4));
 }
 
 TEST_F(CheckpointTest, ADirectoryThatCannotBeUsedIsNamed) {

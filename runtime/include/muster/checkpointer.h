@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <muster/progress.h>
 #include <muster/train_state.h>
 #include <stdexcept>
 #include <string>
@@ -29,8 +30,13 @@ struct CheckpointerOptions {
   std::int64_t every = 100;  // steps from one save to the next
   std::string directory{};   // empty: job.checkpoint_dir()
   int keep = 3;              // newest checkpoints that stay on the disk
-  std::chrono::milliseconds commit_timeout =
-      std::chrono::minutes(5);  // for the slowest rank to write its shard
+  // For the slowest rank to write its shard.
+  std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
+  // restore() only, beside a training that goes on: the directory is not taken over, and nothing is written.
+  bool read_only = false;
+  // Begins at step 0 although the directory has checkpoints, which are removed as new ones come. restore()
+  // then loads what this job itself has saved, so that a restart of it goes on.
+  bool start_over = false;
 };
 
 // A newer attempt has taken the checkpoint directory over; the message says which job on which host. Stop:
@@ -40,17 +46,11 @@ class FencedError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// All ranks got notice that their machines are taken away, and have saved a checkpoint: leave. Uncaught, it
-// ends the process with exit code 75, which the launcher expects then.
-class Preempted : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 class Checkpointer {
  public:
   // std::invalid_argument names the option, std::runtime_error the directory that cannot be used. Outside a
-  // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt.
+  // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt,
+  // unless it is read_only.
   explicit Checkpointer(const Job& job, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
 
@@ -59,14 +59,17 @@ class Checkpointer {
   // std::runtime_error if it has some but none can be used.
   std::int64_t restore(TrainState& state);
 
-  // After each training step. Counts it, tells the agent, and saves every `every` steps. FencedError if the
+  // After each training step. Counts it, tells the agent, and saves every `every` steps. std::logic_error if
+  // the directory has a checkpoint to resume from, and there was neither restore() nor start_over: what was
+  // saved would be lost. FencedError if the
   // save before has met a newer attempt: on all ranks at the same step, the next one that saves. After a
   // notice of preemption all ranks agree on a step, save it, wait for its commit and throw Preempted.
   void step(TrainState& state);
   std::int64_t steps() const;  // done so far, those before a restore included
 
   // Saves the current step, unless that has been saved, and waits until it is committed or has failed. False
-  // if it failed: the next call tries again. FencedError as in step(), also for this save.
+  // if it failed: the next call tries again. FencedError and std::logic_error as in step(), the latter also
+  // if it is read_only.
   bool save(TrainState& state);
   // Waits for the save that is under way. False if it failed.
   bool wait();

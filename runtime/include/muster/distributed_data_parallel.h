@@ -7,11 +7,14 @@
 // PyTorch's DistributedDataParallel on the same engine (c10d::Reducer): same options, defaults and results,
 // to the last bit. It wraps a module, a module holder or a shared_ptr to one; a copy is another handle on it.
 // Constructing it, model(...), join() and bucket_order() are collective; one thread at a time. Parameters
-// keep the module's names, and their requires_grad from then on.
+// keep the module's names, and their requires_grad from then on. The module must be on the job's device:
+// net->to(job.device()).
 #pragma once
 
 #include <memory>
 #include <muster/detail/data_parallel_engine.h>
+#include <muster/detail/module.h>
+#include <muster/distributed_data_parallel_options.h>
 #include <muster/job.h>
 #include <string>
 #include <torch/nn/module.h>
@@ -20,14 +23,32 @@
 
 namespace muster {
 
+// While it lives, backward() only accumulates; the first backward() after it reduces the sum.
+class [[nodiscard]] NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<detail::DataParallelEngine> engine)
+      : engine_(std::move(engine)), before_(engine_->set_sync(false)) {}
+  NoSync(NoSync&& other) noexcept : engine_(std::move(other.engine_)), before_(other.before_) {}
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+  ~NoSync() {
+    if (engine_) engine_->set_sync(before_);
+  }
+
+ private:
+  std::shared_ptr<detail::DataParallelEngine> engine_;
+  bool before_;
+};
+
 template <class Module>
 class DistributedDataParallel {
  public:
-  // std::invalid_argument names what is wrong with the model or an option; if ranks differ, on all of them
-  // and with the first difference.
+  // std::invalid_argument names what is wrong with the model, where it is or an option; if ranks differ, on
+  // all of them and with the first difference.
   explicit DistributedDataParallel(std::shared_ptr<Module> module, const Job& job,
                                    DistributedDataParallelOptions options = {})
-      : module_(std::move(module)), engine_(std::make_shared<DataParallelEngine>(module_, job, options)) {}
+      : module_(std::move(module)),
+        engine_(std::make_shared<detail::DataParallelEngine>(module_, job, options)) {}
   template <class Other>
   explicit DistributedDataParallel(Other module, const Job& job, DistributedDataParallelOptions options = {})
       : DistributedDataParallel(detail::module_pointer(std::move(module)), job, options) {}
@@ -95,7 +116,7 @@ class DistributedDataParallel {
 
  private:
   std::shared_ptr<Module> module_;
-  std::shared_ptr<DataParallelEngine> engine_;
+  std::shared_ptr<detail::DataParallelEngine> engine_;
 };
 
 template <class Module>

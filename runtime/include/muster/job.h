@@ -15,7 +15,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -31,13 +30,7 @@ struct InitOptions {
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
 };
 
-// What a worker tells its agent besides its heartbeat.
-enum class Event {
-  kResumed,    // continues from this step
-  kCommitted,  // a checkpoint of this step is complete
-  kFenced,     // a newer attempt has taken over
-  kPreempted,  // this rank's part of the checkpoint of this step is committed, and it leaves
-};
+class Reports;
 
 class Job {
  public:
@@ -58,33 +51,22 @@ class Job {
   // Keys of this attempt only: whatever an earlier attempt wrote is not seen.
   const c10::intrusive_ptr<c10d::Store>& store() const;
 
-  const std::string& job_id() const;                // empty without a launcher
-  std::uint64_t attempt() const;                    // the launcher's number of this start; 0 without one
-  int restart_count() const;                        // restarts before this start
-  const std::string& checkpoint_dir() const;        // empty if the launcher names none
-  std::optional<std::int64_t> resume_step() const;  // the step that the launcher saw committed last
+  const std::string& job_id() const;          // empty without a launcher
+  std::uint64_t attempt() const;              // the launcher's number of this start; 0 without one
+  int restart_count() const;                  // restarts before this start
+  const std::string& checkpoint_dir() const;  // empty if the launcher names none
 
   // Returns when all ranks have entered it.
   void barrier() const;
 
-  // Tell the agent, if there is one; never blocks, never fails. Steps also travel with the heartbeat, so call
-  // it in every step.
-  void report_step(std::int64_t step) const;
-  // No more steps follow: from the first to here the agent misses them. A Checkpointer that goes says it.
-  void end_steps() const;
-  void report(Event event, std::int64_t step, std::string_view text = {}) const;
-  // The program can save and leave in time when this machine is taken away: a Checkpointer does, and offers
-  // it. From then on the launcher gives notice before it stops workers.
-  void offer_preemption() const;
-  bool preemption_noticed() const;
-
  private:
+  friend Reports& reports_of(const Job& job);
   std::shared_ptr<State> state_;
 };
 
-// Joins the world that the environment or the options describe. An exception that main does not catch
-// afterwards is printed as "rank R: Type: text", left in torchrun's error file, and ends the process with
-// exit code 1.
+// Joins the world that the environment or the options describe, once in a process: std::logic_error the
+// second time. An exception that main does not catch afterwards is printed as "rank R: Type: text", left in
+// torchrun's error file, and ends the process with exit code 1.
 Job init(const InitOptions& options = {});
 
 }  // namespace muster

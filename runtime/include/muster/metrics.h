@@ -4,8 +4,9 @@
 //   for (auto& batch : loader.epochs(1)) accuracy.update(net->forward(batch.data), batch.target);
 //   const double share = accuracy.compute();  // of all ranks, so on all ranks
 //
-// update() only adds up, on the device of what it is given, without waiting for it; compute() and reduce()
-// are collective, over CPU tensors. A metric belongs to one thread; its job stays while it lives.
+// update() only adds up, on the device of what it is given, without waiting for it; compute() and
+// all_reduce() are collective, over CPU tensors. A metric belongs to one thread; its job stays while it
+// lives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,16 +21,16 @@ namespace muster {
 enum class ReduceOp { kSum, kMin, kMax };
 
 namespace detail {
-double reduce(const Job& job, double value, ReduceOp op);
-std::int64_t reduce(const Job& job, std::int64_t value, ReduceOp op);
+double all_reduce(const Job& job, double value, ReduceOp op);
+std::int64_t all_reduce(const Job& job, std::int64_t value, ReduceOp op);
 }  // namespace detail
 
 // One number from each rank's, the same on all. Integers go through 64 bits, others through double.
 template <class Value>
   requires std::is_arithmetic_v<Value>
-Value reduce(const Job& job, Value value, ReduceOp op = ReduceOp::kSum) {
+Value all_reduce(const Job& job, Value value, ReduceOp op = ReduceOp::kSum) {
   using Wide = std::conditional_t<std::integral<Value>, std::int64_t, double>;
-  return static_cast<Value>(detail::reduce(job, static_cast<Wide>(value), op));
+  return static_cast<Value>(detail::all_reduce(job, static_cast<Wide>(value), op));
 }
 
 // The weighted mean of all values of all ranks since the last reset().

@@ -15,6 +15,7 @@
 #include <muster/data_parallel.h>
 #include <muster/dataset.h>
 #include <muster/distributed_data_parallel.h>
+#include <muster/distributed_data_parallel_options.h>
 #include <muster/distributed_sampler.h>
 #include <muster/elastic_sampler.h>
 #include <muster/grad_clip.h>
@@ -23,7 +24,9 @@
 #include <muster/image_folder.h>
 #include <muster/iterable_dataset.h>
 #include <muster/job.h>
+#include <muster/load_model.h>
 #include <muster/metrics.h>
+#include <muster/progress.h>
 #include <muster/sample_random.h>
 #include <muster/sampler.h>
 #include <muster/section.h>

@@ -7,7 +7,7 @@
 // The runtime measures by itself: a DataLoader the time in which training waits for it ("data"), a
 // DistributedDataParallel, a metric and Job::barrier() the time in which they wait for other ranks
 // ("communicate"), a Checkpointer the time in which training stands still ("checkpoint"), a muster::section
-// its own; the rest is "compute". A step ends with Checkpointer::step() or Job::report_step(); what comes
+// its own; the rest is "compute". A step ends with Checkpointer::step() or muster::step(); what comes
 // before the first such call is not counted. What is reduced while a backward pass computes costs no time and
 // is in no part. Of a model on GPUs the reduction is in "compute": the program does not wait for it. Under
 // `launch` the same stands in report.json, without a call.

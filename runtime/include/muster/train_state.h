@@ -17,33 +17,37 @@
 #include <functional>
 #include <memory>
 #include <muster/data_loader.h>
+#include <muster/detail/module.h>
+#include <muster/distributed_data_parallel_options.h>
 #include <set>
 #include <string>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/optim/schedulers/lr_scheduler.h>
-#include <type_traits>
 #include <vector>
 
 namespace muster {
 
 class StatePart;
 
+namespace detail {
+
+struct BucketOrderAccess {
+  std::function<BucketOrder()> get;
+  std::function<void(const BucketOrder&)> check;  // throws what set would
+  std::function<void(const BucketOrder&)> set;
+};
+
+}  // namespace detail
+
 class TrainState {
  public:
-  using BucketOrder = std::vector<std::vector<std::string>>;
-  struct BucketOrderAccess {
-    std::function<BucketOrder()> get;
-    std::function<void(const BucketOrder&)> check;  // throws what set would
-    std::function<void(const BucketOrder&)> set;
-  };
-
   // `model`: a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`:
   // SGD, Adam, AdamW, RMSprop or Adagrad over parameters of the model. std::invalid_argument if it is
-  // another, or has other parameters.
+  // another, or has other parameters; std::logic_error if the loader is not in_order.
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
-      : TrainState(module_of(model), optimizer, loader, has_own_buffers(model)) {
+      : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     if constexpr (requires { model.bucket_order(); }) {
       add_bucket_order({.get = [model]() mutable { return model.bucket_order(); },
                         .check = [model](const BucketOrder& order) { model.check_bucket_order(order); },
@@ -70,18 +74,8 @@ class TrainState {
     if constexpr (requires { model.broadcasts_buffers(); }) return !model.broadcasts_buffers();
     return true;
   }
-  template <class Model>
-  static torch::nn::Module& module_of(Model& model) {
-    if constexpr (std::is_base_of_v<torch::nn::Module, Model>) {
-      return model;
-    } else if constexpr (requires { model.bucket_order(); }) {
-      return *model.module();
-    } else {
-      return *model;
-    }
-  }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  void add_bucket_order(BucketOrderAccess access);
+  void add_bucket_order(detail::BucketOrderAccess access);
 
   std::vector<std::unique_ptr<StatePart>> parts_;
   std::set<std::string> names_;  // that add() was given

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "runtime/control/step_time.h"
+#include "runtime/parallel/reduced_parameters.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -153,6 +154,29 @@ TEST(DistributedDataParallel, RefusesAModelWithoutParameters) {
                                "no parameter");
       },
       1);
+}
+
+struct OnMeta : torch::nn::Module {
+  OnMeta() { register_parameter("weight", torch::empty({2}, torch::kMeta)); }
+  Tensor forward(const Tensor& x) { return x; }
+};
+
+TEST(DistributedDataParallel, SaysWhatToWriteIfTheModuleIsOnAnotherDeviceThanTheJob) {
+  spawn(
+      [](Job& job) {
+        OnMeta net;
+        require_throws_invalid(
+            [&] { DistributedDataParallel model(net, job); },
+            "the module is on meta, and this job's device is cpu: write net->to(job.device()) before");
+        // Where a GPU is, and nobody has moved the module.
+        ReducedParameters parameters;
+        parameters.tensors = {torch::zeros({1})};
+        require_throws_invalid(
+            [&] { require_on_device_of(parameters, {torch::kCUDA, 1}); },
+            "the module is on cpu, and this job's device is cuda:1: write net->to(job.device()) before it is "
+            "wrapped (to train on CPUs, set CUDA_VISIBLE_DEVICES to nothing)");
+      },
+      2);
 }
 
 struct WithBuffer : torch::nn::Module {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/address.h"
+#include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/control/uncaught.h"
 #include "tests/require.h"
@@ -25,6 +26,7 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 void alone(const std::function<void()>& body) {
   spawn([&](Job&) { body(); }, 1);
@@ -189,46 +191,184 @@ TEST(Job, SaysWhichStoreItCannotReach) {
 TEST(Job, SeesNoKeysOfAnEarlierAttempt) {
   ScratchDirectory scratch;
   alone([&] {
-    const InitOptions options{.init_method = "file://" + (scratch / "store"), .rank = 0, .world_size = 1};
-    setenv("MUSTER_ATTEMPT", "7", 1);
-    const Job first = init(options);
+    World world;
+    world.store = StoreKind::kFile;
+    world.path = scratch / "store";
+    world.attempt = 7;
+    const Job first = join(world, std::nullopt, std::nullopt);
     require_equal(first.attempt(), 7U, "attempt");
     first.store()->set("key", "old");
-    setenv("MUSTER_ATTEMPT", "8", 1);
-    const Job second = init(options);
+    world.attempt = 8;
+    const Job second = join(world, std::nullopt, std::nullopt);
     require(!second.store()->check({"key"}), "a new attempt starts without keys");
   });
 }
 
+TEST(Job, IsMadeOnceInAProcess) {
+  alone([] {
+    clear_world();
+    setenv("RANK", "abc", 1);
+    try {
+      init();
+    } catch (const std::invalid_argument&) {
+      clear_world();  // one that failed may be tried again
+    }
+    {
+      const Job job = init();
+    }
+    try {
+      init();
+    } catch (const std::logic_error& error) {
+      require(std::string(error.what()).starts_with("muster::init: called a second time"), error.what());
+      return;
+    }
+    throw std::runtime_error("a second init() did not throw");
+  });
+}
+
+// Of another kind of device than the real ones; counts how often it is shut down.
+class CountingBackend : public c10d::Backend {
+ public:
+  explicit CountingBackend(int& count) : Backend(0, 1), count_(count) {}
+  const std::string getBackendName() const override { return "counting"; }
+  void shutdown() override { ++count_; }
+
+ private:
+  int& count_;
+};
+
+void count_shutdowns(const Job& job, int& count) {
+  job.process_group()->setBackend(c10::kMeta, c10d::ProcessGroup::BackendType::CUSTOM,
+                                  c10::make_intrusive<CountingBackend>(count));
+}
+
+TEST(Job, ShutsItsBackendsDownOnceWhenItsLastCopyGoes) {
+  alone([] {
+    int count = 0;
+    std::optional<Job> job = join({}, std::nullopt, std::nullopt);
+    count_shutdowns(*job, count);
+    const auto group = job->process_group();  // as a Reducer keeps it
+    std::optional<Job> copy = job;
+    job.reset();
+    require_equal(count, 0, "while a copy is there");
+    copy.reset();
+    require_equal(count, 1, "when it goes");
+  });
+}
+
+TEST(Job, DoesNotWaitForItsBackendsWhenAnExceptionEndsIt) {
+  alone([] {
+    int count = 0;
+    try {
+      const Job job = join({}, std::nullopt, std::nullopt);
+      count_shutdowns(job, count);
+      throw std::out_of_range("no such sample");
+    } catch (const std::out_of_range&) {
+    }
+    require_equal(count, 0, "an error is on its way");
+  });
+}
+
+// The agent's end of a worker socket.
+class AgentSocket {
+ public:
+  AgentSocket() : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  std::string path() const { return scratch_ / "agent"; }
+  // All that has been said but heartbeats.
+  std::vector<nlohmann::json> heard() {
+    std::vector<nlohmann::json> all;
+    char bytes[4096];
+    for (ssize_t size = 0; (size = recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
+      all.push_back(nlohmann::json::parse(bytes, bytes + size));
+      if (all.back()["type"] == "heartbeat") all.pop_back();
+    }
+    return all;
+  }
+
+ private:
+  ScratchDirectory scratch_;
+  UniqueFd fd_;
+};
+
+std::string in_words(const nlohmann::json& message) {
+  return fmt::format("{} {} {}", message["type"].get<std::string>(), message["step"].get<int>(),
+                     message["text"].get<std::string>());
+}
+
 TEST(Job, TellsItsAgentWhatItDoes) {
-  ScratchDirectory scratch;
-  const std::string path = scratch / "agent";
-  UniqueFd agent(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  ASSERT_EQ(bind(agent.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  AgentSocket agent;
   alone([&] {
     clear_world();
-    setenv("MUSTER_SOCKET", path.c_str(), 1);
+    setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
     setenv("MUSTER_ATTEMPT", "3", 1);
     const Job job = init();
-    job.report(Event::kResumed, 4);
-    job.report_step(5);
-    job.report(Event::kCommitted, 5, "step-5");
-    job.report(Event::kFenced, 5, "attempt 4");
+    step(5);
+    committed(5);
+    reports_of(job).send("fenced", 5, "attempt 4");
   });
   std::vector<std::string> seen;
-  char bytes[4096];
-  for (ssize_t size = 0; (size = recv(agent.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
-    const auto message = nlohmann::json::parse(bytes, bytes + size);
+  for (const nlohmann::json& message : agent.heard()) {
     EXPECT_EQ(message["attempt"], 3);
-    if (message["type"] != "heartbeat" && message["type"] != "hello")
-      seen.push_back(fmt::format("{} {} {}", message["type"].get<std::string>(), message["step"].get<int>(),
-                                 message["text"].get<std::string>()));
+    if (message["type"] != "hello") seen.push_back(in_words(message));
   }
-  EXPECT_THAT(seen, ::testing::ElementsAre("resumed 4 ", "step 5 ", "committed 5 step-5",
-                                           "fenced 5 attempt 4", "finished 5 "));
+  EXPECT_THAT(seen, ::testing::ElementsAre("step 5 ", "committed 5 ", "fenced 5 attempt 4", "finished 5 "));
+}
+
+TEST(Job, MustBeThereBeforeItIsAskedAndTold) {
+  EXPECT_THAT([] { step(1); },
+              ThrowsMessage<std::logic_error>("muster::step: there is no Job: init() comes first"));
+  EXPECT_THROW(committed(1), std::logic_error);
+  EXPECT_THROW(resume_step(), std::logic_error);
+  EXPECT_THROW(preemption_noticed(), std::logic_error);
+}
+
+TEST(Job, OfALoopOfItsOwnHearsOfStepsAndNotices) {
+  AgentSocket agent;
+  alone([&] {
+    clear_world();
+    setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
+    setenv("MUSTER_RESUME_STEP", "40", 1);
+    const Job job = init();
+    require_equal(resume_step().value_or(-1), 40, "the step to resume from");
+    require(!preemption_noticed(), "no notice has come");
+    require(!preemption_noticed(), "asked again");
+  });
+  int offers = 0;
+  for (const nlohmann::json& message : agent.heard())
+    if (message["type"] == "hello" && message["text"].get<std::string>().ends_with("preemption")) ++offers;
+  EXPECT_EQ(offers, 1);
+}
+
+// What it uses as it goes must be there then, though made after it.
+TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
+  AgentSocket agent;
+  spawn(
+      [&](Job&) {
+        clear_world();
+        setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
+        static const Job job = init();
+        // The agent's socket holds some ten datagrams until the agent reads.
+        step(0);
+        {
+          const auto in = section("a section with a name too long to lie in a string itself");
+        }
+        step(1);
+        std::exit(0);
+      },
+      1);
+  const std::vector<nlohmann::json> said = agent.heard();
+  ASSERT_GE(said.size(), 2U);
+  ASSERT_EQ(said.back()["type"], "finished") << nlohmann::json(said);
+  EXPECT_EQ(in_words(said.back()), "finished 1 ");
+  const nlohmann::json profile = said[said.size() - 2];
+  EXPECT_EQ(profile["type"], "profile");
+  EXPECT_EQ(profile["steps"], 1);
+  EXPECT_TRUE(profile["parts_ms"].contains("compute")) << profile;
 }
 
 TEST(Job, SeedsAllGenerators) {
@@ -286,6 +426,13 @@ TEST(Gpu, IsVisibleOnlyWithADriverAndADevice) {
   EXPECT_FALSE(gpu_visible(true, ""));
   EXPECT_FALSE(gpu_visible(true, "-1"));
   EXPECT_FALSE(gpu_visible(false, nullptr));
+}
+
+TEST(Gpu, OfABuildWithoutCudaOrWithoutItsLibrariesIsAnError) {
+  EXPECT_THAT(load_nccl(true, nullptr).error, HasSubstr("built with a LibTorch without CUDA"));
+  EXPECT_THAT(load_nccl(true, "libmuster_nothing.so").error, HasSubstr("its libraries cannot be loaded: "));
+  EXPECT_EQ(load_nccl(false, nullptr).error, "");
+  EXPECT_EQ(load_nccl(false, "libmuster_nothing.so").error, "");
 }
 
 #ifdef MUSTER_NCCL

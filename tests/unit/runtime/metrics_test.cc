@@ -12,10 +12,10 @@ namespace {
 TEST(Metrics, ReduceANumberOfEachRankToOne) {
   spawn(
       [](Job& job) {
-        require_equal(reduce(job, job.rank() + 1), 6, "sum");
-        require_equal(reduce(job, job.rank() + 1, ReduceOp::kMin), 1, "least");
-        require_equal(reduce(job, 0.5 * job.rank(), ReduceOp::kMax), 1.0, "greatest");
-        require_equal(reduce(job, (std::int64_t{1} << 60) + job.rank(), ReduceOp::kMax),
+        require_equal(all_reduce(job, job.rank() + 1), 6, "sum");
+        require_equal(all_reduce(job, job.rank() + 1, ReduceOp::kMin), 1, "least");
+        require_equal(all_reduce(job, 0.5 * job.rank(), ReduceOp::kMax), 1.0, "greatest");
+        require_equal(all_reduce(job, (std::int64_t{1} << 60) + job.rank(), ReduceOp::kMax),
                       (std::int64_t{1} << 60) + 2, "all 64 bits");
       },
       3);

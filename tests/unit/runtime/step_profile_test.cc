@@ -41,8 +41,8 @@ StepProfile train(const Job& job, const Slow& slow) {
   DistributedDataParallel model(net, job);
   const Numbers numbers(slow.sample);
   DataLoader loader(numbers, {.batch_size = 4, .num_workers = slow.num_workers}, job);
-  std::int64_t step = 0;
-  job.report_step(step);
+  std::int64_t done = 0;
+  step(done);
   for (auto& batch : loader.epochs(1)) {
     if (job.rank() == 1) work(slow.rank_1);
     torch::mse_loss(model(batch.data), batch.target).backward();
@@ -50,7 +50,7 @@ StepProfile train(const Job& job, const Slow& slow) {
       const auto in = section("eval");
       work(slow.evaluation);
     }
-    job.report_step(++step);
+    step(++done);
   }
   return step_profile(job);
 }

@@ -1,0 +1,45 @@
+// Loads a model, and no more, from a checkpoint: for evaluation, export, or fine-tuning.
+//
+//   Net net;
+//   muster::load_model(net, "checkpoints");
+//
+// Needs no init(), no launcher, and no optimizer; reads only, so a training that writes there goes on. While
+// it runs it holds the whole checkpoint, all shards, on the CPU. Safe from any thread.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <cstdint>
+#include <muster/detail/module.h>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+struct LoadModelOptions {
+  std::optional<std::int64_t> step = std::nullopt;  // none: the newest that can be used
+  // True: the checkpoint must have all parameters and buffers of the module, and no others. False: those that
+  // both have are loaded.
+  bool strict = true;
+  std::optional<c10::Device> device = std::nullopt;  // the module is moved there; none: it stays
+};
+
+struct LoadedModel {
+  std::int64_t step = 0;
+  std::vector<std::string> missing;     // of the module, not in the checkpoint: left as they were
+  std::vector<std::string> unexpected;  // in the checkpoint, not in the module
+};
+
+// `path` is the checkpoint directory of a training. Shapes must be equal; types are converted. Nothing is
+// changed unless all fits. std::runtime_error if there is no checkpoint that can be used, or not of this
+// step; std::invalid_argument names what does not fit.
+LoadedModel load_model(torch::nn::Module& module, const std::string& path,
+                       const LoadModelOptions& options = {});
+
+// A holder, a pointer to a module, or a DistributedDataParallel.
+template <class Model>
+LoadedModel load_model(Model& model, const std::string& path, const LoadModelOptions& options = {}) {
+  return load_model(static_cast<torch::nn::Module&>(detail::module_of(model)), path, options);
+}
+
+}  // namespace muster
