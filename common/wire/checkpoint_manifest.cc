@@ -41,9 +41,12 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3", file.xxh3}});
   }
-  const nlohmann::json body = {
-      {"format", kManifestFormat},   {"step", manifest.id.step},          {"attempt", manifest.id.attempt.value()},
-      {"job", manifest.job}, {"world_size", manifest.world_size}, {"files", std::move(files)}};
+  const nlohmann::json body = {{"format", kManifestFormat},
+                               {"step", manifest.id.step},
+                               {"attempt", manifest.id.attempt.value()},
+                               {"job", manifest.job},
+                               {"world_size", manifest.world_size},
+                               {"files", std::move(files)}};
   return nlohmann::json{{"body", body}, {"xxh3", xxh3_digest(body.dump())}}.dump();
 }
 

@@ -123,7 +123,8 @@ TEST(Arguments, SayWhatHasNoEffectAndWhatIsNotSupported) {
   EXPECT_EQ(sorted->flags.size(), 2U) << "their values are looked at all the same";
   EXPECT_THAT(sorted->notices, ElementsAre(HasSubstr("--rdzv-backend: accepted, has no effect: "),
                                            HasSubstr("--monitor_interval: accepted, has no effect: ")));
-  EXPECT_THAT(flag_error_of({"--numa-binding", "node", "x"}), HasSubstr("--numa-binding: not supported: use "));
+  EXPECT_THAT(flag_error_of({"--numa-binding", "node", "x"}),
+              HasSubstr("--numa-binding: not supported: use "));
 }
 
 }  // namespace
