@@ -204,19 +204,12 @@ Expected<Safetensors> parse_safetensors(const at::Tensor& file) {
     for (const TensorEntry& entry : *entries) {
       at::Tensor tensor = view_of(data, entry);
       const auto digest = content.metadata.find(std::string(kDigestKey) + entry.name);
-<<<<<<< HEAD
       // Where the writer has noted some it has noted all: a name has changed.
       if (has_digests && digest == content.metadata.end())
         return failure(ErrorCode::kCorrupt, "tensor {} has no digest, and others have", one_line(entry.name));
       if (has_digests && digest->second != xxh3_digest(bytes_of(tensor)))
         return failure(ErrorCode::kCorrupt, "the digest of tensor {} does not fit its content",
                        one_line(entry.name));
-=======
-      if (digest != content.metadata.end() && digest->second != xxh3_digest(bytes_of(tensor))) {
-        return failure(ErrorCode::kCorrupt, "the digest of tensor {} does not fit its content",
-                       one_line(entry.name));
-      }
->>>>>>> c9aab7559122d8282aaac561429ea0dd7e88ecca
       content.tensors.emplace(entry.name, std::move(tensor));
     }
     std::erase_if(content.metadata, [](const auto& entry) { return entry.first.starts_with(kDigestKey); });
