@@ -29,9 +29,10 @@ Actions Node::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  if (unkillable_at_ && (!next || *unkillable_at_ < *next)) next = unkillable_at_;
-  if (give_up_at_ && (!next || *give_up_at_ < *next)) next = give_up_at_;
-  if (const auto orphan = orphan_deadline(); orphan && (!next || *orphan < *next)) next = orphan;
+  for (const auto& other :
+       {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, orphan_deadline()}) {
+    if (other && (!next || *other < *next)) next = other;
+  }
   return next;
 }
 
@@ -104,6 +105,9 @@ void Node::handle(const AttemptOpened& event, TimePoint now) {
     give_up_at_ = now + kTemplateLimit;
   }
   actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
+  if (!event.gpus_may_be_full) return;
+  gpus_until_ = now + kGpuMemoryLimit;
+  mind_gpus(now);
 }
 
 void Node::handle(const AttemptNotOpened& event, TimePoint) {
@@ -117,14 +121,48 @@ void Node::handle(const AttemptNotOpened& event, TimePoint) {
 void Node::handle(const StartRequested& event, TimePoint) {
   if (phase_ != Phase::kPrepared || event.attempt != attempt_) return;
   start_ = event.start;
-  if (!give_up_at_) return start_workers();
   phase_ = Phase::kWarming;
+  start_if_ready();
+}
+
+void Node::start_if_ready() {
+  if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_) start_workers();
+}
+
+void Node::mind_gpus(TimePoint now) {
+  look_at_gpus_at_.reset();
+  if (now < *gpus_until_) {
+    look_at_gpus_at_ = now + kGpuMemoryPause;
+    actions_.emplace_back(LookAtGpus{});
+    return;
+  }
+  actions_.emplace_back(Send{wire::AgentNotice{
+      fmt::format("the workers are started although GPU memory of killed workers is not seen to be free{}{}",
+                  gpus_held_.empty() ? "" : ": ", gpus_held_)}});
+  gpus_until_.reset();
+  start_if_ready();
+}
+
+void Node::handle(const GpusLookedAt& event, TimePoint) {
+  if (!gpus_until_ || !can_still_start()) return;
+  if (!event.held.empty()) {
+    if (std::exchange(gpus_held_, event.held).empty())
+      actions_.emplace_back(Send{wire::AgentNotice{fmt::format(
+          "waits, at most {} s, for GPU memory of killed workers to come back: {}",
+          std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)}});
+    return;
+  }
+  if (!std::exchange(gpus_held_, {}).empty())
+    actions_.emplace_back(Send{wire::AgentNotice{"the GPU memory of killed workers is free"}});
+  gpus_until_.reset();
+  look_at_gpus_at_.reset();
+  start_if_ready();
 }
 
 // Ready or not: what cannot be forked is executed.
 void Node::handle(const TemplateSettled&, TimePoint) {
   give_up_at_.reset();
-  if (phase_ == Phase::kWarming) start_workers();
+  start_if_ready();
 }
 
 void Node::start_workers() {
@@ -154,10 +192,10 @@ void Node::handle(const WorkerNotStarted& event, TimePoint now) {
   phase_ = Phase::kRunning;
   actions_.emplace_back(Send{event.refusal});
   kill_workers(now);
-  clear_if_all_ended();
+  clear_if_all_ended(now);
 }
 
-void Node::handle(const WorkerEnded& event, TimePoint) {
+void Node::handle(const WorkerEnded& event, TimePoint now) {
   Worker& worker = workers_.at(index_of(event.local_rank));
   worker.on(WorkerEvent::kExited);
   wire::WorkerExited report = event.report;
@@ -166,7 +204,7 @@ void Node::handle(const WorkerEnded& event, TimePoint) {
   report.pid = worker.pid();
   report.after_stop = worker.stop_requested();
   actions_.emplace_back(Send{std::move(report)});
-  clear_if_all_ended();
+  clear_if_all_ended(now);
 }
 
 void Node::handle(const StopRequested& event, TimePoint now) {
@@ -212,6 +250,8 @@ void Node::handle(const LauncherClosed&, TimePoint now) {
 
 void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
+  unkillable_at_.reset();
+  clear_again_at_.reset();
   attempt_is_over(std::ranges::none_of(workers_, &Worker::stop_requested));
   actions_.emplace_back(Send{wire::WorkersGone{}});
   if (closed_) leave("the launcher is gone", kExitLauncherGone, now);
@@ -219,10 +259,19 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
+// They have been killed, as far as that is possible, and the ranks have ended: nothing is gained by waiting.
+void Node::handle(const LeftoversNamed& event, TimePoint now) {
+  if (phase_ != Phase::kClearing) return;
+  actions_.emplace_back(Send{wire::LeftoversUnkillable{event.left}});
+  handle(LeftoversGone{}, now);
+}
+
 void Node::handle(const TimePassed&, TimePoint now) {
   if (kill_at_ && *kill_at_ <= now) kill_workers(now);
-  if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable();
+  if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);
+  if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
+  if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) mind_gpus(now);
   const auto orphan = orphan_deadline();
   if (orphan && *orphan <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
@@ -244,7 +293,10 @@ void Node::give_up_template(TimePoint now) {
 }
 
 void Node::quit_if_left() {
-  if (!leaving_ || phase_ != Phase::kIdle) return;
+  if (leaving_ && phase_ == Phase::kIdle) quit();
+}
+
+void Node::quit() {
   phase_ = Phase::kLeft;
   actions_.emplace_back(*leaving_);
 }
@@ -268,8 +320,9 @@ void Node::kill_workers(TimePoint now) {
   }
 }
 
-void Node::name_unkillable() {
+void Node::name_unkillable(TimePoint now) {
   unkillable_at_.reset();
+  if (phase_ == Phase::kClearing) return clear(now);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].ended()) continue;
     actions_.emplace_back(Send{wire::WorkerUnkillable{
@@ -277,19 +330,35 @@ void Node::name_unkillable() {
         fmt::format("has not ended {} s after SIGKILL",
                     std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
   }
+  if (leaving_)
+    quit();  // nothing more can be done to it, and whoever waits for this node would wait for ever
 }
 
-void Node::clear_if_all_ended() {
+void Node::clear_if_all_ended(TimePoint now) {
   if (!std::ranges::all_of(workers_, &Worker::ended)) return;
   kill_at_.reset();
-  unkillable_at_.reset();
+  unkillable_at_ = now + kUnkillableLimit;
   phase_ = Phase::kClearing;
+  clear(now);
+}
+
+// The end of a child is a reason to look again. But some ends are seen by others, and some never come.
+void Node::clear(TimePoint now) {
+  clear_again_at_.reset();
+  if (!unkillable_at_) {
+    actions_.emplace_back(NameLeftovers{});
+    return;
+  }
+  clear_again_at_ = now + kClearPause;
   actions_.emplace_back(KillLeftovers{});
 }
 
 void Node::attempt_is_over(bool keep_store) {
   phase_ = Phase::kIdle;
   workers_.clear();
+  gpus_until_.reset();
+  look_at_gpus_at_.reset();
+  gpus_held_.clear();
   actions_.emplace_back(CloseAttempt{keep_store});
 }
 

@@ -7,6 +7,7 @@
 // A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
 // ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
 // worker's exit. A worker that survives SIGKILL is named to the launcher; the node is not empty without it.
+// Another process that survives it is named as well, and then not waited for: it may be another user's.
 #pragma once
 
 #include <optional>
@@ -51,7 +52,8 @@ struct LauncherClosed {};  // the connection ended
 // What became of an action.
 struct AttemptOpened {
   std::int32_t store_port = 0;
-  bool template_loads = false;  // TemplateSettled follows
+  bool template_loads = false;    // TemplateSettled follows
+  bool gpus_may_be_full = false;  // of the memory of workers that were killed: LookAtGpus tells
 };
 struct AttemptNotOpened {
   wire::AttemptRefused refusal;
@@ -70,13 +72,19 @@ struct WorkerEnded {  // reaped, its output read
   LocalRank local_rank;
   wire::WorkerExited report;  // ranks and after_stop are filled in here
 };
-struct LeftoversGone {};
+struct LeftoversGone {};  // but for those that were named
+struct LeftoversNamed {   // answers NameLeftovers
+  std::vector<Leftover> left;
+};
+struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
+  std::string held;    // memory of killed workers that is not free yet; or empty
+};
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come
-using Event =
-    std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
-                 LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
-                 WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, TemplateSettled, TimePassed>;
+using Event = std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested,
+                           SignalRequested, LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened,
+                           AttemptNotOpened, WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone,
+                           LeftoversNamed, GpusLookedAt, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
@@ -96,7 +104,10 @@ struct SignalWorker {  // its whole process group
   std::int32_t signal = 0;
   bool passed_on = false;  // from the user: the worker goes on
 };
-struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone
+struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone,
+                          // if and when none is left
+struct NameLeftovers {};  // those that live on; none of them is waited for again
+struct LookAtGpus {};     // answered by GpusLookedAt
 struct CloseAttempt {     // logs and store
   bool keep_store =
       false;  // until the next attempt: this node's ranks came to their end, others' may use it still
@@ -111,8 +122,8 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<OpenAttempt, LoadTemplate, StartWorker, SignalWorker, KillLeftovers, CloseAttempt,
-                            GiveUpTemplate, Send, Quit>;
+using Action = std::variant<OpenAttempt, LoadTemplate, StartWorker, SignalWorker, KillLeftovers,
+                            NameLeftovers, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
 class Node {
@@ -126,13 +137,18 @@ class Node {
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
+  // Between looks at what workers left, beside those when a child has ended.
+  static constexpr Duration kClearPause = std::chrono::milliseconds(500);
   // For a template to be ready, from its start. Ranks that are executed do what it does, so they would take
   // as long; this is for a program that never calls init().
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
+  // For the GPU memory of killed workers to come back. The driver takes a few seconds for a big one.
+  static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
+  static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
 
  private:
   // kOpening and kStarting last only until the shell has answered an action.
-  // In kWarming the start waits for the template.
+  // In kWarming the start waits for the template, or for GPU memory.
   enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
 
   void handle(const Welcomed& event, TimePoint now);
@@ -150,6 +166,8 @@ class Node {
   void handle(const WorkerNotStarted& event, TimePoint now);
   void handle(const WorkerEnded& event, TimePoint now);
   void handle(const LeftoversGone& event, TimePoint now);
+  void handle(const LeftoversNamed& event, TimePoint now);
+  void handle(const GpusLookedAt& event, TimePoint now);
   void handle(const TemplateSettled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
 
@@ -158,15 +176,19 @@ class Node {
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
   std::optional<TimePoint> orphan_deadline() const;
   void open(const AttemptRequested& request);
+  void start_if_ready();
+  void mind_gpus(TimePoint now);
   void start_workers();
   void give_up_template(TimePoint now);
   void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
   void kill_workers(TimePoint now);
-  void name_unkillable();
-  void clear_if_all_ended();
+  void name_unkillable(TimePoint now);
+  void clear_if_all_ended(TimePoint now);
+  void clear(TimePoint now);
   void attempt_is_over(bool keep_store = false);
   void leave(std::string reason, int exit_code, TimePoint now);
   void quit_if_left();
+  void quit();
 
   std::optional<wire::JobSpec> job_;
   Phase phase_ = Phase::kIdle;
@@ -177,7 +199,11 @@ class Node {
   wire::WorkersStarted started_;             // of those so far
   std::optional<TimePoint> kill_at_;         // the grace's end
   std::optional<TimePoint> unkillable_at_;   // who was killed has ended by then, or cannot
+  std::optional<TimePoint> clear_again_at_;  // while leftovers are killed
   std::optional<TimePoint> give_up_at_;      // while a template loads
+  std::optional<TimePoint> gpus_until_;      // while GPU memory may not be free
+  std::optional<TimePoint> look_at_gpus_at_;
+  std::string gpus_held_;                    // as it was told
   std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
   std::optional<Quit> leaving_;
   TimePoint heard_;

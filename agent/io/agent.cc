@@ -20,6 +20,9 @@ namespace muster::agent {
 
 namespace {
 
+// In one message; more are killed, and waited for, by whoever is their parent next.
+constexpr std::size_t kMostLeftoversNamed = 1000;
+
 constexpr int kSignals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
 
 sigset_t heard_signals() {
@@ -43,6 +46,8 @@ Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, 
             [this] {
               on(TemplateSettled{});
               reap_all();
+              // The template may have hidden the ends of others, which nobody else has seen then.
+              if (clearing_) clear_leftovers();
             }),
       alarm_(time_.make_alarm([this] { ring(); })) {
   const sigset_t signals = heard_signals();
@@ -115,7 +120,10 @@ void Agent::open_worker_socket() {
 void Agent::welcome(const wire::Welcome& welcome) {
   job_ = welcome.job;
   guardian_->guard_job(job_.job_id, id_);
-  if (job_.use_gpus && gpus_ == nullptr) gpus_ = std::make_unique<GpuWatch>();
+  if (job_.use_gpus && gpus_ == nullptr) {
+    gpus_ = std::make_unique<GpuWatch>();
+    gpu_memory_ = std::make_unique<GpuMemoryWatch>();
+  }
   on(Welcomed{job_});
 }
 
@@ -155,7 +163,7 @@ awaitable<void> Agent::hear_signals() {
 }
 
 // The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
-awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
+awaitable<void> Agent::watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu) {
   co_await asio::post(io_, asio::use_awaitable);  // when all that are to be started have been
   asio::posix::stream_descriptor pidfd(io_, process.pidfd.release());
   const bool ended = co_await readable(pidfd);
@@ -170,6 +178,7 @@ awaitable<void> Agent::watch(LocalRank local_rank, Process process) {
   report.peak_memory_bytes = ending.peak_memory_bytes;
   report.at_ns = to_ns(now);
   report.pid = process.pid;
+  if (gpu && ending.signal != 0) killed_on_gpus_[*gpu].push_back(process.pid);
   health_->ended(run_->rank_of(local_rank), report);
   if (socket_ != nullptr) socket_->receive_waiting();
   send_reports(reports_.take(run_->rank_of(local_rank)));
@@ -223,25 +232,34 @@ void Agent::reap_all() {
       log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
       guardian_->ended();
     }
+    named_.erase(pid);
     return workers_.contains(pid) || warm_.owns(pid);
   });
 }
 
-std::size_t Agent::kill_strays() {
+std::optional<std::vector<pid_t>> Agent::strays() const {
   auto children = list_children();
-  CHECK(children, "{}", children.error().message());
+  if (!children) {
+    log::warning("cannot look for processes that are left: {}", children.error().message());
+    return std::nullopt;
+  }
   std::erase_if(*children, [this](pid_t pid) {
-    return pid == guardian_->pid() || workers_.contains(pid) || warm_.owns(pid);
+    return pid == guardian_->pid() || workers_.contains(pid) || warm_.owns(pid) || named_.contains(pid);
   });
-  for (const pid_t pid : *children) kill(pid, SIGKILL);
-  return children->size();
+  return *std::move(children);
+}
+
+void Agent::kill_strays() const {
+  for (const pid_t pid : strays().value_or(std::vector<pid_t>())) kill(pid, SIGKILL);
 }
 
 void Agent::clear_leftovers() {
   reap_all();
+  const auto left = strays();
   // Each one's own children come to us when it dies, and its end brings us here again.
-  clearing_ = kill_strays() > 0;
-  if (!clearing_) on(LeftoversGone{});
+  clearing_ = !left || !left->empty();
+  if (!clearing_) return on(LeftoversGone{});
+  if (left) std::ranges::for_each(*left, [](pid_t pid) { kill(pid, SIGKILL); });
 }
 
 void Agent::perform(const OpenAttempt& action) {
@@ -254,7 +272,8 @@ void Agent::perform(const OpenAttempt& action) {
                                   [this](const std::string& receiver, const std::string& datagram) {
                                     return socket_ != nullptr && socket_->send(receiver, datagram);
                                   }});
-  on(AttemptOpened{run_->store_port(), load_template(run_->wanted_template())});
+  const bool gpus_may_be_full = gpu_memory_ != nullptr && gpu_memory_->held() != "";
+  on(AttemptOpened{run_->store_port(), load_template(run_->wanted_template()), gpus_may_be_full});
 }
 
 void Agent::perform(const LoadTemplate& action) {
@@ -278,6 +297,7 @@ bool Agent::load_template(std::expected<TemplateSpec, std::string> wanted) {
 
 void Agent::perform(const StartWorker& action) {
   const bool had_template = warm_.has_template();
+  if (gpu_memory_ != nullptr) gpu_memory_->workers_start();
   auto started = run_->start(action.local_rank, action.start, warm_);
   if (!started) return on(WorkerNotStarted{action.local_rank, started.error()});
   const pid_t pid = started->process.pid;
@@ -286,7 +306,7 @@ void Agent::perform(const StartWorker& action) {
   if (had_template && !warm_.has_template()) kill_strays();
   health_->started(run_->rank_of(action.local_rank), {pid, started->gpu}, time_.now());
   on(WorkerStarted{action.local_rank, pid, started->forked, started->executed_because});
-  tasks_.spawn(watch(action.local_rank, std::move(started->process)));
+  tasks_.spawn(watch(action.local_rank, std::move(started->process), started->gpu));
 }
 
 void Agent::perform(const SignalWorker& action) {
@@ -299,7 +319,26 @@ void Agent::perform(const KillLeftovers&) {
   clear_leftovers();
 }
 
+void Agent::perform(const NameLeftovers&) {
+  clearing_ = false;
+  const auto left = strays();
+  if (left && left->empty()) return on(LeftoversGone{});
+  LeftoversNamed answer;
+  for (const pid_t pid : left.value_or(std::vector<pid_t>())) {
+    if (answer.left.size() == kMostLeftoversNamed) break;
+    answer.left.push_back(kill_leftover(pid));
+    named_.insert(pid);
+    log::warning("{}", describe(answer.left.back()));
+  }
+  on(std::move(answer));
+}
+
+void Agent::perform(const LookAtGpus&) {
+  if (auto held = gpu_memory_->held()) on(GpusLookedAt{*std::move(held)});
+}
+
 void Agent::perform(const CloseAttempt& action) {
+  if (gpu_memory_ != nullptr) gpu_memory_->expect_back_from(std::exchange(killed_on_gpus_, {}));
   if (action.keep_store) finished_store_ = run_->take_store();
   run_.reset();
   health_.reset();

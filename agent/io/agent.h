@@ -12,6 +12,7 @@
 #include "agent/core/node.h"
 #include "agent/core/report.h"
 #include "agent/io/attempt_run.h"
+#include "agent/io/gpu_memory_watch.h"
 #include "agent/io/guardian.h"
 #include "agent/io/health.h"
 #include "agent/io/link.h"
@@ -34,7 +35,7 @@ class Agent {
  private:
   awaitable<void> converse();
   awaitable<void> hear_signals();
-  awaitable<void> watch(LocalRank local_rank, Process process);
+  awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
   void hear(const Link::Incoming& incoming);
   void open_worker_socket();
   void welcome(const wire::Welcome& welcome);
@@ -48,8 +49,9 @@ class Agent {
   void reap_all();
   NodeContext context(Attempt attempt) const;
   bool load_template(std::expected<TemplateSpec, std::string> wanted);
-  // All children but those that belong here. How many there were.
-  std::size_t kill_strays();
+  // All children but those that belong here, and those that were named already; nothing if nobody can tell.
+  std::optional<std::vector<pid_t>> strays() const;
+  void kill_strays() const;
   void clear_leftovers();
 
   void perform(const OpenAttempt& action);
@@ -57,6 +59,8 @@ class Agent {
   void perform(const StartWorker& action);
   void perform(const SignalWorker& action);
   void perform(const KillLeftovers& action);
+  void perform(const NameLeftovers& action);
+  void perform(const LookAtGpus& action);
   void perform(const CloseAttempt& action);
   void perform(const GiveUpTemplate& action);
   void perform(const Send& action);
@@ -73,13 +77,16 @@ class Agent {
   Reports reports_;
   wire::JobSpec job_;
   WarmStart warm_;
-  std::unique_ptr<WorkerSocket> socket_;       // from Welcome on
-  std::unique_ptr<AttemptRun> run_;            // of the attempt at hand
-  std::optional<StoreServer> finished_store_;  // of the attempt before
-  std::unique_ptr<GpuWatch> gpus_;             // of a job with GPUs
-  std::optional<Health> health_;               // of its workers
-  std::set<pid_t> workers_;                    // that have not been reaped
-  bool clearing_ = false;                      // leftovers are being killed
+  std::unique_ptr<WorkerSocket> socket_;        // from Welcome on
+  std::unique_ptr<AttemptRun> run_;             // of the attempt at hand
+  std::optional<StoreServer> finished_store_;   // of the attempt before
+  std::unique_ptr<GpuWatch> gpus_;              // of a job with GPUs
+  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // as well
+  KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
+  std::optional<Health> health_;                // of its workers
+  std::set<pid_t> workers_;                     // that have not been reaped
+  bool clearing_ = false;                       // leftovers are being killed
+  std::set<pid_t> named_;                       // leftovers that could not be
   std::deque<Event> events_;
   bool handling_ = false;
   int exit_code_ = 0;

@@ -9,7 +9,6 @@
 #include <linux/close_range.h>
 #include <map>
 #include <poll.h>
-#include <string_view>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 
 namespace muster::agent {
 
@@ -29,23 +29,12 @@ constexpr Duration kGiveUp = std::chrono::seconds(10);
 constexpr int kFirstPauseMs = 1;
 constexpr int kMostPauseMs = 10;
 
-// Each NUL-terminated entry of the form NAME=value, as in /proc/PID/environ.
-bool has_entry(std::string_view entries, std::string_view wanted) {
-  while (!entries.empty()) {
-    const std::size_t end = std::min(entries.find('\0'), entries.size());
-    if (entries.substr(0, end) == wanted) return true;
-    entries.remove_prefix(std::min(end + 1, entries.size()));
-  }
-  return false;
-}
-
 // Kills the process if it belongs to the job. The pidfd comes first, so that the process killed is the one
 // looked at.
 bool kill_if_of_job(pid_t pid, const std::string& job, const std::string& node) {
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return false;
-  const auto environment = read_file("/proc/" + std::to_string(pid) + "/environ", 16 << 20);
-  if (!environment || !has_entry(*environment, job) || !has_entry(*environment, node)) return false;
+  if (!was_executed_with(pid, job) || !was_executed_with(pid, node)) return false;
   syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
   return true;
 }
@@ -76,7 +65,8 @@ void kill_job(const std::string& job, const std::string& node) {
 }
 
 [[noreturn]] void guard(int pipe) {
-  setsid();
+  // A group of its own in the agent's session, by which the launcher knows that an agent of its own left it.
+  setpgid(0, 0);
   prctl(PR_SET_NAME, "muster-guardian");
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_IGN);
   dup2(pipe, STDIN_FILENO);

@@ -2,8 +2,9 @@
 //
 // It waits on a pipe that only the agent holds open. When the pipe ends without
 // a goodbye, the agent was killed: the guardian kills whatever has the job's and the node's id in its
-// environment, sessions of their own or not, removes the run directory, and exits. It has a session of its
-// own, ignores every signal, and holds no other descriptor than the pipe and stderr.
+// environment, sessions of their own or not, removes the run directory, and exits. It has a process group of
+// its own in the agent's session, ignores every signal, and holds no other descriptor than the pipe and
+// stderr.
 #pragma once
 
 #include <string>

@@ -1,12 +1,15 @@
 #include "common/base/process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <malloc.h>
 #include <optional>
 #include <sched.h>
@@ -101,6 +104,43 @@ Expected<std::vector<pid_t>> list_children() {
   }
   closedir(processes);
   return children;
+}
+
+bool was_executed_with(pid_t pid, std::string_view entry) {
+  constexpr std::size_t kMaxBytes = 16 << 20;
+  const auto environment = read_file(fmt::format("/proc/{}/environ", pid), kMaxBytes);
+  std::string_view rest = environment ? std::string_view(*environment) : "";
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    if (rest.substr(0, end) == entry) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+// The owner of /proc/PID would be root for every process that may not be dumped.
+std::optional<uid_t> user_of(pid_t pid) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid), 64 << 10);
+  unsigned uid = 0;
+  const std::size_t line = status ? status->find("\nUid:") : std::string::npos;
+  if (line == std::string::npos || std::sscanf(status->c_str() + line, "\nUid: %u", &uid) != 1)
+    return std::nullopt;
+  return uid;
+}
+
+Leftover kill_leftover(pid_t pid) {
+  Leftover left{.pid = pid};
+  if (kill(pid, SIGKILL) != 0) left.error = errno;
+  left.name = read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("");
+  if (left.name.ends_with('\n')) left.name.pop_back();
+  if (const auto uid = user_of(pid)) left.uid = *uid;
+  return left;
+}
+
+std::string describe(const Leftover& left) {
+  const std::string who = fmt::format("process {} ({}, uid {})", left.pid, left.name, left.uid);
+  if (left.error == 0) return who + " lives on after SIGKILL (errno 0)";
+  return fmt::format("{} cannot be killed: {} (errno {})", who, std::strerror(left.error), left.error);
 }
 
 void open_standard_streams() {

@@ -4,9 +4,12 @@
 // waits. Not between fork and exec.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -23,6 +26,23 @@ void ask_for_short_slices();
 
 // All children, zombies included. Fails if /proc cannot be read, for want of a descriptor perhaps.
 Expected<std::vector<pid_t>> list_children();
+
+// Whether the process was executed with this NAME=value in its environment. False if nobody may look: it is
+// another user's, or gone.
+bool was_executed_with(pid_t pid, std::string_view entry);
+// Its real user, by whom it may be killed; nothing if it is gone.
+std::optional<uid_t> user_of(pid_t pid);
+
+// A process that was sent SIGKILL, and who it is.
+struct Leftover {
+  std::int32_t pid = 0;
+  std::string name{};
+  std::int64_t uid = -1;   // -1: it is gone by now
+  std::int32_t error = 0;  // errno of kill(); 0: it was sent, and the process lives on
+};
+Leftover kill_leftover(pid_t pid);
+// "process 4711 (sudo, uid 0) cannot be killed: Operation not permitted (errno 1)"
+std::string describe(const Leftover& left);
 
 // Descriptors 0 to 2 are taken from here on: what is opened later must not land there and be taken for
 // output.

@@ -29,6 +29,10 @@ struct adl_serializer<std::optional<T>> {
 
 }  // namespace nlohmann
 
+namespace muster {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Leftover, pid, name, uid, error)
+}
+
 namespace muster::wire {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
@@ -61,6 +65,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentNotice, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StandBy, local_world_size, agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, what)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LeftoversUnkillable, left)
 
 using nlohmann::json;
 
@@ -145,6 +150,8 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<SignalWorkers>{"signal"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<WorkerUnkillable>{"rank", "pid"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<LeftoversUnkillable>{"left"};
 
 template <class Message>
 Message message_of(const json& body) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/process.h"
 
 namespace muster::wire {
 
@@ -153,6 +154,11 @@ struct WorkerUnkillable {  // it was killed, and still lives: the attempt cannot
   std::int32_t pid = 0;
   std::string what;  // one clause: "has not ended 3 s after SIGKILL"
 };
+// Processes that workers left were killed, and still live: WorkersGone follows without them. Empty: there was
+// no telling what is left.
+struct LeftoversUnkillable {
+  std::vector<Leftover> left;
+};
 struct WorkersGone {};  // every process of the attempt on this node has ended
 struct Output {         // whole lines for the terminal
   Rank rank;
@@ -178,8 +184,8 @@ struct Pong {
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
                              Preempt, SignalWorkers, StandBy>;
-using ToLauncher =
-    std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
-                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable>;
+using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
+                                WorkersGone, Output, WorkerReported, Pong, WorkerStalled, WorkerStacks,
+                                AgentNotice, WorkerUnkillable, LeftoversUnkillable>;
 
 }  // namespace muster::wire

@@ -15,7 +15,6 @@ namespace {
 
 using State = Roster::Agent::State;
 
-
 constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
 
 RestartLimits restart_limits(const Plan& plan) {
@@ -231,6 +230,25 @@ void Job::hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint) {
   facts_.unkillable.push_back({unkillable.rank, id, unkillable.pid, unkillable.what});
 }
 
+void Job::hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint) {
+  if (leftovers.left.empty()) return name_leftover("it cannot be told whether processes are left", id);
+  name_leftovers(leftovers.left, id);
+}
+
+void Job::name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node) {
+  constexpr std::size_t kMostNamed = 5;
+  for (std::size_t i = 0; i < std::min(left.size(), kMostNamed); ++i) name_leftover(describe(left[i]), node);
+  if (left.size() > kMostNamed)
+    name_leftover(fmt::format("{} more processes cannot be killed either", left.size() - kMostNamed), node);
+}
+
+void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
+  std::string text = node ? fmt::format("node{}: {}", *node, what) : what;
+  decide(Tell{text + "; left behind"}, "nobody waits for it");
+  record("leftover_unkillable", what, node);
+  facts_.leftovers.push_back(std::move(text));
+}
+
 void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
   decide(Tell{fmt::format("node{}: {}", id, notice.text)}, "the agent has something to say");
   record("agent_notice", notice.text, id);
@@ -241,6 +259,15 @@ void Job::handle(const AgentEnded& event, TimePoint now) {
 }
 
 void Job::handle(const StraysEnded&, TimePoint now) {
+  strays_ = false;
+  react(Occurrence::kStraysEnded, now);
+}
+
+// An attempt is not repeated beside processes of a lost node, which may be its ranks. Anything else does not
+// wait for them.
+void Job::handle(const StraysRemain& event, TimePoint now) {
+  name_leftovers(event.left, std::nullopt);
+  if (phase_ == Phase::kStopping && !all_ranks_ended()) return;
   strays_ = false;
   react(Occurrence::kStraysEnded, now);
 }

@@ -41,6 +41,7 @@ class Job {
   void handle(const AgentSaid& event, TimePoint now);
   void handle(const AgentEnded& event, TimePoint now);
   void handle(const StraysEnded& event, TimePoint now);
+  void handle(const StraysRemain& event, TimePoint now);
   void handle(const AttemptBegun& event, TimePoint now);
   void handle(const AttemptDenied& event, TimePoint now);
   void handle(const CheckpointFound& event, TimePoint now);
@@ -58,6 +59,7 @@ class Job {
   void hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now);
   void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
+  void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
   void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
   void watch_pace(const wire::WorkerReported& reported);
   template <class Other>
@@ -73,6 +75,7 @@ class Job {
 
   // What follows from them (job_attempt.cc).
   void advance(TimePoint now);
+  void clear_up(TimePoint now);
   void gather(TimePoint now);
   void start_absent_agents(TimePoint now);
   void start_workers(TimePoint now);
@@ -100,7 +103,10 @@ class Job {
 
   const NodePlan* member(NodeId id) const;  // nullptr: it takes no part in the attempt
   bool owns(NodeId id, Rank rank) const;
+  void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
+  void name_leftover(const std::string& what, std::optional<NodeId> node);
   std::size_t living_worker_count() const;
+  bool all_ranks_ended() const { return facts_.world_size > 0 && living_worker_count() == 0; }
   Placement placement(TimePoint now) const;
   void decide(decltype(Decision::action) action, std::string reason) {
     decisions_.push_back({std::move(action), std::move(reason)});

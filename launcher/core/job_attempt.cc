@@ -38,7 +38,8 @@ void Job::advance(TimePoint now) {
     case Phase::kDumping:
     case Phase::kPreempting:
     case Phase::kStopping:
-      if (!roster_.any_workers() && !strays_) conclude(now);
+      if (!roster_.any_workers() && !strays_) return conclude(now);
+      if (phase_ != Phase::kStopping && all_ranks_ended()) clear_up(now);
       return;
     case Phase::kLeaving:
       if (!roster_.all_left() || strays_) return;
@@ -48,6 +49,15 @@ void Job::advance(TimePoint now) {
     case Phase::kBeginning:
     case Phase::kDone: return;
   }
+}
+
+// Every rank has come to its end, and what they left is being killed, which takes milliseconds: an agent that
+// is still at it when the limit has passed is as good as lost.
+void Job::clear_up(TimePoint now) {
+  phase_ = Phase::kStopping;
+  kill_from_ = now;
+  phase_deadline_ = now + kStopMargin;
+  killed_late_ = false;
 }
 
 Placement Job::placement(TimePoint now) const {

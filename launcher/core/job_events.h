@@ -23,7 +23,10 @@ struct AgentEnded {  // its process or its connection
   std::string how;
 };
 struct StraysEnded {};  // no process of a lost or killed agent is left on this machine
-struct AttemptBegun {   // answers BeginAttempt
+struct StraysRemain {   // some have been killed, and live on: StraysEnded may never come
+  std::vector<Leftover> left;
+};
+struct AttemptBegun {  // answers BeginAttempt
   Attempt attempt;
   std::optional<std::uint64_t> resume_step;
 };
@@ -41,8 +44,8 @@ struct Cancelled {   // by `launch cancel`
   bool now = false;  // without the grace
 };
 struct TimePassed {};  // next_deadline() has come
-using Event = std::variant<Began, AgentSaid, AgentEnded, StraysEnded, AttemptBegun, AttemptDenied,
-                           CheckpointFound, Interrupted, Cancelled, TimePassed>;
+using Event = std::variant<Began, AgentSaid, AgentEnded, StraysEnded, StraysRemain, AttemptBegun,
+                           AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed>;
 
 // ---- Actions ----
 struct StartAgent {

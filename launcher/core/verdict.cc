@@ -292,6 +292,7 @@ Verdict judge(const AttemptFacts& facts) {
     verdict.evidence.push_back(
         fmt::format("rank {} (node{}, pid {}) {}", each.rank, each.node, each.pid, each.what));
   }
+  for (const std::string& each : facts.leftovers) verdict.evidence.push_back(each);
   return verdict;
 }
 

@@ -61,6 +61,8 @@ struct AttemptFacts {
   Hang hang;
   bool hangs = false;  // it was stopped because of that
   std::vector<Unkillable> unkillable;
+  std::vector<std::string>
+      leftovers;              // other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
   bool notice_given = false;  // to leave
   int notice_signal = 0;      // 0: the time limit's
   bool committed_on_notice = false;

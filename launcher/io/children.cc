@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/base/process.h"
 #include "launcher/core/verdict.h"
@@ -27,11 +28,14 @@ std::vector<ChildEnd> reap_children() {
   return ends;
 }
 
-std::vector<pid_t> stray_children(const std::set<pid_t>& known) {
+std::vector<pid_t> stray_children(const Marks& marks, const std::set<pid_t>& known) {
   std::vector<pid_t> strays;
   if (!has_children()) return strays;  // spares reading /proc at the end of every job
   strays = list_children().value_or(strays);
-  std::erase_if(strays, [&known](pid_t pid) { return known.contains(pid); });
+  std::erase_if(strays, [&](pid_t pid) {
+    return known.contains(pid) ||
+           !(marks.sessions.contains(getsid(pid)) || was_executed_with(pid, marks.entry));
+  });
   return strays;
 }
 

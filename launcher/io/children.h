@@ -1,7 +1,9 @@
 // The launcher's child processes: agents, and what lost agents leave behind.
 //
 // The launcher is a child subreaper: whatever a dead agent leaves becomes its child, so that it knows when
-// nothing of a lost node is left on this machine. One thread.
+// nothing of a lost node is left on this machine. Others become its children as well: what a shell had
+// started before it executed the launcher, and every orphan of a container whose first process it is. Those
+// are nobody's business here. One thread.
 #pragma once
 
 #include <set>
@@ -18,7 +20,14 @@ struct ChildEnd {
 
 // All that have ended since the last call.
 std::vector<ChildEnd> reap_children();
-// Children other than `known`.
-std::vector<pid_t> stray_children(const std::set<pid_t>& known);
+// By what a process is known to be of this job: in the environment that it was executed with, or by the
+// session of an agent, in which the agent's guardian and everything stays that does not ask for a session of
+// its own.
+struct Marks {
+  std::string entry;         // MUSTER_JOB_ID=...
+  std::set<pid_t> sessions;  // of all agents that there have been
+};
+// Children of the job other than `known`.
+std::vector<pid_t> stray_children(const Marks& marks, const std::set<pid_t>& known);
 
 }  // namespace muster::launcher

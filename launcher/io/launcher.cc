@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "launcher/core/events.h"
-#include "launcher/io/children.h"
 
 namespace muster::launcher {
 
@@ -17,8 +16,11 @@ namespace {
 
 constexpr Duration kStrayCheckPeriod = std::chrono::milliseconds(20);
 // The guardian of a dead agent clears up within milliseconds; what outlives it this long has lost its
-// guardian too.
+// guardian too, and is killed.
 constexpr Duration kStrayLimit = std::chrono::seconds(2);
+// What still lives so long after that cannot be killed, and is looked at less often.
+constexpr Duration kUnkillableLimit = std::chrono::seconds(1);
+constexpr Duration kUnkillableCheckPeriod = std::chrono::seconds(1);
 
 // For the other half of an agent's end, of which one is its process's and one its connection's.
 constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
@@ -48,6 +50,7 @@ Launcher::Launcher(Plan plan, Parts parts)
                   .cancel = [this](bool now) { cancel(now); },
                   .ask_for_stacks = [this] { return ask_for_stacks(); }}),
       event_log_(plan_.job.log_directory + "/events.jsonl"),
+      marks_{.entry = "MUSTER_JOB_ID=" + plan_.job.job_id, .sessions = {}},
       started_(time_.now()) {}
 
 Launcher::~Launcher() {
@@ -113,6 +116,7 @@ void Launcher::perform(const StartAgent& action) {
     return post(AgentEnded{action.node, started.error().message()});
   }
   agent(action.node).pid = started->pid;
+  marks_.sessions.insert(started->pid);
   if (!started->socket) return;
   add_session(action.node,
               net::Connection::make(
@@ -159,6 +163,9 @@ void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
     message = wire::Pong{};  // to the job, output is a sign of life
   }
   if (std::holds_alternative<wire::Hello>(message)) agent(from.node()).joined = true;
+  if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&message)) {
+    for (const Leftover& each : left->left) left_behind_.insert(each.pid);
+  }
   ranks_.on(from.node(), attempt, message, job_.members(), time_.now());
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) enquiries_.hear(*stacks);
   post(AgentSaid{from.node(), attempt, std::move(message)});
@@ -224,6 +231,7 @@ void Launcher::perform(const KillAgent& action) {
 
 void Launcher::expect_strays() {
   strays_since_ = time_.now();
+  told_strays_ = false;
   strays_->set(time_.now() + kStrayCheckPeriod);
 }
 
@@ -323,21 +331,25 @@ void Launcher::reap() {
 
 void Launcher::look_for_strays() {
   if (!strays_since_) return;
-  const std::set<pid_t> known = agent_pids();
+  std::set<pid_t> known = living_agents();
   if (job_.phase() == Phase::kLeaving && !known.empty()) return;  // the last agent's end looks again
-  const auto strays = stray_children(known);
+  known.insert(left_behind_.begin(), left_behind_.end());
+  const auto strays = stray_children(marks_, known);
   if (strays.empty()) {
     strays_since_.reset();
     strays_->set(std::nullopt);
+    marks_.sessions = living_agents();
     return post(StraysEnded{});
   }
-  if (time_.now() - *strays_since_ > kStrayLimit) {
-    for (const pid_t stray : strays) kill(stray, SIGKILL);
-  }
-  strays_->set(time_.now() + kStrayCheckPeriod);
+  strays_->set(time_.now() + (told_strays_ ? kUnkillableCheckPeriod : kStrayCheckPeriod));
+  const Duration age = time_.now() - *strays_since_;
+  if (age <= kStrayLimit) return;
+  StraysRemain remain;
+  for (const pid_t stray : strays) remain.left.push_back(kill_leftover(stray));
+  if (age > kStrayLimit + kUnkillableLimit && !std::exchange(told_strays_, true)) post(std::move(remain));
 }
 
-std::set<pid_t> Launcher::agent_pids() const {
+std::set<pid_t> Launcher::living_agents() const {
   std::set<pid_t> pids;
   for (const Agent& each : agents_) {
     if (each.pid != 0) pids.insert(each.pid);

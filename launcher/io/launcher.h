@@ -15,6 +15,7 @@
 #include "common/wire/checkpoint_directory.h"
 #include "launcher/core/job.h"
 #include "launcher/core/rank_table.h"
+#include "launcher/io/children.h"
 #include "launcher/io/control_port.h"
 #include "launcher/io/enquiries.h"
 #include "launcher/io/line_file.h"
@@ -90,7 +91,7 @@ class Launcher {
   void tick();
 
   Agent& agent(NodeId node) { return agents_.at(static_cast<std::size_t>(node.value())); }
-  std::set<pid_t> agent_pids() const;
+  std::set<pid_t> living_agents() const;
 
   Plan plan_;
   Parts parts_;
@@ -111,6 +112,9 @@ class Launcher {
   std::deque<Event> events_;
   bool performing_ = false;
   std::optional<TimePoint> strays_since_;
+  bool told_strays_ = false;     // since then, that they cannot be killed
+  Marks marks_;                  // of this job's processes
+  std::set<pid_t> left_behind_;  // that agents could not kill, and nobody waits for
   std::string told_progress_;
   TimePoint started_;
 };

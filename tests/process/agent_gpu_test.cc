@@ -1,6 +1,9 @@
 // A real agent and a driver that tells of faults; the driver is a script's.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <memory>
+#include <unistd.h>
 
 #include "tests/process/agent_process_fixture.h"
 
@@ -23,6 +26,41 @@ class AgentGpu : public AgentProcess {
   TestLauncher::Options with_driver() {
     return {
         .environment = {"LD_LIBRARY_PATH=" FAKE_NVML_DIRECTORY, "FAKE_NVML_EVENTS=" + (scratch_ / "events")}};
+  }
+  // A driver whose memory is told by a file, which has been looked at once, and two workers.
+  std::unique_ptr<TestLauncher> begin_with_memory(const std::string& lines,
+                                                  const std::string& script = "sleep 1000") {
+    use_memory(lines);
+    auto options = with_driver();
+    options.environment.push_back("FAKE_NVML_MEMORY=" + (scratch_ / "memory"));
+    options.error_file = scratch_ / "agent.log";
+    auto launcher = std::make_unique<TestLauncher>(options);
+    wire::JobSpec job = this->job(script);
+    job.use_gpus = true;
+    job.environment["CUDA_VISIBLE_DEVICES"] = "1,2";
+    launcher->welcome(job);
+    EXPECT_TRUE(eventually([&] {
+      return read_file(scratch_ / "agent.log", 1 << 20)
+                 .value_or("")
+                 .find("GPU memory before the first attempt") != std::string::npos;
+    }));
+    pids = launcher->start(2);
+    EXPECT_EQ(pids.size(), 2U);
+    return launcher;
+  }
+  void use_memory(const std::string& lines) {
+    std::ofstream(scratch_ / "memory.new") << lines;
+    std::filesystem::rename(scratch_ / "memory.new", scratch_ / "memory");
+  }
+  // Until all of the attempt is gone, and the next one is asked for.
+  static void begin_next(TestLauncher& launcher) {
+    launcher.send(wire::StopWorkers{SIGTERM, std::chrono::nanoseconds(std::chrono::minutes(1)).count()});
+    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+    launcher.seen.clear();
+    launcher.set_attempt(Attempt(2));
+    launcher.prepare(2);
+    ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
+    launcher.send(wire::StartWorkers{"127.0.0.1", 1, std::nullopt});
   }
   void fault(int gpu, int xid) {
     std::ofstream(scratch_ / "events", std::ios::app) << gpu << " 8 " << xid << "\n";
@@ -68,6 +106,44 @@ TEST_F(AgentGpu, DoesNotBlameTheGpuForTheProgramsFault) {
   const auto exited = launcher.wait_for<wire::WorkerExited>();
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->gpu_fault, "");
+}
+
+TEST_F(AgentGpu, StartsTheNextAttemptWhenTheMemoryOfAKilledWorkerIsBack) {
+  const auto launcher = begin_with_memory("1 1000\n2 1000\n");
+  use_memory("1 9000\n2 9000\n");
+  kill(pids[0], SIGKILL);
+  use_memory("1 9000\n2 1000\n");
+  begin_next(*launcher);
+  const auto waits = launcher->wait_for<wire::AgentNotice>();
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->text,
+            "waits, at most 50 s, for GPU memory of killed workers to come back: 7.8 GiB of GPU 1");
+  use_memory("1 1010\n2 1000\n");
+  const auto free = launcher->wait_for<wire::AgentNotice>();
+  ASSERT_TRUE(free);
+  EXPECT_EQ(free->text, "the GPU memory of killed workers is free");
+  EXPECT_THAT(launcher->all<wire::WorkersStarted>(), testing::IsEmpty());
+  EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
+}
+
+TEST_F(AgentGpu, DoesNotWaitForMemoryThatAnotherLivingProcessHasTaken) {
+  const auto launcher = begin_with_memory("1 1000\n2 1000\n");
+  use_memory(fmt::format("1 9000 {} 8000\n2 1000\n", getpid()));
+  kill(pids[0], SIGKILL);
+  begin_next(*launcher);
+  EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
+  EXPECT_THAT(launcher->all<wire::AgentNotice>(), testing::IsEmpty());
+}
+
+TEST_F(AgentGpu, DoesNotWaitForMemoryAfterWorkersThatEndedByThemselves) {
+  const auto launcher =
+      begin_with_memory("1 1000\n2 1000\n", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+  while (launcher->output(0, 1).empty() || launcher->output(1, 1).empty())
+    ASSERT_TRUE(launcher->wait_for<wire::Output>());
+  use_memory("1 9000\n2 9000\n");
+  begin_next(*launcher);
+  EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
+  EXPECT_THAT(launcher->all<wire::AgentNotice>(), testing::IsEmpty());
 }
 
 TEST_F(AgentGpu, DoesWithoutADriver) {

@@ -1,6 +1,8 @@
 // Stands in for the NVIDIA driver's library: a machine with three GPUs, whose faults a file tells.
 //
-// Each line of the file that FAKE_NVML_EVENTS names is one event, "GPU TYPE DATA" in NVML's numbers.
+// Each line of the file that FAKE_NVML_EVENTS names is one event, "GPU TYPE DATA" in NVML's numbers. Each
+// line of the file that FAKE_NVML_MEMORY names is a GPU of which memory is in use, "GPU MIB [PID MIB]": all
+// of it, and a process's.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -35,6 +37,36 @@ bool read_event(int told, EventData& event) {
   return false;
 }
 
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+struct Process {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+struct MemoryLine {
+  unsigned long long used_mib = 0;
+  unsigned pid = 0;
+  unsigned long long process_mib = 0;
+};
+
+MemoryLine memory_of(void* device) {
+  const char* path = std::getenv("FAKE_NVML_MEMORY");
+  std::ifstream file(path != nullptr ? path : "");
+  for (std::string line; std::getline(file, line);) {
+    MemoryLine found;
+    unsigned gpu = 0;
+    const int fields =
+        std::sscanf(line.c_str(), "%u %llu %u %llu", &gpu, &found.used_mib, &found.pid, &found.process_mib);
+    if (fields >= 2 && &gpus[gpu] == device) return found;
+  }
+  return {};
+}
+
 }  // namespace
 
 extern "C" {
@@ -48,6 +80,18 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   *device = &gpus[index];
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+  memory->total = 80ULL << 30;
+  memory->used = memory_of(device).used_mib << 20;
+  memory->free = memory->total - memory->used;
+  return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Process* processes) {
+  const MemoryLine line = memory_of(device);
+  *count = line.pid != 0 ? 1 : 0;
+  if (line.pid != 0) processes[0] = {line.pid, line.process_mib << 20, 0, 0};
   return 0;
 }
 int nvmlEventSetCreate(void** set) {

@@ -1,5 +1,6 @@
 #include "agent/core/node.h"
 
+#include <cerrno>
 #include <csignal>
 #include <gmock/gmock.h>
 
@@ -300,6 +301,38 @@ TEST_F(NodeTest, NamesAWorkerThatSurvivesBeingKilled) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U) << "it could be killed after all";
 }
 
+TEST_F(NodeTest, NamesWhatSurvivesBeingKilledAfterTheWorkersAndDoesNotWaitForIt) {
+  run_attempt(1, 1);
+  on(WorkerEnded{LocalRank(0), {}});
+  EXPECT_EQ(decided<KillLeftovers>().size(), 1U);
+  for (int look = 0; look < 5; ++look) {
+    on(LauncherHeard{});
+    advance(500ms);
+    EXPECT_EQ(decided<KillLeftovers>().size(), 1U) << "an end may have been missed";
+    EXPECT_THAT(decided<NameLeftovers>(), IsEmpty());
+  }
+  advance(500ms);
+  ASSERT_EQ(decided<NameLeftovers>().size(), 1U);
+  on(LeftoversNamed{{{.pid = 4711, .name = "sudo", .uid = 0, .error = EPERM}}});
+  ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
+  EXPECT_EQ(sent<wire::LeftoversUnkillable>()[0].left.at(0).pid, 4711);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  on(AttemptRequested{Attempt(2), plan(1)});
+  EXPECT_EQ(decided<OpenAttempt>().size(), 1U);
+}
+
+TEST_F(NodeTest, ANodeThatLeavesDoesNotWaitForAWorkerThatSurvivesBeingKilled) {
+  run_attempt(1, 1);
+  on(LauncherClosed{});
+  advance(30s);
+  EXPECT_THAT(signals(), ElementsAre("100:15"));
+  advance(3s);
+  EXPECT_THAT(signals(), ElementsAre("100:9"));
+  advance(3s);
+  EXPECT_EQ(sent<wire::WorkerUnkillable>().size(), 1U);
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
 TEST_F(NodeTest, PassesASignalOnToWorkersThatRun) {
   run_attempt(1, 3);
   on(WorkerEnded{LocalRank(1), {}});
@@ -404,6 +437,64 @@ TEST_F(NodeTest, AStartThatWaitsForATemplateCanBeStopped) {
   EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
   on(TemplateSettled{});
+  EXPECT_THAT(decided_, IsEmpty());
+}
+
+TEST_F(NodeTest, WaitsWithTheStartUntilTheGpuMemoryOfKilledWorkersIsBackAndSaysSo) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
+  EXPECT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
+  EXPECT_EQ(decided<LookAtGpus>().size(), 1U);
+  on(StartRequested{Attempt(2), {}});
+  EXPECT_THAT(decided<StartWorker>(), IsEmpty());
+  on(GpusLookedAt{"3.0 GiB of GPU 1"});
+  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  advance(20ms);
+  EXPECT_EQ(decided<LookAtGpus>().size(), 1U);
+  on(GpusLookedAt{"2.0 GiB of GPU 1"});
+  EXPECT_THAT(decided_, IsEmpty()) << "it is said once";
+  advance(20ms);
+  on(GpusLookedAt{""});
+  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+}
+
+TEST_F(NodeTest, SaysNothingOfGpuMemoryThatIsFreeAtOnce) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
+  on(GpusLookedAt{""});
+  EXPECT_THAT(decided_, IsEmpty());
+  on(StartRequested{Attempt(2), {}});
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+}
+
+TEST_F(NodeTest, WaitsNoLongerThanFiftySecondsForGpuMemory) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
+  on(StartRequested{Attempt(2), {}});
+  on(GpusLookedAt{"3.0 GiB of GPU 1"});
+  for (Duration waited{}; waited < 50s - 20ms; waited += 20ms) {
+    on(LauncherHeard{});
+    advance(20ms);
+    ASSERT_THAT(decided<StartWorker>(), IsEmpty());
+  }
+  advance(20ms);
+  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("3.0 GiB of GPU 1"));
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+}
+
+TEST_F(NodeTest, AStartThatWaitsForGpuMemoryCanBeStopped) {
+  on(Welcomed{job()});
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(AttemptOpened{.store_port = 1, .gpus_may_be_full = true});
+  on(StartRequested{Attempt(2), {}});
+  on(stop(2, 1s));
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  on(GpusLookedAt{""});
   EXPECT_THAT(decided_, IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <random>
 #include <unistd.h>
 
 #include "tests/unit/cluster/simulated_cluster.h"
@@ -32,17 +33,26 @@ void name_seed(int) {
   std::signal(SIGABRT, SIG_DFL);
 }
 
-// `count` seeds, or the one of MUSTER_TEST_SEED.
+template <class Body>
+void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
+  for (current_seed = first; current_seed - first < count && !testing::Test::HasFailure(); ++current_seed) {
+    SCOPED_TRACE("MUSTER_TEST_SEED=" + std::to_string(current_seed));
+    body(current_seed);
+  }
+}
+
+// `count` seeds that are always the same, and a quarter as many that are new in each run; or the one of
+// MUSTER_TEST_SEED.
 template <class Body>
 void for_seeds(std::uint64_t count, Body body) {
   std::signal(SIGABRT, name_seed);
-  const char* only = std::getenv("MUSTER_TEST_SEED");
-  const std::uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
-  for (current_seed = first; current_seed < (only != nullptr ? first + 1 : count); ++current_seed) {
-    SCOPED_TRACE("MUSTER_TEST_SEED=" + std::to_string(current_seed));
-    body(current_seed);
-    if (testing::Test::HasFailure()) return;
-  }
+  if (const char* only = std::getenv("MUSTER_TEST_SEED"))
+    return for_seeds_from(std::strtoull(only, nullptr, 10), 1, body);
+  for_seeds_from(0, count, body);
+  const std::uint64_t base = std::uint64_t{std::random_device()()} << 20;
+  std::printf("seeds 0 to %llu, and %llu from %llu\n", static_cast<unsigned long long>(count - 1),
+              static_cast<unsigned long long>(count / 4), static_cast<unsigned long long>(base));
+  for_seeds_from(base, count / 4, body);
 }
 
 Fault fault_in(Attempt attempt, Timeline& chance, int node_count) {
@@ -193,6 +203,39 @@ TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
     if (!cluster.all_welcomed()) limit = std::max(limit, agent::Node::kWelcomeLimit);
     invariants::makes_progress(cluster.ended(), cluster.since_last_fault(), limit);
     invariants::nothing_is_left(cluster.living_count());
+  });
+}
+
+TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {
+  int survivor_count = 0;
+  for_seeds(200, [&](std::uint64_t seed) {
+    Script script = random_script(seed);
+    script.faults.clear();
+    script.some_survive_sigkill = true;
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    EXPECT_TRUE(cluster.ended());
+    EXPECT_EQ(cluster.job().verdict().exit_code, 0);
+    EXPECT_EQ(cluster.job().restart_count(), 0);
+    EXPECT_LE(cluster.elapsed(), script.work + 500ms + SimulatedCluster::kGrace + 5s);
+    EXPECT_EQ(std::ssize(cluster.job().verdict().evidence), cluster.survivor_count());
+    survivor_count += cluster.survivor_count();
+  });
+  if (!testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr)
+    EXPECT_GE(survivor_count, 50);
+}
+
+// An attempt that lost a node is not repeated beside what that node left, so that the job may end early.
+TEST(Cluster, EndsUnderRandomFaultsThoughWhatRanksLeaveCannotBeKilled) {
+  for_seeds(1000, [](std::uint64_t seed) {
+    Script script = random_script(seed);
+    script.some_survive_sigkill = true;
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    invariants::makes_progress(cluster.ended(), cluster.since_last_fault(), kProgress + 10s);
+    invariants::nothing_is_left(cluster.living_count());
+    const Judgement& last = cluster.judgements().back();
+    invariants::success_is_earned(last.verdict.exit_code, last.world_size, last.succeeded_count);
   });
 }
 

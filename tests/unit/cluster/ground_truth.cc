@@ -1,5 +1,7 @@
 #include "tests/unit/cluster/ground_truth.h"
 
+#include <algorithm>
+
 namespace muster::simulation {
 
 namespace {
@@ -55,7 +57,13 @@ std::vector<invariants::Culprit> GroundTruth::culprits_of_attempt(const std::set
   for (const Open& each : open_) {
     // Nobody minds what happens to a spare.
     if (!members.empty() && !members.contains(NodeId(*each.culprit.node))) continue;
-    const Duration uncertain = is_silent(each.kind) ? silence_limit_ : kAtOnce;
+    // A hang may be seen before a silence that began earlier.
+    const bool hang_after_silence = is_stall(each.kind) && is_silent(open_.front().kind);
+    const Duration uncertain = is_silent(each.kind) || hang_after_silence ? silence_limit_ : kAtOnce;
+    // One whose own node is silent is not heard, and among the others nobody stands out.
+    const bool any_silent =
+        std::ranges::any_of(open_, [](const Open& other) { return is_silent(other.kind); });
+    if (is_stall(each.kind) && any_silent) culprits.emplace_back();
     const bool maybe_first = each.at < open_.front().at + uncertain;
     if (!told || maybe_first || is_refusal(each.kind)) culprits.push_back(each.culprit);
     // A hang is seen some time after it began, and another fault may come before that.

@@ -57,6 +57,8 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void perform(const agent::StartWorker& action);
   void perform(const agent::SignalWorker& action);
   void perform(const agent::KillLeftovers& action);
+  void perform(const agent::NameLeftovers&) { on(agent::LeftoversNamed{parts_.processes.name_survivors()}); }
+  void perform(const agent::LookAtGpus&) {}
   void perform(const agent::CloseAttempt&) {}
   void perform(const agent::GiveUpTemplate&) {}
   void perform(const agent::Send& action);

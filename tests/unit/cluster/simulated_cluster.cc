@@ -11,6 +11,8 @@ using launcher::Phase;
 
 namespace {
 
+constexpr Duration kSurvivorLimit = 3s;
+
 launcher::Plan plan_of(const Script& script) {
   launcher::Plan plan;
   for (int node = 0; node < script.node_count; ++node)
@@ -42,7 +44,7 @@ SimulatedCluster::SimulatedCluster(Script script, std::uint64_t seed)
       second_(timeline_, [this] { ping(); }),
       stray_check_(timeline_, [this] { look_for_strays(); }) {
   for (int node = 0; node < script_.node_count + script_.spare_nodes; ++node)
-    machines_.push_back(std::make_unique<Machine>(timeline_, script_.work));
+    machines_.push_back(std::make_unique<Machine>(timeline_, script_));
 }
 
 void SimulatedCluster::run(Duration limit) {
@@ -50,7 +52,7 @@ void SimulatedCluster::run(Duration limit) {
   second_.set(timeline_.now() + 1s);
   for (const Duration time : script_.interrupts) {
     timeline_.after(time, [this] {
-      last_fault_ = timeline_.now();
+      last_fault_ = std::max(last_fault_, timeline_.now());
       ++interrupt_count_;
       tell(launcher::Interrupted{SIGINT});
       if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
@@ -58,7 +60,7 @@ void SimulatedCluster::run(Duration limit) {
   }
   if (script_.notice) {
     timeline_.after(*script_.notice, [this] {
-      last_fault_ = timeline_.now();
+      last_fault_ = std::max(last_fault_, timeline_.now());
       tell(launcher::Interrupted{SIGTERM});
       if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
     });
@@ -155,6 +157,8 @@ void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
   for (auto& [attempt, message] : machine(node).session->receive(bytes)) {
     const auto* reported = std::get_if<wire::WorkerReported>(&message);
     if (reported != nullptr && reported->kind == "committed") ++commit_count_;
+    const auto* left = std::get_if<wire::LeftoversUnkillable>(&message);
+    if (left != nullptr) survivor_count_ += static_cast<int>(left->left.size());
     tell(launcher::AgentSaid{node, attempt, std::move(message)});
   }
 }
@@ -163,23 +167,23 @@ void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
 void SimulatedCluster::link_ended(NodeId node) {
   Machine& gone = machine(node);
   if (launcher_dead_ || !gone.known) return;
-  truth_.noticed(node);
   gone.known = false;
   gone.session.reset();
   agent_is_gone(node);
   timeline_.after(timeline_.between(0ms, 20ms), [this, node] {
+    truth_.noticed(node);
     expect_strays();
     tell(launcher::AgentEnded{node, "its agent ended"});
   });
 }
 
 void SimulatedCluster::expect_strays() {
-  strays_ = true;
+  strays_since_ = timeline_.now();
   stray_check_.set(timeline_.now() + 20ms);
 }
 
 void SimulatedCluster::look_for_strays() {
-  if (!strays_) return;
+  if (!strays_since_) return;
   const auto known = [](const auto& each) { return each->known; };
   const auto has_strays = [](const auto& each) {
     return !each->agent && (each->guardian || each->processes.living_count() > 0);
@@ -187,7 +191,19 @@ void SimulatedCluster::look_for_strays() {
   stray_check_.set(timeline_.now() + 20ms);
   if (job_.phase() == Phase::kLeaving && std::ranges::any_of(machines_, known)) return;
   if (std::ranges::any_of(machines_, has_strays)) return;
-  strays_ = false;
+  const auto has_survivors = [](const auto& each) {
+    return !each->agent && each->processes.has_unnamed_survivors();
+  };
+  if (std::ranges::any_of(machines_, has_survivors)) {
+    if (timeline_.now() - *strays_since_ < kSurvivorLimit) return;
+    launcher::StraysRemain remain;
+    for (const auto& each : machines_) {
+      if (!has_survivors(each)) continue;
+      for (Leftover& survivor : each->processes.name_survivors()) remain.left.push_back(std::move(survivor));
+    }
+    return tell(std::move(remain));
+  }
+  strays_since_.reset();
   stray_check_.set(std::nullopt);
   tell(launcher::StraysEnded{});
 }
@@ -244,9 +260,10 @@ void SimulatedCluster::inject(const Fault& fault) {
       if (timeline_.now() < paused_until_) return;
       const auto [pid, rank] =
           workers[static_cast<std::size_t>(timeline_.below(static_cast<int>(workers.size())))];
+      const bool stalls = fault.kind == kWorkerStalls || fault.kind == kWorkerStopped;
+      if (stalls && home.processes.hangs(pid)) return;  // it waits for another already
       note(fault.kind, fault.node, rank);
-      if (fault.kind == kWorkerStalls || fault.kind == kWorkerStopped)
-        return worker_stalls(fault.node, pid, fault.kind == kWorkerStopped);
+      if (stalls) return worker_stalls(fault.node, pid, fault.kind == kWorkerStopped);
       if (fault.kind == kOutOfMemory) {
         home.processes.kill_for_memory(pid);
         return peers_fail();
@@ -290,7 +307,8 @@ void SimulatedCluster::worker_stalls(NodeId node, std::int32_t culprit, bool sto
 }
 
 void SimulatedCluster::pause(NodeId node, Duration length) {
-  paused_until_ = last_fault_ = timeline_.now() + length;
+  paused_until_ = timeline_.now() + length;
+  last_fault_ = std::max(last_fault_, paused_until_);
   machine(node).agent->stop();
   timeline_.after(length, [weak = std::weak_ptr(machine(node).agent)] {
     if (const auto agent = weak.lock()) agent->resume();
@@ -310,7 +328,7 @@ bool SimulatedCluster::refuses(NodeId node, SimulatedAgent::Step step, Attempt a
 void SimulatedCluster::kill_launcher() {
   if (finished_) return;
   launcher_dead_ = true;
-  last_fault_ = timeline_.now();
+  last_fault_ = std::max(last_fault_, timeline_.now());
   for (const auto& each : machines_) {
     if (!each->to_agent) continue;
     if (each->agent && !each->agent->welcomed()) all_welcomed_ = false;
@@ -356,7 +374,7 @@ void SimulatedCluster::check_members() const {
 }
 
 void SimulatedCluster::note(Fault::Kind kind, NodeId node, std::optional<Rank> rank) {
-  last_fault_ = timeline_.now();
+  last_fault_ = std::max(last_fault_, timeline_.now());
   truth_.happened(kind, node, rank, is_decisive(node), timeline_.now());
 }
 

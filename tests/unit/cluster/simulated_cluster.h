@@ -30,6 +30,7 @@ struct Script {
   std::optional<Duration> notice;    // SIGTERM, since the start
   std::optional<Duration> launcher_dies;
   bool launcher_falls_silent = false;  // its connections do not close then
+  bool some_survive_sigkill = false;   // of what workers leave
 };
 
 // How an attempt ended, beside what ended it.
@@ -60,14 +61,16 @@ class SimulatedCluster {
   Duration elapsed() const { return timeline_.now() - start_; }
   Duration since_last_fault() const { return timeline_.now() - last_fault_; }
   const std::vector<Judgement>& judgements() const { return judgements_; }
-  int commit_count() const { return commit_count_; }   // checkpoints that the launcher has heard of
-  bool all_welcomed() const { return all_welcomed_; }  // when the launcher died
+  int survivor_count() const { return survivor_count_; }  // that the launcher has heard of
+  int commit_count() const { return commit_count_; }      // checkpoints that the launcher has heard of
+  bool all_welcomed() const { return all_welcomed_; }     // when the launcher died
   std::optional<int> restarts_when_interrupted() const { return restarts_when_interrupted_; }
   const std::vector<Fault::Kind>& faults() const { return truth_.history(); }
 
  private:
   struct Machine {
-    Machine(Timeline& timeline, Duration work) : processes(timeline, work) {}
+    Machine(Timeline& timeline, const Script& script)
+        : processes(timeline, script.work, script.some_survive_sigkill) {}
     Processes processes;
     std::shared_ptr<SimulatedAgent> agent;  // while its process lives
     bool guardian = false;                  // has yet to kill what a dead agent left
@@ -121,14 +124,15 @@ class SimulatedCluster {
   bool all_welcomed_ = true;
   std::size_t interrupt_count_ = 0;
   int commit_count_ = 0;
+  int survivor_count_ = 0;
   bool gathered_ = false;  // the attempt at hand has its members
-  bool strays_ = false;
+  std::optional<TimePoint> strays_since_;
   Alarm deadline_;
   Alarm second_;
   Alarm stray_check_;
 
   TimePoint start_ = timeline_.now();
-  TimePoint last_fault_ = start_;
+  TimePoint last_fault_ = start_;  // or the end of its effect, which may lie ahead
   TimePoint paused_until_ = start_;
   std::optional<int> restarts_when_interrupted_;
   std::optional<std::pair<Attempt, launcher::Phase>> armed_;  // whose faults are under way

@@ -1,5 +1,6 @@
 #include "tests/unit/cluster/simulated_processes.h"
 
+#include <algorithm>
 #include <csignal>
 
 namespace muster::simulation {
@@ -11,7 +12,11 @@ std::int32_t Processes::start_worker(Attempt attempt, Rank rank) {
   Process worker{.attempt = attempt, .rank = rank};
   worker.ignores_term = timeline_.one_in(5);
   worker.exits_on_term = timeline_.one_in(5);
-  if (timeline_.one_in(4)) living_[++last_pid_] = {.attempt = attempt, .rank = rank, .is_child = true};
+  if (timeline_.one_in(4)) {
+    Process child{.attempt = attempt, .rank = rank, .is_child = true};
+    child.survives = some_survive_ && timeline_.one_in(3);
+    living_[++last_pid_] = child;
+  }
   living_[pid] = worker;
   timeline_.after(work_ + timeline_.between(0ms, 200ms), [this, pid] {
     if (const auto found = living_.find(pid); found != living_.end() && !found->second.hangs)
@@ -45,9 +50,29 @@ void Processes::kill_for_memory(std::int32_t pid) {
 
 void Processes::kill_leftovers(std::function<void()> done) {
   timeline_.after(timeline_.between(0ms, 10ms), [this, done = std::move(done)] {
-    std::erase_if(living_, [](const auto& entry) { return entry.second.is_child; });
-    done();
+    std::erase_if(living_, [](const auto& entry) { return entry.second.is_child && !entry.second.survives; });
+    if (!has_unnamed_survivors()) done();
   });
+}
+
+std::vector<Leftover> Processes::name_survivors() {
+  std::vector<Leftover> survivors;
+  for (auto& [pid, process] : living_) {
+    if (!process.survives || process.named) continue;
+    process.named = true;
+    survivors.push_back({.pid = pid, .name = "daemon", .uid = 0, .error = 1});
+  }
+  return survivors;
+}
+
+bool Processes::has_unnamed_survivors() const {
+  return std::ranges::any_of(living_,
+                             [](const auto& entry) { return entry.second.survives && !entry.second.named; });
+}
+
+int Processes::living_count() const {
+  return static_cast<int>(
+      std::ranges::count_if(living_, [](const auto& entry) { return !entry.second.survives; }));
 }
 
 bool Processes::hangs(std::int32_t pid) const {
@@ -60,12 +85,13 @@ void Processes::hang(std::int32_t pid) {
 }
 
 void Processes::kill_all() {
-  living_.clear();
+  std::erase_if(living_, [](const auto& entry) { return !entry.second.survives; });
 }
 
 int Processes::living_count_but(Attempt attempt) const {
-  return static_cast<int>(std::ranges::count_if(
-      living_, [attempt](const auto& entry) { return entry.second.attempt != attempt; }));
+  return static_cast<int>(std::ranges::count_if(living_, [attempt](const auto& entry) {
+    return entry.second.attempt != attempt && !entry.second.survives;
+  }));
 }
 
 std::vector<std::pair<std::int32_t, Rank>> Processes::living_workers(Attempt attempt) const {

@@ -2,7 +2,8 @@
 // until its guardian kills them.
 //
 // What a worker does is drawn when it starts: it works, then exits with 0; some ignore TERM, some exit with 0
-// on it, some have a child that stays when they end. Also the ground truth: who lives, who succeeded.
+// on it, some have a child that stays when they end, and some of these children survive SIGKILL, where that
+// is wanted. Also the ground truth: who lives, who succeeded.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/process.h"
 #include "tests/unit/cluster/timeline.h"
 
 namespace muster::simulation {
@@ -21,14 +23,15 @@ class Processes {
  public:
   using OnExit = std::function<void(std::int32_t pid, int exit_code, int signal)>;
   // `work`: how long a worker takes before it succeeds.
-  Processes(Timeline& timeline, Duration work) : timeline_(timeline), work_(work) {}
+  Processes(Timeline& timeline, Duration work, bool some_survive)
+      : timeline_(timeline), work_(work), some_survive_(some_survive) {}
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
   std::int32_t start_worker(Attempt attempt, Rank rank);
   // Takes effect a little later, if at all.
   void signal(std::int32_t pid, int signal);
-  // Kills what workers left behind; `done` when none is left.
+  // Kills what workers left behind; `done` when none is left that was not named before.
   void kill_leftovers(std::function<void()> done);
   void kill_all();
   bool hangs(std::int32_t pid) const;
@@ -39,7 +42,12 @@ class Processes {
   // Who is told of a worker's end; nobody once its agent is gone.
   void set_parent(OnExit on_exit) { on_exit_ = std::move(on_exit); }
 
-  int living_count() const { return static_cast<int>(living_.size()); }
+  // Those that survived SIGKILL, and have been named to nobody yet.
+  std::vector<Leftover> name_survivors();
+  bool has_unnamed_survivors() const;
+
+  // Without those that survive SIGKILL.
+  int living_count() const;
   int living_count_but(Attempt attempt) const;
   std::vector<std::pair<std::int32_t, Rank>> living_workers(Attempt attempt) const;  // and their pids
   const std::set<Rank>& succeeded(Attempt attempt) { return succeeded_[attempt]; }
@@ -52,10 +60,13 @@ class Processes {
     bool hangs = false;
     bool exits_on_term = false;
     bool is_child = false;  // of a worker: stays when that ends
+    bool survives = false;  // SIGKILL
+    bool named = false;     // as one that does
   };
 
   Timeline& timeline_;
   Duration work_;
+  bool some_survive_;
   OnExit on_exit_;
   std::int32_t last_pid_ = 100;
   std::map<std::int32_t, Process> living_;

@@ -1,4 +1,6 @@
 // What a job does about a worker that hangs, and about one that cannot be killed.
+#include <cerrno>
+
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -174,6 +176,51 @@ TEST_F(HangTest, AnUnkillableWorkerIsNamedAndNotWaitedForBeyondTheGraceAndFiveSe
   EXPECT_EQ(job.verdict().exit_code, 3) << "the culprit's";
   EXPECT_EQ(job.verdict().rank, Rank(2));
   EXPECT_THAT(job.verdict().evidence.back(), HasSubstr("rank 1 (node0, pid 4711)"));
+}
+
+TEST_F(HangTest, AnAgentThatDoesNotFinishAfterAllItsRanksHaveSucceededIsNotWaitedForAndTheJobSucceeds) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  const TimePoint ended = now;
+  empty(0);
+  while (decided<KillAgent>().empty() && now < ended + 1min) pass(500ms);
+  EXPECT_LE(now - ended, 5s);
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(1));
+  happen(StraysEnded{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaitedForAfterSuccess) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  said(1, wire::LeftoversUnkillable{{{.pid = 12, .name = "sudo", .uid = 0, .error = EPERM}}});
+  EXPECT_EQ(
+      told(),
+      "node1: process 12 (sudo, uid 0) cannot be killed: Operation not permitted (errno 1); left behind\n");
+  empty_all();
+  ASSERT_EQ(job.phase(), Phase::kLeaving);
+  happen(AgentEnded{NodeId(0), "left"});
+  happen(AgentEnded{NodeId(1), "left"});
+  happen(StraysRemain{{{.pid = 13, .name = "sleep", .uid = 1000, .error = 0}}});
+  EXPECT_THAT(told(),
+              HasSubstr("process 13 (sleep, uid 1000) lives on after SIGKILL (errno 0); left behind"));
+  EXPECT_EQ(decided<Finish>().size(), 1U);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(HangWithRestart, AnAttemptIsNotRepeatedBesideProcessesOfALostNodeThatCannotBeKilled) {
+  run();
+  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  for (int rank = 0; rank < 2; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty(0);
+  happen(StraysRemain{{{.pid = 13, .name = "python", .uid = 0, .error = 0}}});
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  for (int i = 0; i < 60 && job.phase() != Phase::kDone; ++i) pass(500ms);
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.restart_count(), 0);
+  EXPECT_EQ(job.verdict().exit_code, 69);
 }
 
 TEST_F(HangTest, ProcessesThatOutliveTheirKilledAgentDoNotKeepTheLauncherForEver) {

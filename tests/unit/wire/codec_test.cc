@@ -79,7 +79,7 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
        {ToLauncher(Hello{}), ToLauncher(AttemptPrepared{1}), ToLauncher(AttemptRefused{}),
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
-        ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{})}) {
+        ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
