@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include "common/base/color.h"
 #include "common/base/file.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
 #include "launcher/core/help.h"
+#include "launcher/core/plain_text.h"
 #include "launcher/core/verdict.h"
 #include "launcher/io/job_files.h"
 
@@ -20,13 +22,23 @@ Surroundings look_around() {
   return here;
 }
 
+namespace {
+
+// Of what workers have said, a terminal gets text and colours.
+void write_text(int fd, std::string_view text) {
+  const bool clean = isatty(fd) == 0 || is_plain(text);
+  (void)write_all(fd, clean ? std::string(text) : for_terminal(text, colors_wanted()), "output");
+}
+
+}  // namespace
+
 int print(std::string_view text, int exit_code) {
-  (void)write_all(STDOUT_FILENO, text, "output");
+  write_text(STDOUT_FILENO, text);
   return exit_code;
 }
 
 int refuse(const Error& error, int exit_code) {
-  (void)write_all(STDERR_FILENO, fmt::format("launch: {}\n", one_line(error.message())), "stderr");
+  write_text(STDERR_FILENO, fmt::format("launch: {}\n", one_line(error.message())));
   return exit_code;
 }
 

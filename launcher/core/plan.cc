@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/wire/frame.h"
 #include "launcher/core/job_json.h"
 #include "launcher/core/words.h"
 
@@ -74,6 +75,20 @@ std::string ranks_text(const NodePlan& node) {
                                 : fmt::format("{}-{}", first, first + node.worker_count - 1);
 }
 
+// The agents get the command in one frame, in which each word takes five bytes more than it has.
+Status check_command_size(const wire::JobSpec& job) {
+  constexpr std::size_t kRoomForTheRest = 256 << 10;
+  constexpr std::size_t kMost = wire::kMaxBodyBytes - kRoomForTheRest;
+  std::size_t bytes = 0;
+  for (const std::string& word : job.command) bytes += word.size() + 5;
+  for (const auto& [name, value] : job.environment) bytes += name.size() + value.size() + 10;
+  if (bytes <= kMost) return {};
+  return failure(
+      ErrorCode::kInvalidArgument,
+      "the command takes {} bytes, with what --env adds (allowed: {}): pass what is long in a file", bytes,
+      kMost);
+}
+
 }  // namespace
 
 bool needs_gpu_count(const Options& options) {
@@ -144,6 +159,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.heartbeat_limit_ns = std::chrono::nanoseconds(options.heartbeat_limit).count();
   job.hang_limit_ns = std::chrono::nanoseconds(options.hang_limit).count();
   job.warm = options.warm;
+  if (const Status small = check_command_size(job); !small) return std::unexpected(small.error());
   return plan;
 }
 

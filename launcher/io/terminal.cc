@@ -190,7 +190,8 @@ void Terminal::clear_progress() {
 void Terminal::print(int stream, std::string_view text) {
   show_folded(TimePoint::max());
   clear_progress();
-  sink(stream).add(std::string(text));
+  Sink& target = sink(stream);
+  target.add(target.is_terminal() && !is_plain(text) ? for_terminal(text, color_) : std::string(text));
   write();
 }
 

@@ -67,7 +67,8 @@ class Terminal {
   // A line of the launcher's own that the next one takes the place of, and anything else too; without a
   // terminal, or without colours, just a line. Empty: it is gone.
   void show_progress(std::string_view text);
-  // Text as it is, on stdout or stderr.
+  // The launcher's own text, on stdout or stderr. Of what workers have said in it, a terminal gets text and
+  // colours.
   void print(int stream, std::string_view text);
   // Waits until all is written, but not longer than `limit`.
   void flush(Duration limit);

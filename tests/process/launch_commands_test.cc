@@ -56,6 +56,27 @@ class LaunchCommands : public testing::Test {
   const std::string logs = scratch / "logs";
 };
 
+// The programs that this is run under are those that every terminal has.
+TEST_F(LaunchCommands, LetOnlyTextAndColoursOfAWorkerReachATerminal) {
+  const auto in_terminal = [&](const std::string& arguments) {
+    LaunchRun run({"-qec", LAUNCH_PROGRAM " " + arguments, "/dev/null"}, {{"MUSTER_LOG_DIR", logs}},
+                  "/usr/bin/script");
+    run.exit_code();
+    return run.out();
+  };
+  if (!std::filesystem::exists("/usr/bin/script"))
+    GTEST_SKIP() << "there is no /usr/bin/script to make a terminal";
+  const std::string job =
+      R"(--max-restarts 0 sh -c 'printf "\033]0;title\007\033[31mbad\033[0m\033[2J news\n" >&2; exit 3')";
+  for (const std::string& arguments : {job, std::string("logs"), std::string("report")}) {
+    const std::string shown = in_terminal(arguments);
+    EXPECT_THAT(shown, HasSubstr("\033[31mbad\033[0m news")) << arguments;
+    EXPECT_THAT(shown, Not(HasSubstr("\033]"))) << arguments;
+    EXPECT_THAT(shown, Not(HasSubstr("\033[2J"))) << arguments;
+  }
+  EXPECT_THAT(command({"logs"}).out, HasSubstr("\033[2J")) << "a file or a pipe gets it as it is";
+}
+
 TEST_F(LaunchCommands, ListNothingWhereNoJobHasBeen) {
   EXPECT_EQ(command({"ps"}).out, fmt::format("no jobs in {}\n", logs));
   EXPECT_EQ(command({"ps", "--json"}).out, "[]\n");

@@ -1,4 +1,5 @@
 // The real launcher and what users give it: bad input, scripts, files, variables, output.
+#include <algorithm>
 #include <arpa/inet.h>
 #include <csignal>
 #include <filesystem>
@@ -238,6 +239,19 @@ TEST(LaunchOutput, KeepsEveryLineWhole) {
   EXPECT_TRUE(
       std::regex_match(out.substr(0, out.find('\n')), std::regex("node[01]:[0-3]: line [0-9]+ of [0-3]")));
   EXPECT_THAT(out, HasSubstr(fmt::format("node1:3: line {} of 3\n", kLines - 1)));
+}
+
+// The kernel takes up to 6 MiB from a shell whose stack is not limited.
+TEST(LaunchInput, RefusesACommandThatIsTooLongForTheAgents) {
+  LaunchRun run({"-c",
+                 "ulimit -s unlimited || exit 77; word=$(printf %0100000d 0); "
+                 "exec " LAUNCH_PROGRAM " true $(for i in $(seq 45); do echo $word; done)"},
+                {}, "/bin/bash");
+  const int exit_code = run.exit_code();
+  if (exit_code == 77) GTEST_SKIP() << "the size of the stack is limited here: " << run.err();
+  EXPECT_EQ(exit_code, 2) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("the command takes 45002"));
+  EXPECT_EQ(std::ranges::count(run.err(), '\n'), 1) << run.err();
 }
 
 TEST(LaunchOutput, GivesTwoLaunchesAtOnceTheirOwnDirectories) {

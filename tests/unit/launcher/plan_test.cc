@@ -40,6 +40,20 @@ std::vector<std::string> command(std::vector<std::string> program, bool module =
   return make_plan(asked, kNoGpus, here, "job")->job.command;
 }
 
+TEST(Plan, RefusesACommandThatIsTooLongForTheAgents) {
+  Options asked = options(1, {});
+  asked.program = std::vector<std::string>(50, std::string(100'000, 'x'));
+  auto plan = make_plan(asked, kNoGpus, kPlanHere, "job");
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message(),
+            "the command takes 5000250 bytes, with what --env adds (allowed: 3932160): pass what is long in "
+            "a file");
+  asked.program.resize(20);
+  EXPECT_TRUE(make_plan(asked, kNoGpus, kPlanHere, "job"));
+  asked.added["LONG"] = std::string(3'000'000, 'x');
+  EXPECT_FALSE(make_plan(asked, kNoGpus, kPlanHere, "job"));
+}
+
 TEST(Plan, NumbersRanksNodeByNode) {
   const auto plan = make_plan(options(3, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job");
   ASSERT_TRUE(plan);
