@@ -1,5 +1,6 @@
 #include "common/wire/attempt_record.h"
 
+#include "common/base/text.h"
 #include "common/wire/json.h"
 
 namespace muster {
@@ -29,12 +30,13 @@ Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expe
       return failure(ErrorCode::kCorrupt, "format {} is not known to this version",
                      document.at("format").dump());
     }
-    AttemptRecord record{.attempt = Attempt(document.at("attempt")),
+    AttemptRecord record{.attempt = Attempt(whole_number<std::uint64_t>(document.at("attempt"))),
                          .job = document.at("job"),
                          .host = document.at("host"),
                          .resume = {}};
     if (const auto& resume = document.at("resume"); !resume.is_null()) {
-      record.resume = CheckpointId{.step = resume.at("step"), .attempt = Attempt(resume.at("attempt"))};
+      record.resume = CheckpointId{.step = whole_number<std::uint64_t>(resume.at("step")),
+                                   .attempt = Attempt(whole_number<std::uint64_t>(resume.at("attempt")))};
     }
     if (record.attempt != expected) return failure(ErrorCode::kCorrupt, "it says attempt {}", record.attempt);
     // The chain must go back in time, or following it would not end.
@@ -43,7 +45,7 @@ Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expe
     }
     return record;
   } catch (const nlohmann::json::exception& error) {
-    return failure(ErrorCode::kCorrupt, "not an attempt file: {}", error.what());
+    return failure(ErrorCode::kCorrupt, "not an attempt file: {}", one_line(error.what()));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/wire/digest.h"
 #include "common/wire/json.h"
 
@@ -76,20 +77,33 @@ std::optional<std::uint64_t> size_of(at::ScalarType type, const std::vector<std:
   return std::ranges::find(shape, 0) == shape.end() ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
+template <class Number>
+std::vector<Number> whole_numbers(const nlohmann::json& array) {
+  std::vector<Number> numbers;
+  for (const auto& number : array.get_ref<const nlohmann::json::array_t&>())
+    numbers.push_back(whole_number<Number>(number));
+  return numbers;
+}
+
 Expected<TensorEntry> parse_entry(const std::string& name, const nlohmann::json& value) {
   const auto dtype = value.at("dtype").get<std::string>();
   const auto type = std::ranges::find(kTypes, dtype, &TypeName::name);
-  if (type == kTypes.end())
-    return failure(ErrorCode::kCorrupt, "tensor {} has the unknown type {}", name, dtype);
-  const auto offsets = value.at("data_offsets").get<std::array<std::uint64_t, 2>>();
+  if (type == kTypes.end()) {
+    return failure(ErrorCode::kCorrupt, "tensor {} has the unknown type {}", one_line(name), one_line(dtype));
+  }
+  const auto offsets = whole_numbers<std::uint64_t>(value.at("data_offsets"));
+  if (offsets.size() != 2) {
+    return failure(ErrorCode::kCorrupt, "tensor {} has {} offsets instead of 2", one_line(name),
+                   offsets.size());
+  }
   TensorEntry entry{.name = name,
                     .type = type->type,
-                    .shape = value.at("shape").get<std::vector<std::int64_t>>(),
+                    .shape = whole_numbers<std::int64_t>(value.at("shape")),
                     .begin = offsets[0],
                     .end = offsets[1]};
   const auto bytes = size_of(entry.type, entry.shape);
   if (!bytes || entry.end < entry.begin || entry.end - entry.begin != *bytes) {
-    return failure(ErrorCode::kCorrupt, "tensor {} has offsets that do not fit its shape", name);
+    return failure(ErrorCode::kCorrupt, "tensor {} has offsets that do not fit its shape", one_line(name));
   }
   return entry;
 }
@@ -107,8 +121,8 @@ Expected<std::vector<TensorEntry>> parse_entries(const nlohmann::json& header, s
   std::uint64_t covered = 0;
   for (const TensorEntry& entry : entries) {
     if (entry.begin != covered) {
-      return failure(ErrorCode::kCorrupt, "tensor {} begins at byte {}, not at {}", entry.name, entry.begin,
-                     covered);
+      return failure(ErrorCode::kCorrupt, "tensor {} begins at byte {}, not at {}", one_line(entry.name),
+                     entry.begin, covered);
     }
     covered = entry.end;
   }
@@ -189,16 +203,17 @@ Expected<Safetensors> parse_safetensors(const at::Tensor& file) {
       at::Tensor tensor = view_of(data, entry);
       const auto digest = content.metadata.find(std::string(kDigestKey) + entry.name);
       if (digest != content.metadata.end() && digest->second != xxh3_digest(bytes_of(tensor))) {
-        return failure(ErrorCode::kCorrupt, "the digest of tensor {} does not fit its content", entry.name);
+        return failure(ErrorCode::kCorrupt, "the digest of tensor {} does not fit its content",
+                       one_line(entry.name));
       }
       content.tensors.emplace(entry.name, std::move(tensor));
     }
     std::erase_if(content.metadata, [](const auto& entry) { return entry.first.starts_with(kDigestKey); });
     return content;
   } catch (const nlohmann::json::exception& error) {
-    return failure(ErrorCode::kCorrupt, "its header is not one of safetensors: {}", error.what());
+    return failure(ErrorCode::kCorrupt, "its header is not one of safetensors: {}", one_line(error.what()));
   } catch (const c10::Error& error) {
-    return failure(ErrorCode::kCorrupt, "torch refuses it: {}", error.what_without_backtrace());
+    return failure(ErrorCode::kCorrupt, "torch refuses it: {}", one_line(error.what_without_backtrace()));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/text.h"
+
 namespace muster {
 
 namespace {
@@ -39,7 +41,7 @@ Status CsvReader::read_quoted(std::string& field) {
   }
   if (rest_.empty() || rest_.front() == separator_ || at_line_end()) return {};
   return failure(ErrorCode::kCorrupt, "after the quotes of \"{}\" there is more than the end of the field",
-                 field);
+                 one_line(field));
 }
 
 Status CsvReader::read_plain(std::string& field) {
@@ -48,7 +50,8 @@ Status CsvReader::read_plain(std::string& field) {
   std::string_view text = rest_.substr(0, end);
   if (end < rest_.size() && rest_[end] == '\n' && text.ends_with('\r')) text.remove_suffix(1);
   if (text.contains('"'))
-    return failure(ErrorCode::kCorrupt, "there is a quote in the middle of the field {}", text);
+    return failure(ErrorCode::kCorrupt, "there is a quote in the middle of the field {}",
+                   one_line(std::string(text)));
   field = text;
   rest_.remove_prefix(text.size());
   return {};

@@ -40,14 +40,15 @@ Status read_exactly(gzFile file, std::span<std::uint8_t> to, const std::string& 
 }
 
 Expected<std::uint64_t> element_count(const std::vector<std::uint32_t>& shape, const std::string& path) {
+  // Those who use the shape multiply its extents too, also where one of them is 0.
   std::uint64_t count = 1;
   for (const std::uint32_t extent : shape) {
     if (extent != 0 && count > kLimitBytes / extent) {
       return failure(ErrorCode::kCorrupt, "cannot read {}: larger than {} bytes", path, kLimitBytes);
     }
-    count *= extent;
+    count *= std::max(extent, 1U);
   }
-  return count;
+  return std::ranges::find(shape, 0U) == shape.end() ? count : 0;
 }
 
 }  // namespace
@@ -75,8 +76,7 @@ Expected<IdxArray> read_idx(const std::string& path) {
   // A header may promise more than the file holds: room is made as data comes.
   while (array.bytes.size() < *count) {
     const std::size_t had = array.bytes.size();
-    array.bytes.resize(
-        static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + (std::size_t{64} << 20))));
+    array.bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(*count, had + kReadBytes)));
     if (Status read = read_exactly(file.get(), std::span(array.bytes).subspan(had), path); !read) {
       return std::unexpected(read.error());
     }

@@ -1,8 +1,8 @@
 // Decodes JPEG and PNG files that are in memory.
 //
 // open() reads the header, which says how much memory read() needs. One decoder is used again and again by
-// one thread: libjpeg's tables are set up once. The bytes must live until read() has returned. What the
-// libraries report with longjmp() and warnings ends here, as an Error.
+// one thread, and nothing of a picture reaches the next. The bytes must live until read() has returned. What
+// the libraries report with longjmp() and warnings ends here, as an Error.
 #pragma once
 
 #include <cstddef>

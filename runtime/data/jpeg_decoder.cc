@@ -54,15 +54,15 @@ class JpegDecoder : public ImageDecoder {
     info_.err = jpeg_std_error(&errors_.manager);
     errors_.manager.error_exit = leave;
     errors_.manager.emit_message = on_message;
-    created_ = create();
   }
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
   ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
 
   Expected<ImageShape> open(std::span<const std::uint8_t> bytes, int channels) override {
-    CHECK(created_, "libjpeg: {}", errors_.text);
-    jpeg_abort_decompress(&info_);  // what a failed read has left
+    // Begun anew: libjpeg would give the tables of the picture before to one that has none of its own.
+    jpeg_destroy_decompress(&info_);
+    CHECK(create(), "libjpeg: {}", errors_.text);
     channels_ = channels;
     if (!read_header(bytes.data(), bytes.size())) return damaged();
     return checked_shape({.channels = channels, .height = info_.image_height, .width = info_.image_width});
@@ -128,7 +128,6 @@ class JpegDecoder : public ImageDecoder {
 
   Errors errors_;
   jpeg_decompress_struct info_{};
-  bool created_ = false;
   int channels_ = 0;
   std::vector<std::uint8_t> cmyk_;  // a row
 };

@@ -81,6 +81,9 @@ class PngDecoder : public ImageDecoder {
   bool read_header() {
     if (setjmp(source_.escape) != 0) return false;
     png_set_read_fn(png_, &source_, on_read);
+    // Texts, profiles and times are passed over: libpng would make room for whatever length a damaged one
+    // has.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     png_set_expand(png_);  // palettes, and gray of less than 8 bits
     png_set_strip_16(png_);

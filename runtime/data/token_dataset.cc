@@ -59,7 +59,7 @@ TokenDataset::TokenDataset(const std::string& path, TokenDatasetOptions options)
   if (token_count_ <= options_.context) {
     throw std::runtime_error(
         fmt::format("cannot use {}: it has {} tokens, and a sample of context {} takes {}", path,
-                    token_count_, options_.context, options_.context + 1));
+                    token_count_, options_.context, static_cast<std::uint64_t>(options_.context) + 1));
   }
   size_ = (token_count_ - 1 - options_.context) / options_.stride + 1;
   file_ = std::make_shared<const MappedFile>(*std::move(file));

@@ -80,6 +80,8 @@ TEST_F(CsvDatasetTest, AMalformedLineIsNamed) {
   expect_refused(head + "\"2\"x,setosa\n", species_,
                  ":3: after the quotes of \"2\" there is more than the end of the field");
   expect_refused(head + "2\"0,setosa\n", species_, ":3: there is a quote in the middle of the field 2\"0");
+  expect_refused(head + "\"2\n\x1b\"x,setosa\n", species_,
+                 ":3: after the quotes of \"2??\" there is more than the end of the field");
   expect_refused("a,b\n1,2.5\n", {.label = "b"}, ":2: column \"b\": \"2.5\" is not a whole number");
 }
 

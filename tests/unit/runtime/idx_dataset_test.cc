@@ -92,6 +92,9 @@ TEST_F(IdxDatasetTest, SaysWhatIsWrongWithAFile) {
   const std::string huge{0,      0,      8,      3,      '\xff', '\xff', '\xff', '\xff',
                          '\xff', '\xff', '\xff', '\xff', 0,      0,      0,      9};
   expect_refused(plain("huge", huge), "larger than");
+  const std::string huge_and_empty{0,      0,      8,      3,      0,      0,      0,      0,
+                                   '\xff', '\xff', '\xff', '\xff', '\xff', '\xff', '\xff', '\xff'};
+  expect_refused(plain("huge and empty", huge_and_empty), "larger than");
 }
 
 TEST_F(IdxDatasetTest, AFileOfNoImagesIsRefusedByTheLoader) {

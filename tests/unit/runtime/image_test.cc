@@ -88,6 +88,19 @@ TEST(Image, BytesBetweenThePartsOfAJpegHarmNothing) {
   EXPECT_TRUE(decode(file).equal(decode(sample.file)));
 }
 
+TEST(Image, AJpegWithoutTablesDoesNotGetThoseOfThePictureBefore) {
+  const ImageSample sample = image_sample("jpeg");
+  const std::size_t tables = sample.file.find("\xff\xdb");
+  ASSERT_NE(tables, std::string::npos);
+  const auto size = static_cast<std::size_t>(static_cast<unsigned char>(sample.file[tables + 2]) * 256 +
+                                             static_cast<unsigned char>(sample.file[tables + 3]));
+  std::string file = sample.file;
+  file.erase(tables, size + 2);
+  decode(sample.file);
+  EXPECT_THAT([&] { decode(file); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("Quantization table 0x00 was not defined")));
+}
+
 TEST(Image, AHeaderThatPromisesTooMuchIsRefused) {
   std::string file = image_sample("jpeg").file;
   const std::size_t frame = file.find("\xff\xc0");

@@ -1,6 +1,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <muster/data_loader.h>
 #include <muster/token_dataset.h>
 #include <numeric>
@@ -127,6 +128,8 @@ TEST_F(TokenDatasetTest, SaysWhatIsWrongWithAFile) {
               refuses("its 9 bytes are not a whole number of UInt16 tokens of 2 bytes"));
   std::ofstream(path_, std::ios::binary) << "12345678";
   EXPECT_THAT(open({.context = 4}), refuses("it has 4 tokens, and a sample of context 4 takes 5"));
+  EXPECT_THAT(open({.context = std::numeric_limits<std::int64_t>::max()}),
+              refuses("a sample of context 9223372036854775807 takes 9223372036854775808"));
   EXPECT_THAT([&] { TokenDataset(scratch_.path(), {.context = 4}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("it is not a regular file")));
 }

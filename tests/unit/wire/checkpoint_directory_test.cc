@@ -10,6 +10,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/digest.h"
+#include "common/wire/json.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -143,6 +144,27 @@ TEST_F(CheckpointDirectoryTest, EveryOneBitErrorInAManifestIsSeen) {
     EXPECT_FALSE(parse_manifest(text.substr(0, length)));
 }
 
+TEST_F(CheckpointDirectoryTest, AManifestIsRefusedUnlessWhatItSaysIsWrittenTheSame) {
+  const auto refusal = [](const std::string& body_text) {
+    const auto body = nlohmann::json::parse(body_text);
+    const auto manifest =
+        parse_manifest(nlohmann::json{{"body", body}, {"xxh3", xxh3_digest(body.dump())}}.dump());
+    return manifest ? "taken" : manifest.error().message();
+  };
+  const auto body = [](const char* size, const char* name, const char* step, const char* world_size,
+                       const char* more) {
+    return fmt::format(
+        R"({{"attempt":1,"files":[{{"bytes":{},"name":"{}","xxh3":"x"}}],"format":1,"job":"j","step":{},"world_size":{}{}}})",
+        size, name, step, world_size, more);
+  };
+  EXPECT_EQ(refusal(body("3", "a", "7", "1", "")), "taken");
+  EXPECT_THAT(refusal(body("3", "a", "7", "1", R"(,"more":1)")), HasSubstr("more in it than a manifest has"));
+  EXPECT_THAT(refusal(body("-3", "a", "7", "1", "")), HasSubstr("not whole, or too large"));
+  EXPECT_THAT(refusal(body("3", "a", "true", "1", "")), HasSubstr("not whole, or too large"));
+  EXPECT_THAT(refusal(body("3", "a", "7", "4294967297", "")), HasSubstr("not whole, or too large"));
+  EXPECT_THAT(refusal(body("3", "../\\n", "7", "1", "")), HasSubstr("file name ../? has a folder in it"));
+}
+
 TEST_F(CheckpointDirectoryTest, ForeignAndUnreadableAttemptFilesAreNamed) {
   begin();
   write("attempts/000002.json", "garbage");
@@ -170,6 +192,12 @@ TEST_F(CheckpointDirectoryTest, NumbersThatAreNotWholeAreRefused) {
           .error()
           .message(),
       HasSubstr("a number that is not whole"));
+  for (const char* resume : {R"({"step":true,"attempt":1})", R"({"step":-1,"attempt":1})"}) {
+    const auto record = parse_attempt_record(
+        fmt::format(R"({{"format":1,"attempt":2,"job":"","host":"","resume":{}}})", resume), Attempt(2));
+    ASSERT_FALSE(record) << resume;
+    EXPECT_THAT(record.error().message(), HasSubstr("a number that is not whole, or too large"));
+  }
 }
 
 TEST_F(CheckpointDirectoryTest, AttemptFileUnderAnotherNumberIsRefused) {
