@@ -10,6 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
+#include "common/base/error.h"
+#include "common/base/text.h"
+
 namespace muster {
 
 class FuzzInput {
@@ -34,5 +38,10 @@ class FuzzInput {
  private:
   std::string_view rest_;
 };
+
+// Says why in one line that commands no terminal, whatever the input had in it.
+inline void check_refusal(const Error& error) {
+  CHECK(!error.message().empty() && one_line(error.message()) == error.message(), "{}", error.message());
+}
 
 }  // namespace muster

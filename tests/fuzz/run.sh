@@ -5,5 +5,7 @@ set -eu
 here=$(dirname "$0")
 found=$(dirname "$1")/../fuzz/$2
 mkdir -p "$found"
+words=$here/$2.dict
+[ -f "$words" ] || words=
 exec "$1" -max_total_time="$3" -timeout=20 -rss_limit_mb=1024 -max_len=4096 -verbosity=0 -print_final_stats=1 \
-  -artifact_prefix="$found." "$found" "$here/corpus/$2"
+  -artifact_prefix="$found." ${words:+-dict="$words"} "$found" "$here/corpus/$2"

@@ -1,0 +1,64 @@
+// What holds for a decoder of pictures whatever it is given; for the fuzzers of both formats.
+//
+// The libraries that decode are not compiled with the fuzzer's counters: it learns what an input reached in
+// them from the reasons that they give.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/check.h"
+#include "runtime/data/image_decoder.h"
+#include "tests/fuzz/input.h"
+
+namespace muster {
+
+inline constexpr std::int64_t kFuzzedPixels = 1 << 16;  // larger pictures only take longer
+[[gnu::section("__libfuzzer_extra_counters")]] inline std::uint8_t reasons[1 << 12];
+
+struct Picture {
+  ImageShape shape;  // empty: refused
+  std::vector<std::uint8_t> pixels;
+  bool operator==(const Picture&) const = default;
+};
+
+inline void note_reason(const Error& error) {
+  check_refusal(error);
+  reasons[std::hash<std::string>()(error.message()) % std::size(reasons)] = 1;
+}
+
+// The pixels lie where `before` was.
+inline Picture decode(ImageDecoder& decoder, std::string_view file, int channels, std::uint8_t before) {
+  // Memory of its own: what reads beyond is seen.
+  const std::vector<std::uint8_t> bytes(file.begin(), file.end());
+  const auto shape = decoder.open(bytes, channels);
+  if (!shape) {
+    note_reason(shape.error());
+    return {};
+  }
+  CHECK(shape->channels == channels && shape->height >= 1 && shape->width >= 1, "{} x {}", shape->width,
+        shape->height);
+  CHECK(shape->height * shape->width <= kLargestImagePixels);
+  if (shape->height * shape->width > kFuzzedPixels) return {};
+  std::vector<std::uint8_t> pixels(shape->bytes(), before);
+  if (const Status read = decoder.read(pixels.data()); !read) {
+    note_reason(read.error());
+    return {};
+  }
+  return {.shape = *shape, .pixels = std::move(pixels)};
+}
+
+// `file` decoded by a new decoder, which one gives that has read `earlier` before.
+inline Picture decode_twice(const std::function<std::unique_ptr<ImageDecoder>()>& make_decoder,
+                            std::string_view earlier, std::string_view file, int channels) {
+  Picture picture = decode(*make_decoder(), file, channels, 0);
+  const auto used = make_decoder();
+  decode(*used, earlier, channels, 0);
+  CHECK(decode(*used, file, channels, 0xff) == picture,
+        "a picture depends on what was decoded before, or a pixel is not written");
+  return picture;
+}
+
+}  // namespace muster
