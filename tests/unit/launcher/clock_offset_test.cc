@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr TimePoint kStart{1000s};
+constexpr TimePoint kOffsetStart{1000s};
 
 // An agent whose clock is `ahead` of ours, and whose answer took `round_trip`, all of it on the way there.
 wire::Pong answer(TimePoint now, Duration round_trip, Duration ahead) {
@@ -18,17 +18,17 @@ wire::Pong answer(TimePoint now, Duration round_trip, Duration ahead) {
 
 TEST(ClockOffset, TrustsTheShortestRoundTrip) {
   ClockOffset offset;
-  offset.on(answer(kStart, 100ms, 5s), kStart);
-  offset.on(answer(kStart + 1s, 2ms, 5s), kStart + 1s);
-  offset.on(answer(kStart + 2s, 50ms, 5s), kStart + 2s);
-  EXPECT_EQ(offset.here(to_ns(kStart + 8s), kStart + 10s), to_ns(kStart + 3s - 1ms));
+  offset.on(answer(kOffsetStart, 100ms, 5s), kOffsetStart);
+  offset.on(answer(kOffsetStart + 1s, 2ms, 5s), kOffsetStart + 1s);
+  offset.on(answer(kOffsetStart + 2s, 50ms, 5s), kOffsetStart + 2s);
+  EXPECT_EQ(offset.here(to_ns(kOffsetStart + 8s), kOffsetStart + 10s), to_ns(kOffsetStart + 3s - 1ms));
 }
 
 TEST(ClockOffset, ForgetsWhatWasMeasuredMinutesAgoSinceClocksDrift) {
   ClockOffset offset;
-  offset.on(answer(kStart, 1ms, 0s), kStart);
-  TimePoint now = kStart;
-  for (Duration ahead{}; now < kStart + 1h; ahead += 20us) {  // 20 microseconds a second
+  offset.on(answer(kOffsetStart, 1ms, 0s), kOffsetStart);
+  TimePoint now = kOffsetStart;
+  for (Duration ahead{}; now < kOffsetStart + 1h; ahead += 20us) {  // 20 microseconds a second
     now += 1s;
     offset.on(answer(now, 2ms, ahead), now);
   }
@@ -38,8 +38,8 @@ TEST(ClockOffset, ForgetsWhatWasMeasuredMinutesAgoSinceClocksDrift) {
 
 TEST(ClockOffset, KeepsTheBestOfThePeriodBeforeUntilThereIsABetterOne) {
   ClockOffset offset;
-  offset.on(answer(kStart, 2ms, 5s), kStart);
-  const TimePoint later = kStart + ClockOffset::kPeriod;
+  offset.on(answer(kOffsetStart, 2ms, 5s), kOffsetStart);
+  const TimePoint later = kOffsetStart + ClockOffset::kPeriod;
   offset.on(answer(later, 800ms, 5s), later);
   EXPECT_EQ(offset.here(to_ns(later + 5s), later + 1s), to_ns(later - 1ms));
 }
@@ -49,10 +49,10 @@ TEST(ClockOffset, AnyNumbersOfAPeerLeadToATimeThatIsNotInTheFuture) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   for (const std::int64_t at : {kMost, kLeast, std::int64_t{0}}) {
     ClockOffset offset;
-    offset.on({.sent_ns = at, .at_ns = kLeast}, kStart);
-    offset.on({.sent_ns = 1, .at_ns = at}, kStart);
-    EXPECT_LE(offset.here(at, kStart), to_ns(kStart));
-    EXPECT_GE(offset.here(at, kStart), 0);
+    offset.on({.sent_ns = at, .at_ns = kLeast}, kOffsetStart);
+    offset.on({.sent_ns = 1, .at_ns = at}, kOffsetStart);
+    EXPECT_LE(offset.here(at, kOffsetStart), to_ns(kOffsetStart));
+    EXPECT_GE(offset.here(at, kOffsetStart), 0);
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = RestartDecision::Kind;
 
-constexpr TimePoint kStart{1000s};
+constexpr TimePoint kPolicyStart{1000s};
 constexpr RestartLimits kLimits{
     .max_restarts = 100, .window = 3600s, .delay = 1s, .no_progress_limit = 3, .seed = 1};
 
@@ -46,19 +46,20 @@ Failure at_step(Failure failure, std::int64_t step) {
 
 TEST(RestartPolicy, CountsRestartsWithinItsWindow) {
   RestartPolicy policy(with_budget(2));
-  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(own("b"), kStart + 1s).kind, Kind::kRestart);
-  EXPECT_EQ(policy.used(kStart + 1s), 2);
-  EXPECT_EQ(policy.on_failure(own("c"), kStart + 2s).kind, Kind::kBudgetIsSpent);
-  EXPECT_EQ(policy.on_failure(own("d"), kStart + 3600s).kind, Kind::kRestart) << "the first no longer counts";
-  EXPECT_EQ(policy.on_failure(own("e"), kStart + 3600s).kind, Kind::kBudgetIsSpent);
+  EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("b"), kPolicyStart + 1s).kind, Kind::kRestart);
+  EXPECT_EQ(policy.used(kPolicyStart + 1s), 2);
+  EXPECT_EQ(policy.on_failure(own("c"), kPolicyStart + 2s).kind, Kind::kBudgetIsSpent);
+  EXPECT_EQ(policy.on_failure(own("d"), kPolicyStart + 3600s).kind, Kind::kRestart)
+      << "the first no longer counts";
+  EXPECT_EQ(policy.on_failure(own("e"), kPolicyStart + 3600s).kind, Kind::kBudgetIsSpent);
 }
 
 TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
   RestartPolicy policy(kLimits);
-  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
-  const RestartDecision third = policy.on_failure(own("a"), kStart);
+  EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
+  const RestartDecision third = policy.on_failure(own("a"), kPolicyStart);
   EXPECT_EQ(third.kind, Kind::kNoProgress);
   EXPECT_EQ(third.reason, "the same failure 3 times in a row without a new checkpoint or a further step");
 }
@@ -66,7 +67,7 @@ TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
 TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) {
   RestartPolicy policy(kLimits);
   for (int i = 0; i < 90; ++i) {
-    const RestartDecision decision = policy.on_failure(killed(2s), kStart + i * 2s);
+    const RestartDecision decision = policy.on_failure(killed(2s), kPolicyStart + i * 2s);
     ASSERT_EQ(decision.kind, Kind::kRestart) << i;
     ASSERT_EQ(decision.delay, 0s) << i;
   }
@@ -74,7 +75,7 @@ TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) 
 
 TEST(RestartPolicy, DeathsFromOutsideAreSlowedWhenThreeInARowLivedLessThanTwoSeconds) {
   RestartPolicy policy(kLimits);
-  const auto delay = [&](Duration lived) { return policy.on_failure(killed(lived), kStart).delay; };
+  const auto delay = [&](Duration lived) { return policy.on_failure(killed(lived), kPolicyStart).delay; };
   EXPECT_EQ(delay(1s), 0s);
   EXPECT_EQ(delay(1999ms), 0s);
   EXPECT_GE(delay(1s), 750ms);
@@ -85,69 +86,69 @@ TEST(RestartPolicy, DeathsFromOutsideAreSlowedWhenThreeInARowLivedLessThanTwoSec
 
 TEST(RestartPolicy, ADeathFromOutsideIsNoEndOfARowOfTheProgramsOwnFailures) {
   RestartPolicy policy(kLimits);
-  policy.on_failure(raised("a"), kStart);
-  policy.on_failure(killed(), kStart);
-  policy.on_failure(raised("a"), kStart);
-  policy.on_failure(killed(), kStart);
-  EXPECT_EQ(policy.on_failure(raised("a"), kStart).kind, Kind::kNoProgress);
+  policy.on_failure(raised("a"), kPolicyStart);
+  policy.on_failure(killed(), kPolicyStart);
+  policy.on_failure(raised("a"), kPolicyStart);
+  policy.on_failure(killed(), kPolicyStart);
+  EXPECT_EQ(policy.on_failure(raised("a"), kPolicyStart).kind, Kind::kNoProgress);
 }
 
 TEST(RestartPolicy, TheSameExceptionIsTheSameFailureHoweverLongTheAttemptLived) {
   RestartPolicy policy(kLimits);
-  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart + 600s).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(raised("a", 600s), kStart + 1200s).kind, Kind::kNoProgress);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart + 600s).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(raised("a", 600s), kPolicyStart + 1200s).kind, Kind::kNoProgress);
 }
 
 TEST(RestartPolicy, AFailureWithoutATextIsAnotherWhenTheAttemptLivedThirtySeconds) {
   RestartPolicy policy(kLimits);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(policy.on_failure(own("a", 30s), kStart + i * 30s).kind, Kind::kRestart) << i;
+    ASSERT_EQ(policy.on_failure(own("a", 30s), kPolicyStart + i * 30s).kind, Kind::kRestart) << i;
   }
-  EXPECT_EQ(policy.on_failure(own("a", 29s), kStart + 700s).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(own("a", 29s), kStart + 700s).kind, Kind::kNoProgress);
+  EXPECT_EQ(policy.on_failure(own("a", 29s), kPolicyStart + 700s).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(own("a", 29s), kPolicyStart + 700s).kind, Kind::kNoProgress);
 }
 
 TEST(RestartPolicy, StartsCountingAnewAtAnotherFailureAndAtACheckpoint) {
   RestartPolicy policy(kLimits);
   for (int round = 0; round < 3; ++round) {
-    EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
-    EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
-    EXPECT_EQ(policy.on_failure(own("b"), kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(own("b"), kPolicyStart).kind, Kind::kRestart);
   }
   for (int round = 0; round < 5; ++round)
-    EXPECT_EQ(policy.on_failure(after_commit(own("a")), kStart).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(after_commit(own("a")), kPolicyStart).kind, Kind::kRestart);
 }
 
 TEST(RestartPolicy, AStepBeyondTheLastIsProgress) {
   RestartPolicy policy(kLimits);
   for (std::int64_t step = 0; step < 50; ++step)
-    ASSERT_EQ(policy.on_failure(at_step(raised("a"), step), kStart).kind, Kind::kRestart) << step;
-  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 48), kStart).kind, Kind::kRestart);
-  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 49), kStart).kind, Kind::kNoProgress);
+    ASSERT_EQ(policy.on_failure(at_step(raised("a"), step), kPolicyStart).kind, Kind::kRestart) << step;
+  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 48), kPolicyStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(at_step(raised("a"), 49), kPolicyStart).kind, Kind::kNoProgress);
 }
 
 TEST(RestartPolicy, FailuresThatAreAWindowApartAreNotInARow) {
   RestartPolicy policy(kLimits);
   for (int day = 0; day < 5; ++day)
-    EXPECT_EQ(policy.on_failure(raised("a"), kStart + day * 24h).kind, Kind::kRestart);
+    EXPECT_EQ(policy.on_failure(raised("a"), kPolicyStart + day * 24h).kind, Kind::kRestart);
 }
 
 TEST(RestartPolicy, ASpentBudgetIsToldRatherThanWantOfProgress) {
   RestartPolicy policy(with_budget(2));
-  policy.on_failure(own("a"), kStart);
-  policy.on_failure(own("a"), kStart);
-  EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kBudgetIsSpent);
+  policy.on_failure(own("a"), kPolicyStart);
+  policy.on_failure(own("a"), kPolicyStart);
+  EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kBudgetIsSpent);
 }
 
 TEST(RestartPolicy, NeverGivesUpForWantOfProgressWithoutALimit) {
   RestartPolicy policy(without_no_progress_limit());
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(policy.on_failure(own("a"), kStart).kind, Kind::kRestart);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);
 }
 
 TEST(RestartPolicy, WaitsLongerEachTimeButNotAtFirstNorAfterProgress) {
   RestartPolicy policy(without_no_progress_limit());
-  const auto delay = [&](const Failure& failure) { return policy.on_failure(failure, kStart).delay; };
+  const auto delay = [&](const Failure& failure) { return policy.on_failure(failure, kPolicyStart).delay; };
   EXPECT_EQ(delay(own("a")), 0s);
   for (Duration expected = 1s; expected < 30s; expected *= 2) {
     const Duration given = delay(own("a"));
@@ -165,9 +166,9 @@ TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {
   limits.no_progress_limit = 0;
   limits.delay = 9000s;
   RestartPolicy policy(limits);
-  policy.on_failure(own("a"), kStart);
+  policy.on_failure(own("a"), kPolicyStart);
   for (int i = 0; i < 100; ++i) {
-    const Duration delay = policy.on_failure(own("a"), kStart).delay;
+    const Duration delay = policy.on_failure(own("a"), kPolicyStart).delay;
     ASSERT_GE(delay, 20s) << i;
     ASSERT_LE(delay, 30s) << i;
   }
@@ -176,9 +177,9 @@ TEST(RestartPolicy, AnyBackOffEndsAtThirtySeconds) {
 TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
   RestartPolicy policy(kLimits);
   const Failure refused{.from_outside = true, .what = "refused", .could_not_start = true};
-  policy.on_failure(killed(), kStart);
+  policy.on_failure(killed(), kPolicyStart);
   for (Duration expected = 1s; expected < 30s; expected *= 2) {
-    const RestartDecision decision = policy.on_failure(refused, kStart);
+    const RestartDecision decision = policy.on_failure(refused, kPolicyStart);
     EXPECT_EQ(decision.kind, Kind::kRestart);
     EXPECT_GE(decision.delay, expected * 3 / 4);
     EXPECT_LE(decision.delay, expected * 5 / 4);
@@ -187,9 +188,9 @@ TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
 
 TEST(RestartPolicy, ForgetsItsWaitingWhenTheWindowHasPassed) {
   RestartPolicy policy(kLimits);
-  policy.on_failure(own("a"), kStart);
-  EXPECT_GT(policy.on_failure(own("b"), kStart + 1s).delay, 0s);
-  EXPECT_EQ(policy.on_failure(own("c"), kStart + 4000s).delay, 0s);
+  policy.on_failure(own("a"), kPolicyStart);
+  EXPECT_GT(policy.on_failure(own("b"), kPolicyStart + 1s).delay, 0s);
+  EXPECT_EQ(policy.on_failure(own("c"), kPolicyStart + 4000s).delay, 0s);
 }
 
 TEST(RestartPolicy, JittersByItsSeed) {
@@ -197,8 +198,8 @@ TEST(RestartPolicy, JittersByItsSeed) {
     RestartLimits limits = kLimits;
     limits.seed = seed;
     RestartPolicy policy(limits);
-    policy.on_failure(own("a"), kStart);
-    return policy.on_failure(own("b"), kStart).delay;
+    policy.on_failure(own("a"), kPolicyStart);
+    return policy.on_failure(own("b"), kPolicyStart).delay;
   };
   EXPECT_EQ(second_delay(1), second_delay(1));
   EXPECT_NE(second_delay(1), second_delay(2));

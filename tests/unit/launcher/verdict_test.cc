@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr TimePoint kStart{1000s};
+constexpr TimePoint kVerdictStart{1000s};
 
 WorkerEnd end(int rank, int code, int signal = 0, Duration after = 0s, bool after_stop = false) {
   WorkerEnd result;
@@ -17,7 +17,7 @@ WorkerEnd end(int rank, int code, int signal = 0, Duration after = 0s, bool afte
   result.node = NodeId(rank / 2);
   result.exit_code = code;
   result.signal = signal;
-  result.at = kStart + after;
+  result.at = kVerdictStart + after;
   result.after_stop = result.by_stop = after_stop;
   return result;
 }
@@ -70,22 +70,22 @@ TEST(Verdict, CountsTheOthersThatFailedAsCollateral) {
 
 TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
   AttemptFacts lost = facts({end(0, 1, 0, 5ms)});
-  lost.losses = {{NodeId(1), kStart, "its agent was killed by SIGKILL"}};
+  lost.losses = {{NodeId(1), kVerdictStart, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).exit_code, kExitNodesMissing);
   EXPECT_EQ(judge(lost).node, NodeId(1));
 }
 
 TEST(Verdict, BlamesALostNodeForWhatFailedOnOthersJustBeforeItsLossWasSeen) {
   AttemptFacts lost = facts({end(0, 1)});
-  lost.losses = {{NodeId(1), kStart + 20ms, "its agent was killed by SIGKILL"}};
+  lost.losses = {{NodeId(1), kVerdictStart + 20ms, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).node, NodeId(1)) << "its peers notice a dead node as fast as the launcher does";
-  lost.losses[0].at = kStart + 2s;
+  lost.losses[0].at = kVerdictStart + 2s;
   EXPECT_EQ(judge(lost).culprit->rank, Rank(0));
 }
 
 TEST(Verdict, BlamesAWorkerForWhatBecameOfItsOwnNode) {
   AttemptFacts lost = facts({end(2, 1)});
-  lost.losses = {{NodeId(1), kStart + 20ms, "its agent was killed by SIGKILL"}};
+  lost.losses = {{NodeId(1), kVerdictStart + 20ms, "its agent was killed by SIGKILL"}};
   EXPECT_EQ(judge(lost).culprit->rank, Rank(2));
 }
 
@@ -114,7 +114,7 @@ TEST(Verdict, FindsACauseThatEndedAfterTheStopOrder) {
 
 TEST(Verdict, BlamesALostNodeForWhoComplainsOfALostPeerSecondsBefore) {
   AttemptFacts lost = facts({complaining(end(0, 1))});
-  lost.losses = {{NodeId(1), kStart + 2s, "its agent was silent for 2 s"}};
+  lost.losses = {{NodeId(1), kVerdictStart + 2s, "its agent was silent for 2 s"}};
   EXPECT_EQ(judge(lost).node, NodeId(1));
   EXPECT_EQ(judge(lost).kind, Verdict::Kind::kNodeLost);
 }
@@ -203,7 +203,7 @@ TEST(Verdict, RestartsOnlyWhatARestartCanHelp) {
 TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
   const auto ends_with = [](int code, Duration after) {
     AttemptFacts ended = facts({end(2, code, 0, after)});
-    ended.started = kStart;
+    ended.started = kVerdictStart;
     return ended;
   };
   EXPECT_FALSE(judge(ends_with(kExitUsage, 1s)).restart_may_help());
@@ -219,9 +219,9 @@ TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
 
 TEST(Verdict, TellsHowLongTheAttemptLived) {
   AttemptFacts ended = facts({end(2, 3, 0, 7s)});
-  ended.started = kStart;
+  ended.started = kVerdictStart;
   EXPECT_EQ(judge(ended).lived, 7s);
-  ended.losses = {{NodeId(0), kStart - 1s, "died"}};
+  ended.losses = {{NodeId(0), kVerdictStart - 1s, "died"}};
   EXPECT_EQ(judge(ended).lived, 0s) << "the node was lost before";
 }
 
