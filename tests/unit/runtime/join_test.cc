@@ -32,7 +32,7 @@ struct JoinNet : torch::nn::Module {
   }
 };
 
-void step(DistributedDataParallel<JoinNet>& model, int seed) {
+void join_step(DistributedDataParallel<JoinNet>& model, int seed) {
   model.zero_grad();
   model(join_inputs(seed)).mean().backward();
 }
@@ -59,7 +59,7 @@ TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
         for (const bool by_all : {true, false}) {
           model.join(
               [&] {
-                for (int i = 0; i <= job.rank(); ++i) step(model, i);
+                for (int i = 0; i <= job.rank(); ++i) join_step(model, i);
               },
               {.divide_by_initial_world_size = by_all});
           // Of the last step only the last rank had an input.
@@ -67,7 +67,7 @@ TEST(Join, DividesByAllRanksOrByThoseThatStillTrain) {
             require(torch::allclose(model.module()->linear->weight.grad(), gradient_of(2) / (by_all ? 3 : 1)),
                     "the last gradient");
         }
-        step(model, job.rank());
+        join_step(model, job.rank());
         require(torch::allclose(model.module()->linear->weight.grad(),
                                 (gradient_of(0) + gradient_of(1) + gradient_of(2)) / 3),
                 "after the join all take part again");
@@ -80,7 +80,7 @@ TEST(Join, GivesAllRanksTheModelOfTheOneThatTrainedLongest) {
       [](Job& job) {
         DistributedDataParallel model(JoinNet(), job);
         model.join([&] {
-          for (int i = 0; i < 5 - job.rank(); ++i) step(model, i);
+          for (int i = 0; i < 5 - job.rank(); ++i) join_step(model, i);
           const torch::NoGradGuard no_grad;
           model.module()->linear->weight.fill_(job.rank());
         });
@@ -96,7 +96,7 @@ TEST(Join, LetsThoseThatStillTrainEvaluateToo) {
         DistributedDataParallel model(JoinNet(), job);
         model.join([&] {
           for (int i = 0; i < 2 + 3 * job.rank(); ++i) {
-            step(model, i);
+            join_step(model, i);
             const torch::NoGradGuard no_grad;
             model.eval();
             model(join_inputs(i));
@@ -116,7 +116,7 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
         const auto join = [&] {
           model.join(
               [&] {
-                for (int i = 0; i < 2 + 3 * job.rank(); ++i, ++steps) step(model, i);
+                for (int i = 0; i < 2 + 3 * job.rank(); ++i, ++steps) join_step(model, i);
               },
               {.throw_on_early_termination = true});
         };
@@ -124,7 +124,7 @@ TEST(Join, EndsOnAllRanksWithTheFirstIfAsked) {
         require(failure.contains(job.rank() == 0 ? "this rank (0) has no more inputs" : "rank 0 has no more"),
                 failure);
         require_equal(steps, 2, "steps");
-        step(model, job.rank());  // all are free to go on
+        join_step(model, job.rank());  // all are free to go on
       },
       2);
 }
@@ -136,7 +136,7 @@ TEST(Join, EndsWithWhatItsBodyThrows) {
         const auto nested = [&] { model.join([&] { model.join([] {}); }); };
         require_equal(failure_of(nested), std::string("join: called inside another join of the same model"),
                       "nested");
-        step(model, job.rank());
+        join_step(model, job.rank());
       },
       2);
 }
@@ -147,7 +147,7 @@ TEST(Join, RefusesAStaticGraphThatARankHasNotSeen) {
         [](Job& job) {
           DistributedDataParallel model(JoinNet(), job, {.static_graph = true});
           model.join([&] {
-            if (job.rank() == 1) step(model, 0);
+            if (job.rank() == 1) join_step(model, 0);
           });
         },
         2);
@@ -163,7 +163,7 @@ TEST(UnequalBatches, EndWithAnErrorThatNamesTheRankThatHadFewer) {
     spawn(
         [](Job& job) {
           DistributedDataParallel model(JoinNet(), job);
-          for (int i = 0; i < 5 - 3 * job.rank(); ++i) step(model, i);
+          for (int i = 0; i < 5 - 3 * job.rank(); ++i) join_step(model, i);
         },
         2);
     FAIL() << "a rank trained alone";
