@@ -14,4 +14,5 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 chown 65534:65534 "$scratch"
 cd "$scratch" || exit 1
-HOME=$scratch TMPDIR=$scratch XDG_RUNTIME_DIR= $user "$@"
+# Folders of root's in PATH would be "permission denied" where a program is looked for that is nowhere.
+HOME=$scratch TMPDIR=$scratch XDG_RUNTIME_DIR= PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin $user "$@"
