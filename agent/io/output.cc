@@ -29,7 +29,9 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   if (pipe2(ends, O_CLOEXEC) < 0) return system_failure("cannot make a pipe", errno);
   UniqueFd pipe(ends[0]);
   UniqueFd worker_end(ends[1]);
-  UniqueFd reserved(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
+  // Keeps a descriptor for the log file. None of the pipe's: that would be a reader which outlives this
+  // object where a disk hangs.
+  UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
   auto parts = std::make_unique<LogParts>(log.path, std::move(reserved), log.budget);
   std::shared_ptr<Output> output(new Output(executor, std::move(log), std::move(listener)));
