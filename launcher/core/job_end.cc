@@ -32,10 +32,9 @@ void Job::conclude(TimePoint now) {
   if (may_have_saved()) return decide(LookForCheckpoint{}, "they left on notice, and told of no commit");
   judge_attempt();
   if ((verdict_.restart_may_help() || may_start_later()) && recover(now)) return;
-  const bool cut_short =
-      verdict_.kind == Verdict::Kind::kRefused || verdict_.kind == Verdict::Kind::kInterrupted ||
-      verdict_.kind == Verdict::Kind::kTimeLimit ||
-      (verdict_.kind == Verdict::Kind::kNodeLost && repeated_ && repeated_->kind != verdict_.kind);
+  const bool cut_short = verdict_.kind == Verdict::Kind::kRefused ||
+                         verdict_.kind == Verdict::Kind::kInterrupted ||
+                         verdict_.kind == Verdict::Kind::kTimeLimit;
   if (repeated_ && cut_short && !attempt_ran()) verdict_ = ended_after(*repeated_, verdict_);
   leave(now);
 }

@@ -115,7 +115,8 @@ TEST(LaunchLeftovers, ARankThatLeavesAFrozenProcessEndsWithZeroAndItIsNamed) {
   std::optional<TestCgroup> group("/sys/fs/cgroup/freezer");
   if (!group->made()) GTEST_SKIP() << "cannot make a group in a freezer hierarchy of version 1 here";
   LaunchRun run({"--grace", "1", "--max-restarts", "0", "sh", "-c",
-                 "sleep 1000 & echo left $!; until [ -e " + (scratch / "go") + " ]; do sleep 0.05; done"});
+                 "sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; echo left $!; until [ -e " +
+                     (scratch / "go") + " ]; do sleep 0.05; done"});
   ASSERT_TRUE(run.printed("left "));
   const std::string pid = std::to_string(std::stoi(run.out().substr(run.out().find("left ") + 5)));
   group->write("cgroup.procs", pid);
