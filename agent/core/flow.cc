@@ -12,7 +12,7 @@ bool Flow::hold(std::size_t backlog_bytes, TimePoint alive_at, TimePoint now) {
     since_ = now;
     since_bytes_ = backlog_bytes;
   }
-  const TimePoint until = hurry_ ? since_ + kPatience : alive_at + stall_;
+  const TimePoint until = hurry_ ? since_ + patience_ : alive_at + stall_;
   if (state_ == State::kHolding && now >= until) state_ = State::kDropping;
   return state_ == State::kHolding;
 }

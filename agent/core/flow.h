@@ -4,7 +4,7 @@
 // While more than the high mark is on its way, ranks wait as long as the taker takes anything, and at most
 // `stall` if it takes nothing; then output is dropped (by others) until half of the mark is left. In a hurry
 // (a terminal, workers that are being stopped) they wait only for a taker that takes kProgressBytes in
-// kPatience. Pure: the backlog and the time are passed in.
+// its patience. Pure: the backlog and the time are passed in.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,9 @@ class Flow {
   static constexpr std::size_t kProgressBytes = std::size_t{1} << 20;
   static constexpr Duration kPatience = std::chrono::milliseconds(100);
 
-  Flow(std::size_t high_bytes, Duration stall) : high_bytes_(high_bytes), stall_(stall) {}
+  // `patience`: in a hurry.
+  Flow(std::size_t high_bytes, Duration stall, Duration patience = kPatience)
+      : high_bytes_(high_bytes), stall_(stall), patience_(patience) {}
   std::size_t high_bytes() const { return high_bytes_; }
   void set_hurry(bool hurry) { hurry_ = hurry; }
   // Asked before more is read. `alive_at`: when the taker last took something, or had nothing to take.
@@ -29,6 +31,7 @@ class Flow {
  private:
   std::size_t high_bytes_;
   Duration stall_;
+  Duration patience_;
   bool hurry_ = false;
   enum class State { kFree, kHolding, kDropping } state_ = State::kFree;
   TimePoint since_;              // holding, or the last progress

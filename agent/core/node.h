@@ -106,7 +106,8 @@ struct SignalWorker {  // its whole process group
 };
 struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone,
                           // if and when none is left
-struct NameLeftovers {};  // those that live on; none of them is waited for again
+struct NameLeftovers {};  // those that live on; none of them is waited for again. If none does, LeftoversGone
+                          // answers it when the log files have been written
 struct LookAtGpus {};     // answered by GpusLookedAt
 struct CloseAttempt {     // logs and store
   bool keep_store =

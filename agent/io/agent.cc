@@ -92,7 +92,7 @@ void Agent::hear(const Link::Incoming& incoming) {
   const Attempt attempt = incoming.attempt;
   if (const auto* ping = std::get_if<wire::Ping>(&incoming.message)) {
     if (ping->output_waits) others_wait_until_ = time_.now() + kOthersWaitLinger;
-    const bool waits = run_ != nullptr && run_->output_waits(time_.now());
+    const bool waits = finishing_logs_ || (run_ != nullptr && run_->output_waits(time_.now()));
     link_.send(node_.attempt(), wire::Pong{ping->sent_ns, to_ns(time_.now()), waits});
   } else if (const auto* taken = std::get_if<wire::OutputTaken>(&incoming.message)) {
     link_.taken(*taken);
@@ -106,6 +106,7 @@ void Agent::hear(const Link::Incoming& incoming) {
   } else if (const auto* orders = std::get_if<wire::StartWorkers>(&incoming.message)) {
     on(StartRequested{attempt, *orders});
   } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
+    if (attempt == node_.attempt()) hurry();
     on(StopRequested{attempt, *stop});
   } else if (const auto* order = std::get_if<wire::SignalWorkers>(&incoming.message)) {
     on(SignalRequested{attempt, order->signal});
@@ -312,10 +313,11 @@ void Agent::clear_leftovers() {
 
 // An attempt is over on this node when its log files are complete, or cannot be made so.
 awaitable<void> Agent::finish_logs() {
+  const Attempt attempt = node_.attempt();
   co_await logs_.written(from_ns(job_.output_stall_ns), [this] { return hurried_ || link_.closed(); });
   co_await asio::post(io_, asio::use_awaitable);  // what went wrong with a file has been heard of then
-  finishing_logs_ = false;
-  if (run_ == nullptr) co_return;
+  // Something that cannot be killed came up meanwhile, and has ended the attempt.
+  if (node_.attempt() != attempt || !std::exchange(finishing_logs_, false)) co_return;
   if (const std::string losses = run_->losses(); !losses.empty())
     link_.send(node_.attempt(), wire::AgentNotice{losses});
   on(LeftoversGone{});
@@ -386,7 +388,8 @@ void Agent::perform(const KillLeftovers&) {
 void Agent::perform(const NameLeftovers&) {
   clearing_ = false;
   const auto left = strays();
-  if (left && left->empty()) return on(LeftoversGone{});
+  // Then only the log files are waited for, by a rule of their own.
+  if (left && left->empty()) return clear_leftovers();
   LeftoversNamed answer;
   for (const pid_t pid : left.value_or(std::vector<pid_t>())) {
     if (answer.left.size() == kMostLeftoversNamed) break;
@@ -405,6 +408,7 @@ void Agent::perform(const CloseAttempt& action) {
   if (gpu_memory_ != nullptr) gpu_memory_->expect_back_from(std::exchange(killed_on_gpus_, {}));
   if (action.keep_store) finished_store_ = run_->take_store();
   run_.reset();
+  finishing_logs_ = false;
   health_.reset();
   if (reports_.dropped_count() > 0)
     log::warning("{} reports of workers were dropped: the launcher did not keep up",

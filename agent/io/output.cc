@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kReadBytes = 256 << 10;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(32);
+// After a stop: a disk that is busy and not stuck takes what is printed at the end.
+constexpr Duration kLogPatience = std::chrono::seconds(1);
 constexpr Duration kLongWait = std::chrono::milliseconds(250);
 constexpr std::size_t kMuchBytes = 16 << 10;  // of a pipe's usual 64 KiB
 constexpr int kPipeBytes = 1 << 20;           // a worker that prints much waits less often
@@ -50,7 +52,7 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
 Output::Output(const asio::any_io_executor& executor, Log log, Listener listener)
     : watched_(executor),
       writer_(log.writer),
-      log_flow_(kLogQueueBytes, log.stall),
+      log_flow_(kLogQueueBytes, log.stall, kLogPatience),
       listener_(std::move(listener)) {}
 
 Output::~Output() {

@@ -62,8 +62,9 @@ class Job {
   void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
   void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
   void watch_pace(const wire::WorkerReported& reported);
+  void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
-  void hear(NodeId, const Other&, TimePoint) {}  // output and pongs decide nothing
+  void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
 
   Reaction reaction(Occurrence occurrence) const;
   void react(Occurrence occurrence, TimePoint now);

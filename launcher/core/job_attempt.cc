@@ -60,6 +60,13 @@ void Job::clear_up(TimePoint now) {
   killed_late_ = false;
 }
 
+// Or its ranks' log files take what they printed, slowly: it says so as long as it waits for them.
+void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
+  if (phase_ != Phase::kStopping || killed_late_ || !all_ranks_ended()) return;
+  if (pong.output_waits && roster_.at(id).has_workers)
+    phase_deadline_ = std::max(phase_deadline_.value_or(now), now + kStopMargin);
+}
+
 Placement Job::placement(TimePoint now) const {
   return place(size_, roster_.status(members_, now), /*first=*/members_.empty());
 }

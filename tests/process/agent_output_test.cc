@@ -1,8 +1,10 @@
 // A real agent and what its workers say: output, log files, reports.
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -104,6 +106,20 @@ class BlockedLog : public AgentProcess {
     launcher.send(wire::Ping{1});
     return launcher.wait_for<wire::Pong>().has_value();
   }
+  // A rank that waits, and ignores TERM, comes to its end once it hears `end`.
+  void waiting_ends_with(const wire::ToAgent& end) {
+    TestLauncher launcher({});
+    wire::JobSpec job = this->job("trap '' TERM; seq 1000000 1999999; exit 5");
+    job.output_stall_ns = 3'600'000'000'000;
+    launcher.welcome(job);
+    ASSERT_EQ(launcher.start(1).size(), 1U);
+    ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    launcher.send(end);
+    const auto exited = launcher.wait_for<wire::WorkerExited>();
+    ASSERT_TRUE(exited);
+    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
+    EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  }
 };
 
 TEST_F(BlockedLog, TheAgentAnswersAndWorkersThatPrintLittleGoOn) {
@@ -143,21 +159,42 @@ TEST_F(BlockedLog, HoldsUpWhoPrintsMuchForTheStallAndThenLinesAreCounted) {
   EXPECT_EQ(launcher.agent_exit(), 0) << "although the file still blocks";
 }
 
-TEST_F(BlockedLog, AStopAndANoticeEndTheWaiting) {
-  for (const wire::ToAgent& end : {wire::ToAgent(wire::StopWorkers{SIGTERM, 60'000'000'000}),
-                                   wire::ToAgent(wire::Preempt{60'000'000'000})}) {
-    TestLauncher launcher({});
-    wire::JobSpec job = this->job("trap '' TERM; seq 1000000 1999999; exit 5");
-    job.output_stall_ns = 3'600'000'000'000;
-    launcher.welcome(job);
-    ASSERT_EQ(launcher.start(1).size(), 1U);
-    ASSERT_TRUE(launcher.wait_for<wire::Output>());
-    launcher.send(end);
-    const auto exited = launcher.wait_for<wire::WorkerExited>();
-    ASSERT_TRUE(exited);
-    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
-    EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+// Longer than what is left behind gets to die.
+TEST_F(BlockedLog, AnAttemptIsOverWhenASlowLogFileHasTakenAll) {
+  constexpr std::size_t kAll = 700'000;
+  const UniqueFd reader(
+      open((scratch_ / "logs/attempt_1/rank_0/stdout.log").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  TestLauncher launcher({});
+  launcher.welcome(job("seq 100000 199999"));
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkerExited>());
+  const TimePoint ended = Clock::now();
+  std::size_t taken = 0;
+  char buffer[4096];
+  const auto take = [&] {
+    const ssize_t got = read(reader.get(), buffer, sizeof buffer);
+    taken += got > 0 ? static_cast<std::size_t>(got) : 0;
+  };
+  while (Clock::now() < ended + std::chrono::seconds(5)) {
+    launcher.send(wire::Ping{1});
+    const auto pong = launcher.wait_for<wire::Pong>();
+    ASSERT_TRUE(pong);
+    EXPECT_TRUE(pong->output_waits);
+    ASSERT_TRUE(launcher.all<wire::WorkersGone>().empty());
+    if (taken < kAll / 2) take();
+    poll(nullptr, 0, 20);  // slow
   }
+  while (taken < kAll) take();
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  EXPECT_TRUE(launcher.all<wire::AgentNotice>().empty());
+}
+
+TEST_F(BlockedLog, AStopEndsTheWaiting) {
+  waiting_ends_with(wire::StopWorkers{SIGTERM, 60'000'000'000});
+}
+
+TEST_F(BlockedLog, ANoticeEndsTheWaiting) {
+  waiting_ends_with(wire::Preempt{60'000'000'000});
 }
 
 // All workers run; the log file of one of them cannot be created.
@@ -198,6 +235,21 @@ class OutputWindow : public AgentProcess {
     for (const auto& output : launcher.all<wire::Output>()) lines += output.dropped_line_count;
     return lines;
   }
+  // A rank that waits, and ignores TERM, comes to its end once it hears `end`.
+  void waiting_ends_with(const wire::ToAgent& end) {
+    TestLauncher launcher({});
+    launcher.welcome(job("trap '' TERM; seq 1000000 1999999; exit 5", std::chrono::hours(1)));
+    ASSERT_EQ(launcher.start(1).size(), 1U);
+    while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());
+    hear_all(launcher);
+    EXPECT_TRUE(launcher.all<wire::WorkerExited>().empty());
+    launcher.send(end);
+    const auto exited = launcher.wait_for<wire::WorkerExited>();
+    ASSERT_TRUE(exited);
+    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
+    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+    EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
+  }
 };
 
 TEST_F(OutputWindow, ARankWaitsUntilItsOutputIsCalledTakenAndLosesNothingWhileTheAgentAnswers) {
@@ -230,22 +282,12 @@ TEST_F(OutputWindow, LinesAreDroppedAndCountedWhenNothingIsCalledTakenForTheStal
   EXPECT_EQ(log("rank_0/stdout.log").size(), 8'000'000U) << "the log file has them";
 }
 
-TEST_F(OutputWindow, AStopAndANoticeEndTheWaiting) {
-  for (const wire::ToAgent& end : {wire::ToAgent(wire::StopWorkers{SIGTERM, 60'000'000'000}),
-                                   wire::ToAgent(wire::Preempt{60'000'000'000})}) {
-    TestLauncher launcher({});
-    launcher.welcome(job("trap '' TERM; seq 1000000 1999999; exit 5", std::chrono::hours(1)));
-    ASSERT_EQ(launcher.start(1).size(), 1U);
-    while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());
-    hear_all(launcher);
-    EXPECT_TRUE(launcher.all<wire::WorkerExited>().empty());
-    launcher.send(end);
-    const auto exited = launcher.wait_for<wire::WorkerExited>();
-    ASSERT_TRUE(exited);
-    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
-    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-    EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
-  }
+TEST_F(OutputWindow, AStopEndsTheWaiting) {
+  waiting_ends_with(wire::StopWorkers{SIGTERM, 60'000'000'000});
+}
+
+TEST_F(OutputWindow, ANoticeEndsTheWaiting) {
+  waiting_ends_with(wire::Preempt{60'000'000'000});
 }
 
 TEST_F(OutputWindow, ALauncherThatIsGoneHoldsUpNobody) {

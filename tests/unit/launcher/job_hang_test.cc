@@ -192,6 +192,20 @@ TEST_F(HangTest, AnAgentThatDoesNotFinishAfterAllItsRanksHaveSucceededIsNotWaite
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
+TEST_F(HangTest, AnAgentThatStillWritesLogFilesIsNotLateOnceAllRanksHaveEnded) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty(0);
+  for (int second = 0; second < 60; ++second) {
+    pass(1s);
+    ASSERT_TRUE(decided<KillAgent>().empty()) << second;
+    said(1, wire::Pong{.sent_ns = 0, .at_ns = 0, .output_waits = true});
+  }
+  empty(1);
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaitedForAfterSuccess) {
   run();
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
