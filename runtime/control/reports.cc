@@ -88,7 +88,8 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
     if (kept_.size() == kMostKept) kept_.pop_front();
     kept_.push_back(datagram(type, {{"step", step}, {"text", text.substr(0, kReportTextBytes)}}));
   }
-  if (type == "preempted") return hand_over_within(kLastWordsLimit);
+  // Once there is notice, a commit may be the last thing that this process does.
+  if (type == "preempted" || (type == "committed" && noticed_)) return hand_over_within(kLastWordsLimit);
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
 }
 

@@ -33,8 +33,8 @@ class Reports {
 
   // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
   void step(std::int64_t step);
-  // What decides about the job, or is told once. A worker that has sent "preempted" leaves next: that waits
-  // for some seconds until the agent has taken all.
+  // What decides about the job, or is told once. A worker that has sent "preempted", or on notice
+  // "committed", leaves next: that waits for some seconds until the agent has taken all.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // Where the time of the steps so far went; nothing before the first.
   void send_profile();

@@ -86,6 +86,10 @@ int mkdir(const char* path, mode_t mode) noexcept {
 int stat(const char* path, struct stat* status) noexcept {
   return fails_here(path) ? -1 : static_cast<int>(syscall(SYS_stat, path, status));
 }
+// LibTorch brings a std::filesystem of its own, which knows the name of an older C library.
+int __xstat(int /*version*/, const char* path, struct stat* status) noexcept {
+  return stat(path, status);
+}
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);

@@ -2,13 +2,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <memory>
 #include <muster/section.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -308,6 +311,38 @@ TEST(Reports, NoteANoticeOfPreemptionAndNoGarbage) {
   while (!reports.preemption_noticed() && std::chrono::steady_clock::now() < deadline)
     agent.next("heartbeat");
   EXPECT_TRUE(reports.preemption_noticed());
+}
+
+// As a program with a loop of its own does: it saves, says so, and is gone.
+TEST(Reports, ACommitOnNoticeIsTakenBeforeTheWorkerIsGone) {
+  ScratchDirectory scratch;
+  Agent agent(scratch / "s");
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd is_full(ends[0]), say_full(ends[1]);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    alarm(60);
+    Reports reports(scratch / "s", 0, 1);
+    reports.offer_preemption();
+    while (!reports.preemption_noticed()) std::this_thread::yield();
+    char byte = 0;
+    if (read(is_full.get(), &byte, 1) == 1) reports.send("committed", 400);
+    _exit(75);
+  }
+  while (agent.next("hello")["text"] != "stacks preemption") continue;
+  agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 1000}});
+  fill(scratch / "s");
+  ASSERT_EQ(write(say_full.get(), "x", 1), 1);
+  // One that does not wait is gone now, and its commit with it.
+  const UniqueFd handle(static_cast<int>(syscall(SYS_pidfd_open, worker, 0)));
+  pollfd gone{handle.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&gone, 1, 300), 0);
+  const nlohmann::json commit = agent.next("committed");
+  EXPECT_TRUE(commit.is_object() && commit["step"] == 400) << commit;
+  int status = 0;
+  waitpid(worker, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 75);
 }
 
 TEST(Reports, TellOfSections) {

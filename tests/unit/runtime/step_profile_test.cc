@@ -42,7 +42,7 @@ StepProfile train(const Job& job, const Slow& slow) {
   const Numbers numbers(slow.sample);
   DataLoader loader(numbers, {.batch_size = 4, .num_workers = slow.num_workers}, job);
   std::int64_t done = 0;
-  step(done);
+  muster::step(done);
   for (auto& batch : loader.epochs(1)) {
     if (job.rank() == 1) work(slow.rank_1);
     torch::mse_loss(model(batch.data), batch.target).backward();
@@ -50,7 +50,7 @@ StepProfile train(const Job& job, const Slow& slow) {
       const auto in = section("eval");
       work(slow.evaluation);
     }
-    step(++done);
+    muster::step(++done);
   }
   return step_profile(job);
 }
