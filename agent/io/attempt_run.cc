@@ -165,8 +165,14 @@ Status AttemptRun::open_store() {
   if (error)
     return failure(ErrorCode::kInvalidArgument, "store address '{}': not an IP address",
                    setting_.plan.store_address);
-  auto store = StoreServer::open(
-      setting_.io, {.address = address, .port = static_cast<std::uint16_t>(setting_.job.master_port)});
+  const auto port = static_cast<std::uint16_t>(setting_.job.master_port);
+  if (!setting_.job.store_on_agent) {
+    auto reserved = bind_store_port(address, port);
+    if (!reserved) return std::unexpected(reserved.error());
+    worker_store_port_ = *std::move(reserved);
+    return {};
+  }
+  auto store = StoreServer::open(setting_.io, {.address = address, .port = port});
   if (!store) return std::unexpected(store.error());
   store_ = *std::move(store);
   return {};

@@ -20,6 +20,7 @@
 #include "agent/io/log_writer.h"
 #include "agent/io/output.h"
 #include "agent/io/process.h"
+#include "agent/io/store_port.h"
 #include "agent/io/store_server.h"
 #include "agent/io/terminal_copy.h"
 #include "agent/io/warm_start.h"
@@ -48,7 +49,7 @@ class AttemptRun {
   ~AttemptRun();
 
   std::optional<StoreServer> take_store() { return std::exchange(store_, std::nullopt); }
-  std::int32_t store_port() const { return store_ ? store_->port() : 0; }
+  std::int32_t store_port() const { return store_ ? store_->port() : worker_store_port_.number; }
   struct Started {
     Process process;
     bool forked = false;
@@ -112,6 +113,7 @@ class AttemptRun {
   std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
   UniqueFd null_;
   std::optional<StoreServer> store_;  // when this agent hosts it
+  StorePort worker_store_port_;       // when rank 0 does, on this node
   std::vector<RankStreams> ranks_;    // by local rank
 };
 

@@ -6,8 +6,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <map>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <optional>
 #include <string>
 #include <sys/epoll.h>
@@ -18,6 +16,7 @@
 
 #include "agent/core/store.h"
 #include "agent/io/socket_owners.h"
+#include "agent/io/store_port.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 
@@ -105,17 +104,12 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
 };
 
 Status StoreServer::Server::listen() {
-  const boost::asio::ip::tcp::endpoint endpoint(options_.address, options_.port);
   const std::string what =
       fmt::format("cannot serve the c10d store on {} port {}", options_.address.to_string(), options_.port);
-  listener_.reset(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener_) return system_failure(what, errno);
-  // Accepted connections inherit TCP_NODELAY.
-  const int on = 1;
-  ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::bind(listener_.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
-    return system_failure(what, errno);
+  auto bound = bind_store_port(options_.address, options_.port);
+  if (!bound) return std::unexpected(bound.error());
+  listener_ = std::move(bound->socket);
+  port_ = bound->number;
   if (::listen(listener_.get(), SOMAXCONN) != 0) return system_failure(what, errno);
   if (options_.address.is_loopback()) owners_.emplace(listener_.get());
   if (owners_ && !owners_->can_tell()) {
@@ -124,11 +118,6 @@ Status StoreServer::Server::listen() {
         "whose");
     owners_.reset();
   }
-  boost::asio::ip::tcp::endpoint bound;
-  auto size = static_cast<socklen_t>(bound.capacity());
-  if (::getsockname(listener_.get(), bound.data(), &size) != 0) return system_failure(what, errno);
-  bound.resize(size);
-  port_ = bound.port();
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return system_failure(what, errno);
   error_code error;

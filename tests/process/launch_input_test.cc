@@ -130,6 +130,28 @@ TEST(LaunchInput, UsesTheMasterPortThatIsGivenInEachAttempt) {
   EXPECT_EQ(run.report().at("restarts"), 1);
 }
 
+constexpr const char* kServesItself = R"(
+import os, socket, sys, time
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    socket.create_server(place).accept()
+else:
+    while True:
+        try:
+            socket.create_connection(place)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
+)";
+
+TEST(LaunchInput, LeavesThePortOfTheStoreToRank0) {
+  LaunchRun run(
+      {"--store", "worker", "--nodes", "2", "--max-restarts", "1", "--", "python3", "-c", kServesItself});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report().at("restarts"), 1) << run.err();
+}
+
 TEST(LaunchInput, RefusesAMasterPortThatIsTaken) {
   const TakenPort port;
   const std::string reason = ": " + port.number() + " cannot be used: Address already in use";
