@@ -259,11 +259,14 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
-// They have been killed, as far as that is possible, and the ranks have ended: nothing is gained by waiting.
+// They have been killed, as far as that is possible, and the ranks have ended: nothing is gained by waiting
+// for them. What else there is, log files that are not written yet, is waited for.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
+  if (event.left.empty()) return handle(LeftoversGone{}, now);  // what is left cannot be told
   actions_.emplace_back(Send{wire::LeftoversUnkillable{event.left}});
-  handle(LeftoversGone{}, now);
+  clear_again_at_ = now + kClearPause;
+  actions_.emplace_back(KillLeftovers{});
 }
 
 void Node::handle(const TimePassed&, TimePoint now) {

@@ -138,7 +138,7 @@ void Agent::divert_log() {
   struct stat status{};
   if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
   const auto file = logs_.add(
-      std::make_unique<LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
+      std::make_unique<net::LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
       [](const std::string&) {});
   log::divert([file](std::string_view line) {
     if (file->backlog_bytes() < Output::kLogQueueBytes) file->put(line);
@@ -316,7 +316,6 @@ awaitable<void> Agent::finish_logs() {
   const Attempt attempt = node_.attempt();
   co_await logs_.written(from_ns(job_.output_stall_ns), [this] { return hurried_ || link_.closed(); });
   co_await asio::post(io_, asio::use_awaitable);  // what went wrong with a file has been heard of then
-  // Something that cannot be killed came up meanwhile, and has ended the attempt.
   if (node_.attempt() != attempt || !std::exchange(finishing_logs_, false)) co_return;
   if (const std::string losses = run_->losses(); !losses.empty())
     link_.send(node_.attempt(), wire::AgentNotice{losses});
@@ -386,15 +385,15 @@ void Agent::perform(const KillLeftovers&) {
 }
 
 void Agent::perform(const NameLeftovers&) {
-  clearing_ = false;
+  reap_all();
   const auto left = strays();
   // Then only the log files are waited for, by a rule of their own.
   if (left && left->empty()) return clear_leftovers();
   LeftoversNamed answer;
   for (const pid_t pid : left.value_or(std::vector<pid_t>())) {
-    if (answer.left.size() == kMostLeftoversNamed) break;
-    answer.left.push_back(kill_leftover(pid));
     named_.insert(pid);
+    if (answer.left.size() == kMostLeftoversNamed) continue;
+    answer.left.push_back(kill_leftover(pid));
     log::warning("{}", describe(answer.left.back()));
   }
   on(std::move(answer));

@@ -16,9 +16,9 @@
 #include "agent/io/guardian.h"
 #include "agent/io/health.h"
 #include "agent/io/link.h"
-#include "agent/io/log_writer.h"
 #include "agent/io/warm_start.h"
 #include "agent/io/worker_socket.h"
+#include "common/net/log_writer.h"
 #include "common/net/task_group.h"
 #include "common/net/time.h"
 
@@ -80,7 +80,7 @@ class Agent {
   rlimit worker_descriptor_limit_;
   net::SystemTime time_;
   Link link_;
-  LogWriter logs_;
+  net::LogWriter logs_;
   net::TaskGroup tasks_;
   Node node_;
   Reports reports_;

@@ -113,6 +113,9 @@ void AttemptRun::close_outputs() {
 void AttemptRun::hurry() {
   setting_.link.set_hurry(true);
   for (const auto& output : outputs()) output->hurry();
+  for (const auto& filtered : filtered_) {
+    if (filtered) filtered->hurry();
+  }
 }
 
 std::string AttemptRun::losses() const {
@@ -123,6 +126,7 @@ std::string AttemptRun::losses() const {
     all.lines += lost.lines;
     all.waiting_bytes += lost.waiting_bytes;
   }
+  for (const auto& filtered : filtered_) all.lines += filtered ? filtered->lost_lines() : 0;
   if (all.lines + all.waiting_bytes == 0) return "";
   return fmt::format("the log files of attempt {} did not take {} lines in time{}", setting_.context.attempt,
                      all.lines,
@@ -197,9 +201,9 @@ Status AttemptRun::make_log_directories() const {
 
 // The next rank's.
 Status AttemptRun::open_streams(LocalRank local_rank) {
-  std::shared_ptr<LogBudget> budget;
+  std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.log_limit_bytes; limit > 0)
-    budget = std::make_shared<LogBudget>(static_cast<std::uint64_t>(limit));
+    budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
   auto standard = open_stream(local_rank, 1, budget);
   if (!standard) return std::unexpected(standard.error());
   auto error = open_stream(local_rank, 2, budget);
@@ -227,7 +231,7 @@ void AttemptRun::check_space() const {
 }
 
 Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int stream,
-                                                     std::shared_ptr<LogBudget> budget) {
+                                                     std::shared_ptr<net::LogBudget> budget) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   const std::vector<std::int32_t>& redirects = setting_.job.redirects;
   const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
@@ -239,7 +243,8 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int s
                      told = disk_told_](const std::string& line) {
     if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
   };
-  const auto lines = [copy, filtered = filtered_copy(stream, tell),
+  const auto filtered = filtered_copy(stream, tell);
+  const auto lines = [copy, filtered,
                       prefix = fmt::format("node{}:{}: ", setting_.context.node, rank_of(local_rank))](
                          std::string_view text) {
     copy->lines(text);
@@ -253,22 +258,23 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int s
                     .stall = from_ns(setting_.job.output_stall_ns)},
                    {.lines = lines,
                     .notice = tell,
-                    .hold = [copy] { return copy->hold(); },
+                    .hold = [copy, filtered] { return copy->hold() || (filtered && filtered->hold()); },
                     .waits = [waited_at = waited_at_] { *waited_at = Clock::now(); }});
   if (!output) return std::unexpected(output.error());
   return Stream{std::move(copy), *std::move(output)};
 }
 
 // One for all ranks; null if nothing is filtered.
-std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const LogWriter::Trouble& notice) {
+std::shared_ptr<FilteredCopy> AttemptRun::filtered_copy(int stream, const net::LogWriter::Trouble& notice) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
   auto& copy = filtered_.at(static_cast<std::size_t>(stream - 1));
   if (!copy && !texts.empty()) {
     copy = std::make_shared<FilteredCopy>(
-        setting_.logs,
-        fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory, setting_.context.attempt,
-                    stream == 1 ? "stdout" : "stderr"),
+        FilteredCopy::File{.path = fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory,
+                                               setting_.context.attempt, stream == 1 ? "stdout" : "stderr"),
+                           .writer = setting_.logs,
+                           .stall = from_ns(job.output_stall_ns)},
         texts, notice);
   }
   return copy;
@@ -371,7 +377,7 @@ std::string AttemptRun::keep_error_file(Rank rank) const {
   const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank);
   if (!left.starts_with(directory)) {
     const auto file =
-        setting_.logs.add(std::make_unique<LogParts>(directory + "/error.json", UniqueFd(), nullptr),
+        setting_.logs.add(std::make_unique<net::LogParts>(directory + "/error.json", UniqueFd(), nullptr),
                           [](const std::string& what) { log::warning("{}", what); });
     file->put(text);
     file->close();

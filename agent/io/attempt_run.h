@@ -17,13 +17,13 @@
 #include "agent/core/environment.h"
 #include "agent/io/filtered_copy.h"
 #include "agent/io/link.h"
-#include "agent/io/log_writer.h"
 #include "agent/io/output.h"
 #include "agent/io/process.h"
 #include "agent/io/store_port.h"
 #include "agent/io/store_server.h"
 #include "agent/io/terminal_copy.h"
 #include "agent/io/warm_start.h"
+#include "common/net/log_writer.h"
 #include "common/net/task_group.h"
 
 namespace muster::agent {
@@ -34,7 +34,7 @@ class AttemptRun {
     asio::io_context& io;
     net::TaskGroup& tasks;  // that read the outputs
     Link& link;             // where terminal copies go
-    LogWriter& logs;
+    net::LogWriter& logs;
     wire::JobSpec job;
     NodeContext context;
     wire::PrepareAttempt plan;
@@ -96,9 +96,9 @@ class AttemptRun {
   void check_space() const;
   Status make_log_directories() const;
   Status open_streams(LocalRank local_rank);
-  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<LogBudget> budget);
+  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<net::LogBudget> budget);
   std::string directory_of(LocalRank local_rank) const;
-  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const LogWriter::Trouble& notice);
+  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;
   std::string keep_error_file(Rank rank) const;
 

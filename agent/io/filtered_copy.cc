@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/core/lines.h"
+#include "agent/io/output.h"
+
 namespace muster::agent {
 
-FilteredCopy::FilteredCopy(LogWriter& writer, const std::string& path, std::vector<std::string> texts,
-                           LogWriter::Trouble trouble)
+FilteredCopy::FilteredCopy(File file, std::vector<std::string> texts, net::LogWriter::Trouble trouble)
     : texts_(std::move(texts)),
-      file_(writer.add(std::make_unique<LogParts>(path, UniqueFd(), nullptr), std::move(trouble))) {}
+      writer_(file.writer),
+      file_(writer_.add(std::make_unique<net::LogParts>(std::move(file.path), UniqueFd(), nullptr),
+                        std::move(trouble))),
+      flow_(Output::kLogQueueBytes, file.stall, Output::kLogPatience) {}
 
 FilteredCopy::~FilteredCopy() {
   if (used_) file_->close();
@@ -22,9 +27,18 @@ void FilteredCopy::add(std::string_view prefix, std::string_view lines) {
     if (std::ranges::any_of(texts_, [line](const std::string& text) { return line.contains(text); }))
       kept.append(prefix).append(line);
   }
-  if (kept.empty() || file_->backlog_bytes() > kQueueBytes) return;
+  if (kept.empty()) return;
+  if (flow_.dropping()) {
+    lost_lines_ += count_lines(kept);
+    return;
+  }
   used_ = true;
   file_->put(kept);
+}
+
+bool FilteredCopy::hold() {
+  const TimePoint now = Clock::now();
+  return flow_.hold(file_->backlog_bytes(), writer_.alive_at(now), now);
 }
 
 }  // namespace muster::agent

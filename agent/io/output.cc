@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t kReadBytes = 256 << 10;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(32);
-// After a stop: a disk that is busy and not stuck takes what is printed at the end.
-constexpr Duration kLogPatience = std::chrono::seconds(1);
 constexpr Duration kLongWait = std::chrono::milliseconds(250);
 constexpr std::size_t kMuchBytes = 16 << 10;  // of a pipe's usual 64 KiB
 constexpr int kPipeBytes = 1 << 20;           // a worker that prints much waits less often
@@ -35,7 +33,7 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   // object where a disk hangs.
   UniqueFd reserved(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!reserved) return system_failure("cannot write " + log.path, errno);
-  auto parts = std::make_unique<LogParts>(log.path, std::move(reserved), log.budget);
+  auto parts = std::make_unique<net::LogParts>(log.path, std::move(reserved), log.budget);
   std::shared_ptr<Output> output(new Output(executor, std::move(log), std::move(listener)));
   output->pipe_ = std::move(pipe);
   output->worker_end_ = std::move(worker_end);

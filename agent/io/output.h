@@ -16,21 +16,23 @@
 
 #include "agent/core/flow.h"
 #include "agent/core/lines.h"
-#include "agent/io/log_writer.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/asio.h"
+#include "common/net/log_writer.h"
 
 namespace muster::agent {
 
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{1} << 20;
+  // After a stop: a disk that is busy and not stuck takes what is printed at the end.
+  static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {
     std::string path;
-    LogWriter& writer;
-    std::shared_ptr<LogBudget> budget{};        // null: the file may grow as it likes
+    net::LogWriter& writer;
+    std::shared_ptr<net::LogBudget> budget{};   // null: the file may grow as it likes
     Duration stall = std::chrono::seconds(30);  // a file system that does nothing is waited for so long
   };
   // What becomes of it, but for the log file.
@@ -87,9 +89,9 @@ class Output : public std::enable_shared_from_this<Output> {
   asio::posix::stream_descriptor watched_;  // the same one, borrowed while read_all() runs
   bool enlarged_ = false;                   // the pipe
   UniqueFd worker_end_;
-  LogWriter& writer_;
+  net::LogWriter& writer_;
   Flow log_flow_;
-  std::shared_ptr<LogWriter::File> log_;
+  std::shared_ptr<net::LogWriter::File> log_;
   Listener listener_;
   Lines lines_;
   LastLines last_lines_;

@@ -79,6 +79,13 @@ bool was_stopped(const Verdict& verdict) {
   return verdict.kind == kInterrupted || verdict.kind == kPreempted || verdict.kind == kTimeLimit;
 }
 
+// What the disk takes of them in a moment.
+void write_last_lines(asio::io_context& context, const net::LogWriter& files, Duration stall) {
+  asio::co_spawn(context, files.written(stall, [] { return true; }),
+                 [&context](const std::exception_ptr&) { context.stop(); });
+  context.run();
+}
+
 int carry_out(const Prepared& prepared, const Surroundings& here, const std::vector<std::string>& notices,
               int signals) {
   Plan plan = prepared.plan;
@@ -87,8 +94,6 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status free = check_port(options); !free) return refuse(free.error(), kExitUsage);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
-  LineFile journal(plan.job.log_directory + "/launcher.log");
-  if (const Status opened = journal.open(); !opened) return refuse(opened.error(), kExitUsage);
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);
@@ -98,10 +103,14 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   Terminal terminal(context.get_executor(), options.json, display.fold, std::move(prefix));
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
+  net::LogWriter files(context.get_executor());
+  LineFile journal(files, plan.job.log_directory + "/launcher.log",
+                   [&terminal](const std::string& what) { terminal.say(what); });
   const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
-  Launcher launcher(plan, {context, terminal, bootstrap, signals, journal, options.quiet});
+  Launcher launcher(plan, {context, terminal, bootstrap, signals, files, journal, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
+  write_last_lines(context, files, options.output_stall);
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();

@@ -28,8 +28,9 @@ constexpr Flag kOwnFlags[] = {
      "recovery"},
     {"restart-window", 0, "SECONDS", kOption, "Restarts longer ago do not count (default 3600).", "recovery"},
     {"restart-delay", 0, "SECONDS", kOption,
-     "Wait so long before a second restart without progress, then twice as long each time, 30 s at most "
-     "(default 1; the first restart is immediate).",
+     "Wait so long before the second restart in a row after the program's own failure without progress, then "
+     "twice as long each time, 30 s at most (default 1). A restart after a kill is immediate; one that could "
+     "not begin is waited for at once.",
      "recovery"},
     {"no-progress-limit", 0, "K", kOption,
      "Stop after K failures in a row that are the same, without a new checkpoint or a further step (default "

@@ -111,13 +111,15 @@ void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (reaction(Occurrence::kRefused) == Reaction::kIgnore) return;
   record("attempt_refused", refused.message, id);
   // It could when the job began: something is wrong with that node, and another may do.
-  if (restart_count_ > 0) return kill_node(id, now, "it refused the attempt: " + refused.message, now);
+  facts_.refused_by_node = restart_count_ > 0;
+  if (facts_.refused_by_node) return kill_node(id, now, "it refused the attempt: " + refused.message, now);
   if (!facts_.refusal)
     facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
   react(Occurrence::kRefused, now);
 }
 
-void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint) {
+void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
+  if (facts_.started) facts_.started = now;
   std::string text = fmt::format("{} workers", started.pids.size());
   if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);
   if (!started.executed_because.empty()) {

@@ -188,7 +188,7 @@ void Job::stop_workers(TimePoint now) {
 
 // For a user who has asked for the end and sees workers that take their time.
 void Job::tell_wait(TimePoint now) {
-  if (!roster_.any_workers()) return;
+  if (living_worker_count() == 0) return;
   decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
                           count_of(living_worker_count(), "worker"),
                           in_seconds(std::max(Duration::zero(), kill_from_ - now)))},
@@ -201,7 +201,7 @@ void Job::hurry(TimePoint now) {
   phase_deadline_ = now + kStopMargin;
   for (const NodeId node : roster_.nodes_with_workers())
     decide(Send{node, wire::StopWorkers{SIGKILL, 0}}, "the user asked twice");
-  if (roster_.any_workers()) {
+  if (living_worker_count() > 0) {
     decide(Tell{fmt::format("killing {}; Ctrl-C again to leave at once",
                             count_of(living_worker_count(), "worker"))},
            "the user asked twice");

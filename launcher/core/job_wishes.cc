@@ -38,7 +38,8 @@ void Job::interrupt(int signal, TimePoint now) {
   }
   if (stops_for_another_reason && !restart_forbidden_by_) {
     restart_forbidden_by_ = signal;
-    return tell_wait(now);
+    // Where no worker is left, it is log files that are waited for, which only a hurry ends.
+    if (!all_ranks_ended()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
 }

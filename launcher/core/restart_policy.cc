@@ -32,7 +32,8 @@ Failure as_failure(const Verdict& verdict, bool committed) {
                   .lived = verdict.lived,
                   .step = verdict.step,
                   .committed = committed,
-                  .could_not_start = verdict.kind == Verdict::Kind::kRefused};
+                  .could_not_start = verdict.refused_by_node || verdict.kind == Verdict::Kind::kRefused,
+                  .refused_by_node = verdict.refused_by_node};
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     const WorkerEnd& end = *verdict.culprit;
     failure.has_text = !end.exception.empty();
@@ -87,6 +88,7 @@ void RestartPolicy::count(const Failure& failure) {
 
 Duration RestartPolicy::delay_after(const Failure& failure) {
   constexpr std::int32_t kShortLives = 3;
+  if (failure.refused_by_node && failed_starts_ == 1) return {};
   if (failure.could_not_start) return back_off(failed_starts_ - 1);
   if (failure.from_outside)
     return short_lives_ < kShortLives ? Duration{} : back_off(short_lives_ - kShortLives);

@@ -2,10 +2,10 @@
 // the same way again and again, a back-off between restarts that lead nowhere.
 //
 // What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once; an attempt
-// that could not start, because of a full disk for instance, is given time. Progress is
-// a checkpoint or a step beyond all before it; most programs report neither, so that its absence alone proves
-// nothing. A failure a window or more after the last restart is the first again. Pure: plain values, the time
-// is passed in, the jitter follows from the seed.
+// that could not start, because of a full disk for instance, is given time; where one node refused it, from
+// the second time in a row on. Progress is a checkpoint or a step beyond all before it; most programs report
+// neither, so that its absence alone proves nothing. A failure a window or more after the last restart is the
+// first again. Pure: plain values, the time is passed in, the jitter follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ struct Failure {
   std::optional<std::int64_t> step{};  // the newest of the rank to blame
   bool committed = false;              // since the failure before
   bool could_not_start = false;        // nothing of the attempt ran
+  bool refused_by_node = false;        // that was why: another node may do
 };
 Failure as_failure(const Verdict& verdict, bool committed);
 

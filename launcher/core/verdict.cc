@@ -231,6 +231,7 @@ Verdict failure_of(AttemptFacts facts) {
     verdict = hung(facts);
   } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
     verdict = lost(*loss);
+    verdict.refused_by_node = facts.refused_by_node;
   } else if (failure != nullptr) {
     verdict = failed(*failure);
   } else if (facts.notice_given) {  // they left, and nothing was saved

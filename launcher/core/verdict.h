@@ -52,7 +52,8 @@ struct Unkillable {
 
 struct AttemptFacts {
   std::int32_t world_size = 0;
-  std::optional<TimePoint> started;  // when the agents were told to start the workers
+  std::optional<TimePoint> started;  // when the agents were told to start the workers, and then said so
+  bool refused_by_node = false;      // which is lost for that
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
   std::vector<AgentLoss> losses;
@@ -61,8 +62,8 @@ struct AttemptFacts {
   Hang hang;
   bool hangs = false;  // it was stopped because of that
   std::vector<Unkillable> unkillable;
-  std::vector<std::string>
-      leftovers;              // other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
+  // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
+  std::vector<std::string> leftovers;
   bool notice_given = false;  // to leave
   int notice_signal = 0;      // 0: the time limit's
   bool committed_on_notice = false;
@@ -99,6 +100,7 @@ struct Verdict {
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
   std::vector<Rank> collateral;       // those of them whose end is known
   Duration lived{};                   // from the start of the workers to `at`
+  bool refused_by_node = false;       // which was lost for that
   bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
   bool wrong_use = false;             // the program says so at once, by its exit code
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;

@@ -51,7 +51,8 @@ Launcher::Launcher(Plan plan, Parts parts)
                  {.status = [this] { return status(); },
                   .cancel = [this](bool now) { cancel(now); },
                   .ask_for_stacks = [this] { return ask_for_stacks(); }}),
-      event_log_(plan_.job.log_directory + "/events.jsonl"),
+      event_log_(parts_.files, plan_.job.log_directory + "/events.jsonl",
+                 [this](const std::string& what) { parts_.terminal.say(what); }),
       marks_{.entry = "MUSTER_JOB_ID=" + plan_.job.job_id, .sessions = {}},
       started_(time_.now()) {}
 
@@ -103,12 +104,8 @@ void Launcher::note(const Decision& decision) {
   const double at = std::chrono::duration_cast<Seconds>(time_.now() - started_).count();
   std::string text;
   if (const auto* told = std::get_if<Tell>(&decision.action)) text = ": " + told->text;
-  append(parts_.journal,
-         fmt::format("{:.6f} {}{} ({})\n", at, name_of(decision.action), text, decision.reason));
-}
-
-void Launcher::append(LineFile& file, const std::string& line) {
-  if (const auto warning = file.append(line)) parts_.terminal.say(*warning);
+  parts_.journal.append(
+      fmt::format("{:.6f} {}{} ({})\n", at, name_of(decision.action), text, decision.reason));
 }
 
 void Launcher::perform(const StartAgent& action) {
@@ -289,7 +286,7 @@ void Launcher::perform(const Tell& action) {
 
 void Launcher::perform(const Record& action) {
   const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  append(event_log_, event_line(action, job_.attempt(), since_1970.count()));
+  event_log_.append(event_line(action, job_.attempt(), since_1970.count()));
 }
 
 void Launcher::perform(const Finish&) {

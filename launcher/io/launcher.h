@@ -32,6 +32,7 @@ class Launcher {
     Terminal& terminal;
     const LocalBootstrap& bootstrap;
     int signals;        // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
+    net::LogWriter& files;
     LineFile& journal;  // takes a line for every decision
     bool quiet = false;
   };
@@ -66,7 +67,6 @@ class Launcher {
   void perform(const Record& action);
   void perform(const Finish& action);
   void note(const Decision& decision);
-  void append(LineFile& file, const std::string& line);
   // For those who look at the job (launcher_enquiries.cc).
   void publish();
   JobStatus status() const;

@@ -1,21 +1,19 @@
 #include "launcher/io/line_file.h"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <utility>
 
 namespace muster::launcher {
 
-Status LineFile::open() {
-  if (!fd_) fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  return fd_ ? Status() : system_failure("cannot create " + path_, errno);
-}
+LineFile::LineFile(net::LogWriter& writer, const std::string& path, const Warn& warn)
+    : warn_([warn, told = std::make_shared<bool>(false)](const std::string& what) {
+        if (!std::exchange(*told, true)) warn(what + "; the job goes on without it");
+      }),
+      file_(writer.add(std::make_unique<net::LogParts>(path, UniqueFd(), nullptr), warn_)) {}
 
-std::optional<std::string> LineFile::append(std::string_view lines) {
-  const Status opened = open();
-  const Status written = opened ? write_all(fd_.get(), lines, path_) : opened;
-  if (written || std::exchange(told_, true)) return std::nullopt;
-  return written.error().message() + "; the job goes on without it";
+void LineFile::append(std::string_view lines) {
+  if (file_->backlog_bytes() + lines.size() > kQueueBytes)
+    return warn_(file_->path() + " does not take what is written");
+  file_->put(lines);
 }
 
 }  // namespace muster::launcher

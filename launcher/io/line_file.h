@@ -1,31 +1,33 @@
 // A file in a job's directory that takes lines as things happen: events.jsonl, launcher.log.
 //
 // That it cannot be opened or written, as when the disk is full, must not stop the job: it is said once, and
-// what comes later is tried all the same. Blocks as files do; one thread.
+// what comes later is tried all the same. Nor must a disk that hangs: another thread writes
+// (net/log_writer.h), and lines that find kQueueBytes waiting are left out. One thread, the writer's
+// executor's.
 #pragma once
 
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "common/base/error.h"
-#include "common/base/file.h"
+#include "common/net/log_writer.h"
 
 namespace muster::launcher {
 
 class LineFile {
  public:
-  explicit LineFile(std::string path) : path_(std::move(path)) {}
-  // Goes on at its end, or creates it; append() does that when it is first needed.
-  Status open();
-  // What the user should know, the first time that it fails.
-  std::optional<std::string> append(std::string_view lines);
+  static constexpr std::size_t kQueueBytes = std::size_t{1} << 20;
+  // What the user should know, the first time that something is not written.
+  using Warn = std::function<void(const std::string& what)>;
+
+  // Goes on at its end, or creates it with its first line.
+  LineFile(net::LogWriter& writer, const std::string& path, const Warn& warn);
+  void append(std::string_view lines);
 
  private:
-  std::string path_;
-  UniqueFd fd_;
-  bool told_ = false;
+  Warn warn_;
+  std::shared_ptr<net::LogWriter::File> file_;
 };
 
 }  // namespace muster::launcher

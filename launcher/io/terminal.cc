@@ -89,6 +89,7 @@ void Sink::consume(std::size_t bytes) {
   queue_.consume(bytes);
   consumed_bytes_ += bytes;
   alive_at_ = Clock::now();
+  while (!gaps_.empty() && gaps_.front().end <= consumed_bytes_) gaps_.pop_front();
   while (!marks_.empty() && marks_.front().end <= consumed_bytes_) {
     const Mark mark = std::move(marks_.front());
     marks_.pop_front();
@@ -96,14 +97,16 @@ void Sink::consume(std::size_t bytes) {
   }
 }
 
-std::uint64_t Sink::line_count() const {
-  return queue_.count('\n');
+std::uint64_t Sink::missing_line_count() const {
+  std::uint64_t count = queue_.count('\n') + dropped_count_ - gaps_.size();  // each has a line of its own
+  for (const Gap& gap : gaps_) count += gap.line_count;
+  return count;
 }
 
 void Sink::tell_dropped() {
   if (dropped_count_ == 0) return;
-  queue_.append(fmt::format("launch: {} lines are left out here; the log files have them\n",
-                            std::exchange(dropped_count_, 0)));
+  queue_.append(fmt::format("launch: {} lines are left out here; the log files have them\n", dropped_count_));
+  gaps_.push_back({consumed_bytes_ + queue_.size(), std::exchange(dropped_count_, 0)});
 }
 
 bool Sink::write_some() {
@@ -283,7 +286,7 @@ void Terminal::flush(const Patience& patience) {
       hurried |= heard.ssi_signo != SIGCHLD;
   }
   if (out_.empty() || !err_.empty()) return;
-  say(fmt::format("{} lines were not taken from stdout; the log files have them", out_.line_count()));
+  say(fmt::format("{} lines were not taken from stdout; the log files have them", out_.missing_line_count()));
 }
 
 }  // namespace muster::launcher

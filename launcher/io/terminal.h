@@ -48,8 +48,8 @@ class Sink {
   // Writes what can be written without waiting. False while something is left.
   bool write_some();
   bool empty() const { return queue_.empty(); }
-  // Lines that wait.
-  std::uint64_t line_count() const;
+  // Lines that wait, and those that were dropped and not said yet to who reads.
+  std::uint64_t missing_line_count() const;
   // When the reader last took something, or there was nothing to take.
   TimePoint alive_at(TimePoint now) const { return queue_.empty() ? now : alive_at_; }
   int fd() const { return fd_; }
@@ -71,6 +71,11 @@ class Sink {
     Taken taken;
   };
   std::deque<Mark> marks_;
+  struct Gap {  // that it says itself
+    std::uint64_t end = 0;
+    std::uint64_t line_count = 0;
+  };
+  std::deque<Gap> gaps_;
   std::uint64_t consumed_bytes_ = 0;
   TimePoint alive_at_{};
   std::uint64_t dropped_count_ = 0;

@@ -171,6 +171,17 @@ TEST_F(LaunchLogs, KeepTheNewestUnderALimitAndReadThePartsInOrder) {
   EXPECT_GT(line_count, 80'000);
 }
 
+TEST_F(LaunchLogs, SayThatAllPartsOfAStreamWereRemoved) {
+  LaunchRun job(started({"--quiet", "--redirects", "3", "--log-limit", "512K", "sh", "-c",
+                         "seq 100000 111999; seq 1000000 1999999 >&2"}));
+  ASSERT_EQ(job.exit_code(), 0) << job.err();
+  LaunchRun logs_of_it({"logs", "--grep", "^1....."}, environment());
+  EXPECT_EQ(logs_of_it.exit_code(), 0);
+  EXPECT_THAT(logs_of_it.out(), HasSubstr("node0:0: 111999\n"));
+  EXPECT_THAT(logs_of_it.out(), Not(HasSubstr("node0:0: 100000\n")));
+  EXPECT_THAT(logs_of_it.err(), HasSubstr("lines of stdout are missing"));
+}
+
 TEST_F(LaunchLogs, FollowALogThatIsCutIntoParts) {
   const std::string script = fmt::format(
       "seq 100000 104999; while [ ! -e {0}/go1 ]; do sleep 0.02; done; seq 105000 119999; "

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <linux/fs.h>
 #include <regex>
 #include <sstream>
 #include <sys/ioctl.h>
@@ -109,8 +110,14 @@ TEST(LaunchOutput, AReaderThatNeverReadsHoldsUpTheJobForTheStallAndLinesAreCount
   LaunchRun run =
       shell_run(fmt::format("exec $LAUNCH --output-stall 1 {} > {}", kManyLines, scratch / "pipe"));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
+  // The pipe has what was taken.
+  std::string taken(std::size_t{1} << 20, '\0');
+  const ssize_t got = read(reader.get(), taken.data(), taken.size());
+  ASSERT_GT(got, 0);
+  const auto whole = std::count(taken.begin(), taken.begin() + got, '\n');
   EXPECT_THAT(run.err(),
-              ContainsRegex("launch: [1-9][0-9]* lines were not taken from stdout; the log files have them"));
+              HasSubstr(fmt::format("launch: {} lines were not taken from stdout; the log files have them",
+                                    kManyLinesCount - whole)));
   for (int rank = 0; rank < 4; ++rank) {
     const std::string file = fmt::format("{}/attempt_1/rank_{}/stdout.log", run.job_directory(), rank);
     EXPECT_EQ(std::filesystem::file_size(file), 400'000U * 100) << rank;
@@ -147,6 +154,47 @@ TEST(LaunchOutput, ALogFileThatBlocksKillsNoTraining) {
   EXPECT_THAT(run.err(), Not(HasSubstr("silent")));
   for (const int rank : {0, 1}) EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} is done\n", rank)));
   EXPECT_THAT(run.err(), ContainsRegex("the log files of attempt 2 did not take .* bytes still wait"));
+}
+
+// All that is written below its directory waits from freeze() on.
+class Disk {
+ public:
+  explicit Disk(const std::string& directory)
+      : root_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~Disk() { thaw(); }
+  bool freeze() { return ioctl(root_.get(), FIFREEZE, 0) == 0; }
+  void thaw() { ioctl(root_.get(), FITHAW, 0); }
+
+ private:
+  UniqueFd root_;
+};
+
+// The launcher's own files are on it too.
+TEST(LaunchOutput, ADiskThatHangsKillsNoTraining) {
+  const ScratchDirectory scratch;
+  const std::string mount = fmt::format("mount -o loop {} {}", scratch / "image", scratch / "logs");
+  if (std::system(
+          fmt::format(
+              "(mkdir {1} && truncate -s 100M {0} && mkfs.ext4 -q {0} && unshare --mount {2}) 2>/dev/null",
+              scratch / "image", scratch / "logs", mount)
+              .c_str()) != 0)
+    GTEST_SKIP() << "a file cannot be mounted as a disk here";
+  LaunchRun run(
+      {"--mount", "sh", "-c",
+       fmt::format("{} && exec {} --log-dir {} --silence-limit 2 --output-stall 1 --gpus-per-node 2 sh -c "
+                   "'for step in $(seq 50); do echo step $step; seq 30000; sleep 0.1; done; "
+                   "echo rank $RANK is done'",
+                   mount, LAUNCH_PROGRAM, scratch / "logs")},
+      {}, "/usr/bin/unshare");
+  ASSERT_TRUE(run.printed("node0:0: step 3\n"));
+  Disk disk(fmt::format("/proc/{}/root{}", run.pid(), scratch / "logs"));
+  ASSERT_TRUE(disk.freeze());
+  for (const int rank : {0, 1}) EXPECT_TRUE(run.printed(fmt::format("rank {} is done\n", rank)));
+  EXPECT_THAT(run.err(), HasSubstr("does not take what is printed"));
+  disk.thaw();
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), Not(HasSubstr("silent")));
+  EXPECT_THAT(run.err(), Not(HasSubstr("restart")));
 }
 
 // A file system of its own, in a mount namespace of its own.

@@ -316,6 +316,9 @@ TEST_F(NodeTest, NamesWhatSurvivesBeingKilledAfterTheWorkersAndDoesNotWaitForIt)
   on(LeftoversNamed{{{.pid = 4711, .name = "sudo", .uid = 0, .error = EPERM}}});
   ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
   EXPECT_EQ(sent<wire::LeftoversUnkillable>()[0].left.at(0).pid, 4711);
+  EXPECT_EQ(decided<KillLeftovers>().size(), 1U) << "for what is not named";
+  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty()) << "log files are still written";
+  on(LeftoversGone{});
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
   on(AttemptRequested{Attempt(2), plan(1)});
   EXPECT_EQ(decided<OpenAttempt>().size(), 1U);

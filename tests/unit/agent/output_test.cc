@@ -54,7 +54,7 @@ class OutputTest : public testing::Test {
   std::vector<std::string> lines_, notices_;
   asio::io_context io_;
   net::TaskGroup tasks_{io_.get_executor()};
-  LogWriter writer_{io_.get_executor()};
+  net::LogWriter writer_{io_.get_executor()};
   std::shared_ptr<Output> output_ =
       Output::open(io_.get_executor(),
                    {.path = log_, .writer = writer_, .stall = std::chrono::milliseconds(200)},

@@ -325,6 +325,17 @@ TEST_F(PatientTest, AStoppedWorkerIsNobodysRepeatedFailure) {
   }
 }
 
+TEST_F(PatientTest, WhatALoadedTemplateOrFullGpusDelayedIsNoLifeOfAWorker) {
+  run();
+  pass(31s);
+  for (const int node : {0, 1}) said(node, wire::WorkersStarted{});
+  pass(1s);
+  worker_exits(1, 2);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 2);
+  EXPECT_EQ(job.restart_count(), 0) << "exit code 2 after a second is wrong use";
+}
+
 TEST_F(PatientTest, WrongUseIsNotTriedAgain) {
   run();
   worker_exits(2, kExitUsage);

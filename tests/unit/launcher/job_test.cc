@@ -409,6 +409,17 @@ TEST_F(JobTest, ASecondSignalWhileAFailedAttemptStopsKills) {
   EXPECT_EQ(sent<wire::StopWorkers>()[0].second.signal, SIGKILL);
 }
 
+TEST_F(JobTest, TheFirstSignalEndsTheWaitForLogFilesOfRanksThatHaveEnded) {
+  run();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  ASSERT_EQ(job.phase(), Phase::kStopping);
+  happen(Interrupted{SIGTERM});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(told(), "") << "there is no worker to be waited for or killed";
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 TEST_F(JobTest, ASignalBeforeTheNextAttemptRunsKeepsTheCulpritOfTheLast) {
   run();
   worker_exits(2, 3);

@@ -186,6 +186,15 @@ TEST(RestartPolicy, WhatCouldNotStartIsGivenTimeFromTheFirstOn) {
   }
 }
 
+TEST(RestartPolicy, ANodeThatRefusesIsReplacedAtOnceAndTheSecondIsGivenTime) {
+  RestartPolicy policy(kLimits);
+  const Failure refused{
+      .from_outside = true, .what = "node_lost", .could_not_start = true, .refused_by_node = true};
+  policy.on_failure(killed(), kPolicyStart);
+  EXPECT_EQ(policy.on_failure(refused, kPolicyStart).delay, 0s);
+  EXPECT_GE(policy.on_failure(refused, kPolicyStart).delay, 1500ms);
+}
+
 TEST(RestartPolicy, ForgetsItsWaitingWhenTheWindowHasPassed) {
   RestartPolicy policy(kLimits);
   policy.on_failure(own("a"), kPolicyStart);

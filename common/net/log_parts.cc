@@ -1,4 +1,4 @@
-#include "agent/io/log_parts.h"
+#include "common/net/log_parts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,12 +7,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace muster::agent {
+namespace muster::net {
 
 namespace {
 
 constexpr std::uint64_t kPartsOfABudget = 8;
 constexpr std::string_view kLogSuffix = ".log";
+
+// Never onto something. NFS and others know no such flag; there nobody else makes files in this directory.
+bool rename_new(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL) return false;
+  if (access(to.c_str(), F_OK) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return rename(from.c_str(), to.c_str()) == 0;
+}
 
 }  // namespace
 
@@ -66,9 +77,10 @@ std::size_t LogParts::fitting(std::string_view bytes) const {
 
 Status LogParts::cut() {
   const std::string part = part_path(part_count_ + 1);
-  if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, part.c_str(), RENAME_NOREPLACE) != 0)
+  if (!rename_new(path_, part))
     return system_failure(fmt::format("cannot rename {} to {}", path_, part), errno);
-  budget_->parts.push_back({part, size_bytes_});
+  budget_->parts.push_back({part, path_, size_bytes_});
+  if (const auto emptied = budget_->emptied.extract(path_)) unlink(emptied.mapped().c_str());
   ++part_count_;
   size_bytes_ = 0;
   open_ = false;
@@ -77,9 +89,15 @@ Status LogParts::cut() {
 
 void LogParts::make_room(std::size_t bytes) {
   while (budget_->used_bytes + bytes > budget_->limit_bytes && !budget_->parts.empty()) {
-    unlink(budget_->parts.front().path.c_str());
-    budget_->used_bytes -= budget_->parts.front().size_bytes;
+    const LogBudget::Part oldest = std::move(budget_->parts.front());
     budget_->parts.pop_front();
+    budget_->used_bytes -= oldest.size_bytes;
+    if (std::ranges::find(budget_->parts, oldest.file, &LogBudget::Part::file) != budget_->parts.end()) {
+      unlink(oldest.path.c_str());
+    } else {
+      truncate(oldest.path.c_str(), 0);
+      budget_->emptied[oldest.file] = oldest.path;
+    }
   }
 }
 
@@ -89,4 +107,4 @@ std::string LogParts::part_path(std::uint64_t number) const {
   return fmt::format("{}.{}{}", stem, number, kLogSuffix);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::net

@@ -1,4 +1,4 @@
-#include "agent/io/log_writer.h"
+#include "common/net/log_writer.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -10,12 +10,12 @@
 #include <thread>
 #include <utility>
 
-namespace muster::agent {
+namespace muster::net {
 
 namespace {
 
-constexpr std::size_t kPieceBytes = 256
-                                    << 10;  // written at once; after each the file system is known to live
+// Written at once; after each the file system is known to live.
+constexpr std::size_t kPieceBytes = 256 << 10;
 // When the agent ends.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
@@ -60,6 +60,7 @@ LogWriter::~LogWriter() {
     shared_->emptied.wait_for(lock, kLookAgain);
   shared_->ended = true;
   shared_->listed.clear();
+  shared_->waiter.reset();  // a thread that hangs may outlive the timer's io_context
   shared_->wake.notify_one();
   const bool hangs = shared_->busy;
   lock.unlock();
@@ -144,7 +145,7 @@ TimePoint LogWriter::alive_at(TimePoint now) const {
   return idle() ? now : TimePoint(from_ns(shared_->alive_ns));
 }
 
-awaitable<void> LogWriter::written(Duration stall, std::function<bool()> in_hurry) {
+awaitable<void> LogWriter::written(Duration stall, std::function<bool()> in_hurry) const {
   const auto timer = std::make_shared<asio::steady_timer>(shared_->executor);
   {
     const std::scoped_lock lock(shared_->mutex);
@@ -183,4 +184,4 @@ std::size_t LogWriter::File::backlog_bytes() const {
   return queue_.size() + writing_bytes_;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::net

@@ -1,4 +1,4 @@
-#include "agent/io/log_parts.h"
+#include "common/net/log_parts.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include "tests/scratch_directory.h"
 
-namespace muster::agent {
+namespace muster::net {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,6 +69,19 @@ TEST_F(LogPartsTest, TwoStreamsNeverTakeMoreThanTheirBudgetAndKeepTheNewest) {
   EXPECT_EQ(text("stdout.1.log"), "(none)");
 }
 
+TEST_F(LogPartsTest, APartWithoutASuccessorIsEmptiedAndGoesWithTheNext) {
+  LogParts out = make("stdout.log");
+  LogParts err = make("stderr.log");
+  write(out, std::string(1000, 'a') + "\nmore\n");
+  ASSERT_EQ(text("stdout.1.log").size(), 1000U);
+  for (int i = 0; i < 3000; ++i) write(err, fmt::format("err {}\n", i));
+  EXPECT_EQ(text("stdout.1.log"), "");
+  EXPECT_EQ(text("stdout.log"), "\nmore\n");
+  write(out, std::string(999, 'b') + "\n");
+  EXPECT_EQ(text("stdout.1.log"), "(none)");
+  EXPECT_EQ(text("stdout.2.log"), "\nmore\n");
+}
+
 TEST_F(LogPartsTest, ALineLongerThanAPartIsKeptInSeveral) {
   LogParts log = make("stdout.log");
   write(log, std::string(2500, 'x') + "\n");
@@ -99,4 +112,4 @@ TEST_F(LogPartsTest, WhatCouldNotBeOpenedIsTriedAgain) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::net

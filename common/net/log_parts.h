@@ -2,12 +2,14 @@
 // are what was written before, the oldest first.
 //
 // Files with the same budget together never take more than its bytes. A file is cut, at the end of a line if
-// there is one, when it holds an eighth of them; the oldest parts of all are removed. Without a budget there
-// is one file of any size. No part is ever written over. Blocks as files do; one thread.
+// there is one, when it holds an eighth of them; the oldest parts of all are removed, but the newest of each
+// file is only emptied: readers see that something is missing. Without a budget there is one file of any
+// size. No part is ever written over. Blocks as files do; one thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,16 +18,18 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 
-namespace muster::agent {
+namespace muster::net {
 
 struct LogBudget {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
   struct Part {
     std::string path;
+    std::string file;  // that it was cut off
     std::uint64_t size_bytes = 0;
   };
   std::deque<Part> parts{};
+  std::map<std::string, std::string> emptied{};  // parts, by the file that they were cut off
 };
 
 class LogParts {
@@ -55,4 +59,4 @@ class LogParts {
   std::uint64_t part_count_ = 0;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::net

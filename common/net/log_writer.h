@@ -14,11 +14,11 @@
 #include <string>
 #include <string_view>
 
-#include "agent/io/log_parts.h"
 #include "common/base/clock.h"
 #include "common/net/asio.h"
+#include "common/net/log_parts.h"
 
-namespace muster::agent {
+namespace muster::net {
 
 class LogWriter {
  public:
@@ -39,7 +39,7 @@ class LogWriter {
   TimePoint alive_at(TimePoint now) const;
   // Until all is written, or the file system has done nothing for `stall`, or kHurryLimit has passed since
   // `in_hurry` was first so.
-  awaitable<void> written(Duration stall, std::function<bool()> in_hurry);
+  awaitable<void> written(Duration stall, std::function<bool()> in_hurry) const;
 
  private:
   struct Shared;
@@ -78,4 +78,4 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   bool closing_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::net
