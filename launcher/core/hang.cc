@@ -49,6 +49,11 @@ void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) 
   if (!kept.empty()) pool = std::move(kept);
 }
 
+bool Hang::knows_others_than(Rank rank) const {
+  return std::ranges::any_of(stalls_, [rank](const Stall& each) { return each.rank != rank; }) ||
+         std::ranges::any_of(stacks_, [rank](const auto& each) { return each.first != rank; });
+}
+
 std::vector<Stall> Hang::suspects() const {
   CHECK(!stalls_.empty(), "nobody stalls");
   // Each of these is a cause by itself.

@@ -40,6 +40,8 @@ class Hang {
     nodes_.insert_or_assign(rank, node);
   }
   std::size_t stacks_count() const { return stacks_.size(); }
+  // Whether another rank has stalled, or has told where it is.
+  bool knows_others_than(Rank rank) const;
   const std::vector<Stall>& stalls() const { return stalls_; }
 
   // Who may be the cause, whoever got stuck first before the others: of stalls(), which must not be empty, or

@@ -127,10 +127,12 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
   for (const Stall& each : suspects) ranks.push_back(each.rank);
   std::ranges::sort(ranks);
   const std::string place = facts.hang.place_of(suspects);
-  Verdict verdict = make(
-      Kind::kHang, kExitTimeOut, "launcher",
-      fmt::format("no rank can be singled out: {} hang{}; rank {} (node{}) {}", text_of(ranks),
-                  place.empty() ? "" : fmt::format(" in {}", place), first.rank, first.node, first.what));
+  const std::string who = ranks.size() == 1
+                              ? "nothing is known of the others"
+                              : fmt::format("{} hang{}", text_of(ranks), place.empty() ? "" : " in " + place);
+  Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher",
+                         fmt::format("no rank can be singled out: {}; rank {} (node{}) {}", who, first.rank,
+                                     first.node, first.what));
   verdict.suspects = std::move(ranks);
   verdict.at = first.since;
   verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
@@ -141,8 +143,12 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
 
 Verdict hung(const AttemptFacts& facts) {
   const std::vector<Stall> suspects = facts.hang.suspects();
-  if (suspects.size() > 1) return hung_together(facts, suspects);
   const Stall& stall = suspects.front();
+  const bool another_ended =
+      std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) { return end.rank != stall.rank; });
+  const bool compared =
+      facts.world_size == 1 || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank);
+  if (suspects.size() > 1 || !compared) return hung_together(facts, suspects);
   std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
   if (!stall.section.empty()) cause += fmt::format(" in section {}", stall.section);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));

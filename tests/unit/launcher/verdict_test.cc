@@ -217,6 +217,20 @@ TEST(Verdict, ExitCodeTwoAtOnceAndBeforeAStepIsWrongUseAndNotTriedAgain) {
   EXPECT_TRUE(judge(trained).restart_may_help());
 }
 
+// The others were on a node that fell silent.
+TEST(Verdict, OfAHangOfWhichOnlyOneRankIsHeardBlamesNobody) {
+  AttemptFacts stalled = facts({});
+  stalled.started = kVerdictStart;
+  stalled.hang.add(
+      {.rank = Rank(1), .node = NodeId(1), .what = "does not get on", .section = "", .since = kVerdictStart});
+  stalled.hangs = true;
+  EXPECT_EQ(judge(stalled).rank, std::nullopt);
+  EXPECT_EQ(judge(stalled).cause,
+            "no rank can be singled out: nothing is known of the others; rank 1 (node1) does not get on");
+  stalled.hang.add_stacks(Rank(0), NodeId(0), "main\n");
+  EXPECT_EQ(judge(stalled).rank, Rank(1));
+}
+
 TEST(Verdict, TellsHowLongTheAttemptLived) {
   AttemptFacts ended = facts({end(2, 3, 0, 7s)});
   ended.started = kVerdictStart;
