@@ -15,7 +15,7 @@ try:
     import numpy
     from PIL import Image
 except ImportError as missing:
-    print(f"skipped: {missing}; `./dev bench` installs Pillow beside torch")
+    print(f"skipped: {missing}; `./dev setup` installs Pillow beside torch")
     sys.exit(77)
 
 WIDTH, HEIGHT = 13, 9
