@@ -9,6 +9,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/core.h>
 #include <malloc.h>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/base/text.h"
 
 namespace muster {
 
@@ -73,7 +75,40 @@ std::optional<std::vector<pid_t>> children_of_threads() {
   return children;
 }
 
+// Field 22 of /proc/PID/stat; the name before it may hold spaces and brackets. 0 if the process is gone, also
+// when its parent has not asked for its end yet.
+std::int64_t start_ticks_of(std::int64_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!text) return 0;
+  const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
+  constexpr std::size_t kState = 1;  // counted from the bracket
+  constexpr std::size_t kStart = 20;
+  if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return 0;
+  return parse_number<std::int64_t>(fields[kStart]).value_or(0);
+}
+
 }  // namespace
+
+ProcessIdentity own_identity() {
+  ProcessIdentity self{.pid = getpid(), .start_ticks = start_ticks_of(getpid())};
+  char buffer[256] = "";
+  if (gethostname(buffer, sizeof buffer - 1) == 0) self.host = buffer;
+  const char* user = std::getenv("USER");
+  self.user = user != nullptr ? user : std::to_string(getuid());
+  self.boot_id = read_file("/proc/sys/kernel/random/boot_id", 100).value_or("");
+  while (self.boot_id.ends_with('\n')) self.boot_id.pop_back();
+  std::error_code error;
+  self.pid_namespace = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return self;
+}
+
+std::optional<bool> is_alive(const ProcessIdentity& process) {
+  const ProcessIdentity self = own_identity();
+  if (process.pid == 0 || process.host != self.host) return std::nullopt;
+  if (process.boot_id != self.boot_id) return false;
+  if (process.pid_namespace != self.pid_namespace) return std::nullopt;
+  return process.start_ticks != 0 && start_ticks_of(process.pid) == process.start_ticks;
+}
 
 void become_subreaper() {
   CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no child subreapers: {}",

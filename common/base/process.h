@@ -18,6 +18,20 @@
 
 namespace muster {
 
+// A process of one machine, between two of its starts, and whose it is.
+struct ProcessIdentity {
+  std::string host{};
+  std::string user{};
+  std::string boot_id{};
+  std::string pid_namespace{};
+  std::int64_t pid = 0;
+  std::int64_t start_ticks = 0;  // when the process started; another one with its pid has another
+  bool operator==(const ProcessIdentity&) const = default;
+};
+ProcessIdentity own_identity();
+// Nothing where this process cannot know: it is another machine's, or another container's.
+std::optional<bool> is_alive(const ProcessIdentity& process);
+
 // From now on orphans below this process become its children.
 void become_subreaper();
 

@@ -9,6 +9,18 @@ namespace {
 
 constexpr int kAttemptFormat = 1;
 
+// Earlier versions said the host alone.
+ProcessIdentity parse_owner(const nlohmann::json& document) {
+  ProcessIdentity owner{.host = document.at("host")};
+  if (!document.contains("pid")) return owner;
+  owner.user = document.at("user");
+  owner.boot_id = document.at("boot_id");
+  owner.pid_namespace = document.at("pid_namespace");
+  owner.pid = whole_number<std::int64_t>(document.at("pid"));
+  owner.start_ticks = whole_number<std::int64_t>(document.at("start_ticks"));
+  return owner;
+}
+
 }  // namespace
 
 std::string encode_attempt_record(const AttemptRecord& record) {
@@ -17,7 +29,12 @@ std::string encode_attempt_record(const AttemptRecord& record) {
   return nlohmann::ordered_json{{"format", kAttemptFormat},
                                 {"attempt", record.attempt.value()},
                                 {"job", record.job},
-                                {"host", record.host},
+                                {"host", record.owner.host},
+                                {"user", record.owner.user},
+                                {"boot_id", record.owner.boot_id},
+                                {"pid_namespace", record.owner.pid_namespace},
+                                {"pid", record.owner.pid},
+                                {"start_ticks", record.owner.start_ticks},
                                 {"resume", std::move(resume)}}
              .dump() +
          "\n";
@@ -32,7 +49,7 @@ Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expe
     }
     AttemptRecord record{.attempt = Attempt(whole_number<std::uint64_t>(document.at("attempt"))),
                          .job = document.at("job"),
-                         .host = document.at("host"),
+                         .owner = parse_owner(document),
                          .resume = {}};
     if (const auto& resume = document.at("resume"); !resume.is_null()) {
       record.resume = CheckpointId{.step = whole_number<std::uint64_t>(resume.at("step")),

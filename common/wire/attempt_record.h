@@ -11,6 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/base/process.h"
 #include "common/wire/checkpoint_manifest.h"
 
 namespace muster {
@@ -20,7 +21,7 @@ inline constexpr Attempt kFirstAttempt{1};
 struct AttemptRecord {
   Attempt attempt;
   std::string job;
-  std::string host;                    // of the process that began it
+  ProcessIdentity owner;               // that began it
   std::optional<CheckpointId> resume;  // the newest checkpoint that counted then; empty: a start from nothing
   bool operator==(const AttemptRecord&) const = default;
 };

@@ -61,11 +61,6 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
-
 }  // namespace
 
 std::string CheckpointDirectory::path_of(CheckpointId id) const {
@@ -267,7 +262,7 @@ Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) cons
   for (int tries = 0; tries < kClaimTries; ++tries) {
     auto number = unused_number();
     if (!number) return number;
-    const AttemptRecord owner{.attempt = *number, .job = job, .host = host_name(), .resume = {}};
+    const AttemptRecord owner{.attempt = *number, .job = job, .owner = own_identity(), .resume = {}};
     Status created = create_file_exclusively(claim_path(*number), encode_attempt_record(owner));
     if (created) return number;
     if (created.error().code() != ErrorCode::kFenced) return std::unexpected(created.error());
@@ -288,10 +283,25 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > *number; });
   auto resume = newest_from(*before);
   if (!resume) return std::unexpected(resume.error());
-  AttemptRecord record{.attempt = *number, .job = job, .host = host_name(), .resume = *resume};
+  AttemptRecord record{.attempt = *number, .job = job, .owner = own_identity(), .resume = *resume};
   Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));
   if (!created) return failure_within("cannot begin an attempt", std::move(created));
   return record;
+}
+
+Expected<AttemptRecord> CheckpointDirectory::read_begun(Attempt attempt) const {
+  auto record = read_attempt(attempt);
+  if (record) return record;
+  // It may have claimed the number this moment.
+  auto claim = read_record(claim_path(attempt), attempt);
+  return claim ? std::move(claim) : std::move(record);
+}
+
+std::optional<AttemptRecord> CheckpointDirectory::newest() const {
+  const auto number = newest_number();
+  if (!number || *number == Attempt(0)) return std::nullopt;
+  auto record = read_begun(*number);
+  return record ? std::optional(*std::move(record)) : std::nullopt;
 }
 
 Status CheckpointDirectory::check_newest(Attempt mine) const {
@@ -299,14 +309,11 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
   if (!newest) return failure_within("cannot look for a newer attempt", std::move(newest));
   if (*newest <= mine) return {};
   // The number is the proof; the file only says whose it is.
-  auto owner = read_attempt(*newest);
-  if (!owner) {  // it may have claimed the number this moment
-    if (auto claim = read_record(claim_path(*newest), *newest)) owner = std::move(claim);
-  }
+  const auto taker = read_begun(*newest);
   return failure(ErrorCode::kFenced, "attempt {}{} has taken over checkpoint directory {} from attempt {}",
                  *newest,
-                 owner ? fmt::format(" of job '{}' on host {}", owner->job, owner->host)
-                       : fmt::format(" (its file cannot be read: {})", owner.error().message()),
+                 taker ? fmt::format(" of job '{}' on host {}", taker->job, taker->owner.host)
+                       : fmt::format(" (its file cannot be read: {})", taker.error().message()),
                  path_, mine);
 }
 

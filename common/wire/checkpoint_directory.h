@@ -58,6 +58,8 @@ class CheckpointDirectory {
   // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get
   // different numbers.
   Expected<AttemptRecord> begin_attempt(const std::string& job) const;
+  // Of the attempt with the highest number; nothing if there is none, or it cannot be read.
+  std::optional<AttemptRecord> newest() const;
   // The fence: kFenced if somebody has begun an attempt after `mine`; the message says which attempt of which
   // job on which host.
   Status check_newest(Attempt mine) const;
@@ -71,6 +73,7 @@ class CheckpointDirectory {
   std::string attempt_path(Attempt attempt) const;
   std::string claim_path(Attempt attempt) const;
   Expected<AttemptRecord> read_attempt(Attempt attempt) const;
+  Expected<AttemptRecord> read_begun(Attempt attempt) const;
   Expected<AttemptRecord> read_record(const std::string& path, Attempt attempt) const;
   Expected<std::vector<Attempt>> recorded() const;
   Expected<std::vector<Attempt>> claimed() const;

@@ -33,6 +33,7 @@ int check(const Invocation& invocation) {
   if (!plan.job.checkpoint_directory.empty())
     findings.push_back(check_disk("checkpoint space", plan.job.checkpoint_directory, kCheckpointBytes));
   std::ranges::move(check_checkpoints(plan), std::back_inserter(findings));
+  if (auto use = check_checkpoint_use(prepared->request.options)) findings.push_back(std::move(*use));
   const int exit_code = all_fit(findings) ? 0 : 1;
   return print(prepared->request.options.json ? findings_as_json(findings) : findings_as_table(findings),
                exit_code);

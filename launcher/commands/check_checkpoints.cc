@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "launcher/commands/checkpoint_use.h"
 #include "launcher/commands/checks.h"
 #include "launcher/io/job_files.h"
 
@@ -116,6 +117,14 @@ std::vector<Finding> check_checkpoints(const Plan& plan) {
   for (std::int32_t node = 0; node < nodes; ++node) unlink(nonce_path(directory, nonce, node).c_str());
   for (const std::string& made : missing) rmdir(made.c_str());
   return {clock, finding_of(directory, error, nodes)};
+}
+
+std::optional<Finding> check_checkpoint_use(const Options& options) {
+  const auto use = last_use_of(options);
+  if (!use) return std::nullopt;
+  using enum CheckpointUse::Kind;
+  if (use->kind == kRefused) return Finding{kFail, "checkpoint use", use->text, std::string(kUseAdvice)};
+  return Finding{use->kind == kOver ? kOk : kWarn, "checkpoint use", use->text};
 }
 
 }  // namespace muster::launcher

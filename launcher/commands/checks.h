@@ -29,5 +29,7 @@ Finding check_gpus(const Prepared& prepared);
 // check_checkpoints.cc: whether what one node's process writes there is read by every other's; and the clock,
 // compared with that of its file system.
 std::vector<Finding> check_checkpoints(const Plan& plan);
+// Whether another launch uses it; nothing if none has.
+std::optional<Finding> check_checkpoint_use(const Options& options);
 
 }  // namespace muster::launcher

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "launcher/commands/checkpoint_use.h"
 #include "launcher/commands/prepare.h"
 #include "launcher/core/report.h"
 #include "launcher/core/words.h"
@@ -144,6 +145,12 @@ int run(const Invocation& invocation) {
   const Options& options = prepared->request.options;
   if (options.dry_run) return print_plan(*prepared);
   std::vector<std::string> notices = prepared->request.notices;
+  if (auto use = last_use_of(options)) {
+    if (use->kind == CheckpointUse::Kind::kRefused)
+      return refuse(Error(ErrorCode::kFenced, fmt::format("--checkpoint-dir: {}: {}", use->text, kUseAdvice)),
+                    kExitUsage);
+    notices.push_back(std::move(use->text));
+  }
   if (auto notice = thread_notice(prepared->plan, prepared->machine, invocation.here.environment))
     notices.push_back(std::move(*notice));
   if (options.quiet) notices.clear();

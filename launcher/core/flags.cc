@@ -49,6 +49,8 @@ constexpr Flag kOwnFlags[] = {
      "recovery"},
     {"checkpoint-dir", 0, "DIR", kOption,
      "Where the workers keep checkpoints; attempts resume from the newest complete one.", "recovery"},
+    {"take-over", 0, "", kOption,
+     "Use --checkpoint-dir although another launch on this machine does: that one stops.", "recovery"},
     {"log-dir", 0, "DIR", kOption,
      "Logs and report.json go to DIR/JOB (default ${XDG_STATE_HOME:-~/.local/state}/muster).", "output"},
     {"env", 0, "K=V", kOption,

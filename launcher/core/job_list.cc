@@ -91,7 +91,7 @@ Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std
 
 }  // namespace
 
-JobRecord make_job_record(const Plan& plan, LauncherIdentity launcher, double now_unix) {
+JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now_unix) {
   return {.job_id = plan.job.job_id,
           .launcher = std::move(launcher),
           .command = plan.job.command,

@@ -11,25 +11,15 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/process.h"
 #include "launcher/core/plan.h"
 
 namespace muster::launcher {
 
-// Who the launcher of a job is: a process of one machine, between two of its starts.
-struct LauncherIdentity {
-  std::string host{};
-  std::string user{};
-  std::string boot_id{};
-  std::string pid_namespace{};
-  std::int64_t pid = 0;
-  std::int64_t start_ticks = 0;  // when the process started; another one with its pid has another
-  bool operator==(const LauncherIdentity&) const = default;
-};
-
 // job.json.
 struct JobRecord {
   std::string job_id;
-  LauncherIdentity launcher;
+  ProcessIdentity launcher;
   std::vector<std::string> command;
   std::vector<NodePlan> nodes;
   std::int32_t world_size = 0;
@@ -38,7 +28,7 @@ struct JobRecord {
   std::string started_at;  // UTC, for people
   double started_unix = 0;
 };
-JobRecord make_job_record(const Plan& plan, LauncherIdentity launcher, double now_unix);
+JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now_unix);
 std::string job_record_as_json(const JobRecord& record);
 Expected<JobRecord> parse_job_record(std::string_view json);
 

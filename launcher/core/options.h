@@ -70,6 +70,7 @@ struct Options {
   std::string warm = "auto";                            // auto, on, off
   std::string log_directory;                            // absolute
   std::string checkpoint_directory;                     // absolute, or empty
+  bool take_over = false;                               // that directory, from a launch that uses it
   std::string role = "default";
   std::string run_id;                        // --rdzv-id as it is, or empty
   std::string job_name;                      // the same as it may stand in a file's name, or empty

@@ -34,6 +34,7 @@ void read_recovery(SettingReader& reader, Options& options) {
   reader.seconds("node-exclusion", true, recovery.node_exclusion);
   reader.seconds("preemption-grace", true, recovery.preemption_grace);
   reader.time("time-limit", recovery.time_limit);
+  reader.flag("take-over", options.take_over);
 }
 
 }  // namespace muster::launcher

@@ -2,14 +2,11 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/base/text.h"
 #include "common/wire/json.h"
 
 namespace muster::launcher {
@@ -18,37 +15,6 @@ namespace {
 
 constexpr std::uint64_t kRecordLimitBytes = 16 << 20;  // 100,000 nodes fit
 constexpr std::uint64_t kReportLimitBytes = 256 << 20;
-
-// Field 22 of /proc/PID/stat; the name before it may hold spaces and brackets.
-std::int64_t start_ticks_of(std::int64_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
-  if (!text) return 0;
-  const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
-  constexpr std::size_t kField = 20;  // counted from the bracket
-  return fields.size() > kField ? parse_number<std::int64_t>(fields[kField]).value_or(0) : 0;
-}
-
-LauncherIdentity own_identity() {
-  LauncherIdentity self{.pid = getpid(), .start_ticks = start_ticks_of(getpid())};
-  char buffer[256] = "";
-  if (gethostname(buffer, sizeof buffer) == 0) self.host = buffer;
-  const char* user = std::getenv("USER");
-  self.user = user != nullptr ? user : std::to_string(getuid());
-  self.boot_id = read_file("/proc/sys/kernel/random/boot_id", 100).value_or("");
-  while (self.boot_id.ends_with('\n')) self.boot_id.pop_back();
-  std::error_code error;
-  self.pid_namespace = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
-  return self;
-}
-
-// Nothing where this process cannot know.
-std::optional<bool> is_alive(const LauncherIdentity& launcher) {
-  static const LauncherIdentity self = own_identity();
-  if (launcher.host != self.host) return std::nullopt;
-  if (launcher.boot_id != self.boot_id) return false;
-  if (launcher.pid_namespace != self.pid_namespace) return std::nullopt;
-  return launcher.start_ticks != 0 && start_ticks_of(launcher.pid) == launcher.start_ticks;
-}
 
 void add_report(JobEntry& job, const std::string& text) {
   try {

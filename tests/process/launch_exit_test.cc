@@ -242,12 +242,51 @@ TEST(LaunchVerdict, DoesNotRestartWhenANewerLaunchHasItsCheckpointDirectory) {
   LaunchRun older({"--checkpoint-dir", checkpoints / "c", "sh", "-c",
                    "echo ready; while ! [ -e " + go + " ]; do sleep 0.02; done; exit 1"});
   ASSERT_TRUE(older.printed("ready"));
-  LaunchRun newer({"--checkpoint-dir", checkpoints / "c", "true"});
+  LaunchRun newer({"--take-over", "--checkpoint-dir", checkpoints / "c", "true"});
   EXPECT_EQ(newer.exit_code(), 0) << newer.err();
+  EXPECT_THAT(newer.err(), HasSubstr(fmt::format("(process {}), which runs and will stop\n", older.pid())));
   std::ofstream(go) << "";
   EXPECT_EQ(older.exit_code(), 125);
   EXPECT_THAT(older.err(), HasSubstr("has taken over"));
   EXPECT_EQ(older.report()["restarts"], 1);
+}
+
+TEST(LaunchVerdict, LeavesACheckpointDirectoryToTheLaunchThatUsesIt) {
+  ScratchDirectory checkpoints;
+  const std::string go = checkpoints / "go";
+  LaunchRun older({"--checkpoint-dir", checkpoints / "c", "sh", "-c",
+                   "echo ready; while ! [ -e " + go + " ]; do sleep 0.02; done"});
+  ASSERT_TRUE(older.printed("ready"));
+  const std::string id = std::filesystem::path(older.job_directory()).filename();
+  const std::string who = fmt::format("job {} (process {})", id, older.pid());
+  LaunchRun newer({"--checkpoint-dir", checkpoints / "c", "true"});
+  EXPECT_EQ(newer.exit_code(), 2);
+  EXPECT_THAT(newer.err(),
+              HasSubstr(fmt::format("launch: --checkpoint-dir: {} is used by {}, which runs: stop",
+                                    checkpoints / "c", who)));
+  EXPECT_EQ(newer.job_directory(), "") << "nothing was made";
+  LaunchRun check({"check", "--checkpoint-dir", checkpoints / "c", "true"});
+  EXPECT_EQ(check.exit_code(), 1);
+  EXPECT_THAT(check.out(), HasSubstr("FAIL  checkpoint use"));
+  EXPECT_THAT(check.out(), HasSubstr(who));
+  std::ofstream(go) << "";
+  EXPECT_EQ(older.exit_code(), 0) << older.err();
+  LaunchRun next({"--checkpoint-dir", checkpoints / "c", "true"});
+  EXPECT_EQ(next.exit_code(), 0);
+  EXPECT_THAT(next.err(), HasSubstr(fmt::format("launch: {} is taken over from {}, which has ended\n",
+                                                checkpoints / "c", who)));
+}
+
+TEST(LaunchVerdict, SaysWhoseCheckpointDirectoryItTakesOverWhereItCannotKnow) {
+  ScratchDirectory checkpoints;
+  std::filesystem::create_directory(checkpoints / "attempts");
+  std::ofstream(checkpoints / "attempts/000001.json")
+      << R"({"format":1,"attempt":1,"job":"far-1","host":"elsewhere","resume":null})";
+  LaunchRun run({"--checkpoint-dir", checkpoints.path(), "true"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(
+      run.err(),
+      HasSubstr("is taken over from job far-1 on host elsewhere: if that still runs, it will stop\n"));
 }
 
 // In the place of the real agent, one that does `deed` with the descriptor `fd` of its connection, and hangs.

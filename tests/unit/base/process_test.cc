@@ -46,6 +46,40 @@ TEST(ListChildren, FindsThoseOfEveryThreadUntilTheyAreReaped) {
   waitpid(others, nullptr, 0);
 }
 
+TEST(ProcessIdentity, IsAliveUntilItsEndAndUnknownElsewhere) {
+  ProcessIdentity other = own_identity();
+  EXPECT_EQ(is_alive(other), true);
+  other.start_ticks += 1;
+  EXPECT_EQ(is_alive(other), false) << "another process got its pid";
+  other = own_identity();
+  other.boot_id = "before";
+  EXPECT_EQ(is_alive(other), false);
+  other = own_identity();
+  other.pid_namespace = "another container";
+  EXPECT_EQ(is_alive(other), std::nullopt);
+  other.host = "far";
+  EXPECT_EQ(is_alive(other), std::nullopt);
+  EXPECT_EQ(is_alive(ProcessIdentity{.host = own_identity().host}), std::nullopt);
+}
+
+TEST(ProcessIdentity, HasEndedThoughItsParentHasNotAskedYet) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::int64_t ticks = own_identity().start_ticks;
+    _exit(write(ends[1], &ticks, sizeof ticks) == sizeof ticks ? 0 : 1);
+  }
+  ProcessIdentity ended = own_identity();
+  ended.pid = child;
+  ASSERT_EQ(read(ends[0], &ended.start_ticks, sizeof ended.start_ticks), ssize_t{sizeof ended.start_ticks});
+  siginfo_t end{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(is_alive(ended), false);
+  waitpid(child, nullptr, 0);
+  for (const int fd : ends) close(fd);
+}
+
 // The kernel's sched_attr in its first size; the slice is its fourth word.
 std::array<std::uint64_t, 6> scheduling_of(pid_t thread) {
   std::array<std::uint64_t, 6> attributes{};

@@ -54,6 +54,16 @@ TEST_F(CheckpointDirectoryTest, FirstAttemptResumesFromNothingAndNumbersGoOn) {
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "attempts/000001.json"));
 }
 
+TEST_F(CheckpointDirectoryTest, TheNewestAttemptSaysWhichProcessBeganIt) {
+  EXPECT_FALSE(directory_.newest());
+  begin();
+  const AttemptRecord second = directory_.begin_attempt("second").value();
+  ASSERT_EQ(directory_.newest(), second);
+  EXPECT_EQ(second.owner, own_identity());
+  write("attempts/000003.claim", R"({"format":1,"attempt":3,"job":"j","host":"far","resume":null})");
+  EXPECT_EQ(directory_.newest()->owner.host, "far") << "one that has only claimed its number";
+}
+
 TEST_F(CheckpointDirectoryTest, APipeInPlaceOfAnAttemptFileIsNamedAndNotWaitedFor) {
   begin();
   const std::string pipe = scratch_ / "attempts/000002.json";

@@ -1,0 +1,27 @@
+#include "launcher/commands/checkpoint_use.h"
+
+#include "common/wire/checkpoint_directory.h"
+
+namespace muster::launcher {
+
+std::optional<CheckpointUse> last_use_of(const Options& options) {
+  const std::string& directory = options.checkpoint_directory;
+  if (directory.empty()) return std::nullopt;
+  const auto last = CheckpointDirectory(directory).newest();
+  if (!last) return std::nullopt;
+  using enum CheckpointUse::Kind;
+  const auto alive = is_alive(last->owner);
+  const std::string who = fmt::format("job {} (process {})", last->job, last->owner.pid);
+  if (!alive)
+    return CheckpointUse{kUnknown, fmt::format("{} is taken over from job {} on host {}: if that still runs, "
+                                               "it will stop",
+                                               directory, last->job, last->owner.host)};
+  if (!*alive)
+    return CheckpointUse{kOver, fmt::format("{} is taken over from {}, which has ended", directory, who)};
+  if (options.take_over)
+    return CheckpointUse{kTaken,
+                         fmt::format("{} is taken over from {}, which runs and will stop", directory, who)};
+  return CheckpointUse{kRefused, fmt::format("{} is used by {}, which runs", directory, who)};
+}
+
+}  // namespace muster::launcher
