@@ -1,6 +1,8 @@
 // The program, the torch that it would use, and the GPUs.
+#include <algorithm>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <filesystem>
 
 #include "common/base/elf_file.h"
 #include "common/base/file.h"
@@ -39,6 +41,32 @@ bool is_python(const std::string& program) {
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
 
+// "torch" of "  torch.nn as nn"
+std::string_view first_name(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text.substr(0, text.find_first_of(" \t\r.;#"));
+}
+
+// A line of a script.
+bool imports_torch(std::string_view line) {
+  const std::string_view keyword = first_name(line);
+  if (keyword != "import" && keyword != "from") return false;
+  const auto modules = line.substr(static_cast<std::size_t>(keyword.end() - line.begin()));
+  return std::ranges::any_of(split(modules, ','), [](std::string_view module) { return first_name(module) == "torch"; });
+}
+
+// Of `python3 -u train.py --lr 1`, the script.
+bool script_imports_torch(const Prepared& prepared, const Surroundings& here) {
+  const std::vector<std::string>& command = prepared.plan.job.command;
+  const auto script = std::find_if(command.begin() + 1, command.end(),
+                                   [](const std::string& word) { return !word.starts_with('-'); });
+  if (script == command.end()) return false;
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const auto text =
+      read_regular_file((std::filesystem::path(here.working_directory) / *script).string(), kMostBytes);
+  return text && std::ranges::any_of(split(*text, '\n'), imports_torch);
+}
+
 Finding check_python_torch(const std::string& python, bool needed, const Prepared& prepared,
                            const Surroundings& here) {
   const FoundProgram found = look_up_program(python, path_variable(prepared, here), "");
@@ -52,8 +80,11 @@ Finding check_python_torch(const std::string& python, bool needed, const Prepare
   if (asked->exit_code != 0 || at == std::string::npos)
     return {kWarn, "torch", fmt::format("{} cannot be asked for its torch", found.path), advice};
   const auto words = split(std::string_view(asked->out).substr(at, asked->out.find('\n', at) - at), ' ');
-  if (words.size() < 3 || words[1] == "-")
-    return {kWarn, "torch", fmt::format("{} has no torch", found.path), advice};
+  if (words.size() < 3 || words[1] == "-") {
+    const bool wanted = needed && script_imports_torch(prepared, here);
+    return {wanted ? kFail : kWarn, "torch",
+            fmt::format("{} has no torch{}", found.path, wanted ? ", which the script imports" : ""), advice};
+  }
   return {kOk, "torch", fmt::format("torch {} in {}", words[1], found.path)};
 }
 

@@ -10,8 +10,11 @@ int ps(const Invocation& invocation) {
   if (!arguments) return arguments.error();
   const auto directory = log_directory_of(*arguments, invocation.here);
   if (!directory) return refuse(directory.error(), kExitUsage);
-  const auto jobs = list_jobs(*directory);
+  const auto count = arguments->count("newest", "jobs");
+  if (!count) return refuse(count.error(), kExitUsage);
+  auto jobs = list_jobs(*directory);
   if (!jobs) return refuse(jobs.error(), kExitUsage);
+  if (*count) keep_newest(*jobs, **count);
   if (arguments->has("json")) return print(jobs_as_json(*jobs));
   if (jobs->empty()) return print(fmt::format("no jobs in {}\n", *directory));
   return print(jobs_as_table(*jobs, unix_now()));

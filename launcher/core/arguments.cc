@@ -4,6 +4,7 @@
 #include <cctype>
 #include <fmt/ranges.h>
 
+#include "common/base/text.h"
 #include "launcher/core/nearest.h"
 
 namespace muster::launcher {
@@ -111,14 +112,44 @@ bool may_be_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
+// The first flag of ours among the program's arguments, where it may have been meant for us: it is none that
+// many programs have, and was not given to us as well.
+std::optional<std::string> misplaced_flag(const Arguments& arguments) {
+  const Words& program = arguments.program;
+  constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};
+  for (std::size_t i = 1; i < program.size() && program[i] != "--"; ++i) {
+    if (!program[i].starts_with("--")) continue;
+    const std::size_t equals = program[i].find('=');
+    std::string name = program[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::ranges::replace(name, '_', '-');
+    const Flag* flag = find_flag(name);
+    if (flag == nullptr || flag->treatment == kNoEffect || flag->treatment == kUnsupported) continue;
+    if (std::ranges::find(kOfManyPrograms, name) != std::end(kOfManyPrograms)) continue;
+    if (std::ranges::any_of(arguments.flags, [flag](const GivenFlag& given) {
+          return option_name(*given.flag) == option_name(*flag);
+        }))
+      continue;
+    std::string meant = program[i];
+    if (!flag->value.empty() && equals == std::string::npos && i + 1 < program.size())
+      meant += " " + program[i + 1];
+    return fmt::format(
+        "{} stands after the program and is given to it; for launch it would be `launch {} {} ...` (`launch "
+        "-- {} ...` says that it is the program's)",
+        program[i].substr(0, equals), meant, program.front(), program.front());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expected<Arguments> sort_arguments(const Words& words) {
   const FlagSet set = flags_of_run();
   Arguments result;
   auto next = words.begin();
+  bool is_meant = false;  // that what follows is the program's
   for (; next != words.end() && may_be_flag(*next); ++next) {
     if (*next == "--") {
+      is_meant = true;
       ++next;
       break;
     }
@@ -131,12 +162,25 @@ Expected<Arguments> sort_arguments(const Words& words) {
     result.flags.push_back(std::move(*given));
   }
   result.program.assign(next, words.end());
+  if (auto misplaced = is_meant ? std::nullopt : misplaced_flag(result))
+    result.notices.push_back(std::move(*misplaced));
   return result;
 }
 
 std::string CommandArguments::value(std::string_view name) const {
   const auto found = flags.find(name);
   return found == flags.end() ? "" : found->second.value.value_or("");
+}
+
+Expected<std::optional<std::size_t>> CommandArguments::count(std::string_view name,
+                                                             std::string_view what) const {
+  const auto found = flags.find(name);
+  if (found == flags.end()) return std::nullopt;
+  const auto number = parse_number<std::uint32_t>(value(name));
+  if (!number)
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is not a number of {}: give 0 or more",
+                   found->second.spelling, value(name), what);
+  return *number;
 }
 
 Expected<CommandArguments> read_command_arguments(const Command& command, const Words& words) {

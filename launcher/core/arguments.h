@@ -40,6 +40,8 @@ struct CommandArguments {
   bool has(std::string_view name) const { return flags.contains(name); }
   // Its value, or "".
   std::string value(std::string_view name) const;
+  // The same as a number of `what`, 0 or more; nothing if the flag was not given.
+  Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;
 };
 // Errors: also more operands than the command takes.
 Expected<CommandArguments> read_command_arguments(const Command& command,

@@ -13,6 +13,7 @@ constexpr Flag kLogDirectory = {"log-dir", 0, "DIR", kOption,
 constexpr Flag kHelp = {"help", 'h', "", kOption, "Print this help."};
 
 constexpr Flag kPsFlags[] = {
+    {"newest", 'n', "N", kOption, "Only the N newest."},
     kLogDirectory,
     {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
     kHelp,
@@ -46,6 +47,13 @@ constexpr Flag kDumpFlags[] = {
     {"json", 0, "", kOption, "Print each rank's stacks as one JSON object: rank, text."},
     kHelp,
 };
+constexpr Flag kCleanFlags[] = {
+    {"older-than", 0, "DURATION", kOption, "Only jobs that ended so long ago: 7d, 12h."},
+    {"keep", 0, "N", kOption, "Not the N newest of those that have ended."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job that was removed."},
+    kHelp,
+};
 constexpr Flag kReportFlags[] = {
     kLogDirectory,
     {"json", 0, "", kOption, "Print report.json as it is."},
@@ -73,6 +81,7 @@ constexpr Example kCheckExamples[] = {
 };
 constexpr Example kPsExamples[] = {
     {"launch ps", "what runs, and what ran"},
+    {"launch ps -n 5", "the five newest"},
     {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed ones"},
 };
 constexpr Example kStatusExamples[] = {
@@ -92,6 +101,10 @@ constexpr Example kCancelExamples[] = {
 constexpr Example kDumpExamples[] = {
     {"launch dump", "where is every rank of the job that runs, right now?"},
     {"launch dump 20260501 > stacks.txt", "of one job, to a file"},
+};
+constexpr Example kCleanExamples[] = {
+    {"launch clean --older-than 7d", "remove the logs of jobs that ended a week ago"},
+    {"launch clean --keep 20", "of all but the 20 newest"},
 };
 constexpr Example kReportExamples[] = {
     {"launch report", "how the newest job ended, and whose fault it was"},
@@ -153,6 +166,10 @@ constexpr Command kCommands[] = {
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
      "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
      kReportExamples},
+    {"clean", Operand::kNone, "Remove the logs and reports of jobs that have ended.",
+     "Removes their directories, and no checkpoints. Without a flag: of all that have ended. A job that "
+     "runs, runs on another machine, or has left processes stays.",
+     kCleanFlags, kCleanExamples},
     {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
      kCompletionExamples},
     {"help", Operand::kTopic, "Explain a topic or a command, or all.", "Without TOPIC: the list of topics.",

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <fmt/ranges.h>
 
+#include "launcher/core/duration.h"
 #include "launcher/core/job_json.h"
 #include "launcher/core/nearest.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 
@@ -175,6 +177,30 @@ std::string jobs_as_json(const std::vector<JobEntry>& jobs) {
   return dumped(array);
 }
 
+void keep_newest(std::vector<JobEntry>& jobs, std::size_t count) {
+  std::vector<JobEntry> kept;
+  for (const JobEntry* job : newest_first(jobs)) {
+    if (kept.size() < count) kept.push_back(*job);
+  }
+  jobs = std::move(kept);
+}
+
+std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
+                                 double now_unix) {
+  std::vector<JobEntry> ended;
+  for (const JobEntry* job : newest_first(jobs)) {
+    if (job->may_run()) continue;
+    if (keep > 0) {
+      --keep;
+      continue;
+    }
+    // When the launcher of a lost job ended is not known.
+    const double end = job->record.started_unix + job->duration_seconds.value_or(0);
+    if (now_unix - end >= in_seconds(age)) ended.push_back(*job);
+  }
+  return ended;
+}
+
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
                               Preferred preferred, const std::string& place) {
   const auto sorted = newest_first(jobs);
@@ -193,14 +219,6 @@ Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::stri
   if (preferred == Preferred::kRunningElseNewest && !sorted.empty()) return *sorted.front();
   return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists them",
                  preferred == Preferred::kRunning ? "runs" : "is", place);
-}
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
-  if (whole < 60) return fmt::format("{}s", whole);
-  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
-  if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
-  return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
 }
 
 }  // namespace muster::launcher

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "launcher/core/plan.h"
@@ -54,14 +55,17 @@ std::string_view name_of(JobEntry::State state);
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix);
 std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 
+// Leaves the `count` newest.
+void keep_newest(std::vector<JobEntry>& jobs, std::size_t count);
+// Those that have ended, so long ago, but for the `keep` newest of them; the newest first.
+std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
+                                 double now_unix);
+
 // Which job is meant when none is named.
 enum class Preferred { kRunning, kRunningElseNewest, kEnded };
 // `wanted`: a name, the beginning of one, or "". `place` is where the jobs are, for messages. Errors say in
 // one line what would be right.
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
                               Preferred preferred, const std::string& place);
-
-// "12s", "3m20s", "2h05m", "3d04h"
-std::string duration_text(double seconds);
 
 }  // namespace muster::launcher

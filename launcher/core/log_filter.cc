@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "common/base/text.h"
+#include "launcher/core/duration.h"
+#include "launcher/core/words.h"
 
 namespace muster::launcher {
 
@@ -83,22 +85,6 @@ std::optional<double> take_time(std::string_view& text, const LocalTime& local) 
   return *date + *clock - take_zone(text, local);
 }
 
-std::optional<double> parse_duration(std::string_view text) {
-  double total = 0;
-  if (text.empty()) return std::nullopt;
-  while (!text.empty()) {
-    const std::size_t unit = text.find_first_not_of("0123456789.");
-    if (unit == 0 || unit == std::string_view::npos) return std::nullopt;
-    const auto number = parse_number<double>(text.substr(0, unit));
-    const std::size_t kind = std::string_view("smhd").find(text[unit]);
-    if (!number || kind == std::string_view::npos) return std::nullopt;
-    constexpr double kSeconds[] = {1, 60, 3600, 86400};
-    total += *number * kSeconds[kind];
-    text.remove_prefix(unit + 1);
-  }
-  return total;
-}
-
 }  // namespace
 
 Expected<NumberRanges> NumberRanges::parse(std::string_view text, std::string_view flag) {
@@ -143,7 +129,7 @@ bool Pattern::matches(std::string_view line) const {
 }
 
 Expected<double> parse_since(std::string_view text, const LocalTime& local) {
-  if (const auto duration = parse_duration(text)) return local.now - *duration;
+  if (const auto duration = parse_duration(text)) return local.now - in_seconds(*duration);
   std::string_view rest = text;
   if (const auto time = take_time(rest, local); time && rest.empty()) return *time;
   rest = text;

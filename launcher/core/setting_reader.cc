@@ -1,20 +1,11 @@
 #include "launcher/core/setting_reader.h"
 
-#include <cmath>
-
 #include "common/base/text.h"
+#include "launcher/core/duration.h"
 
 namespace muster::launcher {
 
 namespace {
-
-// A year: more is a mistake, and nanoseconds must not overflow.
-constexpr double kMostSeconds = 3.2e7;
-
-std::optional<Duration> duration_of(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0 || seconds > kMostSeconds) return std::nullopt;
-  return std::chrono::duration_cast<Duration>(Seconds(seconds));
-}
 
 std::optional<std::int64_t> bytes_of(std::string_view text) {
   constexpr std::string_view kUnits = "KMGT";
@@ -27,13 +18,10 @@ std::optional<std::int64_t> bytes_of(std::string_view text) {
   return *number << shift;
 }
 
-// 90, 1.5, 90:00, 2:30:00. Of several parts all but the first are below 60.
+// What parse_duration() takes, or 90:00, 2:30:00. Of several parts all but the first are below 60.
 std::optional<Duration> time_of(std::string_view text) {
   const auto parts = split(text, ':');
-  if (parts.size() == 1) {
-    const auto number = parse_number<double>(text);
-    return number ? duration_of(*number) : std::nullopt;
-  }
+  if (parts.size() == 1) return parse_duration(text);
   if (parts.size() > 3) return std::nullopt;
   double seconds = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -78,10 +66,9 @@ void SettingReader::count(std::string_view name, std::int32_t low, std::string_v
 void SettingReader::seconds(std::string_view name, bool may_be_zero, Duration& value) {
   const Setting* setting = find(name);
   if (setting == nullptr) return;
-  const auto number = parse_number<double>(setting->values.back());
-  const auto duration = number ? duration_of(*number) : std::nullopt;
-  if (!duration || (*number == 0 && !may_be_zero))
-    return refuse(*setting, "is not a number of seconds: give one such as 10 or 0.5");
+  const auto duration = parse_duration(setting->values.back());
+  if (!duration || (*duration == Duration::zero() && !may_be_zero))
+    return refuse(*setting, "is not a duration: give seconds, 10 or 0.5, or one such as 10s, 5m, 1h30m");
   value = *duration;
 }
 
@@ -100,7 +87,7 @@ void SettingReader::time(std::string_view name, std::optional<Duration>& value) 
   if (setting == nullptr) return;
   value = time_of(setting->values.back());
   if (!value || *value <= Duration::zero())
-    refuse(*setting, "is not a time: give seconds, MM:SS or HH:MM:SS, such as 2:30:00");
+    refuse(*setting, "is not a time: give seconds, MM:SS, HH:MM:SS or a duration, such as 2:30:00 or 2h30m");
 }
 
 }  // namespace muster::launcher

@@ -1,5 +1,6 @@
 #include "launcher/core/status.h"
 
+#include "launcher/core/duration.h"
 #include "launcher/core/job_json.h"
 #include "launcher/core/job_list.h"
 #include "launcher/core/words.h"

@@ -81,6 +81,15 @@ TEST_F(LaunchCheck, AsksThePythonThatWouldRunTheScript) {
   EXPECT_EQ(with["torch"]["text"], "torch 9.8.7 in " + python);
   std::ofstream(python) << "#!/bin/sh\necho torch - -\n";
   EXPECT_EQ(checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}})["torch"]["result"], "warn");
+  for (const char* line : {"import torch", "import os, torch.nn as nn", "if True:\n  from torch.utils import data"}) {
+    std::ofstream(scratch / "train.py") << "import os\n" << line << "\n";
+    const auto without = checked({scratch / "train.py"}, 1, {{"PYTHON_EXEC", python}});
+    EXPECT_EQ(without["torch"]["result"], "fail") << line;
+    EXPECT_EQ(without["torch"]["text"], python + " has no torch, which the script imports");
+    checked({python, "-u", scratch / "train.py"}, 1);
+  }
+  std::ofstream(scratch / "train.py") << "import torchlike\n# import torch\n";
+  EXPECT_EQ(checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}})["torch"]["result"], "warn");
   EXPECT_EQ(checked({scratch / "train.py"}, 1, {{"PYTHON_EXEC", "/no/python"}})["torch"]["result"], "fail");
 }
 

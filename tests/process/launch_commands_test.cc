@@ -15,6 +15,7 @@
 namespace muster {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
@@ -101,12 +102,50 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   EXPECT_EQ(list[0]["pid"], running.pid());
   EXPECT_EQ(list[2]["exit_code"], 3);
   EXPECT_EQ(list[3]["world_size"], 2);
+  const nlohmann::json newest = nlohmann::json::parse(command({"ps", "-n", "2", "--json"}).out);
+  ASSERT_EQ(newest.size(), 2U);
+  EXPECT_EQ(newest[1], list[1]);
+  EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
   const std::string table = command({"ps"}).out;
   EXPECT_THAT(table, HasSubstr("failed        3"));
   EXPECT_THAT(table, HasSubstr("lost          -"));
   running.signal(SIGINT);
   EXPECT_EQ(running.exit_code(), 130);
   EXPECT_EQ(jobs()[0]["state"], "stopped");
+}
+
+TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {
+  const auto left = [this] {
+    std::vector<std::string> states;
+    for (const auto& job : jobs()) states.push_back(job["state"]);
+    return states;
+  };
+  EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n");
+  for (const char* script : {"exit 0", "exit 3", "exit 0"}) {
+    LaunchRun ended(started({"--max-restarts", "0", "sh", "-c", script}));
+    ended.exit_code();
+  }
+  LaunchRun lost(started({"--controller-grace", "60", "sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(lost.printed("ready"));
+  lost.signal(SIGKILL);
+  lost.exit_code();
+  LaunchRun running(started({"sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(running.printed("ready"));
+  const std::filesystem::path other = logs + "/not-a-job";
+  std::filesystem::create_directory(other);
+
+  EXPECT_EQ(command({"clean", "--older-than", "1h"}).out, "0 jobs removed\n");
+  const auto removed = nlohmann::json::parse(command({"clean", "--keep", "2", "--json"}).out);
+  ASSERT_EQ(removed.size(), 2U);
+  EXPECT_EQ(removed[0]["state"], "failed");
+  EXPECT_FALSE(std::filesystem::exists(removed[0]["log_directory"].get<std::string>()));
+  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded"));
+  EXPECT_THAT(command({"clean"}).out, MatchesRegex("[^\n]+ \\(succeeded\\)\n1 job removed\n"));
+  EXPECT_THAT(left(), ElementsAre("running", "lost")) << "the lost one's worker still lives";
+  EXPECT_TRUE(std::filesystem::exists(other));
+  for (const Words& wrong : {Words{"clean", "--older-than", "soon"}, Words{"clean", "--keep", "-1"}}) {
+    EXPECT_EQ(command(wrong).exit_code, 2);
+  }
 }
 
 TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {

@@ -82,6 +82,21 @@ TEST(Arguments, EndAtTheFirstWordThatIsNoFlag) {
   EXPECT_THAT(sorted->program, ElementsAre("train", "--nodes", "7", "--unknown"));
 }
 
+TEST(Arguments, TellOnceOfAFlagThatStandsAfterTheProgram) {
+  const auto told = [](const std::vector<std::string>& words) { return sort_arguments(words)->notices; };
+  EXPECT_THAT(
+      told({"./train", "--lr", "1", "--gpus-per-node", "2", "--nodes=3"}),
+      ElementsAre("--gpus-per-node stands after the program and is given to it; for launch it would be "
+                  "`launch --gpus-per-node 2 ./train ...` (`launch -- ./train ...` says that it is the "
+                  "program's)"));
+  EXPECT_THAT(told({"train", "--nproc_per_node=3"}),
+              ElementsAre(HasSubstr("`launch --nproc_per_node=3 train")));
+  EXPECT_THAT(told({"--", "train", "--nodes", "2"}), ElementsAre());
+  EXPECT_THAT(told({"--nodes", "2", "train", "--nnodes", "2"}), ElementsAre());
+  EXPECT_THAT(told({"train", "--config", "x", "--help", "--node", "-n", "nodes", "--", "--nodes"}),
+              ElementsAre());
+}
+
 TEST(Arguments, EndAtTwoDashes) {
   const auto sorted = sort_arguments({"--quiet", "--", "--odd-program", "x"});
   ASSERT_TRUE(sorted);

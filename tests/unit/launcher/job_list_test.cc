@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/core/duration.h"
+
 namespace muster::launcher {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using State = JobEntry::State;
 
@@ -108,6 +111,45 @@ TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
             "gtp-3: no job of that name in /logs: did you mean gpt-3?");
   EXPECT_EQ(chosen(jobs, "zzzzzz", Preferred::kRunning),
             "zzzzzz: no job of that name in /logs: `launch ps` lists them");
+}
+
+std::vector<std::string> names_of(const std::vector<JobEntry>& jobs) {
+  std::vector<std::string> names;
+  for (const JobEntry& job : jobs) names.push_back(job.record.job_id);
+  return names;
+}
+
+TEST(JobTable, CanHaveTheNewestAlone) {
+  std::vector<JobEntry> jobs = {job("a", State::kFailed, 1), job("c", State::kRunning, 3), job("b", State::kLost, 2)};
+  keep_newest(jobs, 2);
+  EXPECT_THAT(names_of(jobs), ElementsAre("c", "b"));
+  keep_newest(jobs, 7);
+  EXPECT_THAT(names_of(jobs), ElementsAre("c", "b"));
+}
+
+TEST(EndedJobs, AreThoseThatEndedSoLongAgoButForTheNewest) {
+  JobEntry long_one = job("a", State::kSucceeded, 100);
+  long_one.duration_seconds = 900;
+  const std::vector<JobEntry> jobs = {long_one,
+                                      job("b", State::kRunning, 200),
+                                      job("c", State::kFailed, 300),
+                                      job("d", State::kLost, 400),
+                                      job("e", State::kElsewhere, 500),
+                                      job("f", State::kStopped, 990)};
+  const auto ended = [&](Duration age, std::size_t keep) { return names_of(ended_jobs(jobs, age, keep, 1010)); };
+  EXPECT_THAT(ended({}, 0), ElementsAre("f", "d", "c", "a"));
+  EXPECT_THAT(ended(std::chrono::seconds(20), 0), ElementsAre("f", "d", "c")) << "a ended 10 s ago";
+  EXPECT_THAT(ended({}, 2), ElementsAre("c", "a"));
+  EXPECT_THAT(ended(std::chrono::seconds(20), 2), ElementsAre("c"));
+  EXPECT_THAT(ended({}, 9), ElementsAre());
+}
+
+TEST(ParseDuration, TakesSecondsAndUnits) {
+  for (const auto& [text, seconds] : std::initializer_list<std::pair<const char*, double>>{
+           {"10", 10}, {"10s", 10}, {"0.5", 0.5}, {"5m", 300}, {"1h30m", 5400}, {"1.5d", 129600}, {"0", 0}})
+    EXPECT_EQ(parse_duration(text), duration_of(seconds)) << text;
+  for (const char* text : {"", "s", "5x", "-1", "-1s", "10 s", "1m30", "inf", "nan", "1e99", "99999d"})
+    EXPECT_FALSE(parse_duration(text)) << text;
 }
 
 TEST(DurationText, IsShortAndRoundsToWholeSeconds) {

@@ -51,6 +51,20 @@ TEST(Options, HaveDefaults) {
   EXPECT_THAT(options->program, ElementsAre("train", "--lr", "0.1"));
 }
 
+TEST(Options, TakeDurationsWithUnits) {
+  const auto options = options_of({{"grace", "10"},
+                                   {"hang-limit", "5m"},
+                                   {"restart-window", "1h30m"},
+                                   {"silence-limit", "1.5s"},
+                                   {"time-limit", "2d"}});
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(options->grace, 10s);
+  EXPECT_EQ(options->hang_limit, 5min);
+  EXPECT_EQ(options->recovery.restart_window, 90min);
+  EXPECT_EQ(options->silence_limit, 1500ms);
+  EXPECT_EQ(options->recovery.time_limit, 48h);
+}
+
 TEST(Options, MakeDirectoriesAbsolute) {
   const auto options = options_of({{"log-dir", "logs"}, {"checkpoint-dir", "../ckpt"}});
   ASSERT_TRUE(options);
@@ -99,31 +113,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"nodes", "99999999999999999999", "give 1 or more"},
         BadValue{"nodes", "4:1", "give MIN:MAX, such as 1:4"}, BadValue{"nodes", "1:2:3", "or MIN:MAX"},
         BadValue{"nodes", "0:2", "or MIN:MAX"}, BadValue{"nodes", ":2", "or MIN:MAX"},
-        BadValue{"spare-nodes", "-1", "give 0 or more"},
-        BadValue{"restart-window", "0", "is not a number of seconds"},
-        BadValue{"restart-delay", "-1", "is not a number of seconds"},
+        BadValue{"spare-nodes", "-1", "give 0 or more"}, BadValue{"restart-window", "0", "is not a duration"},
+        BadValue{"restart-delay", "-1", "is not a duration"},
         BadValue{"no-progress-limit", "few", "is not a number of failures: give 0 or more"},
-        BadValue{"node-exclusion", "x", "is not a number of seconds"},
-        BadValue{"preemption-grace", "x", "is not a number of seconds"},
-        BadValue{"time-limit", "0", "is not a time: give seconds, MM:SS or HH:MM:SS"},
+        BadValue{"node-exclusion", "x", "is not a duration"},
+        BadValue{"preemption-grace", "x", "is not a duration"},
+        BadValue{"time-limit", "0", "is not a time: give seconds, MM:SS, HH:MM:SS or a duration"},
         BadValue{"time-limit", "1:60", "is not a time"}, BadValue{"time-limit", "1:2:3:4", "is not a time"},
-        BadValue{"time-limit", "1:-2", "is not a time"}, BadValue{"time-limit", "2h", "is not a time"},
+        BadValue{"time-limit", "1:-2", "is not a time"}, BadValue{"time-limit", "2x", "is not a time"},
         BadValue{"time-limit", "99999:00:00", "is not a time"}, BadValue{"nnodes", "1:2:3", "give 1 or more"},
         BadValue{"gpus-per-node", "0", "1 or more, or auto, gpu or cpu"},
         BadValue{"nproc-per-node", "xpu", "1 or more, or auto, gpu or cpu"},
         BadValue{"device", "tpu", "is none of auto, cuda, cpu"},
-        BadValue{"max-restarts", "-1", "give 0 or more"},
-        BadValue{"grace", "soon", "is not a number of seconds"},
-        BadValue{"grace", "-1", "is not a number of seconds"},
-        BadValue{"grace", "inf", "is not a number of seconds"},
-        BadValue{"grace", "nan", "is not a number of seconds"},
-        BadValue{"silence-limit", "0", "is not a number of seconds"},
-        BadValue{"output-stall", "-1", "is not a number of seconds"},
+        BadValue{"max-restarts", "-1", "give 0 or more"}, BadValue{"grace", "soon", "is not a duration"},
+        BadValue{"grace", "-1", "is not a duration"}, BadValue{"grace", "inf", "is not a duration"},
+        BadValue{"grace", "nan", "is not a duration"}, BadValue{"silence-limit", "0", "is not a duration"},
+        BadValue{"output-stall", "-1", "is not a duration"},
         BadValue{"log-limit", "63K", "is not a number of bytes: give 64K or more, such as 512M or 2G"},
         BadValue{"log-limit", "1.5G", "is not a number of bytes"},
         BadValue{"log-limit", "M", "is not a number of bytes"},
         BadValue{"log-limit", "99999999999T", "is not a number of bytes"},
-        BadValue{"controller-grace", "1e99", "is not a number of seconds"},
+        BadValue{"controller-grace", "1e99", "is not a duration"},
         BadValue{"redirects", "4", "names no streams"}, BadValue{"tee", "0:1,", "names no streams"},
         BadValue{"tee", "x:1", "names no streams"},
         BadValue{"local-ranks-filter", "0,x", "is no list of local ranks"},
@@ -135,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"rdzv-conf", "timeout", "is no list of KEY=VALUE"},
         BadValue{"start-method", "thread", "is none of spawn, fork, forkserver"},
         BadValue{"logs-specs", "mine", "is none of default"},
-        BadValue{"monitor-interval", "often", "is not a number of seconds"},
+        BadValue{"monitor-interval", "often", "is not a duration"},
         BadValue{"signals-to-handle", "SIGFOO", "is no signal's name: give names as in SIGTERM,SIGUSR1"},
         BadValue{"signals-to-handle", "TERM", "is no signal's name"},
         BadValue{"master-port", "70000", "is not a port"}, BadValue{"master-port", "http", "is not a port"},
