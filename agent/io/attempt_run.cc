@@ -18,7 +18,8 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
-constexpr rlim_t kDescriptorsPerRank = 5;  // of each stream its pipe and its file, and the process
+// Of each stream its pipe and its file, the order of both, and the process.
+constexpr rlim_t kDescriptorsPerRank = 6;
 constexpr Duration kLogsPause = std::chrono::milliseconds(50);
 constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
 constexpr std::size_t kMaxReportedBytes = 64 << 10;
@@ -204,9 +205,12 @@ Status AttemptRun::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
   if (const std::int64_t limit = setting_.job.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
-  auto standard = open_stream(local_rank, 1, budget);
+  // Under a limit the oldest parts of either stream go, and nothing could be put in order by counting.
+  std::shared_ptr<LogOrder> order;
+  if (!budget) order = std::make_shared<LogOrder>(setting_.logs, directory_of(local_rank));
+  auto standard = open_stream(local_rank, 1, budget, order);
   if (!standard) return std::unexpected(standard.error());
-  auto error = open_stream(local_rank, 2, budget);
+  auto error = open_stream(local_rank, 2, budget, order);
   if (!error) return std::unexpected(error.error());
   ranks_.push_back({*std::move(standard), *std::move(error)});
   return {};
@@ -231,7 +235,8 @@ void AttemptRun::check_space() const {
 }
 
 Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int stream,
-                                                     std::shared_ptr<net::LogBudget> budget) {
+                                                     std::shared_ptr<net::LogBudget> budget,
+                                                     std::shared_ptr<LogOrder> order) {
   const auto index = static_cast<std::size_t>(local_rank.value());
   const std::vector<std::int32_t>& redirects = setting_.job.redirects;
   const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
@@ -254,6 +259,8 @@ Expected<AttemptRun::Stream> AttemptRun::open_stream(LocalRank local_rank, int s
       Output::open(setting_.io.get_executor(),
                    {.path = directory_of(local_rank) + (stream == 1 ? "/stdout.log" : "/stderr.log"),
                     .writer = setting_.logs,
+                    .stream = stream,
+                    .order = std::move(order),
                     .budget = std::move(budget),
                     .stall = from_ns(setting_.job.output_stall_ns)},
                    {.lines = lines,

@@ -96,7 +96,8 @@ class AttemptRun {
   void check_space() const;
   Status make_log_directories() const;
   Status open_streams(LocalRank local_rank);
-  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<net::LogBudget> budget);
+  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<net::LogBudget> budget,
+                               std::shared_ptr<LogOrder> order);
   std::string directory_of(LocalRank local_rank) const;
   std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;

@@ -51,6 +51,8 @@ Output::Output(const asio::any_io_executor& executor, Log log, Listener listener
     : watched_(executor),
       writer_(log.writer),
       log_flow_(kLogQueueBytes, log.stall, kLogPatience),
+      stream_(log.stream),
+      order_(std::move(log.order)),
       listener_(std::move(listener)) {}
 
 Output::~Output() {
@@ -142,7 +144,7 @@ void Output::close() {
 void Output::write_log(std::string_view bytes) {
   if (!log_flow_.dropping()) {
     tell_gap();
-    return log_->put(bytes);
+    return put(bytes);
   }
   if (lost_.bytes == 0) {
     const std::string line = fmt::format(
@@ -161,7 +163,12 @@ void Output::write_log(std::string_view bytes) {
 void Output::tell_gap() {
   const Lost gap = std::exchange(gap_, {});
   if (gap.bytes > 0)
-    log_->put(fmt::format("\nmuster: {} lines ({} bytes) are left out here\n", gap.lines, gap.bytes));
+    put(fmt::format("\nmuster: {} lines ({} bytes) are left out here\n", gap.lines, gap.bytes));
+}
+
+void Output::put(std::string_view bytes) {
+  if (order_) order_->add(stream_, bytes.size());
+  log_->put(bytes);
 }
 
 }  // namespace muster::agent

@@ -16,6 +16,7 @@
 
 #include "agent/core/flow.h"
 #include "agent/core/lines.h"
+#include "agent/io/log_order.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/asio.h"
@@ -32,6 +33,8 @@ class Output : public std::enable_shared_from_this<Output> {
   struct Log {
     std::string path;
     net::LogWriter& writer;
+    int stream = 1;
+    std::shared_ptr<LogOrder> order{};          // null: it is not kept
     std::shared_ptr<net::LogBudget> budget{};   // null: the file may grow as it likes
     Duration stall = std::chrono::seconds(30);  // a file system that does nothing is waited for so long
   };
@@ -83,6 +86,7 @@ class Output : public std::enable_shared_from_this<Output> {
   bool must_wait();
   bool read_some(std::size_t limit_bytes);
   void write_log(std::string_view bytes);
+  void put(std::string_view bytes);
   void tell_gap();
 
   UniqueFd pipe_;
@@ -92,6 +96,8 @@ class Output : public std::enable_shared_from_this<Output> {
   net::LogWriter& writer_;
   Flow log_flow_;
   std::shared_ptr<net::LogWriter::File> log_;
+  int stream_;
+  std::shared_ptr<LogOrder> order_;
   Listener listener_;
   Lines lines_;
   LastLines last_lines_;

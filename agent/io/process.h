@@ -21,7 +21,7 @@ namespace muster::agent {
 // workers get the defaults, and need not ask for each of them.
 void settle_signals();
 
-// Lets this process have as many descriptors as it may: an agent has seven for each worker. What it might
+// Lets this process have as many descriptors as it may: an agent has eight for each worker. What it might
 // have before, which is what its workers should get. To be called while few descriptors are open: those of
 // spawn()'s own are the quicker the lower they are.
 rlimit prepare_descriptors();

@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kEventsLimitBytes = 256 << 20;
+constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr std::string_view kStreams[] = {"stdout", "stderr"};
 
 // "attempt_12", 12
@@ -28,18 +29,18 @@ std::optional<Number> number_after(const std::string& name, std::string_view pre
 LogFiles::LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem)
     : job_(std::move(job)), local_(local), wanted_(std::move(wanted)), on_problem_(std::move(on_problem)) {}
 
-Status LogFiles::read(const OnLine& on_line, bool is_new) {
+Status LogFiles::read(const OnLine& on_line, Reading reading) {
   if (Status found = look_for_files(); !found) return found;
-  for (auto& [key, file] : files_) read_file(file, on_line, is_new);
-  return {};
-}
-
-void LogFiles::finish(const OnLine& on_line) {
-  for (auto& [key, file] : files_) {
-    if (file.rest.empty()) continue;
-    file.rest += '\n';
-    take_lines(file, on_line);
+  for (auto& [key, logs] : ranks_) {
+    read_rank(logs, on_line, reading.is_new);
+    if (!reading.is_last && key.first == newest_attempt_) continue;
+    for (File& file : logs.files) {
+      if (file.rest.empty()) continue;
+      file.rest += '\n';
+      take_lines(file, on_line);
+    }
   }
+  return {};
 }
 
 // Attempts come one after the other: those before the newest have all their files.
@@ -64,14 +65,17 @@ void LogFiles::look_for_ranks(std::uint64_t attempt, const std::string& director
   for (; !error && next != fs::directory_iterator(); next.increment(error)) {
     const auto number = number_after<std::int32_t>(next->path().filename(), "rank_");
     if (!number) continue;
-    for (const int stream : {1, 2}) {
-      const auto key = std::tuple(attempt, Rank(*number), stream);
-      if (files_.contains(key)) continue;
-      LogSource source{attempt, Rank(*number), node_of(attempt, Rank(*number)), stream};
-      if (!wanted_(source)) continue;
-      LogStream found(next->path(), std::string(kStreams[stream - 1]));
-      if (found.exists()) files_.emplace(key, File{source, std::move(found)});
-    }
+    const auto key = std::pair(attempt, Rank(*number));
+    const LogSource source{attempt, Rank(*number), node_of(attempt, Rank(*number)), 1};
+    if (ranks_.contains(key) || !wanted_(source)) continue;
+    const auto file_of = [&](int stream) {
+      LogSource its = source;
+      its.stream = stream;
+      return File{its, LogStream(next->path(), std::string(kStreams[stream - 1]))};
+    };
+    RankLogs found{.order = LogStream(next->path(), "order"), .files = {file_of(1), file_of(2)}};
+    if (std::ranges::any_of(found.files, [](const File& file) { return file.stream.exists(); }))
+      ranks_.emplace(key, std::move(found));
   }
 }
 
@@ -104,19 +108,54 @@ NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   return NodeId(0);
 }
 
-void LogFiles::read_file(File& file, const OnLine& on_line, bool is_new) {
-  const Status read = file.stream.read([&](std::string_view bytes, double written) {
-    file.rest += bytes;
-    if (!file.times) file.times.emplace(file.rest, written, local_);
+// What order.log tells first, then what it does not tell yet: the last run, of which it knows nothing, and
+// all where it is not kept. It says how far each stream had come, so that bytes that came early, or never,
+// mislead nobody about those that follow.
+void LogFiles::read_rank(RankLogs& logs, const OnLine& on_line, bool is_new) {
+  (void)logs.order.read([&](std::string_view bytes, double) { logs.order_rest += bytes; });
+  std::size_t at = 0;
+  for (std::size_t end; (end = logs.order_rest.find('\n', at)) != std::string::npos; at = end + 1) {
+    const auto words = split(std::string_view(logs.order_rest).substr(at, end - at), ' ');
+    const auto stream = parse_number<int>(words.front());
+    const auto bytes = parse_number<std::uint64_t>(words.back());
+    if (words.size() != 2 || !stream || !bytes || *stream < 1 || *stream > 2) continue;
+    File& file = logs.files[static_cast<std::size_t>(*stream - 1)];
+    file.due_bytes += *bytes;
+    if (file.due_bytes > file.taken_bytes) take(file, file.due_bytes - file.taken_bytes, on_line, is_new);
+  }
+  logs.order_rest.erase(0, at);
+  for (File& file : logs.files) take(file, UINT64_MAX, on_line, is_new);
+}
+
+void LogFiles::take(File& file, std::uint64_t bytes, const OnLine& on_line, bool is_new) {
+  while (bytes > 0 && (file.unread_at < file.unread.size() || fill(file))) {
+    const std::size_t size = std::min<std::uint64_t>(bytes, file.unread.size() - file.unread_at);
+    file.rest.append(file.unread, file.unread_at, size);
+    file.unread_at += size;
+    file.taken_bytes += size;
+    bytes -= size;
     if (is_new) file.times->now_is(local_.now);
     take_lines(file, on_line);
-  });
+  }
+}
+
+// The next piece; false if there is none.
+bool LogFiles::fill(File& file) {
+  file.unread.clear();
+  file.unread_at = 0;
+  const Status read = file.stream.read(
+      [&](std::string_view bytes, double written) {
+        file.unread += bytes;
+        if (!file.times) file.times.emplace(file.unread, written, local_);
+      },
+      kPieceBytes);
   if (!read && !std::exchange(file.failed, true)) on_problem_(read.error().message(), false);
   if (file.stream.has_gap() && !std::exchange(file.has_gap, true)) {
     on_problem_(fmt::format("rank {}, attempt {}: lines of {} are missing: --log-limit had them removed",
                             file.source.rank, file.source.attempt, kStreams[file.source.stream - 1]),
                 true);
   }
+  return !file.unread.empty();
 }
 
 void LogFiles::take_lines(File& file, const OnLine& on_line) {

@@ -1,15 +1,16 @@
 // The files in which the agents keep what workers print, read as they grow, over all attempts of a job.
 //
-// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the parts that were cut off them. Files are read
-// from where the last reading ended; nothing is lost, whatever the terminal dropped, and what cannot be read
-// is said, once a file. Blocking.
+// LOG_DIR/JOB/attempt_A/rank_R/{stdout,stderr}.log, with the parts that were cut off them, put together as
+// order.log there says, where it is. Files are read from where the last reading ended; nothing is lost,
+// whatever the terminal dropped, and what cannot be read is said, once a file. Blocking.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <utility>
 
 #include "launcher/commands/log_stream.h"
 #include "launcher/core/job_list.h"
@@ -34,34 +35,50 @@ class LogFiles {
   using OnProblem = std::function<void(const std::string& what, bool wanted)>;
 
   LogFiles(JobRecord job, LocalTime local, Wanted wanted, OnProblem on_problem);
-  // All whole lines that are new, attempt by attempt, rank by rank. `is_new`: they have just been written.
-  Status read(const OnLine& on_line, bool is_new);
-  // What is left without a newline.
-  void finish(const OnLine& on_line);
+  struct Reading {
+    bool is_new = false;  // what is new now has just been written
+    bool is_last = false;
+  };
+  // All lines that are new, attempt by attempt, rank by rank; what has no newline yet at the end of its
+  // attempt, or when nothing more is read.
+  Status read(const OnLine& on_line, Reading reading);
   // Nothing that is wanted has been found.
-  bool empty() const { return files_.empty(); }
+  bool empty() const { return ranks_.empty(); }
+  std::uint64_t newest_attempt() const { return newest_attempt_; }
 
  private:
   struct File {
     LogSource source;
     LogStream stream;
-    std::string rest{};
+    std::string unread{};       // bytes that are not yet due
+    std::size_t unread_at = 0;  // those before have been taken
+    std::uint64_t taken_bytes = 0;
+    std::uint64_t due_bytes = 0;  // as far as order.log has come
+    std::string rest{};           // without a newline yet
     std::optional<LineTimes> times{};
     bool failed = false;   // it has been said
     bool has_gap = false;  // the same
+  };
+  // One rank in one attempt.
+  struct RankLogs {
+    LogStream order;
+    std::string order_rest{};
+    std::array<File, 2> files;
   };
   Status look_for_files();
   void look_for_ranks(std::uint64_t attempt, const std::string& directory);
   void read_events();
   NodeId node_of(std::uint64_t attempt, Rank rank) const;
-  void read_file(File& file, const OnLine& on_line, bool is_new);
+  void read_rank(RankLogs& logs, const OnLine& on_line, bool is_new);
+  void take(File& file, std::uint64_t bytes, const OnLine& on_line, bool is_new);
+  bool fill(File& file);
   void take_lines(File& file, const OnLine& on_line);
 
   JobRecord job_;
   LocalTime local_;
   Wanted wanted_;
   OnProblem on_problem_;
-  std::map<std::tuple<std::uint64_t, Rank, int>, File> files_;  // by attempt, rank, stream
+  std::map<std::pair<std::uint64_t, Rank>, RankLogs> ranks_;  // by attempt and rank
   std::uint64_t newest_attempt_ = 0;
   // By attempt: the first rank of each node, as events.jsonl says; after nodes were lost, others than
   // planned.

@@ -53,7 +53,8 @@ std::vector<LogStream::Part> LogStream::parts() const {
   return found;
 }
 
-Status LogStream::read(const OnBytes& on_bytes) {
+Status LogStream::read(const OnBytes& on_bytes, std::uint64_t limit_bytes) {
+  left_bytes_ = limit_bytes;
   for (;;) {
     struct stat now{};
     if (stat(path().c_str(), &now) == 0 && unchanged(last_, now)) return {};
@@ -66,9 +67,11 @@ Status LogStream::read(const OnBytes& on_bytes) {
                            return same_file(part.status, now);
                          });
     if (Status done = read_parts(cut_off, on_bytes); !done) return done;
+    if (left_bytes_ == 0) return {};
     if (was_cut) continue;
     if (!current) return {};
     if (Status done = read_rest(current.get(), path(), on_bytes); !done) return done;
+    if (left_bytes_ == 0) return {};
     last_ = now;  // what was written since `now` was seen makes the next look differ
     return {};
   }
@@ -93,6 +96,7 @@ Status LogStream::read_parts(const std::vector<Part>& parts, const OnBytes& on_b
     } else if (Status done = read_rest(fd.get(), part.path, on_bytes); !done) {
       return done;
     }
+    if (left_bytes_ == 0) return {};
     ++number_;
     offset_ = 0;
   }
@@ -101,16 +105,19 @@ Status LogStream::read_parts(const std::vector<Part>& parts, const OnBytes& on_b
 
 Status LogStream::read_rest(int fd, const std::string& path, const OnBytes& on_bytes) {
   std::string piece(kStreamPieceBytes, '\0');
-  for (;;) {
-    const ssize_t got = pread(fd, piece.data(), piece.size(), static_cast<off_t>(offset_));
+  while (left_bytes_ > 0) {
+    const std::size_t most = std::min<std::uint64_t>(piece.size(), left_bytes_);
+    const ssize_t got = pread(fd, piece.data(), most, static_cast<off_t>(offset_));
     if (got < 0) return system_failure("cannot read " + path, errno);
     if (got == 0) return {};
     offset_ += static_cast<std::uint64_t>(got);
+    left_bytes_ -= static_cast<std::uint64_t>(got);
     struct stat status{};
     fstat(fd, &status);
     on_bytes(std::string_view(piece).substr(0, static_cast<std::size_t>(got)),
              static_cast<double>(status.st_mtim.tv_sec));
   }
+  return {};
 }
 
 }  // namespace muster::launcher

@@ -25,8 +25,8 @@ class LogStream {
   LogStream(std::string directory, std::string name)
       : directory_(std::move(directory)), name_(std::move(name)) {}
   bool exists() const;
-  // Errors name the file that cannot be read; the next reading tries it again.
-  Status read(const OnBytes& on_bytes);
+  // At most `limit_bytes` of it. Errors name the file that cannot be read; the next reading tries it again.
+  Status read(const OnBytes& on_bytes, std::uint64_t limit_bytes = UINT64_MAX);
   // Parts were removed before they were read.
   bool has_gap() const { return has_gap_; }
 
@@ -45,6 +45,7 @@ class LogStream {
   std::string name_;
   std::uint64_t number_ = 0;  // of the part that is being read, or will be it once it is cut off; 0: none yet
   std::uint64_t offset_ = 0;  // in it
+  std::uint64_t left_bytes_ = 0;  // of the limit
   bool has_gap_ = false;
   struct stat last_{};  // of NAME.log when all of it had been read
 };

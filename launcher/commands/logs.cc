@@ -1,5 +1,6 @@
 // `launch logs`: what the workers wrote, as the files have it.
 #include <ctime>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
@@ -23,6 +24,7 @@ struct Wishes {
   NumberRanges nodes;
   std::optional<Pattern> pattern;
   std::optional<double> since;
+  std::optional<std::size_t> tail;
   LocalTime local;
   bool json = false;
   bool follow = false;
@@ -51,6 +53,9 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
     if (!pattern) return std::unexpected(pattern.error());
     wishes.pattern = std::move(*pattern);
   }
+  const auto tail = arguments.count("tail", "lines");
+  if (!tail) return std::unexpected(tail.error());
+  wishes.tail = *tail;
   if (arguments.has("since")) {
     const auto since = parse_since(arguments.value("since"), wishes.local);
     if (!since) return std::unexpected(since.error());
@@ -59,24 +64,53 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
-// Collects lines and writes them in large pieces.
+// Collects lines and writes them in large pieces; under --tail it keeps the last of each rank until they are
+// asked for.
 class Printer {
  public:
   explicit Printer(const Wishes& wishes)
-      : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && colors_wanted()) {}
+      : wishes_(wishes), color_(isatty(STDOUT_FILENO) != 0 && colors_wanted()), keeps_(wishes.tail) {}
   ~Printer() { flush(); }
 
-  void add(const LogSource& source, std::string_view line, double time) {
+  // `newest`: an attempt of the job.
+  void add(const LogSource& source, std::string_view line, double time, std::uint64_t newest) {
     if (wishes_.since && time < *wishes_.since) return;
     line = last_version(line);
     if (wishes_.pattern && !wishes_.pattern->matches(line)) return;
-    text_ += wishes_.json ? as_json(source, line)
-                          : fmt::format("{}{}\n", line_prefix(source.node, source.rank, color_), line);
-    if (text_.size() >= kBufferBytes) flush();
+    if (!keeps_) return write(source, line, newest);
+    auto& kept = kept_[source.rank];
+    kept.emplace_back(source, line);
+    if (kept.size() > *keeps_) kept.pop_front();
+  }
+  void show_kept(std::uint64_t newest) {
+    keeps_.reset();
+    std::map<std::uint64_t, std::vector<Line>> attempts;
+    for (auto& [rank, kept] : std::exchange(kept_, {})) {
+      for (Line& line : kept) attempts[line.first.attempt].push_back(std::move(line));
+    }
+    for (const auto& [attempt, lines] : attempts) {
+      for (const auto& [source, text] : lines) write(source, text, newest);
+    }
   }
   void flush() { print(std::exchange(text_, {})); }
 
  private:
+  using Line = std::pair<LogSource, std::string>;
+
+  void write(const LogSource& source, std::string_view line, std::uint64_t newest) {
+    const std::uint64_t before = std::exchange(attempt_, source.attempt);
+    // Of the only attempt that there is nothing need be said.
+    const bool is_marked = before == 0 ? newest != attempt_ : before != attempt_;
+    if (wishes_.json) {
+      text_ += as_json(source, line);
+    } else {
+      if (is_marked) text_ += fmt::format("---- attempt {} ----\n", attempt_);
+      text_ += line_prefix(source.node, source.rank, color_, source.stream == 1 ? "" : "stderr");
+      text_ += line;
+      text_ += '\n';
+    }
+    if (text_.size() >= kBufferBytes) flush();
+  }
   static std::string as_json(const LogSource& source, std::string_view line) {
     const nlohmann::ordered_json json = {{"attempt", source.attempt},
                                          {"node", source.node.value()},
@@ -88,6 +122,9 @@ class Printer {
 
   const Wishes& wishes_;
   bool color_;
+  std::optional<std::size_t> keeps_;
+  std::map<Rank, std::deque<Line>> kept_;
+  std::uint64_t attempt_ = 0;  // of the last line
   std::string text_;
 };
 
@@ -112,6 +149,8 @@ int logs(const Invocation& invocation) {
   if (!wishes) return refuse(wishes.error(), kExitUsage);
   auto job = find_job(*arguments, invocation.here, Preferred::kRunningElseNewest);
   if (!job) return refuse(job.error(), kExitUsage);
+  if (wishes->ranks.beyond(job->record.world_size))
+    return refuse(no_such_rank(*arguments, job->record), kExitUsage);
 
   Printer printer(*wishes);
   const auto wanted = [&](const LogSource& source) {
@@ -123,19 +162,19 @@ int logs(const Invocation& invocation) {
     if (!is_wanted) exit_code = code;
   });
   const auto show = [&](const LogSource& source, std::string_view line, double time) {
-    printer.add(source, line, time);
+    printer.add(source, line, time, files.newest_attempt());
   };
   for (bool is_new = false;; is_new = true) {
     // Asked before the reading: what an ended job wrote is all there.
     const bool last = !wishes->follow || !job->may_run();
-    if (const Status read = files.read(show, is_new); !read) return refuse(read.error(), 1);
+    if (const Status read = files.read(show, {is_new, last}); !read) return refuse(read.error(), 1);
+    printer.show_kept(files.newest_attempt());
     if (last) break;
     printer.flush();
     std::this_thread::sleep_for(kLookAtLogs);
     job = read_job(job->record.directory);
     if (!job) return refuse(job.error(), 1);
   }
-  files.finish(show);
   if (files.empty()) return refuse(no_such_rank(*arguments, job->record), kExitUsage);
   return exit_code;
 }

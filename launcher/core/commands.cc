@@ -25,6 +25,7 @@ constexpr Flag kStatusFlags[] = {
 };
 constexpr Flag kLogsFlags[] = {
     {"follow", 'f', "", kOption, "Go on printing what is written, over restarts, until the job ends."},
+    {"tail", 0, "N", kOption, "Only the last N lines of each rank; with -f, those and what follows."},
     {"rank", 0, "RANKS", kOption, "Only these ranks: 0,4-7."},
     {"node", 0, "NODES", kOption, "Only the ranks of these nodes: 0,2-3."},
     {"grep", 0, "PATTERN", kOption, "Only lines that match this extended regular expression."},
@@ -91,6 +92,7 @@ constexpr Example kStatusExamples[] = {
 };
 constexpr Example kLogsExamples[] = {
     {"launch logs -f", "follow the job that runs"},
+    {"launch logs --tail 20", "the last 20 lines of each rank"},
     {"launch logs --rank 0 --grep loss", "the losses that rank 0 printed"},
     {"launch logs 20260501 --node 1 --since 10m", "what node 1 wrote in the last ten minutes"},
 };
@@ -154,7 +156,8 @@ constexpr Command kCommands[] = {
      "JOB may be left out when one job runs; its name may be shortened.", kStatusFlags, kStatusExamples},
     {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
      "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
-     "rank by rank; with -f, new lines as they come. Without JOB: of the only job that runs, else of the "
+     "rank by rank, stdout and stderr (marked) in the order in which they came; with -f, new lines as they "
+     "come. Without JOB: of the only job that runs, else of the "
      "newest. Its name may be shortened.",
      kLogsFlags, kLogsExamples},
     {"cancel", Operand::kJob, "Stop a running job as Ctrl-C does, and wait for its end.",

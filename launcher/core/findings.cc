@@ -15,8 +15,9 @@ using enum Finding::Result;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// What an agent holds of each worker: pidfd, two pipes, two log files, and what starting it takes.
-constexpr std::uint64_t kDescriptorsPerWorker = 7;
+// What an agent holds of each worker: pidfd, two pipes, two log files and their order, and what starting it
+// takes.
+constexpr std::uint64_t kDescriptorsPerWorker = 8;
 constexpr std::uint64_t kDescriptorsBeside = 64;
 // Threads of a LibTorch rank: its pools, the communication library's, the loaders'.
 constexpr std::uint64_t kThreadsPerWorker = 32;

@@ -25,12 +25,13 @@ std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
 
 }  // namespace
 
-std::string line_prefix(NodeId node, Rank rank, bool color) {
+std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark) {
   // The same colour for a rank as long as the job runs; none of black, white and red.
   constexpr int kColors[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
-  if (!color) return fmt::format("node{}:{}: ", node, rank);
-  return fmt::format("\x1b[{}mnode{}:{}:\x1b[0m ",
-                     kColors[static_cast<std::size_t>(rank.value()) % std::size(kColors)], node, rank);
+  const std::string who = fmt::format("node{}:{}{}{}:", node, rank, mark.empty() ? "" : " ", mark);
+  if (!color) return who + " ";
+  return fmt::format("\x1b[{}m{}\x1b[0m ",
+                     kColors[static_cast<std::size_t>(rank.value()) % std::size(kColors)], who);
 }
 
 std::string filled(const PrefixTemplate& prefix, Rank rank, LocalRank local_rank) {

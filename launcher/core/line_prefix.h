@@ -4,12 +4,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/base/ids.h"
 
 namespace muster::launcher {
 
-std::string line_prefix(NodeId node, Rank rank, bool color);
+// `mark` says more: "node0:2 stderr: ".
+std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark = {});
 
 // --log-line-prefix-template, as torchrun reads it.
 struct PrefixTemplate {

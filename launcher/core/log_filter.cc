@@ -108,6 +108,13 @@ bool NumberRanges::contains(std::int32_t number) const {
          });
 }
 
+std::optional<std::int32_t> NumberRanges::beyond(std::int32_t count) const {
+  for (const auto& [first, last] : ranges_) {
+    if (last >= count) return std::max(first, count);
+  }
+  return std::nullopt;
+}
+
 Expected<Pattern> Pattern::compile(const std::string& text) {
   const std::shared_ptr<regex_t> compiled(new regex_t{}, [](regex_t* owned) {
     regfree(owned);

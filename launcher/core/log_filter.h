@@ -23,6 +23,8 @@ class NumberRanges {
   // `flag` is for messages.
   static Expected<NumberRanges> parse(std::string_view text, std::string_view flag);
   bool contains(std::int32_t number) const;
+  // The first number that is not below `count`.
+  std::optional<std::int32_t> beyond(std::int32_t count) const;
 
  private:
   std::vector<std::pair<std::int32_t, std::int32_t>> ranges_;

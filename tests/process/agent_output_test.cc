@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "common/base/clock.h"
 #include "tests/process/agent_process_fixture.h"
 
 namespace muster {

@@ -66,9 +66,9 @@ TEST_F(LaunchCheck, CountsTheFilesThatAgentsWillOpen) {
     run.exit_code();
     return run.out();
   };
-  EXPECT_THAT(under("ulimit -n 256"), HasSubstr("-> ulimit -n 764\n"));
+  EXPECT_THAT(under("ulimit -n 256"), HasSubstr("-> ulimit -n 864\n"));
   EXPECT_THAT(under("ulimit -Sn 256 && ulimit -Hn 1000"),
-              HasSubstr("OK    open files     an agent may open 1000 and needs 764\n"))
+              HasSubstr("OK    open files     an agent may open 1000 and needs 864\n"))
       << "an agent raises its limit to the hard one";
 }
 

@@ -164,7 +164,7 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   for (std::string word; rest >> word;) words.push_back(word);
   LaunchRun advised(words);
   EXPECT_EQ(advised.exit_code(), 0) << advised.err();
-  EXPECT_EQ(advised.out(), "node0:1: reason\n");
+  EXPECT_EQ(advised.out(), "node0:1 stderr: reason\n");
   const Printed none = command({"logs", "--rank", "7"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_EQ(none.err,

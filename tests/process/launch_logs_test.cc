@@ -47,18 +47,67 @@ class LaunchLogs : public testing::Test {
 TEST_F(LaunchLogs, PrintWhatEveryRankWroteWithNodeAndRank) {
   run_four();
   EXPECT_EQ(shown({}),
-            "node0:0: loss 0.0\nnode0:0: bad 0\nnode0:1: loss 0.1\nnode0:1: bad 1\n"
-            "node1:2: loss 0.2\nnode1:2: bad 2\nnode1:3: loss 0.3\nnode1:3: bad 3\n");
+            "node0:0: loss 0.0\nnode0:0 stderr: bad 0\nnode0:1: loss 0.1\nnode0:1 stderr: bad 1\n"
+            "node1:2: loss 0.2\nnode1:2 stderr: bad 2\nnode1:3: loss 0.3\nnode1:3 stderr: bad 3\n");
 }
 
 TEST_F(LaunchLogs, ChooseByRankNodeAndPattern) {
   run_four();
   EXPECT_EQ(shown({"--rank", "0,2-3", "--grep", "^loss"}),
             "node0:0: loss 0.0\nnode1:2: loss 0.2\nnode1:3: loss 0.3\n");
-  EXPECT_EQ(shown({"--node", "1", "--grep", "bad [23]"}), "node1:2: bad 2\nnode1:3: bad 3\n");
+  EXPECT_EQ(shown({"--node", "1", "--grep", "bad [23]"}), "node1:2 stderr: bad 2\nnode1:3 stderr: bad 3\n");
   const auto line = nlohmann::json::parse(shown({"--rank", "3", "--grep", "loss", "--json"}));
   EXPECT_EQ(line, (nlohmann::json{
                       {"attempt", 1}, {"node", 1}, {"rank", 3}, {"stream", "stdout"}, {"text", "loss 0.3"}}));
+}
+
+// Each line waits until the one before has been shown.
+TEST_F(LaunchLogs, AreInTheOrderInWhichTheyWereWrittenWithStreamsAndAttemptsMarked) {
+  const std::string script = fmt::format(
+      "go() {{ while [ ! -e {0}/go$1 ]; do sleep 0.02; done; }}; "
+      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && echo again && exit 0; "
+      "echo out1; go 1; echo err1 >&2; go 2; echo out2; go 3; echo err2 >&2; printf unfinished; exit 3",
+      scratch.path().string());
+  LaunchRun job(started({"--max-restarts", "1", "sh", "-c", script}));
+  const char* before[] = {"out1", "err1", "out2"};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(job.printed(before[i])) << job.err();
+    touch(fmt::format("go{}", i + 1));
+  }
+  EXPECT_EQ(job.exit_code(), 0) << job.err();
+  const std::string first =
+      "---- attempt 1 ----\nnode0:0: out1\nnode0:0 stderr: err1\nnode0:0: out2\nnode0:0 stderr: err2\n"
+      "node0:0: unfinished\n";
+  const std::string second = "---- attempt 2 ----\nnode0:0: again\n";
+  EXPECT_EQ(shown({}), first + second);
+  EXPECT_EQ(shown({"-f"}), first + second);
+  EXPECT_EQ(shown({"--tail", "2"}), "---- attempt 1 ----\nnode0:0: unfinished\n" + second);
+}
+
+TEST_F(LaunchLogs, HaveTheLastLinesOfEachRank) {
+  LaunchRun job(started({"--gpus-per-node", "2", "sh", "-c", "seq 1 9; echo end $RANK >&2"}));
+  ASSERT_EQ(job.exit_code(), 0);
+  EXPECT_EQ(shown({"--tail", "2"}), "node0:0: 9\nnode0:0 stderr: end 0\nnode0:1: 9\nnode0:1 stderr: end 1\n");
+  EXPECT_EQ(shown({"--tail", "1", "--grep", "^[0-5]", "--rank", "1"}), "node0:1: 5\n");
+  EXPECT_EQ(shown({"--tail", "0"}), "");
+}
+
+// More is written than is read at once, by turns: each stream has its lines in order, and all of them.
+TEST_F(LaunchLogs, HaveAllLinesOfTwoStreamsThatTakeTurns) {
+  LaunchRun job(
+      started({"--quiet", "--redirects", "3", "sh", "-c",
+               "seq 100000 199999; seq 200000 299999 >&2; seq 300000 399999; seq 400000 499999 >&2"}));
+  ASSERT_EQ(job.exit_code(), 0);
+  std::istringstream out(shown({}));
+  std::map<std::string, int> last = {{"node0:0:", 0}, {"node0:0 stderr:", 0}};
+  int count = 0;
+  for (std::string line; std::getline(out, line); ++count) {
+    const std::size_t number = line.rfind(' ') + 1;
+    int& previous = last.at(line.substr(0, number - 1));
+    ASSERT_LT(previous, std::stoi(line.substr(number)));
+    previous = std::stoi(line.substr(number));
+  }
+  EXPECT_EQ(count, 400'000);
 }
 
 TEST_F(LaunchLogs, ChooseByTheTimesThatLinesBeginWith) {
@@ -162,7 +211,7 @@ TEST_F(LaunchLogs, KeepTheNewestUnderALimitAndReadThePartsInOrder) {
   std::istringstream out(shown({}));
   int expected = 0;
   int line_count = 0;
-  for (std::string line; std::getline(out, line) && line != "node0:0: last"; ++line_count) {
+  for (std::string line; std::getline(out, line) && line != "node0:0 stderr: last"; ++line_count) {
     const int number = std::stoi(line.substr(sizeof "node0:0:"));
     if (expected != 0) ASSERT_EQ(number, expected);
     expected = number + 1;
@@ -205,6 +254,10 @@ TEST_F(LaunchLogs, FollowALogThatIsCutIntoParts) {
 TEST_F(LaunchLogs, AnswerWrongUseInOneLine) {
   run_four();
   const std::pair<Words, std::string> wrong[] = {
+      {{"--rank", "0,9"},
+       fmt::format("launch: {} has no logs for --rank 0,9: it was to have ranks 0 to 3 on nodes 0 to 1\n",
+                   std::filesystem::directory_iterator(logs)->path().filename().string())},
+      {{"--tail", "all"}, "launch: --tail: all is not a number of lines: give 0 or more\n"},
       {{"--rank", "x"}, "launch: --rank: x is no list of numbers: give them as 0,4-7\n"},
       {{"--since", "soon"},
        "launch: --since: soon is neither a duration nor a time: give one such as 90s, 10m, 2h, 1d or "

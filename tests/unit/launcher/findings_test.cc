@@ -15,11 +15,11 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr Demand kDemand{.nodes = 2, .workers = 16, .workers_per_node = 8};
 constexpr double kNow = 1'790'000'000;
 
-TEST(Findings, JudgeDescriptorsBySevenForEachWorkerOfAnAgent) {
-  EXPECT_EQ(judge_descriptors(120, kDemand).result, kOk);
-  const Finding few = judge_descriptors(119, kDemand);
+TEST(Findings, JudgeDescriptorsByEightForEachWorkerOfAnAgent) {
+  EXPECT_EQ(judge_descriptors(128, kDemand).result, kOk);
+  const Finding few = judge_descriptors(127, kDemand);
   EXPECT_EQ(few.result, kFail);
-  EXPECT_EQ(few.advice, "ulimit -n 120");
+  EXPECT_EQ(few.advice, "ulimit -n 128");
 }
 
 TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {

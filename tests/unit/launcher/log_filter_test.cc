@@ -25,6 +25,14 @@ TEST(NumberRanges, HoldNumbersAndRanges) {
   EXPECT_TRUE(NumberRanges::parse("", "--rank")->contains(12345)) << "not given: all";
 }
 
+TEST(NumberRanges, SayWhichNumberIsTooLarge) {
+  const auto ranges = NumberRanges::parse("0,2-5", "--rank");
+  EXPECT_EQ(ranges->beyond(6), std::nullopt);
+  EXPECT_EQ(ranges->beyond(5), 5);
+  EXPECT_EQ(ranges->beyond(1), 2);
+  EXPECT_EQ(NumberRanges().beyond(0), std::nullopt);
+}
+
 TEST(NumberRanges, RefuseWhatIsNone) {
   for (const char* text : {"a", "1-", "-1", "3-1", "1,,2", "1-2-3", "99999999999"}) {
     const auto ranges = NumberRanges::parse(text, "--rank");
