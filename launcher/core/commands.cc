@@ -152,18 +152,19 @@ constexpr Command kCommands[] = {
     {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
      "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
      kPsFlags, kPsExamples},
-    {"status", Operand::kJob, "Show a running job: phase, nodes, ranks, steps, last events.",
-     "JOB may be left out when one job runs; its name may be shortened.", kStatusFlags, kStatusExamples},
+    {"status", Operand::kRunning, "Show a running job: phase, nodes, ranks, steps, last events.",
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins with.", kStatusFlags, kStatusExamples},
     {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
      "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
      "rank by rank, stdout and stderr (marked) in the order in which they came; with -f, new lines as they "
      "come. Without JOB: of the only job that runs, else of the "
      "newest. Its name may be shortened.",
      kLogsFlags, kLogsExamples},
-    {"cancel", Operand::kJob, "Stop a running job as Ctrl-C does, and wait for its end.",
-     "JOB may be left out when one job runs; its name may be shortened.", kCancelFlags, kCancelExamples},
-    {"dump", Operand::kJob, "Print the stacks of every rank of a running job, now.",
-     "JOB may be left out when one job runs; its name may be shortened. Ranks that have not answered after 3 "
+    {"cancel", Operand::kRunning, "Stop a running job as Ctrl-C does, and wait for its end.",
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins with.", kCancelFlags, kCancelExamples},
+    {"dump", Operand::kRunning, "Print the stacks of every rank of a running job, now.",
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "with. Ranks that have not answered after 3 "
      "s are named.",
      kDumpFlags, kDumpExamples},
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
@@ -224,7 +225,8 @@ FlagTables flags_of(const Command& command) {
 std::string_view usage_of(Operand operand) {
   switch (operand) {
     case Operand::kProgram: return "[FLAGS] [--] PROGRAM [ARGUMENTS...]";
-    case Operand::kJob: return "[FLAGS] [JOB]";
+    case Operand::kJob:
+    case Operand::kRunning: return "[FLAGS] [JOB]";
     case Operand::kShell: return "bash|zsh|fish";
     case Operand::kTopic: return "[TOPIC|COMMAND|all]";
     case Operand::kNone: return "[FLAGS]";

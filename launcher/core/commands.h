@@ -15,6 +15,7 @@ namespace muster::launcher {
 enum class Operand {
   kProgram,  // a program with its arguments; the flags of a launch stand before it
   kJob,      // the name of a job, or the beginning of one
+  kRunning,  // the same of one that runs
   kShell,    // the name of a shell
   kTopic,    // of the help
   kNone,

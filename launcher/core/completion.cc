@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
 constexpr std::string_view kJobs = "launch ps 2>/dev/null | awk 'NR > 1 { print $1 }'";
+constexpr std::string_view kRunningJobs =
+    "launch ps 2>/dev/null | awk 'NR > 1 && $2 == \"running\" { print $1 }'";
 
 template <class Use>
 void for_each_flag(const Command& command, Use use) {
@@ -75,11 +77,19 @@ std::string bash() {
   for (const Command& command : commands()) {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
-    constexpr std::string_view kOperands[] = {"program", "job", "shell", "topic", "none"};
+    constexpr std::string_view kOperands[] = {"program", "job", "running", "shell", "topic", "none"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
   return fmt::format(R"BASH(# Completion of launch for bash, made by `launch completion bash`.
+# What can be executed and begins with $1, each once: no word of the shell's own.
+_launch_programs() {{
+  local IFS=: directory program
+  for directory in $PATH; do
+    for program in "$directory/$1"*; do [[ -f $program && -x $program ]] && echo "${{program##*/}}"; done
+  done
+  compgen -f -- "$1"
+}}
 _launch() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} flags='{0}' operand=program
   COMPREPLY=()
@@ -90,7 +100,9 @@ _launch() {{
   if [[ $word == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word")
   elif ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W '{3}' -- "$word"; compgen -c -f -- "$word")
+    mapfile -t COMPREPLY < <({{ compgen -W '{3}' -- "$word"; _launch_programs "$word"; }} | sort -u)
+  elif [[ $operand == running || $operand == job && " ${{COMP_WORDS[*]}} " =~ ' '(-f|--follow)' ' ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$({6})" -- "$word")
   elif [[ $operand == job ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$({4})" -- "$word")
   elif [[ $operand == shell ]]; then
@@ -98,12 +110,13 @@ _launch() {{
   elif [[ $operand == topic ]]; then
     mapfile -t COMPREPLY < <(compgen -W '{5}' -- "$word")
   elif [[ $operand == program ]]; then
-    mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
+    mapfile -t COMPREPLY < <(_launch_programs "$word" | sort -u)
   fi
 }}
 complete -o filenames -F _launch launch
 )BASH",
-                     bash_flags(*find_command("run")), cases, bash_values(), names, kJobs, topic_names());
+                     bash_flags(*find_command("run")), cases, bash_values(), names, kJobs, topic_names(),
+                     kRunningJobs);
 }
 
 // ---- zsh ----
@@ -138,6 +151,7 @@ std::string zsh_operand(Operand operand) {
   switch (operand) {
     case Operand::kProgram: return "'1:program:_command_names -e' '*::arguments:_normal'";
     case Operand::kJob: return "'1:job:_launch_jobs'";
+    case Operand::kRunning: return "'1:job:_launch_running_jobs'";
     case Operand::kShell: return "'1:shell:(bash zsh fish)'";
     case Operand::kTopic: return fmt::format("'1:topic:({})'", topic_names());
     case Operand::kNone: return "";
@@ -161,6 +175,10 @@ _launch_jobs() {{
   local -a jobs=(${{(f)"$({0})"}})
   compadd -a jobs
 }}
+_launch_running_jobs() {{
+  local -a jobs=(${{(f)"$({3})"}})
+  compadd -a jobs
+}}
 _launch() {{
   local -a names=(
 {1}  )
@@ -180,7 +198,7 @@ _launch() {{
 }}
 if [[ $funcstack[1] == _launch ]]; then _launch "$@"; else compdef _launch launch; fi
 )ZSH",
-                     kJobs, names, cases);
+                     kJobs, names, cases, kRunningJobs);
 }
 
 // ---- fish ----
@@ -217,8 +235,9 @@ std::string fish() {
     rest += fmt::format("complete -c launch -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
                         fish_text(command.summary));
     const std::string condition = fmt::format("__fish_seen_subcommand_from {}", command.name);
-    if (command.operand == Operand::kJob)
-      rest += fmt::format("complete -c launch -n '{}' -f -a '({})'\n", condition, fish_text(kJobs));
+    if (command.operand == Operand::kJob || command.operand == Operand::kRunning)
+      rest += fmt::format("complete -c launch -n '{}' -f -a '({})'\n", condition,
+                          fish_text(command.operand == Operand::kJob ? kJobs : kRunningJobs));
     if (command.operand == Operand::kShell)
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
     if (command.operand == Operand::kTopic)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/ranges.h>
+#include <functional>
 
 #include "launcher/core/duration.h"
 #include "launcher/core/job_json.h"
@@ -73,8 +74,9 @@ std::string names_of(const std::vector<const JobEntry*>& jobs) {
   return jobs.size() > kNamedAtMost ? names + ", ..." : names;
 }
 
+// Of several that begin so, those that run are meant by who looks for one that does.
 Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std::string& wanted,
-                             const std::string& place) {
+                             Preferred preferred, const std::string& place) {
   std::vector<const JobEntry*> found;
   std::vector<std::string_view> names;
   for (const JobEntry* job : jobs) {
@@ -82,6 +84,9 @@ Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std
     if (job->record.job_id.starts_with(wanted)) found.push_back(job);
     names.push_back(job->record.job_id);
   }
+  const auto runs = [](const JobEntry* job) { return job->state == kRunning; };
+  if (preferred != Preferred::kEnded && std::ranges::any_of(found, runs))
+    std::erase_if(found, std::not_fn(runs));
   if (found.size() == 1) return *found.front();
   if (found.size() > 1)
     return failure(ErrorCode::kInvalidArgument, "{}: could be {}: give more of the name", wanted,
@@ -204,7 +209,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
                               Preferred preferred, const std::string& place) {
   const auto sorted = newest_first(jobs);
-  if (!wanted.empty()) return the_named(sorted, wanted, place);
+  if (!wanted.empty()) return the_named(sorted, wanted, preferred, place);
   std::vector<const JobEntry*> running;
   std::vector<const JobEntry*> ended;
   for (const JobEntry* job : sorted) (job->state == kRunning ? running : ended).push_back(job);

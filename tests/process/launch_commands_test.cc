@@ -22,6 +22,8 @@ using testing::Not;
 
 using Words = std::vector<std::string>;
 
+const std::string kLaunchFolder = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
+
 struct Printed {
   int exit_code;
   std::string out;
@@ -357,6 +359,13 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   EXPECT_EQ(command({"run", "statsu"}).exit_code, 127) << "it is said to be a program";
 }
 
+TEST_F(LaunchCommands, AreExplainedByHelp) {
+  const Printed help = command({"help", "status"});
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_THAT(help.out, HasSubstr("Usage: launch status [FLAGS] [JOB]"));
+  EXPECT_EQ(help.out, command({"status", "--help"}).out);
+}
+
 TEST_F(LaunchCommands, LeaveProgramsThatAreNamedLikeThemWithinReach) {
   for (const char* name : {"ps", "top"}) {
     std::ofstream(scratch / name) << "#!/bin/sh\necho a program of that name\n";
@@ -379,12 +388,60 @@ TEST_F(LaunchCommands, PrintAPlanAndTouchNothing) {
   EXPECT_FALSE(std::filesystem::exists(logs));
 }
 
+TEST_F(LaunchCommands, CompleteProgramsOnceAndNoWordsOfTheShellInBash) {
+  for (const char* folder : {"one", "two"}) {
+    std::filesystem::create_directory(scratch / folder);
+    for (const char* name : {"iffy", "reporter"}) {
+      std::ofstream(scratch / folder + "/" + name) << "";
+      std::filesystem::permissions(scratch / folder + "/" + name, std::filesystem::perms(0755));
+    }
+    std::ofstream(scratch / folder + "/ifnot") << "";
+  }
+  const std::string script = scratch / "ask.sh";
+  std::ofstream(script) << "PATH=" << kLaunchFolder << ":$PATH; source <(launch completion bash)\n"
+                        << "alias ifalias=true; iffunction() { :; }; PATH=" << scratch / "one" << ":"
+                        << scratch / "two" << ":/usr/bin:/bin; cd " << scratch.path() << R"SH(
+ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _launch; echo "${COMPREPLY[*]}"; }
+ask launch if
+ask launch run iff
+ask launch reporte
+ask launch whil
+ask launch '[['
+ask launch on
+)SH";
+  LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
+  EXPECT_EQ(bash.exit_code(), 0) << bash.err();
+  EXPECT_THAT(bash.out(), MatchesRegex("([^ \n]+ )*iffy( [^ \n]+)*\niffy\nreporter\n\n\none\n"));
+  for (const char* other : {"ifalias", "iffunction", "ifnot", "iffy iffy"})
+    EXPECT_THAT(bash.out(), Not(HasSubstr(other)));
+}
+
+TEST_F(LaunchCommands, CompleteJobsThatRunInBash) {
+  LaunchRun ended(started({"true"}));
+  EXPECT_EQ(ended.exit_code(), 0);
+  LaunchRun running(started({"sh", "-c", "echo ready; sleep 1000"}));
+  ASSERT_TRUE(running.printed("ready"));
+  const std::string name = jobs().at(0).at("job_id");
+  const std::string script = scratch / "ask.sh";
+  std::ofstream(script) << "PATH=" << kLaunchFolder << ":$PATH\n"
+                        << R"SH(source <(launch completion bash)
+ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _launch; echo "${COMPREPLY[*]}"; }
+ask launch status ''
+ask launch cancel --now ''
+ask launch dump ''
+ask launch logs -f ''
+ask launch logs ''
+)SH";
+  LaunchRun bash({script}, {{"MUSTER_LOG_DIR", logs}}, "/bin/bash");
+  EXPECT_EQ(bash.exit_code(), 0) << bash.err();
+  EXPECT_THAT(bash.out(), MatchesRegex(fmt::format("({0}\n){{4}}{0} [^\n]+\n", name)));
+}
+
 TEST_F(LaunchCommands, CompleteCommandsFlagsValuesAndJobsInBash) {
   LaunchRun job(started({"true"}));
   EXPECT_EQ(job.exit_code(), 0);
   const std::string script = scratch / "complete.sh";
-  std::ofstream(script) << "PATH=" << std::filesystem::path(LAUNCH_PROGRAM).parent_path().string()
-                        << ":$PATH\n"
+  std::ofstream(script) << "PATH=" << kLaunchFolder << ":$PATH\n"
                         << R"SH(source <(launch completion bash)
 ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _launch; echo "${COMPREPLY[*]}"; }
 ask launch repor

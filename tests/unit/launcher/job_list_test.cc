@@ -106,11 +106,21 @@ TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
                                       job("gpt-3", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "g", Preferred::kRunning), "gpt-3");
   EXPECT_EQ(chosen(jobs, "mnist-1", Preferred::kRunning), "mnist-1") << "a whole name is never ambiguous";
-  EXPECT_EQ(chosen(jobs, "mn", Preferred::kRunning), "mn: could be mnist-12, mnist-1: give more of the name");
+  EXPECT_EQ(chosen(jobs, "mn", Preferred::kEnded), "mn: could be mnist-12, mnist-1: give more of the name");
   EXPECT_EQ(chosen(jobs, "gtp-3", Preferred::kRunning),
             "gtp-3: no job of that name in /logs: did you mean gpt-3?");
   EXPECT_EQ(chosen(jobs, "zzzzzz", Preferred::kRunning),
             "zzzzzz: no job of that name in /logs: `launch ps` lists them");
+}
+
+TEST(ChooseJob, PrefersTheOneThatRunsOfThoseThatBeginSo) {
+  const std::vector<JobEntry> jobs = {job("2026-a", State::kFailed, 1), job("2026-b", State::kRunning, 2),
+                                      job("2026-c", State::kSucceeded, 3), job("2025-a", State::kRunning, 4)};
+  EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunning), "2026-b");
+  EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunningElseNewest), "2026-b");
+  EXPECT_EQ(chosen(jobs, "202", Preferred::kRunning), "202: could be 2025-a, 2026-b: give more of the name");
+  EXPECT_EQ(chosen(jobs, "2026", Preferred::kEnded),
+            "2026: could be 2026-c, 2026-b, 2026-a: give more of the name");
 }
 
 std::vector<std::string> names_of(const std::vector<JobEntry>& jobs) {
@@ -120,7 +130,8 @@ std::vector<std::string> names_of(const std::vector<JobEntry>& jobs) {
 }
 
 TEST(JobTable, CanHaveTheNewestAlone) {
-  std::vector<JobEntry> jobs = {job("a", State::kFailed, 1), job("c", State::kRunning, 3), job("b", State::kLost, 2)};
+  std::vector<JobEntry> jobs = {job("a", State::kFailed, 1), job("c", State::kRunning, 3),
+                                job("b", State::kLost, 2)};
   keep_newest(jobs, 2);
   EXPECT_THAT(names_of(jobs), ElementsAre("c", "b"));
   keep_newest(jobs, 7);
@@ -136,7 +147,9 @@ TEST(EndedJobs, AreThoseThatEndedSoLongAgoButForTheNewest) {
                                       job("d", State::kLost, 400),
                                       job("e", State::kElsewhere, 500),
                                       job("f", State::kStopped, 990)};
-  const auto ended = [&](Duration age, std::size_t keep) { return names_of(ended_jobs(jobs, age, keep, 1010)); };
+  const auto ended = [&](Duration age, std::size_t keep) {
+    return names_of(ended_jobs(jobs, age, keep, 1010));
+  };
   EXPECT_THAT(ended({}, 0), ElementsAre("f", "d", "c", "a"));
   EXPECT_THAT(ended(std::chrono::seconds(20), 0), ElementsAre("f", "d", "c")) << "a ended 10 s ago";
   EXPECT_THAT(ended({}, 2), ElementsAre("c", "a"));
