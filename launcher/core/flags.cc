@@ -57,7 +57,9 @@ constexpr Flag kOwnFlags[] = {
     {"env", 0, "K=V", kOption,
      "Set a variable for the workers; K alone passes on its value here. May be repeated.", "workers"},
     {"config", 0, "FILE", kOption,
-     "Read flags from a YAML file: `nodes: 2`, ..., and `program: [train, --lr, 0.1]`.", "general"},
+     "Read flags from a YAML file: `nodes: 2`, ..., and `program: [train, --lr, 0.1]`. `~` and `$NAME` stand "
+     "for what they are here; paths are relative to the current directory, not to the file.",
+     "general"},
     {"grace", 0, "DURATION", kOption, "Time that workers have between TERM and KILL (default 10).",
      "recovery"},
     {"controller-grace", 0, "DURATION", kOption,

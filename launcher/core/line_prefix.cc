@@ -1,29 +1,14 @@
 #include "launcher/core/line_prefix.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fmt/core.h>
 #include <iterator>
 #include <map>
 #include <string_view>
 
+#include "launcher/core/variable_name.h"
+
 namespace muster::launcher {
-
-namespace {
-
-// The name that follows a dollar, and how long it is with its braces; 0: none.
-std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
-  const bool braced = text.starts_with('{');
-  if (braced) text.remove_prefix(1);
-  const auto end = std::ranges::find_if_not(
-      text, [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '_'; });
-  const std::string_view name = text.substr(0, static_cast<std::size_t>(end - text.begin()));
-  if (!braced) return {name, name.size()};
-  return text.substr(name.size()).starts_with('}') ? std::pair(name, name.size() + 2)
-                                                   : std::pair(std::string_view(), std::size_t{0});
-}
-
-}  // namespace
 
 std::string line_prefix(NodeId node, Rank rank, bool color, std::string_view mark) {
   // The same colour for a rank as long as the job runs; none of black, white and red.

@@ -36,7 +36,8 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   std::vector<std::string> program = std::move(arguments->program);
   if (const auto path = settings->find("config"); path != settings->end()) {
     auto file = read_config_file(
-        (std::filesystem::path(here.working_directory) / path->second.values.back()).string());
+        (std::filesystem::path(here.working_directory) / path->second.values.back()).string(),
+        here.environment);
     if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
     settings->merge(file->settings);
     if (program.empty()) program = std::move(file->program);

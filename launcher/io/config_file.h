@@ -1,5 +1,6 @@
 // The configuration file of --config: YAML whose keys are the long flag names, and `program`, a list of
-// words.
+// words. `~`, `$NAME` and `${NAME}` stand for what the environment has; in `program` a name that it does not
+// have stays, for the worker may.
 //
 // The only place that knows yaml-cpp. Values are checked later, with those of flags and variables
 // (options.h).
@@ -18,6 +19,6 @@ struct ConfigFile {
 };
 
 // Errors name the file, the line where there is one, and the key.
-Expected<ConfigFile> read_config_file(const std::string& path);
+Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment);
 
 }  // namespace muster::launcher

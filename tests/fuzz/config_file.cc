@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const int file = memfd_create("config", MFD_CLOEXEC);
   static const std::string path = "/proc/self/fd/" + std::to_string(file);
   CHECK(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == static_cast<ssize_t>(size));
-  const auto config = launcher::read_config_file(path);
+  const auto config = launcher::read_config_file(path, {{"HOME", "/home/ada"}});
   if (!config) {
     CHECK(launcher::is_one_line(config.error().message()), "{}", config.error().message());
     return 0;

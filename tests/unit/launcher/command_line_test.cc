@@ -80,6 +80,66 @@ TEST_F(CommandLine, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_THAT(error({"--config", "missing.yaml", "x"}), HasSubstr("missing.yaml: No such file or directory"));
 }
 
+TEST_F(CommandLine, PutsTheEnvironmentIntoTheFilesValues) {
+  here.environment["SCRATCH"] = "/fast";
+  write(
+      "checkpoint-dir: ~/ckpt\nlog-dir: ${SCRATCH}/logs/$SCRATCH\nrole: a$5$\nenv: {PLACE: $SCRATCH/x, "
+      "TILDE: x~}\n"
+      "log-line-prefix-template: '${rank} '\n"
+      "program: [~/train, --data=$SCRATCH/d, 'echo $RANK ${local_rank}', a~]\n");
+  const auto asked = read_command_line({"--config", "job.yaml"}, here);
+  ASSERT_TRUE(asked) << asked.error().message();
+  const Options& read = std::get<Request>(*asked).options;
+  EXPECT_EQ(read.checkpoint_directory, "/home/ada/ckpt");
+  EXPECT_EQ(read.log_directory, "/fast/logs/fast");
+  EXPECT_EQ(read.role, "a$5$");
+  EXPECT_EQ(read.added, (std::map<std::string, std::string>{{"PLACE", "/fast/x"}, {"TILDE", "x~"}}));
+  EXPECT_EQ(std::get<Request>(*asked).display.line_prefix, "${rank} ");
+  EXPECT_THAT(read.program,
+              ElementsAre("/home/ada/train", "--data=/fast/d", "echo $RANK ${local_rank}", "a~"));
+  write("nodes: 1\ncheckpoint-dir: $SCRACH/c\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}),
+              HasSubstr("job.yaml line 2: checkpoint-dir: $SCRACH is not set"));
+  here.environment.erase("HOME");
+  write("checkpoint-dir: ~/ckpt\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("checkpoint-dir: ~/ckpt: HOME is not set"));
+}
+
+TEST_F(CommandLine, WantsTheFilesProgramAsAListAndShowsIt) {
+  write("nodes: 2\nprogram: train.py  --lr 0.1 --name a:b\n");
+  EXPECT_THAT(error({"--config", "job.yaml"}),
+              HasSubstr("job.yaml line 2: program: is a list of words: write `program: [train.py, --lr, 0.1, "
+                        "--name, \"a:b\"]`"));
+  write("program: {train: 1}\n");
+  EXPECT_THAT(error({"--config", "job.yaml"}), HasSubstr("program: is a list of words: write `program: ["));
+}
+
+TEST_F(CommandLine, RefusesWhatStandsTwiceInTheFile) {
+  const std::pair<const char*, const char*> twice[] = {
+      {"nodes: 1\ngrace: 2\nnodes: 3\n", "job.yaml line 3: nodes: stands in line 1 already"},
+      {"gpus-per-node: 1\ngpus_per_node: 1\n", "line 2: gpus-per-node: stands in line 1 already"},
+      {"nodes: 1\nnnodes: 1\n", "line 2: nodes: stands in line 1 already"},
+      {"program: [a]\nprogram: [b]\n", "line 2: program: stands in line 1 already"},
+      {"env: {A: 1, A: 2}\n", "line 1: env: A stands there twice"}};
+  for (const auto& [text, message] : twice) {
+    write(text);
+    EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr(message)) << text;
+  }
+}
+
+TEST_F(CommandLine, ShowsTheLineOfTheFileWhoseIndentIsWrong) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"nodes: 2\n  gpus-per-node: 2\n", "line 2: `  gpus-per-node: 2`: "},
+      {"env:\n  A: 1\n B: 2\n", "line 3: ` B: 2`: "},
+      {"env:\n\tA: 1\n", "line 2: `?A: 1`: "}};
+  for (const auto& [text, message] : wrong) {
+    write(text);
+    const std::string said = error({"--config", "job.yaml", "x"});
+    EXPECT_THAT(said, HasSubstr("job.yaml " + std::string(message))) << text;
+    EXPECT_THAT(said, HasSubstr("indented by spaces"));
+  }
+}
+
 TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {
   const auto read =
       options({"--nodes", "1", "--nodes=2", "--env", "A=1", "--env", "B=x y,z", "--json", "train"});
