@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMaxStackDumpBytes = 64 << 10;
 constexpr std::size_t kMaxStackFileBytes = 4 << 20;
+constexpr Duration kLookAtSpies = std::chrono::milliseconds(10);
 
 bool lists(const std::string& capabilities, std::string_view word) {
   const auto words = split(capabilities, ' ');
@@ -65,6 +66,7 @@ void Health::ended(Rank rank, wire::WorkerExited& exited) {
   if (exited.signal == SIGKILL) memory_.add_evidence(exited.pid, exited);
   hang_.remove(rank);
   dump_.ended(rank);
+  spies_.erase(rank);
   workers_.erase(rank);
 }
 
@@ -93,14 +95,49 @@ Health::Messages Health::dump_stacks(TimePoint now) {
     // The directory is made only while the workers run already.
     const Status made = make_directories(rank_directory(setting_.job, setting_.attempt, rank));
     if (!made) log::warning("{}", made.error().message());
-    const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", stacks_path(rank)}};
-    if (worker.writes_stacks && command(worker, order.dump()))
+    if (const auto reason = ask_for_stacks(rank, worker)) {
+      stacks.emplace_back(write_kernels_view(rank, *reason));
+    } else {
       asked.insert(rank);
-    else
-      stacks.emplace_back(write_kernels_view(rank, "the program cannot write its own stacks"));
+    }
   }
   dump_.asked(asked, now);
+  spies_looked_at_ = now;
   return stacks;
+}
+
+std::optional<std::string> Health::ask_for_stacks(Rank rank, const Worker& worker) {
+  const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", stacks_path(rank)}};
+  if (worker.writes_stacks && command(worker, order.dump())) return std::nullopt;
+  constexpr const char* kNone = "the program cannot write its own stacks";
+  const pid_t pid = worker.process.pid;
+  if (spies_.contains(rank)) return std::nullopt;
+  if (!PySpy::runs_python(pid)) return kNone;
+  const auto program = PySpy::find_for(pid);
+  if (!program) return fmt::format("{}, and py-spy, which could, is not installed", kNone);
+  auto spy = PySpy::start(*program, pid, stacks_path(rank));
+  if (!spy) return spy.error().message();
+  spies_.emplace(rank, *std::move(spy));
+  return std::nullopt;
+}
+
+void Health::look_at_spies(TimePoint now, Messages& messages) {
+  spies_looked_at_ = now;
+  for (auto next = spies_.begin(); next != spies_.end();) {
+    const auto& [rank, spy] = *next;
+    if (!spy.has_ended()) {
+      ++next;
+      continue;
+    }
+    const std::string output = read_regular_file(stacks_path(rank), kMaxStackFileBytes).value_or("");
+    const bool wanted = dump_.answered(rank);
+    if (wanted && PySpy::are_stacks(output)) {
+      messages.emplace_back(read_stacks(rank));
+    } else if (wanted) {
+      messages.emplace_back(write_kernels_view(rank, "py-spy says: " + output.substr(0, output.find('\n'))));
+    }
+    next = spies_.erase(next);
+  }
 }
 
 void Health::preempt(Duration grace) {
@@ -117,8 +154,12 @@ void Health::preempt(Duration grace) {
 Health::Messages Health::look(TimePoint now, bool output_waits) {
   take_gpu_faults(now);
   Messages messages = std::exchange(waiting_, {});
-  for (const Rank rank : dump_.late(now))
-    messages.emplace_back(write_kernels_view(rank, "the program did not answer"));
+  look_at_spies(now, messages);
+  for (const Rank rank : dump_.late(now)) {
+    const bool spied = spies_.erase(rank) > 0;
+    messages.emplace_back(
+        write_kernels_view(rank, spied ? "py-spy did not answer" : "the program did not answer"));
+  }
   const auto next_look = hang_.next_deadline();
   if (!next_look || *next_look > now) return messages;
   std::map<Rank, pid_t> pids;
@@ -133,10 +174,13 @@ Health::Messages Health::look(TimePoint now, bool output_waits) {
 }
 
 std::optional<TimePoint> Health::next_deadline() const {
-  const auto look = hang_.next_deadline();
-  const auto dump = dump_.next_deadline();
-  if (look && dump) return std::min(*look, *dump);
-  return look ? look : dump;
+  auto next = hang_.next_deadline();
+  const auto consider = [&next](std::optional<TimePoint> when) {
+    if (when && (!next || *when < *next)) next = when;
+  };
+  consider(dump_.next_deadline());
+  if (!spies_.empty()) consider(spies_looked_at_ + kLookAtSpies);
+  return next;
 }
 
 std::string Health::stacks_path(Rank rank) const {

@@ -2,8 +2,8 @@
 // has their stacks written when the launcher asks; and keeps the evidence for why one died.
 //
 // The agent tells it who lives and what workers report, and sends on what it answers. A worker that said it
-// can is asked for its stacks itself; for others, and for those that do not answer in time, the kernel's view
-// of their threads must do. One thread.
+// can is asked for its stacks itself; of other Python programs py-spy shows them, where it is installed; for
+// the rest, and for those that do not answer in time, the kernel's view of their threads must do. One thread.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include "agent/io/gpu_watch.h"
 #include "agent/io/memory_watch.h"
 #include "agent/io/process_states.h"
+#include "agent/io/py_spy.h"
 
 namespace muster::agent {
 
@@ -65,6 +66,9 @@ class Health {
   // What the driver has said since; for the user, and for the launcher of a GPU that is lost.
   void take_gpu_faults(TimePoint now);
   bool command(const Worker& worker, const std::string& datagram) const;
+  // Why there will be no stacks of the program's own; nothing where they are on their way.
+  std::optional<std::string> ask_for_stacks(Rank rank, const Worker& worker);
+  void look_at_spies(TimePoint now, Messages& messages);
   std::string stacks_path(Rank rank) const;
   wire::WorkerStacks read_stacks(Rank rank) const;
   wire::WorkerStacks write_kernels_view(Rank rank, const std::string& reason) const;
@@ -72,6 +76,8 @@ class Health {
   Setting setting_;
   HangWatch hang_;
   StackDump dump_;
+  std::map<Rank, PySpy> spies_;  // that are at work
+  TimePoint spies_looked_at_;
   ProcessStates states_;
   MemoryWatch memory_;
   std::map<Rank, Worker> workers_;

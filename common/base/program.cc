@@ -39,6 +39,16 @@ FoundProgram look_up_program(const std::string& name, const std::string& search_
   return best;
 }
 
+std::optional<std::string> look_up_beside(const std::string& neighbour, const std::string& name,
+                                          const std::string& search_path, const std::string& directory) {
+  if (const std::size_t end = neighbour.rfind('/'); end != std::string::npos) {
+    FoundProgram beside = look_up_program(neighbour.substr(0, end + 1) + name, "", directory);
+    if (beside.error == 0) return std::move(beside.path);
+  }
+  FoundProgram found = look_up_program(name, search_path, directory);
+  return found.error == 0 ? std::optional(std::move(found.path)) : std::nullopt;
+}
+
 Expected<std::string> beside_own_program(const std::string& relative) {
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -3,6 +3,7 @@
 // Reads the file system only.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/base/error.h"
@@ -16,6 +17,11 @@ struct FoundProgram {
 };
 FoundProgram look_up_program(const std::string& name, const std::string& search_path,
                              const std::string& directory);
+
+// The program `name` in the folder of `neighbour`, where that is a path, or else in PATH; nothing if it
+// cannot be executed.
+std::optional<std::string> look_up_beside(const std::string& neighbour, const std::string& name,
+                                          const std::string& search_path, const std::string& directory);
 
 // The path of what lies at `relative` from the folder of the running program, whether or not it is there.
 Expected<std::string> beside_own_program(const std::string& relative);

@@ -22,6 +22,7 @@ int check(const Invocation& invocation) {
   std::vector<Finding> findings;
   if (prepared->request.has_program) findings.push_back(check_program_file(*prepared, invocation.here));
   findings.push_back(check_torch(*prepared, invocation.here));
+  if (auto spy = check_py_spy(*prepared, invocation.here)) findings.push_back(std::move(*spy));
   findings.push_back(check_gpus(*prepared));
   findings.push_back(check_agent());
   findings.push_back(check_loopback());

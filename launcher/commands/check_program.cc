@@ -52,7 +52,8 @@ bool imports_torch(std::string_view line) {
   const std::string_view keyword = first_name(line);
   if (keyword != "import" && keyword != "from") return false;
   const auto modules = line.substr(static_cast<std::size_t>(keyword.end() - line.begin()));
-  return std::ranges::any_of(split(modules, ','), [](std::string_view module) { return first_name(module) == "torch"; });
+  return std::ranges::any_of(split(modules, ','),
+                             [](std::string_view module) { return first_name(module) == "torch"; });
 }
 
 // Of `python3 -u train.py --lr 1`, the script.
@@ -135,6 +136,16 @@ Finding check_torch(const Prepared& prepared, const Surroundings& here) {
   const auto listed = run_captured({loader, "--list", found.path}, environment_of(prepared, here), kRunLimit);
   if (!listed) return {kWarn, "torch", listed.error().message(), "look at it with ldd"};
   return judge_libraries(listed->out);
+}
+
+std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings& here) {
+  const std::string& program = prepared.plan.job.command.front();
+  if (!prepared.request.has_program || !is_python(program)) return std::nullopt;
+  const auto found = look_up_beside(program, "py-spy", path_variable(prepared, here), here.working_directory);
+  if (found) return Finding{kOk, "py-spy", *found};
+  return Finding{kOk, "py-spy",
+                 "not installed: it would show the Python frames in `launch dump` and reports of hangs",
+                 "pip install py-spy"};
 }
 
 Finding check_gpus(const Prepared& prepared) {

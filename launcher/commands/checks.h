@@ -25,6 +25,8 @@ Finding check_disk(std::string name, const std::string& directory, std::uint64_t
 Finding check_program_file(const Prepared& prepared, const Surroundings& here);
 Finding check_torch(const Prepared& prepared, const Surroundings& here);
 Finding check_gpus(const Prepared& prepared);
+// Of a program that Python runs: what would show its stacks.
+std::optional<Finding> check_py_spy(const Prepared& prepared, const Surroundings& here);
 
 // check_checkpoints.cc: whether what one node's process writes there is read by every other's; and the clock,
 // compared with that of its file system.

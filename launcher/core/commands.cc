@@ -153,7 +153,9 @@ constexpr Command kCommands[] = {
      "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
      kPsFlags, kPsExamples},
     {"status", Operand::kRunning, "Show a running job: phase, nodes, ranks, steps, last events.",
-     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins with.", kStatusFlags, kStatusExamples},
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "with.",
+     kStatusFlags, kStatusExamples},
     {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
      "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
      "rank by rank, stdout and stderr (marked) in the order in which they came; with -f, new lines as they "
@@ -161,11 +163,16 @@ constexpr Command kCommands[] = {
      "newest. Its name may be shortened.",
      kLogsFlags, kLogsExamples},
     {"cancel", Operand::kRunning, "Stop a running job as Ctrl-C does, and wait for its end.",
-     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins with.", kCancelFlags, kCancelExamples},
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "with.",
+     kCancelFlags, kCancelExamples},
     {"dump", Operand::kRunning, "Print the stacks of every rank of a running job, now.",
      "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
      "with. Ranks that have not answered after 3 "
-     "s are named.",
+     "s are named. Python frames are shown where py-spy is installed (pip install py-spy), in the "
+     "environment "
+     "of the program's Python or in its PATH, or by a script that writes them itself with faulthandler: the "
+     "lines for that are in docs/protocol.md, \"Worker datagrams\".",
      kDumpFlags, kDumpExamples},
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
      "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,

@@ -25,6 +25,11 @@ bool is_python_heading(std::string_view line) {
   return line.ends_with(':') && (line.starts_with("Thread 0x") || line.starts_with("Current thread 0x"));
 }
 
+// `Thread 17 (idle): "MainThread"`
+bool is_spys_heading(std::string_view line) {
+  return line.starts_with("Thread ") && line.ends_with('"');
+}
+
 std::string state_in(std::string_view heading) {
   const std::size_t end = heading.find(')');
   if (end == std::string_view::npos) return std::string(heading);
@@ -60,12 +65,17 @@ std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, con
 MainStack main_stack_of(std::string_view dump) {
   MainStack stack;
   int headings = 0;
+  bool is_main = false;  // as py-spy says
   for (const std::string_view each : split(dump, '\n')) {
     const std::string_view line = trimmed(each);
     if (is_heading(line)) {
       if (++headings > 1) break;
       stack = {.state = state_in(line), .frames = {}};
     } else if (is_python_heading(line)) {
+      stack = {};
+    } else if (is_spys_heading(line)) {
+      if (is_main) break;
+      is_main = line.ends_with("\"MainThread\"");
       stack = {};
     } else if (!line.empty() && !line.ends_with(':')) {
       stack.frames.emplace_back(line);

@@ -1,8 +1,8 @@
 // What a dump of a rank's stacks says of its main thread: where it is, and whether it is where the others
 // are.
 //
-// Reads three forms: our runtime's, the kernel's view that an agent writes for other programs, and that of
-// Python's faulthandler. Text of any other form is taken as frames, a line each. Pure.
+// Reads four forms: our runtime's, the kernel's view that an agent writes for other programs, and those of
+// Python's faulthandler and of py-spy. Text of any other form is taken as frames, a line each. Pure.
 #pragma once
 
 #include <cstddef>

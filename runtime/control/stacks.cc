@@ -14,6 +14,7 @@
 #include <memory>
 #include <semaphore.h>
 #include <string_view>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
@@ -102,13 +103,25 @@ std::string demangled(const char* name) {
   return text ? text.get() : name;
 }
 
+// Where the program itself lies, if its functions have no names here: it was linked without -rdynamic.
+const void* nameless_program() {
+  static const void* const base = [] {
+    Dl_info info{};
+    const bool exports = dlsym(RTLD_DEFAULT, "main") != nullptr;
+    const auto* headers = reinterpret_cast<const void*>(getauxval(AT_PHDR));
+    return !exports && dladdr(headers, &info) != 0 ? info.dli_fbase : nullptr;
+  }();
+  return base;
+}
+
 std::string describe_frame(void* address) {
   Dl_info info{};
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return fmt::format("{}", address);
   const std::string_view file(info.dli_fname);
   const auto offset = static_cast<char*>(address) - static_cast<char*>(info.dli_fbase);
   const std::string where = fmt::format("{}+{:#x}", file.substr(file.rfind('/') + 1), offset);
-  return info.dli_sname == nullptr ? where : fmt::format("{}  ({})", demangled(info.dli_sname), where);
+  if (info.dli_sname != nullptr) return fmt::format("{}  ({})", demangled(info.dli_sname), where);
+  return where + (info.dli_fbase == nameless_program() ? "  (no name: link the program with -rdynamic)" : "");
 }
 
 // "(NAME): STATE" and where in the kernel it waits.

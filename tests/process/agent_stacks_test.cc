@@ -37,9 +37,11 @@ bool waits_in(std::int32_t pid, long call) {
 
 class AgentStacks : public AgentProcess {
  protected:
-  void start(TestLauncher& launcher, const std::vector<std::string>& command) {
+  void start(TestLauncher& launcher, const std::vector<std::string>& command,
+             const std::map<std::string, std::string>& environment = {}) {
     wire::JobSpec job = this->job("");
     job.command = command;
+    job.environment.insert(environment.begin(), environment.end());
     launcher.welcome(job);
     pids = launcher.start(2);
     ASSERT_EQ(pids.size(), 2U);
@@ -93,6 +95,52 @@ TEST_F(AgentStacks, AreWrittenByAScriptThatAnswersAndTakenFromTheKernelForOneTha
     EXPECT_THAT(stacks.at(0), HasSubstr("wait_for_ever"));
     EXPECT_THAT(stacks.at(1), AllOf(HasSubstr("did not answer"), HasSubstr("is stopped")));
   }
+}
+
+constexpr const char* kWaitingScript = R"(
+import threading
+def wait_for_ever():
+    print("waiting", flush=True)
+    threading.Event().wait()
+wait_for_ever()
+)";
+
+// A Python of its own folder, in whose PATH there is nothing else.
+TEST_F(AgentStacks, SayThatPySpyWouldShowThoseOfAScript) {
+  FILE* const asked = popen("python3 -c 'import sys; print(sys.executable, end=str())'", "r");
+  char python[4096] = "";
+  ASSERT_GT(fread(python, 1, sizeof python - 1, asked), 0U);
+  pclose(asked);
+  std::filesystem::create_symlink(std::filesystem::canonical(python), scratch_ / "python3");
+  TestLauncher launcher({});
+  start(launcher, {scratch_ / "python3", "-c", kWaitingScript}, {{"PATH", scratch_.path()}});
+  for (const char* rank : {"rank_0", "rank_1"})
+    ASSERT_TRUE(eventually([&] { return log(fmt::format("{}/stdout.log", rank)) == "waiting\n"; }));
+  for (const auto& [rank, text] : dump(launcher))
+    EXPECT_THAT(text, HasSubstr("cannot write its own stacks, and py-spy, which could, is not installed"));
+}
+
+TEST_F(AgentStacks, AreThoseThatPySpyShowsOfAScript) {
+  const std::string folder = scratch_ / "py-spy";
+  if (std::system(
+          ("python3 -m pip install -q --no-deps --target " + folder + " py-spy >/dev/null 2>&1").c_str()) !=
+      0)
+    GTEST_SKIP() << "pip cannot install py-spy here";
+  std::ofstream(scratch_ / "worker.py") << kWaitingScript;
+  TestLauncher launcher({});
+  start(launcher, {"python3", "-u", scratch_ / "worker.py"},
+        {{"PATH", folder + "/bin:" + std::getenv("PATH")}});
+  for (const char* rank : {"rank_0", "rank_1"})
+    ASSERT_TRUE(eventually([&] { return log(fmt::format("{}/stdout.log", rank)) == "waiting\n"; }));
+  for (int time = 0; time < 2; ++time) {
+    const auto stacks = dump(launcher);
+    ASSERT_EQ(stacks.size(), 2U);
+    for (const auto& [rank, text] : stacks) {
+      if (text.find("Permission") != std::string::npos) GTEST_SKIP() << "py-spy may not look here: " << text;
+      EXPECT_THAT(text, ContainsRegex("\"MainThread\"\n(.*\n)*    wait_for_ever \\(worker.py:5\\)\n"));
+    }
+  }
+  kill(pids[0], SIGKILL);
 }
 
 TEST_F(AgentStacks, AreNotWrittenThroughALink) {

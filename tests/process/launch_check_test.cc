@@ -79,9 +79,18 @@ TEST_F(LaunchCheck, AsksThePythonThatWouldRunTheScript) {
   std::filesystem::permissions(python, std::filesystem::perms(0755));
   const auto with = checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}});
   EXPECT_EQ(with["torch"]["text"], "torch 9.8.7 in " + python);
+  const std::map<std::string, std::string> bare = {{"PYTHON_EXEC", python}, {"PATH", scratch.path()}};
+  const auto without_spy = checked({scratch / "train.py"}, 0, bare);
+  EXPECT_THAT(without_spy["py-spy"]["text"].get<std::string>(), HasSubstr("it would show the Python frames"));
+  EXPECT_EQ(without_spy["py-spy"]["advice"], "pip install py-spy");
+  std::ofstream(scratch / "py-spy") << "";
+  std::filesystem::permissions(scratch / "py-spy", std::filesystem::perms(0755));
+  EXPECT_EQ(checked({scratch / "train.py"}, 0, bare)["py-spy"]["text"], scratch / "py-spy");
+  EXPECT_FALSE(checked({"true"}, 0).contains("py-spy"));
   std::ofstream(python) << "#!/bin/sh\necho torch - -\n";
   EXPECT_EQ(checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}})["torch"]["result"], "warn");
-  for (const char* line : {"import torch", "import os, torch.nn as nn", "if True:\n  from torch.utils import data"}) {
+  for (const char* line :
+       {"import torch", "import os, torch.nn as nn", "if True:\n  from torch.utils import data"}) {
     std::ofstream(scratch / "train.py") << "import os\n" << line << "\n";
     const auto without = checked({scratch / "train.py"}, 1, {{"PYTHON_EXEC", python}});
     EXPECT_EQ(without["torch"]["result"], "fail") << line;

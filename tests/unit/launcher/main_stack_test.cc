@@ -45,6 +45,25 @@ const std::string kPythons =
     "  File \"train.py\", line 40 in all_reduce\n"
     "  File \"train.py\", line 50 in <module>\n";
 
+const std::string kSpys =
+    "Process 9: python3 -u train.py\n"
+    "Python v3.11.2 (/usr/bin/python3.11)\n"
+    "\n"
+    "Thread 11 (idle): \"loader\"\n"
+    "    wait (threading.py:327)\n"
+    "Thread 9 (idle): \"MainThread\"\n"
+    "    all_reduce (torch/distributed/distributed_c10d.py:2810)\n"
+    "    <module> (train.py:50)\n"
+    "Thread 12 (active): \"other\"\n"
+    "    run (threading.py:9)\n";
+
+TEST(MainStack, IsTheOneThatPySpyCallsMain) {
+  const MainStack stack = main_stack_of(kSpys);
+  EXPECT_THAT(stack.frames, ElementsAre("all_reduce (torch/distributed/distributed_c10d.py:2810)",
+                                        "<module> (train.py:50)"));
+  EXPECT_TRUE(waits_for_others(stack));
+}
+
 std::vector<Rank> unlike(const std::vector<std::string>& dumps) {
   std::map<Rank, MainStack> stacks;
   for (std::size_t i = 0; i < dumps.size(); ++i)

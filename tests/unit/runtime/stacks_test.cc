@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <mutex>
@@ -16,7 +17,9 @@ namespace muster {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::chrono::milliseconds kLimit{1000};
 
@@ -71,6 +74,21 @@ TEST(Stacks, ShowWhereThreadsInADeadlockAre) {
     EXPECT_EQ(part_of(text, "asking"), "");
     mutex.unlock();
   }
+}
+
+// This program is one of those that are linked without -rdynamic.
+TEST(Stacks, SayWhyTheProgramsOwnFramesHaveNoNames) {
+  std::binary_semaphore end{0};
+  Named waiting("waiting", [&](auto& begun) {
+    begun.release();
+    end.acquire();
+  });
+  ASSERT_EQ(dlsym(RTLD_DEFAULT, "main"), nullptr);
+  const std::string text = part_of(stacks(), "waiting");
+  EXPECT_THAT(text, ContainsRegex(
+                        "    reports_test\\+0x[0-9a-f]+  \\(no name: link the program with -rdynamic\\)\n"));
+  EXPECT_THAT(text, Not(ContainsRegex("libc.so[^\n]*-rdynamic")));
+  end.release();
 }
 
 TEST(Stacks, AreTakenAgainAndAgain) {
