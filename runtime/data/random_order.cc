@@ -27,14 +27,18 @@ void append(std::vector<std::int64_t>& order, const at::Tensor& drawn, std::int6
 constexpr std::int64_t kDrawnOneByOne = std::numeric_limits<std::uint32_t>::max() / 20;
 void append_permutation(std::vector<std::int64_t>& order, std::int64_t size, std::int64_t count,
                         at::Generator& generator) {
-  if (size >= kDrawnOneByOne) return append(order, at::randperm(size, generator, at::kLong), count);
   const std::size_t begin = order.size();
   order.resize(begin + static_cast<std::size_t>(size));
   const std::span drawn = std::span(order).subspan(begin);
-  std::iota(drawn.begin(), drawn.end(), 0);
-  auto* random = generator.get<at::CPUGeneratorImpl>();
-  for (std::size_t i = 0; i + 1 < drawn.size(); ++i)
-    std::swap(drawn[i], drawn[i + random->random() % (drawn.size() - i)]);
+  if (size >= kDrawnOneByOne) {
+    at::Tensor here = at::from_blob(drawn.data(), {size}, at::kLong);
+    at::randperm_out(here, size, generator);
+  } else {
+    std::iota(drawn.begin(), drawn.end(), 0);
+    auto* random = generator.get<at::CPUGeneratorImpl>();
+    for (std::size_t i = 0; i + 1 < drawn.size(); ++i)
+      std::swap(drawn[i], drawn[i + random->random() % (drawn.size() - i)]);
+  }
   order.resize(begin + static_cast<std::size_t>(count));
 }
 

@@ -11,8 +11,7 @@ namespace muster {
 
 // How the gradients of a bucket are sent. PyTorch's fp16_compress_hook and bf16_compress_hook: half the
 // bytes, and a gradient off by at most (ranks + 1) u times the ranks' mean of |gradient|; u is 2^-11 for
-// fp16, 2^-8 for bf16. Beyond 65504 fp16 is infinite, and below 6e-5 times the number of ranks it is less
-// exact.
+// fp16, 2^-8 for bf16. Beyond 65504 fp16 is infinite; below 6e-5 times the ranks it is less exact.
 enum class CommHook { kNone, kFp16Compress, kBf16Compress };
 
 struct DistributedDataParallelOptions {

@@ -5,9 +5,9 @@
 //
 // While a DataLoader reads a sample, the generator of its thread is seeded with the loader's seed, the epoch
 // and the sample's place in the order of the epoch over all ranks: a sample that comes twice in an epoch
-// draws anew. In a stream it is the place in its shard. Outside a loader it is seeded with 0 when the thread
-// starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-// 2014).
+// draws anew. In a stream it is n * c + s for sample n of shard s of c. Outside a loader it is seeded with 0
+// when the thread starts. The generator is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
+// number generators, 2014).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace muster {
 
 class SampleRandom {
  public:
-  using result_type =
-      std::uint64_t;  // a C++ uniform random bit generator: usable with <random>'s distributions
+  // A C++ uniform random bit generator: usable with <random>'s distributions.
+  using result_type = std::uint64_t;
   explicit SampleRandom(std::uint64_t seed) : state_(seed) {}
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }

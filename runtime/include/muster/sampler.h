@@ -46,9 +46,8 @@ class SequentialSampler : public ComputedSampler {
 };
 
 struct RandomSamplerOptions {
-  bool replacement = false;  // draw each entry from all of the dataset
-  std::optional<std::int64_t> num_samples =
-      std::nullopt;  // entries of an epoch; the dataset's size if not given
+  bool replacement = false;                                // draw each entry from all of the dataset
+  std::optional<std::int64_t> num_samples = std::nullopt;  // of an epoch; none: the dataset's size
   std::uint64_t seed = 0;
 };
 

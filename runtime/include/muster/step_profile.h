@@ -32,8 +32,8 @@ struct StepProfile {
   int ranks = 0;           // that have made steps
   std::int64_t steps = 0;  // counted
   double step_ms = 0;      // mean over all ranks
-  std::vector<StepPart>
-      parts;  // data, compute, communicate, checkpoint, then sections; without those of no time
+  // data, compute, communicate, checkpoint, then sections; without those of no time.
+  std::vector<StepPart> parts;
 
   double share_of(const std::string& name) const;  // 0 if there is no such part
   std::string table() const;                       // some lines; empty if no step was counted
