@@ -155,7 +155,8 @@ int run(const Options& options) {
   options.json ? print_json(rows, options) : print_table(rows);
   const std::string rest = left_out == 0 ? "" : fmt::format(", {} left out", left_out);
   fmt::print(out, "{} passed, {} failed{} (seed {})\n", done - failed, failed, rest, options.seed);
-  return failed == 0 ? 0 : 1;
+  if (done == 0) fmt::print(stderr, "chaos: no trial was made\n");
+  return failed == 0 && done > 0 ? 0 : 1;
 }
 
 }  // namespace

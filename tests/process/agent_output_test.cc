@@ -96,6 +96,19 @@ TEST_F(AgentProcess, KeepsAnEmptyFileOfAStreamThatSaidNothing) {
   }
 }
 
+constexpr const char* kPrintsMuchAndIgnoresTerm = "trap '' TERM; seq 1000000 1999999; exit 5";
+constexpr wire::StopWorkers kStop{SIGTERM, 60'000'000'000};
+constexpr wire::Preempt kNotice{60'000'000'000};
+
+// A rank of such a job waits, and comes to its end once it hears `end`.
+void waiting_ends_with(TestLauncher& launcher, const wire::ToAgent& end) {
+  launcher.send(end);
+  const auto exited = launcher.wait_for<wire::WorkerExited>();
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
+  EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+}
+
 // A pipe that nobody reads lies in the place of one rank's log file: to open it blocks for ever.
 class BlockedLog : public AgentProcess {
  protected:
@@ -107,19 +120,12 @@ class BlockedLog : public AgentProcess {
     launcher.send(wire::Ping{1});
     return launcher.wait_for<wire::Pong>().has_value();
   }
-  // A rank that waits, and ignores TERM, comes to its end once it hears `end`.
-  void waiting_ends_with(const wire::ToAgent& end) {
-    TestLauncher launcher({});
-    wire::JobSpec job = this->job("trap '' TERM; seq 1000000 1999999; exit 5");
+  void begin_waiting(TestLauncher& launcher) {
+    wire::JobSpec job = this->job(kPrintsMuchAndIgnoresTerm);
     job.output_stall_ns = 3'600'000'000'000;
     launcher.welcome(job);
     ASSERT_EQ(launcher.start(1).size(), 1U);
     ASSERT_TRUE(launcher.wait_for<wire::Output>());
-    launcher.send(end);
-    const auto exited = launcher.wait_for<wire::WorkerExited>();
-    ASSERT_TRUE(exited);
-    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
-    EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
   }
 };
 
@@ -191,11 +197,15 @@ TEST_F(BlockedLog, AnAttemptIsOverWhenASlowLogFileHasTakenAll) {
 }
 
 TEST_F(BlockedLog, AStopEndsTheWaiting) {
-  waiting_ends_with(wire::StopWorkers{SIGTERM, 60'000'000'000});
+  TestLauncher launcher({});
+  ASSERT_NO_FATAL_FAILURE(begin_waiting(launcher));
+  waiting_ends_with(launcher, kStop);
 }
 
 TEST_F(BlockedLog, ANoticeEndsTheWaiting) {
-  waiting_ends_with(wire::Preempt{60'000'000'000});
+  TestLauncher launcher({});
+  ASSERT_NO_FATAL_FAILURE(begin_waiting(launcher));
+  waiting_ends_with(launcher, kNotice);
 }
 
 // All workers run; the log file of one of them cannot be created.
@@ -236,20 +246,15 @@ class OutputWindow : public AgentProcess {
     for (const auto& output : launcher.all<wire::Output>()) lines += output.dropped_line_count;
     return lines;
   }
-  // A rank that waits, and ignores TERM, comes to its end once it hears `end`.
-  void waiting_ends_with(const wire::ToAgent& end) {
-    TestLauncher launcher({});
-    launcher.welcome(job("trap '' TERM; seq 1000000 1999999; exit 5", std::chrono::hours(1)));
+  static void expect_all_received_or_counted(const TestLauncher& launcher) {
+    EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
+  }
+  void begin_waiting(TestLauncher& launcher) {
+    launcher.welcome(job(kPrintsMuchAndIgnoresTerm, std::chrono::hours(1)));
     ASSERT_EQ(launcher.start(1).size(), 1U);
     while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());
     hear_all(launcher);
     EXPECT_TRUE(launcher.all<wire::WorkerExited>().empty());
-    launcher.send(end);
-    const auto exited = launcher.wait_for<wire::WorkerExited>();
-    ASSERT_TRUE(exited);
-    EXPECT_EQ(exited->exit_code, 5) << "it came to its end";
-    ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-    EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
   }
 };
 
@@ -279,16 +284,22 @@ TEST_F(OutputWindow, LinesAreDroppedAndCountedWhenNothingIsCalledTakenForTheStal
   ASSERT_EQ(launcher.start(1).size(), 1U);
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_GT(dropped(launcher), 0U);
-  EXPECT_EQ(static_cast<std::uint64_t>(received(launcher)) / 8 + dropped(launcher), 1'000'000U);
+  expect_all_received_or_counted(launcher);
   EXPECT_EQ(log("rank_0/stdout.log").size(), 8'000'000U) << "the log file has them";
 }
 
 TEST_F(OutputWindow, AStopEndsTheWaiting) {
-  waiting_ends_with(wire::StopWorkers{SIGTERM, 60'000'000'000});
+  TestLauncher launcher({});
+  ASSERT_NO_FATAL_FAILURE(begin_waiting(launcher));
+  waiting_ends_with(launcher, kStop);
+  expect_all_received_or_counted(launcher);
 }
 
 TEST_F(OutputWindow, ANoticeEndsTheWaiting) {
-  waiting_ends_with(wire::Preempt{60'000'000'000});
+  TestLauncher launcher({});
+  ASSERT_NO_FATAL_FAILURE(begin_waiting(launcher));
+  waiting_ends_with(launcher, kNotice);
+  expect_all_received_or_counted(launcher);
 }
 
 TEST_F(OutputWindow, ALauncherThatIsGoneHoldsUpNobody) {

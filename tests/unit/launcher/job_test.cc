@@ -538,8 +538,6 @@ TEST_F(JobTest, RemembersStepsOfEachAttempt) {
   EXPECT_EQ(job.history()[1].repeated_steps, 17);
 }
 
-// Every cell of the table: the reaction must be one that the phase can carry out, and a job that is done
-// reacts to nothing.
 TEST_F(JobTest, TheNewestProfileOfEachRankIsRemembered) {
   run();
   for (const std::int64_t steps : {10, 20})

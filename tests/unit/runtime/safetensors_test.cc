@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/safetensors.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <torch/torch.h>
 
+#include "common/base/check.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -83,11 +85,15 @@ std::string in_words(const Safetensors& content) {
   return text;
 }
 
-// The official library's answer; none if this Python has no such library.
+constexpr const char* kNoLibrary =
+    "no Python comes with this LibTorch, or none that has safetensors: ./dev setup installs both";
+// The official library's answer; none if there is no Python that has it.
 std::optional<std::string> official(const std::string& command, const std::string& file) {
+  if (std::string_view(MUSTER_TORCH_PYTHON).empty()) return std::nullopt;
   const std::string line =
       fmt::format("{} -B {} {} {} 2>&1", MUSTER_TORCH_PYTHON, SAFETENSORS_SCRIPT, command, file);
   FILE* const python = popen(line.c_str(), "r");
+  CHECK(python != nullptr, "popen: {}", strerrorname_np(errno));
   std::string text;
   char piece[4096];
   for (std::size_t size = 0; (size = fread(piece, 1, sizeof piece, python)) > 0;) text.append(piece, size);
@@ -115,7 +121,7 @@ TEST(Safetensors, IsOpenedByTheOfficialLibrary) {
   content.metadata["value:loader"] = R"({"epoch":3})";
   std::ofstream(scratch / "ours", std::ios::binary) << encoded(content);
   const auto seen = official("read", scratch / "ours");
-  if (!seen) GTEST_SKIP() << MUSTER_TORCH_PYTHON << " has no safetensors: ./dev setup installs it";
+  if (!seen) GTEST_SKIP() << kNoLibrary;
   EXPECT_EQ(*seen, in_words(content));
 }
 
@@ -123,8 +129,7 @@ TEST(Safetensors, OpensWhatTheOfficialLibraryWrites) {
   const ScratchDirectory scratch;
   const Safetensors content = of_every_type();
   std::ofstream(scratch / "ours", std::ios::binary) << encoded(content);
-  if (!official("copy", scratch / "ours"))
-    GTEST_SKIP() << MUSTER_TORCH_PYTHON << " has no safetensors: ./dev setup installs it";
+  if (!official("copy", scratch / "ours")) GTEST_SKIP() << kNoLibrary;
   std::ifstream file(scratch / "ours.copy", std::ios::binary);
   const auto back = parse_safetensors(as_file({std::istreambuf_iterator<char>(file), {}}));
   ASSERT_TRUE(back) << back.error().message();
