@@ -1,4 +1,5 @@
 // Everything that starts threads runs in a spawned process, so that each test can fork again.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -6,11 +7,13 @@
 #include <fcntl.h>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <iterator>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <set>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -20,6 +23,7 @@
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/control/uncaught.h"
+#include "tests/fake_agent.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 
@@ -270,39 +274,14 @@ TEST(Job, DoesNotWaitForItsBackendsWhenAnExceptionEndsIt) {
   });
 }
 
-// The agent's end of a worker socket.
-class AgentSocket {
- public:
-  AgentSocket() : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path().copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  std::string path() const { return scratch_ / "agent"; }
-  // All that has been said but heartbeats.
-  std::vector<nlohmann::json> heard() {
-    std::vector<nlohmann::json> all;
-    char bytes[4096];
-    for (ssize_t size = 0; (size = recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
-      all.push_back(nlohmann::json::parse(bytes, bytes + size));
-      if (all.back()["type"] == "heartbeat") all.pop_back();
-    }
-    return all;
-  }
-
- private:
-  ScratchDirectory scratch_;
-  UniqueFd fd_;
-};
-
 std::string in_words(const nlohmann::json& message) {
   return fmt::format("{} {} {}", message["type"].get<std::string>(), message["step"].get<int>(),
                      message["text"].get<std::string>());
 }
 
 TEST(Job, TellsItsAgentWhatItDoes) {
-  AgentSocket agent;
+  const ScratchDirectory scratch;
+  FakeAgent agent(scratch / "agent");
   alone([&] {
     clear_world();
     setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
@@ -329,20 +308,36 @@ TEST(Job, MustBeThereBeforeItIsAskedAndTold) {
 }
 
 TEST(Job, OfALoopOfItsOwnHearsOfStepsAndNotices) {
-  AgentSocket agent;
+  const ScratchDirectory scratch;
   alone([&] {
+    FakeAgent agent(scratch / "agent");
     clear_world();
     setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
     setenv("MUSTER_RESUME_STEP", "40", 1);
+    alarm(60);
     const Job job = init();
     require_equal(resume_step().value_or(-1), 40, "the step to resume from");
     require(!preemption_noticed(), "no notice has come");
     require(!preemption_noticed(), "asked again");
+    const auto offers = [](const nlohmann::json& message) {
+      return message["type"] == "hello" && message["text"].get<std::string>().ends_with("preemption");
+    };
+    while (!offers(agent.next("hello"))) continue;
+    agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 1000}});
+    while (!preemption_noticed()) std::this_thread::yield();
+    require(std::ranges::none_of(agent.heard(), offers), "one offer");
   });
-  int offers = 0;
-  for (const nlohmann::json& message : agent.heard())
-    if (message["type"] == "hello" && message["text"].get<std::string>().ends_with("preemption")) ++offers;
-  EXPECT_EQ(offers, 1);
+}
+
+// All that it says until it ends; its socket is read meanwhile, as an agent does.
+std::vector<nlohmann::json> heard_to_the_end(FakeAgent& agent, pid_t worker) {
+  const UniqueFd handle(static_cast<int>(syscall(SYS_pidfd_open, worker, 0)));
+  std::vector<nlohmann::json> all;
+  pollfd sources[] = {{handle.get(), POLLIN, 0}, {agent.fd(), POLLIN, 0}};
+  while (sources[0].revents == 0 && poll(sources, 2, -1) > 0)
+    std::ranges::move(agent.heard(), std::back_inserter(all));
+  std::ranges::move(agent.heard(), std::back_inserter(all));
+  return all;
 }
 
 // What it uses as it goes must be there then, though made after it: under a launcher it is.
@@ -351,7 +346,8 @@ TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
   ASSERT_TRUE(free_port);
   const std::string port = std::to_string(free_port->port);
   free_port->fd.reset();
-  AgentSocket agent;
+  const ScratchDirectory scratch;
+  FakeAgent agent(scratch / "agent");
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
@@ -359,7 +355,6 @@ TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
     set_world("0", "1", port);
     setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
     static const Job job = init();
-    // The agent's socket holds some ten datagrams until the agent reads.
     muster::step(0);
     {
       const auto in = section("a section with a name too long to lie in a string itself");
@@ -367,14 +362,14 @@ TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
     muster::step(1);
     std::exit(0);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   nlohmann::json profile, finished;  // the heart's hello may come before, between or after
-  for (const nlohmann::json& message : agent.heard()) {
+  for (const nlohmann::json& message : heard_to_the_end(agent, child)) {
     if (message["type"] == "profile") profile = message;
     if (message["type"] == "finished") finished = message;
   }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   ASSERT_TRUE(profile.is_object() && finished.is_object());
   EXPECT_EQ(finished["step"], 1);
   EXPECT_EQ(profile["steps"], 1);

@@ -17,52 +17,15 @@
 
 #include "common/base/clock.h"
 #include "runtime/control/step_time.h"
+#include "tests/fake_agent.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
 namespace {
 
-// The agent's end.
-class Agent {
- public:
-  explicit Agent(const std::string& path) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    CHECK(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
-  }
-  // To the sender of the newest datagram.
-  void order(const nlohmann::json& what) {
-    const std::string bytes = what.dump();
-    sendto(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&worker_), worker_size_);
-  }
-  // The next datagram that is of this type; waits for 10 s at most.
-  nlohmann::json next(const std::string& type) {
-    for (const TimePoint end = Clock::now() + std::chrono::seconds(10); Clock::now() < end;) {
-      pollfd entry{fd_.get(), POLLIN, 0};
-      int ready = 0;
-      do ready = poll(&entry, 1, 10'000);
-      while (ready < 0 && errno == EINTR);  // by the signal that asks for this thread's stack
-      if (ready != 1) return nullptr;
-      char bytes[8192];
-      worker_size_ = sizeof worker_;
-      const auto size =
-          recvfrom(fd_.get(), bytes, sizeof bytes, 0, reinterpret_cast<sockaddr*>(&worker_), &worker_size_);
-      auto message = nlohmann::json::parse(bytes, bytes + size);
-      if (message["type"] == type) return message;
-    }
-    return nullptr;
-  }
-
- private:
-  UniqueFd fd_;
-  sockaddr_un worker_{};
-  socklen_t worker_size_ = 0;
-};
-
 TEST(Reports, SayWhoInWhichAttemptAndWhat) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 3, 7);
   reports.send("committed", 400, "step-400");
   const nlohmann::json expected{{"v", 1},      {"type", "committed"}, {"rank", 3},         {"attempt", 7},
@@ -85,27 +48,16 @@ void fill(const std::string& path) {
 
 TEST(Reports, WhatDecidesAboutTheJobIsKeptUntilTheAgentTakesIt) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 3, 7);
   fill(scratch / "s");
   for (const int step : {400, 500}) reports.send("committed", step);
   for (const int step : {400, 500}) EXPECT_EQ(agent.next("committed")["step"], step);
 }
 
-TEST(Reports, AWorkerThatLeavesOnNoticeWaitsUntilTheAgentHasTakenWhatItSaid) {
-  ScratchDirectory scratch;
-  Agent agent(scratch / "s");
-  Reports reports(scratch / "s", 3, 7);
-  fill(scratch / "s");
-  reports.send("committed", 400);
-  std::jthread leaving([&reports] { reports.send("preempted", 400); });
-  EXPECT_EQ(agent.next("committed")["step"], 400);
-  EXPECT_EQ(agent.next("preempted")["step"], 400);
-}
-
 TEST(Reports, BeatEverySecondWithTheNewestStep) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   EXPECT_EQ(agent.next("heartbeat")["step"], -1);
   reports.step(1);
@@ -116,7 +68,7 @@ TEST(Reports, BeatEverySecondWithTheNewestStep) {
 
 TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   reports.step(1);
   EXPECT_FALSE(agent.next("step").contains("busy_ms"));
@@ -132,7 +84,7 @@ TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
 
 TEST(Reports, TellWhereTheTimeOfAllStepsWent) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   reports.step(1);
   const std::int64_t before = step_time().total().step_count;
@@ -227,7 +179,7 @@ TEST_F(StepTimeTest, TellsOnlySomeNamesApart) {
 
 TEST(Reports, TellEveryStepOfAShortBurst) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   for (int step = 1; step <= 100; ++step) {
     reports.step(step);
@@ -237,7 +189,7 @@ TEST(Reports, TellEveryStepOfAShortBurst) {
 
 TEST(Reports, NeverBlockWhenTheAgentDoesNotRead) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   for (int i = 0; i < 100'000; ++i) reports.send("committed", i);
   EXPECT_EQ(agent.next("committed")["step"], 0);
@@ -245,7 +197,7 @@ TEST(Reports, NeverBlockWhenTheAgentDoesNotRead) {
 
 TEST(Reports, GoOnWhenTheAgentIsGone) {
   ScratchDirectory scratch;
-  auto agent = std::make_unique<Agent>(scratch / "s");
+  auto agent = std::make_unique<FakeAgent>(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   agent.reset();
   reports.send("committed", 1);
@@ -263,7 +215,7 @@ TEST(Reports, AreNothingWithoutASocket) {
 
 TEST(Reports, StayValidJsonWhateverTheText) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   reports.send("fenced", 1, std::string(10'000, '\xff'));
   EXPECT_EQ(agent.next("fenced")["step"], 1);
@@ -271,7 +223,7 @@ TEST(Reports, StayValidJsonWhateverTheText) {
 
 TEST(Reports, SayHelloWithWhatTheyCanDo) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   EXPECT_EQ(agent.next("hello")["text"], "stacks");
   reports.offer_preemption();
@@ -280,7 +232,7 @@ TEST(Reports, SayHelloWithWhatTheyCanDo) {
 
 TEST(Reports, SayHelloUntilItIsHeard) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports other(scratch / "s", 1, 1);
   for (int i = 0; i < 100'000; ++i) other.send("committed", i);
   Reports reports(scratch / "s", 0, 1);
@@ -289,7 +241,7 @@ TEST(Reports, SayHelloUntilItIsHeard) {
 
 TEST(Reports, WriteTheStacksOfAllThreadsWhenOrdered) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   agent.next("heartbeat");
   agent.order({{"v", 1}, {"type", "dump"}, {"path", scratch / "stacks.txt"}});
@@ -301,7 +253,7 @@ TEST(Reports, WriteTheStacksOfAllThreadsWhenOrdered) {
 
 TEST(Reports, NoteANoticeOfPreemptionAndNoGarbage) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   agent.next("heartbeat");
   agent.order("garbage");
@@ -313,10 +265,10 @@ TEST(Reports, NoteANoticeOfPreemptionAndNoGarbage) {
   EXPECT_TRUE(reports.preemption_noticed());
 }
 
-// As a program with a loop of its own does: it saves, says so, and is gone.
-TEST(Reports, ACommitOnNoticeIsTakenBeforeTheWorkerIsGone) {
+// A worker that finds the agent's socket full, says this on notice as its last, and is gone.
+void expect_its_last_word_to_be_taken(const std::string& type) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd is_full(ends[0]), say_full(ends[1]);
@@ -327,28 +279,37 @@ TEST(Reports, ACommitOnNoticeIsTakenBeforeTheWorkerIsGone) {
     reports.offer_preemption();
     while (!reports.preemption_noticed()) std::this_thread::yield();
     char byte = 0;
-    if (read(is_full.get(), &byte, 1) == 1) reports.send("committed", 400);
+    if (read(is_full.get(), &byte, 1) == 1) reports.send(type, 400);
     _exit(75);
   }
   while (agent.next("hello")["text"] != "stacks preemption") continue;
   agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 1000}});
   fill(scratch / "s");
   ASSERT_EQ(write(say_full.get(), "x", 1), 1);
-  // One that does not wait is gone now, and its commit with it.
+  // One that does not wait is gone now, and what it said with it.
   const UniqueFd handle(static_cast<int>(syscall(SYS_pidfd_open, worker, 0)));
   pollfd gone{handle.get(), POLLIN, 0};
   EXPECT_EQ(poll(&gone, 1, 300), 0);
-  const nlohmann::json commit = agent.next("committed");
-  EXPECT_TRUE(commit.is_object() && commit["step"] == 400) << commit;
+  const nlohmann::json said = agent.next(type);
+  EXPECT_TRUE(said.is_object() && said["step"] == 400) << said;
   int status = 0;
   waitpid(worker, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 75);
 }
 
+TEST(Reports, AWorkerThatLeavesOnNoticeWaitsUntilTheAgentHasTakenWhatItSaid) {
+  expect_its_last_word_to_be_taken("preempted");
+}
+
+// As a program with a loop of its own does: it saves, says so, and is gone.
+TEST(Reports, ACommitOnNoticeIsTakenBeforeTheWorkerIsGone) {
+  expect_its_last_word_to_be_taken("committed");
+}
+
 TEST(Reports, TellOfSections) {
   const auto before = section("nobody listens");
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   {
     const auto outer = section("outer");
@@ -369,7 +330,7 @@ TEST(Reports, TellOfSections) {
 
 TEST(Reports, TellOfNoMoreSectionsThanAnAgentCanRead) {
   ScratchDirectory scratch;
-  Agent agent(scratch / "s");
+  FakeAgent agent(scratch / "s");
   Reports reports(scratch / "s", 0, 1);
   agent.next("heartbeat");
   for (int i = 0; i < 100'000; ++i) const auto quick = section("quick");
