@@ -105,8 +105,11 @@ struct Checkpointer::State {
         stop(a_job.store(), a_job.rank(), a_job.world_size()) {}
 
   bool enabled() const { return !options.directory.empty(); }
+  // What is only read, as by an evaluation, is not this job's progress.
+  bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
+  Expected<Safetensors> gather(TrainState& state) const;
   void write(const Expected<Safetensors>& shard, std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
@@ -142,16 +145,34 @@ void Checkpointer::State::require_restored() const {
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
-  SavedState saved;
-  for (const auto& part : state.parts()) part->save(saved);
-  // Memory may be short on this rank alone.
-  auto shard = without_throwing(
-      [&]() -> Expected<Safetensors> { return gather_shard(saved, job.rank(), job.world_size()); });
+  auto shard = gather(state);
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
   meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
-  writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard),
-                                              step = steps](const std::stop_token&) { write(shard, step); });
+  try {
+    writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard), step = steps](
+                                                   const std::stop_token&) { write(shard, step); });
+  } catch (...) {  // the others wait for a word of this rank
+    write(failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text()),
+          steps);
+  }
+}
+
+// What fails on this rank alone, as where memory is short, is its word in the meeting. Parts may be
+// collectives: none is left out because one before it has failed.
+Expected<Safetensors> Checkpointer::State::gather(TrainState& state) const {
+  SavedState saved;
+  Status gathered;
+  for (const auto& part : state.parts()) {
+    Status done = without_throwing([&]() -> Status {
+      part->save(saved);
+      return {};
+    });
+    if (gathered) gathered = std::move(done);
+  }
+  if (!gathered) return std::unexpected(gathered.error());
+  return without_throwing(
+      [&]() -> Expected<Safetensors> { return gather_shard(saved, job.rank(), job.world_size()); });
 }
 
 void Checkpointer::State::write(const Expected<Safetensors>& shard, std::int64_t step) {
@@ -228,6 +249,7 @@ Checkpointer::~Checkpointer() {
   } catch (const FencedError& error) {
     log::warning("{}", error.what());
   }
+  if (!state_->tells_agent()) return;
   // No more steps follow: from the first to here the agent misses them.
   Reports& reports = reports_of(state_->job);
   reports.send("idle", reports.newest_step());
@@ -246,6 +268,7 @@ std::int64_t Checkpointer::restore(TrainState& state) {
   state_->unread.reset();
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
   state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
+  if (!state_->tells_agent()) return state_->steps;
   if (*restored && state_->job.rank() == 0) reports_of(state_->job).send("resumed", state_->steps);
   // Steps will follow: from here on the agent misses them.
   reports_of(state_->job).step(state_->steps);
@@ -255,7 +278,7 @@ std::int64_t Checkpointer::restore(TrainState& state) {
 void Checkpointer::step(TrainState& state) {
   state_->require_restored();
   ++state_->steps;
-  reports_of(state_->job).step(state_->steps);
+  if (state_->tells_agent()) reports_of(state_->job).step(state_->steps);
   if (!state_->plan) return;
   const bool last = state_->is_last_before_preemption();
   if (last || state_->steps % state_->options.every == 0) state_->start_save(state);

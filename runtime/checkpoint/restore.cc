@@ -20,7 +20,7 @@ constexpr auto kReadTimeout = std::chrono::minutes(30);
 enum class Word { kTry, kLoad, kNext, kNothing, kFail, kFenced };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
-      .dump();
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string name_of(CheckpointId id) {
@@ -78,9 +78,21 @@ class Leader {
   }
 
   Expected<std::optional<CheckpointId>> choose() {
-    const auto entries = candidates();
-    if (!entries) return std::unexpected(entries.error());
-    for (const CheckpointEntry& entry : *entries) {
+    for (std::optional<CheckpointId> newest;;) {
+      const auto entries = candidates();
+      if (!entries) return std::unexpected(entries.error());
+      // A training beside us may have written a newer one, and removed those that we wanted.
+      const auto before =
+          std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
+      if (newest == before) return cannot_choose();
+      passed_over_.clear();
+      if (const auto chosen = first_usable(*entries)) return chosen;
+      if (plan_.attempt) return cannot_choose();
+    }
+  }
+
+  std::optional<CheckpointId> first_usable(const std::vector<CheckpointEntry>& entries) {
+    for (const CheckpointEntry& entry : entries) {
       const Status loaded = entry.damage ? Status(std::unexpected(*entry.damage)) : attempt(entry.id);
       if (loaded) {
         if (!passed_over_.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
@@ -89,6 +101,11 @@ class Leader {
       passed_over_.push_back(fmt::format("{} ({})", name_of(entry.id), loaded.error().message()));
       log::warning("cannot use the checkpoint of {}: {}", name_of(entry.id), loaded.error().message());
     }
+    return std::nullopt;
+  }
+
+  // Nothing, or why, if there is something.
+  Expected<std::optional<CheckpointId>> cannot_choose() {
     const auto orphans = plan_.only ? std::vector<CheckpointId>() : plan_.directory.orphans();
     if (!orphans) return std::unexpected(orphans.error());
     for (const CheckpointId& id : *orphans)

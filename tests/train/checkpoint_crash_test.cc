@@ -1,15 +1,17 @@
 // A save is killed, or fails, at every single system call that it makes: what is on the disk afterwards is
 // the checkpoint before or the new one, whole, and all ranks have heard the same.
 //
-// This program's own open, write, fsync, rename, link, mkdir, stat, unlink and unlinkat stand before the C
-// library's, so that a child can die in any of them. They concern themselves with scratch directories only:
-// sockets and the system's files work as ever.
+// This program's own open, write, fsync, rename, link, mkdir, stat, unlink, unlinkat and pthread_create stand
+// before the C library's, so that a child can die, or fail, in any of them. They concern themselves with
+// scratch directories only: sockets and the system's files work as ever.
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,7 +28,8 @@ namespace {
 enum class Fault { kNone, kKill, kFailOnce, kFailFromNowOn };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
-std::atomic<int> fault_errno = ENOSPC;
+std::atomic<int> fault_errno = 0;
+std::atomic<bool> no_threads = false;
 std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
 int calls_to_meanwhile = 0;
 
@@ -89,6 +92,12 @@ int stat(const char* path, struct stat* status) noexcept {
 // LibTorch brings a std::filesystem of its own, which knows the name of an older C library.
 int __xstat(int /*version*/, const char* path, struct stat* status) noexcept {
   return stat(path, status);
+}
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                   void* argument) noexcept {
+  if (no_threads) return EAGAIN;
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, body, argument);
 }
 int open(const char* path, int flags, ...) {
   va_list arguments;
@@ -200,6 +209,7 @@ TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNo
       Numbered training(directory);
       if (!training.save(1)) return 1;
       calls_left = call;
+      fault_errno = ENOSPC;
       fault = Fault::kFailOnce;
       const bool saved = training.save(2);
       const bool reached = calls_left <= 0;
@@ -262,6 +272,25 @@ TEST(CheckpointCrash, AnErrorOfOneRankAtAnyPointIsHeardByAllAndCostsOneSaveAtMos
           2));
     }
   }
+}
+
+TEST(CheckpointCrash, ARankThatCannotStartAThreadFailsTheSaveOnAll) {
+  const ScratchDirectory scratch;
+  EXPECT_NO_THROW(spawn(
+      [&](Job& job) {
+        freopen("/dev/null", "w", stderr);
+        alarm(60);  // before the others' patience is over
+        Numbered training(job, scratch / "checkpoints");
+        for (int step = 1; step <= 2; ++step) {
+          job.barrier();
+          no_threads = job.rank() == step - 1;
+          const bool saved = training.save(2 * step - 1);
+          no_threads = false;
+          require(!saved, "a save for which a rank has no thread");
+          require(training.save(2 * step), "the next one");
+        }
+      },
+      2));
 }
 
 TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {

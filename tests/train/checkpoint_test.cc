@@ -6,6 +6,7 @@
 
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/comm/job_state.h"
+#include "tests/fake_agent.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -302,6 +303,67 @@ TEST_F(CheckpointTest, AReaderRestoresBesideATrainingThatGoesOn) {
   Training nowhere(scratch_ / "nowhere", make_adam, {.read_only = true});
   EXPECT_EQ(nowhere.checkpoints.restore(nowhere.state), 0);
   EXPECT_FALSE(fs::exists(scratch_ / "nowhere"));
+}
+
+// While the reader looks at what it found, two more are committed, and those that it found are removed.
+TEST_F(CheckpointTest, AReaderFindsTheNewOnesIfThoseThatItFoundAreRemoved) {
+  struct Interrupted : Sampler {
+    std::int64_t size() const override { return order.size(); }
+    std::vector<std::int64_t> indices(std::int64_t epoch) const override {
+      if (interrupt) std::exchange(interrupt, nullptr)();
+      return order.indices(epoch);
+    }
+    std::string description() const override { return order.description(); }
+    RandomSampler order{64};
+    mutable std::function<void()> interrupt;
+  };
+  Training writer(directory_, make_adam, {.keep = 2});
+  const auto save = [&writer] {
+    writer.train(1);
+    ASSERT_TRUE(writer.checkpoints.save(writer.state));
+  };
+  save();
+  save();
+  const auto order = std::make_shared<Interrupted>();
+  order->interrupt = [&] {
+    save();
+    save();
+    throw std::runtime_error("this is not the one");
+  };
+  Training reader(directory_, make_adam, {.read_only = true});
+  DataLoader<Example> loader(reader.dataset, {.batch_size = 8, .sampler = order}, 0, 1);
+  TrainState state(*reader.net, *reader.optimizer, loader);
+  EXPECT_EQ(reader.checkpoints.restore(state), 4);
+  EXPECT_EQ(bytes_of(*reader.net), bytes_of(*writer.net));
+}
+
+// An evaluation that takes long is no hang of the training, and what it reads is not its progress.
+TEST_F(CheckpointTest, AReaderTellsTheAgentOfNoStep) {
+  save_two();
+  FakeAgent agent(scratch_ / "agent");
+  setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
+  {
+    Training reader(directory_, make_adam, {.read_only = true});
+    EXPECT_EQ(reader.checkpoints.restore(reader.state), 2);
+  }
+  unsetenv("MUSTER_SOCKET");
+  std::vector<std::string> types;
+  for (const nlohmann::json& message : agent.heard()) types.push_back(message["type"]);
+  EXPECT_THAT(types, testing::Contains("finished"));
+  for (const char* type : {"resumed", "step", "idle"})
+    EXPECT_THAT(types, testing::Not(testing::Contains(type)));
+}
+
+TEST_F(CheckpointTest, WhatCannotBeUsedIsToldWhateverBytesItsNameHas) {
+  const std::string directory = scratch_ / "named \xff";
+  {
+    Training training(directory);
+    ASSERT_TRUE(training.checkpoints.save(training.state));
+  }
+  write_bytes(directory + "/step-0.attempt-1/rank-00000.safetensors", "torn");
+  Training training(directory);
+  EXPECT_THAT([&] { training.checkpoints.restore(training.state); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("has checkpoints and none can be used")));
 }
 
 TEST_F(CheckpointTest, StartsOverWhereItIsTold) {

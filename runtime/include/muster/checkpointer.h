@@ -32,7 +32,8 @@ struct CheckpointerOptions {
   int keep = 3;              // newest checkpoints that stay on the disk
   // For the slowest rank to write its shard.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // restore() only, beside a training that goes on: the directory is not taken over, and nothing is written.
+  // restore() only, beside a training that goes on: the directory is not taken over, nothing is written, and
+  // the agent is told of no step.
   bool read_only = false;
   // Begins at step 0 although the directory has checkpoints, which are removed as new ones come. restore()
   // then loads what this job itself has saved, so that a restart of it goes on.
@@ -61,9 +62,9 @@ class Checkpointer {
 
   // After each training step. Counts it, tells the agent, and saves every `every` steps. std::logic_error if
   // the directory has a checkpoint to resume from, and there was neither restore() nor start_over: what was
-  // saved would be lost. FencedError if the
-  // save before has met a newer attempt: on all ranks at the same step, the next one that saves. After a
-  // notice of preemption all ranks agree on a step, save it, wait for its commit and throw Preempted.
+  // saved would be lost. FencedError if the save before has met a newer attempt: on all ranks at the same
+  // step, the next one that saves. After a notice of preemption all ranks agree on a step, save it, wait for
+  // its commit and throw Preempted.
   void step(TrainState& state);
   std::int64_t steps() const;  // done so far, those before a restore included
 
