@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "runtime/control/quiet_thread.h"
 
 namespace muster {
@@ -34,14 +35,26 @@ std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch) {
   }
 }
 
+std::shared_ptr<const BatchPlan> EpochPlans::made(std::int64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  const auto found = plans_.find(epoch);
+  if (found == plans_.end() || found->second.wait_for(Seconds(0)) != std::future_status::ready)
+    return nullptr;
+  try {
+    return found->second.get();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 void EpochPlans::make_ahead(std::int64_t epoch) {
   const std::lock_guard lock(mutex_);
   if (plans_.contains(epoch) || busy_ahead_.exchange(true)) return;
   const std::shared_ptr<Task> task = add(epoch);
   try {
     ahead_ = start_quiet_thread("muster-order", [this, task](const std::stop_token&) {
-      (*task)();
-      busy_ahead_ = false;
+      task->make_ready_at_thread_exit();
+      busy_ahead_ = false;  // before anybody has the plan, and wants the one after it made ahead
     });
   } catch (const std::system_error&) {  // whoever needs it makes it
     plans_.erase(epoch);

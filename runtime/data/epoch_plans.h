@@ -26,6 +26,8 @@ class EpochPlans {
   // Waits for a plan that is under way, else makes it. Forgets all but those of epochs near by.
   // What `make` throws is thrown to all who wait for it; who asks after that has it tried again.
   std::shared_ptr<const BatchPlan> get(std::int64_t epoch);
+  // Waits for nobody: null if it is not made yet, or cannot be.
+  std::shared_ptr<const BatchPlan> made(std::int64_t epoch);
   // Begins to make it, unless it is there or another one is being made ahead.
   void make_ahead(std::int64_t epoch);
 

@@ -131,6 +131,9 @@ struct LoaderEngine::State {
   std::optional<Prefetcher::Taken> take(bool wait);
   std::optional<Prefetcher::Taken> load(bool wait);
   void start_workers();
+  void drop();
+  void end_workers(std::optional<Seconds> within);
+  std::optional<Seconds> patience() const;
   void time_out();
   void end_shard(const Ticket& ticket);
   void stage(bool wait);
@@ -149,6 +152,8 @@ struct LoaderEngine::State {
   std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
   std::exception_ptr failed_ahead;          // instead of `staged`
   std::shared_ptr<void> current;
+  Ticket given;                             // of `current`
+  std::vector<std::int64_t> given_indices;  // of `current`, bad samples included
   BatchInfo info;
   std::optional<DeviceCopy> device_copy;
   std::unique_ptr<Prefetcher> prefetcher;
@@ -157,7 +162,10 @@ struct LoaderEngine::State {
 // Lets the workers load up to the end of epoch `new_end` - 1.
 void LoaderEngine::State::offer(std::int64_t new_end) {
   if (tickets && new_end == end) return;
-  if (!tickets) tickets = std::make_shared<Tickets>(loading, place);
+  if (!tickets) {
+    end_workers(patience());  // those that were halted
+    tickets = std::make_shared<Tickets>(loading, place);
+  }
   end = new_end;
   tickets->offer(end, by_passes ? end + 1 : end);
   if (prefetcher) prefetcher->more();
@@ -193,17 +201,35 @@ std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   }
   if (!prefetcher) start_workers();
   if (!wait) return prefetcher->take(Seconds(0));
-  auto taken = prefetcher->take(options.timeout.count() > 0 ? std::optional(options.timeout) : std::nullopt);
+  auto taken = prefetcher->take(patience());
   if (!taken) time_out();
   return taken;
 }
 
-// The workers are left behind with what they hold.
+// With a worker, for one batch; none: as long as it takes.
+std::optional<Seconds> LoaderEngine::State::patience() const {
+  const Seconds timeout = loading->options.timeout;
+  return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
+}
+
+// What was loaded ahead is loaded again. Waits for no worker, which may hang: an error leaves the loop first.
+void LoaderEngine::State::drop() {
+  if (prefetcher) prefetcher->halt();
+  tickets.reset();
+  end = 0;
+  staged.reset();
+  failed_ahead = nullptr;
+}
+
+// Those that take longer are left behind with what they hold.
+void LoaderEngine::State::end_workers(std::optional<Seconds> within) {
+  if (prefetcher && !prefetcher->stop(within)) loading->source->abandon_readers();
+  prefetcher.reset();
+}
+
 void LoaderEngine::State::time_out() {
   failed = prefetcher->awaited();
-  prefetcher->abandon();
-  prefetcher.reset();
-  loading->source->abandon_readers();
+  end_workers(Seconds(0));
   throw std::runtime_error(
       fmt::format("DataLoader: {} gave no batch within {} s: {}", loading->source->name(),
                   loading->options.timeout.count(),
@@ -272,8 +298,10 @@ void LoaderEngine::State::give() {
   failed = staged->ticket;
   if (staged->error) std::rethrow_exception(staged->error);
   if (device_copy) device_copy->finish();
-  set_info(staged->ticket, staged->batch);
-  place.pass(staged->ticket, *loading);
+  given = staged->ticket;
+  set_info(given, staged->batch);
+  given_indices = std::move(staged->batch.planned.indices);
+  place.pass(given, *loading);
   current = std::move(staged->batch.batch);
   staged.reset();
   failed.reset();
@@ -312,7 +340,9 @@ LoaderEngine::LoaderEngine(std::unique_ptr<BatchSource> source, DataLoaderOption
 }
 
 LoaderEngine::~LoaderEngine() {
-  if (state_) forget_batch(state_->number);
+  if (!state_) return;
+  forget_batch(state_->number);
+  stop();
 }
 
 void* LoaderEngine::next(std::int64_t end) {
@@ -334,13 +364,13 @@ void* LoaderEngine::next(std::int64_t end) {
       end_loop(loop);
       return nullptr;
     }
-    const Ticket ticket = state.staged->ticket;
     state.give();
-    take_batch(loop, [this, ticket] {
-      return fmt::format("{}, {}", state_->loading->source->name(), state_->loading->describe(ticket));
+    take_batch(loop, [&state] {
+      return fmt::format("{}, {}", state.loading->source->name(),
+                         state.loading->describe(state.given, state.given_indices));
     });
   } catch (...) {
-    stop();
+    state.drop();
     state.goes_on = true;
     throw;
   }
@@ -351,7 +381,8 @@ void* LoaderEngine::next(std::int64_t end) {
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
-  if (state.place.batch() > 0 && !state.goes_on) {
+  // Out of order, the first batch of an epoch may not be the first that was given.
+  if ((state.place.batch() > 0 || !state.place.passed.empty()) && !state.goes_on) {
     stop();
     state.place.begin_epoch(state.place.epoch() + 1);
   }
@@ -444,13 +475,9 @@ void LoaderEngine::load_state(const DataLoaderState& saved) {
   state_->goes_on = true;
 }
 
-// What was loaded ahead is loaded again.
 void LoaderEngine::stop() {
-  state_->prefetcher.reset();
-  state_->tickets.reset();
-  state_->end = 0;
-  state_->staged.reset();
-  state_->failed_ahead = nullptr;
+  state_->drop();
+  state_->end_workers(state_->patience());
 }
 
 }  // namespace detail

@@ -198,8 +198,8 @@ detail::LoadedBatch Loading::load(const Ticket& ticket) {
     loaded.planned = std::move(wanted);
     return loaded;
   } catch (...) {
-    std::throw_with_nested(std::runtime_error(
-        fmt::format("{}: {}: {}", source->name(), describe(ticket), current_exception_text())));
+    std::throw_with_nested(std::runtime_error(fmt::format(
+        "{}: {}: {}", source->name(), describe(ticket, wanted.indices), current_exception_text())));
   }
 }
 
@@ -211,7 +211,7 @@ void Loading::check_indices(const Ticket& ticket, std::span<const std::int64_t> 
       std::ranges::find_if(wanted, [size](std::int64_t index) { return index < 0 || index >= size; });
   if (outside == wanted.end()) return;
   throw std::out_of_range(fmt::format("{}: {}: the sampler gave the index {}, and the dataset has {} samples",
-                                      source->name(), describe(ticket), *outside, size));
+                                      source->name(), describe(ticket, wanted), *outside, size));
 }
 
 // What was not made by batch_empty().
@@ -221,15 +221,22 @@ void Loading::pin(detail::LoadedBatch& loaded) const {
   }
 }
 
-std::string Loading::describe(const Ticket& ticket) {
+std::string Loading::describe(const Ticket& ticket, std::span<const std::int64_t> indices) const {
   if (streams()) {
     return fmt::format("epoch {}, batch {} of shard {} of {}", ticket.epoch, ticket.batch,
                        shards.first + ticket.worker, shards.count);
   }
-  const std::vector<std::int64_t> all = planned(ticket).indices;
-  const auto named = std::span(all).first(std::min(all.size(), kNamedSamples));
+  const auto named = indices.first(std::min(indices.size(), kNamedSamples));
   return fmt::format("epoch {}, batch {} (samples {}{})", ticket.epoch, ticket.batch, fmt::join(named, ", "),
-                     named.size() < all.size() ? ", ..." : "");
+                     named.size() < indices.size() ? ", ..." : "");
+}
+
+std::string Loading::describe(const Ticket& ticket) {
+  if (streams()) return describe(ticket, {});
+  const auto plan = plans_.made(ticket.epoch);
+  if (!plan)
+    return fmt::format("epoch {}, batch {} (its order is still being made)", ticket.epoch, ticket.batch);
+  return describe(ticket, (*plan)[ticket.batch].indices);
 }
 
 namespace detail {

@@ -38,6 +38,8 @@ class Loading {
   void begin(int worker) const;
   // Of an iterable dataset without a batch if the shard has ended.
   detail::LoadedBatch load(const Ticket& ticket);
+  // Waits for nobody. `indices` are those of the batch; without them they are named if its order is made.
+  std::string describe(const Ticket& ticket, std::span<const std::int64_t> indices) const;
   std::string describe(const Ticket& ticket);
   bool streams() const { return !source->size(); }  // an iterable dataset
 

@@ -25,6 +25,7 @@ struct Prefetcher::Shared {
   };
   Shared(Work the_work, Limits the_limits) : work(std::move(the_work)), limits(the_limits) {}
   using Slots = std::list<Slot>;
+  void work_as(int worker);
   void run(int worker);
   void add_ticket(int worker, std::unique_lock<std::mutex>& lock);
   void load(Slot& slot, std::unique_lock<std::mutex>& lock);
@@ -37,6 +38,7 @@ struct Prefetcher::Shared {
   std::mutex mutex;
   std::condition_variable room;
   std::condition_variable ready;
+  std::condition_variable worker_ended;
   Slots slots;                     // in the order of the tickets
   std::int64_t bytes = 0;          // of the ready ones
   std::int64_t largest_bytes = 0;  // a guess for those that are being loaded
@@ -46,6 +48,7 @@ struct Prefetcher::Shared {
   bool asking = false;          // a worker is in next_ticket()
   std::int64_t times_more = 0;  // that more() was called
   bool stopping = false;
+  std::int64_t ended = 0;  // workers
 };
 
 bool Prefetcher::Shared::has_room() const {
@@ -63,6 +66,13 @@ Prefetcher::Shared::Slots::iterator Prefetcher::Shared::slot_for(int worker) {
 Prefetcher::Shared::Slots::iterator Prefetcher::Shared::ready_slot() {
   if (limits.in_order) return !slots.empty() && slots.front().ready ? slots.begin() : slots.end();
   return std::ranges::find_if(slots, &Slot::ready);
+}
+
+void Prefetcher::Shared::work_as(int worker) {
+  run(worker);
+  const std::lock_guard lock(mutex);
+  ++ended;
+  worker_ended.notify_one();
 }
 
 void Prefetcher::Shared::run(int worker) {
@@ -151,28 +161,42 @@ Prefetcher::Prefetcher(Work work, Limits limits)
     : shared_(std::make_shared<Shared>(std::move(work), limits)) {
   try {
     for (int worker = 0; worker < limits.workers; ++worker)
-      threads_.push_back(
-          start_quiet_thread(fmt::format("muster-load-{}", worker),
-                             [shared = shared_, worker](const std::stop_token&) { shared->run(worker); }));
+      threads_.push_back(start_quiet_thread(
+          fmt::format("muster-load-{}", worker),
+          [shared = shared_, worker](const std::stop_token&) { shared->work_as(worker); }));
   } catch (const std::system_error& error) {
     const std::size_t started = threads_.size();
-    stop();
+    stop(std::nullopt);
     throw std::runtime_error(fmt::format("DataLoader: num_workers = {}: only {} threads could be started: {}",
                                          limits.workers, started, error.code().message()));
   }
 }
 
 Prefetcher::~Prefetcher() {
-  stop();
+  stop(std::nullopt);
 }
 
-void Prefetcher::stop() {
+void Prefetcher::halt() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
   }
   shared_->room.notify_all();
+}
+
+bool Prefetcher::stop(std::optional<Seconds> within) {
+  halt();
+  bool ended = true;
+  if (within) {
+    std::unique_lock lock(shared_->mutex);
+    ended = shared_->worker_ended.wait_for(lock, *within,
+                                           [this] { return shared_->ended == std::ssize(threads_); });
+  }
+  for (std::jthread& thread : threads_) {
+    if (!ended) thread.detach();
+  }
   threads_.clear();  // joins them
+  return ended;
 }
 
 std::optional<Prefetcher::Taken> Prefetcher::take(std::optional<Seconds> timeout) {
@@ -211,16 +235,6 @@ std::optional<Ticket> Prefetcher::awaited() const {
   const std::lock_guard lock(shared_->mutex);
   const auto& slots = shared_->slots;
   return slots.empty() || !slots.front().begun ? std::nullopt : slots.front().ticket;
-}
-
-void Prefetcher::abandon() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stopping = true;
-  }
-  shared_->room.notify_all();
-  for (std::jthread& thread : threads_) thread.detach();
-  threads_.clear();
 }
 
 }  // namespace muster

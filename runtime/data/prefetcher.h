@@ -3,7 +3,7 @@
 // Tickets are handed to the workers in order, each to the worker that it names; take() gives the batches in
 // the same order, or, if told so, whichever is ready, and a failed load in the place of its batch. take() is
 // for one thread; the functions run in the workers, `load` in several at once and `next_ticket` in one at a
-// time, neither under a lock. The destructor joins the workers, but for those that abandon() has given up:
+// time, neither under a lock. The destructor joins the workers, but for those that stop() has left behind:
 // they keep what they use alive, so the functions must own what they refer to.
 #pragma once
 
@@ -61,12 +61,12 @@ class Prefetcher {
   void more();
   // The ticket that take() waits for, if a worker has begun it.
   std::optional<Ticket> awaited() const;
-  // The workers hang: do not wait for them.
-  void abandon();
+  // The workers begin nothing more, and nobody waits for what they are at. The end of take() and more().
+  void halt();
+  // Halts, and joins the workers. If a time is given and some need longer, all are left behind: false.
+  bool stop(std::optional<Seconds> within);
 
  private:
-  void stop();
-
   struct Shared;
   std::shared_ptr<Shared> shared_;
   std::vector<std::jthread> threads_;

@@ -34,7 +34,8 @@ struct DataLoaderOptions {
   int num_workers = 0;      // threads; 0 loads in the training thread
   bool pin_memory = false;  // page-locked batches, for faster copies to a GPU; without a GPU it has no effect
   bool drop_last = false;   // leave out the last batch of an epoch if it is not full
-  // For one batch from a worker; 0 waits as long as it takes.
+  // For one batch from a worker, and for the workers to end when the loader stops or goes: who takes longer
+  // is left behind, and uses the dataset. 0 waits as long as it takes.
   std::chrono::duration<double> timeout = std::chrono::seconds(0);
   std::function<void(int worker_id)> worker_init_fn = nullptr;  // called in each worker as it starts
   std::optional<int> prefetch_factor = std::nullopt;            // batches loaded ahead per worker; none: 2

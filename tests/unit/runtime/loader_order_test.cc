@@ -1,5 +1,6 @@
 // In which order a loader goes through epochs, what of it is known when, and what samples draw in their
 // places.
+#include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <latch>
@@ -164,6 +165,28 @@ TEST(DataLoader, ALoopOverTheLoaderIsOneEpochFromItsStart) {
       EXPECT_EQ(loader.epoch(), 3);
     }
   }
+}
+
+TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWithEither) {
+  struct FirstIsSlow : Numbers {
+    using Numbers::Numbers;
+    Example get(std::int64_t index) const override {
+      if (index == 0) let_go.wait(false);
+      return Numbers::get(index);
+    }
+    mutable std::atomic<bool> let_go = false;
+  };
+  const FirstIsSlow dataset(12);
+  DataLoader loader(dataset, {.batch_size = 2, .num_workers = 2, .in_order = false}, 0, 1);
+  for (auto& batch : loader) {
+    EXPECT_EQ(loader.epoch(), 0);
+    EXPECT_NE(numbers(batch).front(), 0);
+    break;
+  }
+  dataset.let_go = true;
+  dataset.let_go.notify_all();
+  EXPECT_EQ(pass(loader).size(), 6U);
+  EXPECT_EQ(loader.epoch(), 2) << "the one that comes";
 }
 
 TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
