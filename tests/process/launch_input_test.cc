@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"--log-dir", "/proc/nowhere", "true"}, 2, "--log-dir: cannot create directory /proc/nowhere"},
         BadInput{{"--checkpoint-dir", "/proc/nowhere", "true"}, 2, "--checkpoint-dir: "},
         BadInput{{"--nnodes", "4:1", "true"}, 2, "--nnodes: 4:1 has its smallest number last"},
-        BadInput{{"--time-limit", "2h", "true"}, 2, "--time-limit: 2h is not a time"},
+        BadInput{{"--time-limit", "2x", "true"}, 2, "--time-limit: 2x is not a time"},
         BadInput{{"--nnodes", "2", "--node-rank", "1", "true"}, 2, "one of several launchers"},
         BadInput{{"--numa-binding", "node", "true"}, 2, "--numa-binding: not supported"},
         BadInput{{"--rdzv-backend", "zeus", "true"}, 2, "--rdzv-backend: zeus is none of static, c10d"},
