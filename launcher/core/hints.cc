@@ -80,6 +80,9 @@ constexpr std::string_view kLostPeer[] = {
     "Broken pipe",
 };
 
+constexpr std::string_view kMissedPeer[] = {"Timed out waiting", "collective operation timeout",
+                                            "has come to the end of its data"};
+
 bool occurs(std::string_view text, std::string_view pattern) {
   return text.find(pattern) != std::string_view::npos;
 }
@@ -99,6 +102,11 @@ std::string_view hint_for(std::string_view text) {
 
 bool shows_lost_peer(std::string_view text) {
   return std::ranges::any_of(kLostPeer, [text](std::string_view each) { return occurs(text, each); });
+}
+
+bool shows_missed_peer(std::string_view text) {
+  return shows_lost_peer(text) ||
+         std::ranges::any_of(kMissedPeer, [text](std::string_view each) { return occurs(text, each); });
 }
 
 bool shows_full_disk(std::string_view text) {

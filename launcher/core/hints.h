@@ -24,6 +24,9 @@ std::string_view hint_for(std::string_view text);
 // Whether the text says that a connection to another rank broke: its writer is then a victim, as a rule.
 bool shows_lost_peer(std::string_view text);
 
+// The same, or that a rank did not come to where the writer waits for it.
+bool shows_missed_peer(std::string_view text);
+
 // Whether the text says that a disk is full.
 bool shows_full_disk(std::string_view text);
 

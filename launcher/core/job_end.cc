@@ -92,8 +92,7 @@ bool Job::attempt_ran() const {
 
 void Job::restart(const RestartDecision& decision, TimePoint now) {
   ++restart_count_;
-  std::string cause = verdict_.cause;
-  if (verdict_.step) cause += fmt::format(" at step {}", *verdict_.step);
+  const std::string cause = verdict_.cause_and_step();
   if (verdict_.kind != Verdict::Kind::kRefused) {  // else what made the restart necessary is still the cause
     repeated_ = verdict_;
     repeated_->cause = cause;

@@ -36,8 +36,9 @@ Failure as_failure(const Verdict& verdict, bool committed) {
                   .refused_by_node = verdict.refused_by_node};
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     const WorkerEnd& end = *verdict.culprit;
-    failure.has_text = !end.exception.empty();
-    failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, end.exception);
+    const std::string text = verdict.is_early_leave() ? verdict.cause : end.exception;
+    failure.has_text = !text.empty();
+    failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, text);
   }
   return failure;
 }

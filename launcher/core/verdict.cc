@@ -42,6 +42,23 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
+// Who ended with 0 last before somebody missed a peer; else who did first after it: who leaves lets go of its
+// connections before it has ended.
+const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
+  if (!shows_missed_peer(missing.text())) return nullptr;
+  const WorkerEnd* before = nullptr;
+  const WorkerEnd* after = nullptr;
+  for (const WorkerEnd& end : facts.ends) {
+    if (end.failed() || end.after_stop || end.at > missing.at + kPeerWindow) continue;
+    if (end.at > missing.at) {
+      if (after == nullptr || end.at < after->at) after = &end;
+    } else if (before == nullptr || before->at < end.at) {
+      before = &end;
+    }
+  }
+  return before != nullptr ? before : after;
+}
+
 const AgentLoss* first_loss(const AttemptFacts& facts) {
   const auto first = std::ranges::min_element(
       facts.losses, {}, [](const AgentLoss& loss) { return std::pair(loss.at, loss.node); });
@@ -111,6 +128,26 @@ Verdict failed(const WorkerEnd& end) {
   verdict.at = end.at;
   verdict.evidence = evidence_of(end);
   verdict.hint = hint_for(end.text() + "\n" + end_text(end));
+  return verdict;
+}
+
+// It ended with 0, and that is the failure: `missing` is the first that could not go on without it.
+Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts) {
+  const auto step = facts.steps.find(left.rank);
+  Verdict verdict =
+      make(Kind::kExit, 1, "worker",
+           fmt::format("rank {} {}{} while the others still trained", left.rank, end_text(left),
+                       step == facts.steps.end() ? "" : fmt::format(" at step {}", step->second)));
+  verdict.culprit = left;
+  verdict.rank = left.rank;
+  verdict.node = left.node;
+  verdict.at = left.at;
+  verdict.evidence = {fmt::format("rank {} ran on node{}; rank {} (node{}) missed it first, and {}",
+                                  left.rank, left.node, missing.rank, missing.node, end_text(missing))};
+  verdict.hint =
+      "every rank must take as many steps as the others, or train inside model.join(); one that gives up "
+      "must "
+      "exit with another code than 0";
   return verdict;
 }
 
@@ -239,7 +276,8 @@ Verdict failure_of(AttemptFacts facts) {
     verdict = lost(*loss);
     verdict.refused_by_node = facts.refused_by_node;
   } else if (failure != nullptr) {
-    verdict = failed(*failure);
+    const WorkerEnd* left = who_left(facts, *failure);
+    verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
   } else if (facts.notice_given) {  // they left, and nothing was saved
     return facts.notice_signal != 0 ? interrupted(facts.notice_signal) : out_of_time(facts);
   } else {
@@ -270,6 +308,14 @@ bool Verdict::restart_may_help() const {
     case Kind::kInterrupted: return false;
   }
   return false;
+}
+
+bool Verdict::is_early_leave() const {
+  return kind == Kind::kExit && culprit && !culprit->failed();
+}
+
+std::string Verdict::cause_and_step() const {
+  return step && !is_early_leave() ? fmt::format("{} at step {}", cause, *step) : cause;
 }
 
 std::string_view name_of(Kind kind) {

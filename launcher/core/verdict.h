@@ -2,7 +2,8 @@
 //
 // The first failing worker is the culprit, by the time at which its end was seen, corrected to the launcher's
 // clock; whoever ended after the workers had been told to stop is a victim, and so is a worker that complains
-// of a lost peer while another fails by itself. docs/operations.md lists classes and exit codes.
+// of a lost peer while another fails by itself, or has left with 0. docs/operations.md lists classes and exit
+// codes.
 #pragma once
 
 #include <cstdint>
@@ -108,6 +109,9 @@ struct Verdict {
 
   // A failure of workers or nodes; not what was asked for, nor what would be refused again.
   bool restart_may_help() const;
+  // Its culprit ended with 0, and another missed it.
+  bool is_early_leave() const;
+  std::string cause_and_step() const;  // "rank 2 (node1) was killed by SIGKILL at step 57"
 };
 
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"

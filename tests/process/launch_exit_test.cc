@@ -62,6 +62,20 @@ TEST_P(Launch, NamesTheRankThatEndsAfterItsPeerHasMissedIt) {
   EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) exited with code 3"));
 }
 
+TEST_P(Launch, NamesTheRankThatLeftEarlyWithZeroAndNotWhoMissesIt) {
+  ScratchDirectory scratch;
+  const std::string script =
+      "cd " + scratch.path().string() +
+      "; if [ $RANK = 1 ]; then echo $$ > new; mv new pid; exit 0; fi; until [ -e pid ]; do :; done; "
+      "while kill -0 $(cat pid) 2>/dev/null; do :; done; echo Connection closed by peer >&2; exit 3";
+  LaunchRun run(shell(script, {"--gpus-per-node", "2", "--max-restarts", "0"}));
+  EXPECT_EQ(run.exit_code(), 1) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 exited with code 0 while the others still trained\n"));
+  EXPECT_THAT(run.err(), HasSubstr("rank 0 (node0) missed it first, and exited with code 3"));
+  EXPECT_THAT(run.err(), HasSubstr("exit code   1 (the worker's own, 0, would mean success)"));
+  EXPECT_EQ(run.report()["culprit"]["rank"], 1);
+}
+
 TEST_P(Launch, NamesTheRankThatFailedFirst) {
   const int rounds = std::string(GetParam()) == "socket" ? 20 : 3;
   for (int round = 0; round < rounds; ++round) {

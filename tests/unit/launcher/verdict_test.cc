@@ -105,6 +105,60 @@ TEST(Verdict, DoesNotBlameWhoComplainsOfALostPeer) {
       << "somebody has to be first";
 }
 
+TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
+  AttemptFacts left = facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(3, 0, SIGTERM, 20ms, true)});
+  left.steps = {{Rank(0), 121}, {Rank(1), 120}};
+  Verdict verdict = judge(left);
+  EXPECT_EQ(verdict.cause, "rank 1 exited with code 0 at step 120 while the others still trained");
+  EXPECT_EQ(verdict.cause_and_step(), verdict.cause);
+  EXPECT_EQ(verdict.rank, Rank(1));
+  EXPECT_EQ(verdict.node, NodeId(0));
+  EXPECT_EQ(verdict.exit_code, 1) << "0 would mean success";
+  EXPECT_EQ(verdict.collateral, (std::vector{Rank(0), Rank(3)}));
+  EXPECT_EQ(verdict.evidence,
+            std::vector<std::string>{
+                "rank 1 ran on node0; rank 0 (node0) missed it first, and exited with code 1"});
+  EXPECT_TRUE(verdict.restart_may_help());
+  left.steps.clear();
+  EXPECT_EQ(judge(left).cause, "rank 1 exited with code 0 while the others still trained");
+}
+
+TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
+  for (const char* text :
+       {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
+        "this rank waits in its reduction 7 of gradients, and rank 1 has come to the end of its "
+        "data after 6"}) {
+    WorkerEnd waiting = end(0, 1, 0, 5s);
+    waiting.message = text;
+    EXPECT_EQ(judge(facts({end(1, 0), waiting})).rank, Rank(1)) << text;
+    EXPECT_EQ(judge(facts({waiting})).rank, Rank(0)) << text;
+  }
+}
+
+TEST(Verdict, BlamesWhoLeftBeforeItWasMissedAndNotWhoLeavesBecauseOfIt) {
+  EXPECT_EQ(
+      judge(facts({end(3, 0), end(1, 0, 0, 1s), complaining(end(0, 1, 0, 2s)), end(2, 0, 0, 2100ms)})).rank,
+      Rank(1));
+}
+
+TEST(Verdict, BlamesWhoWasStillLeavingWhenItWasMissed) {
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms)})).rank, Rank(1))
+      << "it lets go of its connections before it has ended";
+  EXPECT_EQ(judge(facts({complaining(end(0, 1)), end(1, 0, 0, 100ms, true)})).rank, Rank(0))
+      << "it was told to stop";
+}
+
+TEST(Verdict, BlamesNobodyForLeavingWhomNobodyMisses) {
+  EXPECT_EQ(judge(facts({end(1, 0), end(0, 3, 0, 11ms)})).rank, Rank(0));
+  EXPECT_EQ(judge(facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(2, 0, SIGKILL, 12ms)})).rank,
+            Rank(2))
+      << "somebody failed by itself";
+  AttemptFacts lost = facts({end(1, 0), complaining(end(0, 1, 0, 11ms))});
+  lost.losses = {{NodeId(1), kVerdictStart + 2s, "its agent was silent for 2 s"}};
+  EXPECT_EQ(judge(lost).kind, Verdict::Kind::kNodeLost);
+}
+
 TEST(Verdict, FindsACauseThatEndedAfterTheStopOrder) {
   WorkerEnd killed = end(3, 0, SIGKILL, 2ms, true);
   killed.by_stop = false;  // nobody had sent KILL yet
