@@ -35,7 +35,7 @@ constexpr Flag kOwnFlags[] = {
      "recovery"},
     {"no-progress-limit", 0, "K", kOption,
      "Stop after K failures in a row that are the same, without a new checkpoint or a further step (default "
-     "3; 0: never).",
+     "3; 0: never). One that comes before the first step is tried once more only.",
      "recovery"},
     {"node-exclusion", 0, "DURATION", kOption,
      "Leave out a node that was lost twice within --restart-window for so long, if the job can do without it "

@@ -172,6 +172,9 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     if (reported.step >= 0) {  // a heartbeat may come before the first step
       std::int64_t& newest = facts_.steps.try_emplace(reported.rank, reported.step).first->second;
       newest = std::max(newest, reported.step);
+      // A program that begins to train reports the step that it goes on from.
+      const auto resumed = static_cast<std::int64_t>(resume_step_.value_or(0));
+      if (reported.step > history_.back().resumed_step.value_or(resumed)) facts_.stepped = true;
     }
   }
   if (reported.kind == "committed") {

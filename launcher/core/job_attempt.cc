@@ -104,6 +104,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   store_port_ = 0;
   facts_ = {};
   facts_.world_size = members_.back().first_rank.value() + members_.back().worker_count;
+  facts_.shrunk = facts_.world_size < plan_.world_size();
   stragglers_ = Stragglers(facts_.world_size);
   preemption_ = {};
   asked_for_stacks_ = looked_for_checkpoint_ = false;

@@ -106,10 +106,22 @@ std::string success_line(const Outcome& outcome) {
                      in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
 }
 
+// Without the error itself, which the cause or the line of the error says.
+std::vector<std::string> other_lines(const WorkerEnd& end) {
+  std::vector<std::string> lines = end.last_lines;
+  std::erase_if(lines, [error = first_line(end.message), own = fmt::format("rank {}: ", end.rank),
+                        &end](std::string_view line) {
+    if (line.starts_with(own)) line.remove_prefix(own.size());
+    return !line.empty() && (line == error || (end.exception + " (").starts_with(fmt::format("{} (", line)));
+  });
+  return lines;
+}
+
 // In `room` lines, three at least: what the worker itself said last is told even where there is much else.
 void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
   const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
-  const WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
+  WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
+  end.last_lines = other_lines(end);
   std::string error = first_line(end.message);
   if (verdict.cause.contains(error)) error.clear();
   if (!error.empty()) --room;

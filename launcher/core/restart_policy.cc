@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include "launcher/core/hints.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -23,6 +24,16 @@ bool is_from_outside(const Verdict& verdict) {
   }
 }
 
+// Who only misses a peer may do better the next time, and who says nothing may have failed of anything.
+std::string failure_at_start(const Verdict& verdict, const std::string& what) {
+  const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
+  if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)
+    return {};
+  const WorkerEnd& end = *verdict.culprit;
+  if (shows_lost_peer(end.text()) || (end.exception.empty() && end.last_lines.empty())) return {};
+  return end.exception.empty() ? fmt::format("{}\n{}", what, fmt::join(end.last_lines, "\n")) : what;
+}
+
 }  // namespace
 
 // Where all ranks fail alike, it is by chance which of them is first: the rank does not count.
@@ -39,6 +50,7 @@ Failure as_failure(const Verdict& verdict, bool committed) {
     const std::string text = verdict.is_early_leave() ? verdict.cause : end.exception;
     failure.has_text = !text.empty();
     failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, text);
+    failure.at_start = failure_at_start(verdict, failure.what);
   }
   return failure;
 }
@@ -50,7 +62,10 @@ std::int32_t RestartPolicy::used(TimePoint now) const {
 
 RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now) {
   const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
-  if (!recent) same_failures_ = fruitless_failures_ = short_lives_ = failed_starts_ = 0;
+  if (!recent) {
+    same_failures_ = fruitless_failures_ = short_lives_ = failed_starts_ = 0;
+    last_at_start_.clear();
+  }
   count(failure);
   const std::int32_t used_count = used(now);
   if (used_count >= limits_.max_restarts) {
@@ -59,6 +74,9 @@ RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now)
             limits_.max_restarts == 0
                 ? "restarts are not allowed"
                 : fmt::format("{} of {} restarts are used", used_count, limits_.max_restarts)};
+  }
+  if (same_at_start_ && limits_.no_progress_limit > 0) {
+    return {RestartDecision::Kind::kNoProgress, {}, "the same failure twice before the first step"};
   }
   if (!failure.from_outside && limits_.no_progress_limit > 0 && same_failures_ >= limits_.no_progress_limit) {
     return {RestartDecision::Kind::kNoProgress,
@@ -79,7 +97,9 @@ void RestartPolicy::count(const Failure& failure) {
   failed_starts_ = failure.could_not_start ? failed_starts_ + 1 : 0;
   if (progressed) same_failures_ = 0;
   if (progressed || failure.lived >= kLongLife) fruitless_failures_ = 0;
+  same_at_start_ = !failure.at_start.empty() && failure.at_start == last_at_start_;
   if (failure.from_outside) return;
+  last_at_start_ = failure.at_start;
   const bool may_be_another = !failure.has_text && failure.lived >= kLongLife;
   if (may_be_another || failure.what != last_own_failure_) same_failures_ = 0;
   last_own_failure_ = failure.what;

@@ -43,6 +43,8 @@ struct Failure {
   bool committed = false;              // since the failure before
   bool could_not_start = false;        // nothing of the attempt ran
   bool refused_by_node = false;        // that was why: another node may do
+  // The same as `what`, with all that it said, if it came early and before the first step; or empty.
+  std::string at_start{};
 };
 Failure as_failure(const Verdict& verdict, bool committed);
 
@@ -71,6 +73,8 @@ class RestartPolicy {
   std::optional<std::int64_t> newest_step_;
   // All in a row.
   std::string last_own_failure_;
+  std::string last_at_start_;
+  bool same_at_start_ = false;
   std::int32_t same_failures_ = 0;
   std::int32_t fruitless_failures_ = 0;  // the program's own
   std::int32_t short_lives_ = 0;

@@ -249,20 +249,31 @@ void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
                                  : static_cast<std::int32_t>(verdict.collateral.size());
 }
 
-// Programs say by this code at once that they cannot be used so, and would say the same again.
 void add_life(Verdict& verdict, const AttemptFacts& facts) {
-  constexpr Duration kAtOnce = std::chrono::seconds(10);
   if (!facts.started) return;
   TimePoint end = verdict.at.value_or(*facts.started);
   if (!verdict.at) {
     for (const WorkerEnd& each : facts.ends) end = std::max(end, each.at);
   }
   verdict.lived = std::max(Duration::zero(), end - *facts.started);
-  verdict.wrong_use = verdict.kind == Kind::kExit && verdict.culprit->exit_code == kExitUsage &&
-                      facts.steps.empty() && verdict.lived < kAtOnce;
-  if (verdict.wrong_use)
+  verdict.at_start = !facts.stepped && !facts.shrunk;
+}
+
+// Programs say by this code at once that they cannot be used so, and would say the same again; others say it
+// in their error files. With more ranks they may do better.
+void add_hope(Verdict& verdict, const AttemptFacts& facts) {
+  constexpr Duration kAtOnce = std::chrono::seconds(10);
+  if (verdict.kind != Kind::kExit) return;
+  const bool wrong_use = facts.started && verdict.culprit->exit_code == kExitUsage && facts.steps.empty() &&
+                         verdict.lived < kAtOnce;
+  const bool final = verdict.culprit->final && !facts.shrunk;
+  verdict.cannot_heal = wrong_use || final;
+  if (final) {
+    verdict.final_because = "its error file says that another attempt would fail alike";
+  } else if (wrong_use) {
     verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong use",
                                         kExitUsage, in_seconds(kAtOnce));
+  }
 }
 
 Verdict failure_of(AttemptFacts facts) {
@@ -286,6 +297,7 @@ Verdict failure_of(AttemptFacts facts) {
   add_step(verdict, facts);
   add_collateral(verdict, facts);
   add_life(verdict, facts);
+  add_hope(verdict, facts);
   return verdict;
 }
 
@@ -293,7 +305,7 @@ Verdict failure_of(AttemptFacts facts) {
 
 bool Verdict::restart_may_help() const {
   switch (kind) {
-    case Kind::kExit: return !wrong_use;
+    case Kind::kExit: return !cannot_heal;
     case Kind::kSignal:
     case Kind::kOutOfMemory:
     case Kind::kHang:

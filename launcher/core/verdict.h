@@ -57,6 +57,8 @@ struct AttemptFacts {
   bool refused_by_node = false;      // which is lost for that
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
+  bool stepped = false;                // one of them was made in this attempt
+  bool shrunk = false;                 // it has fewer ranks than the job may have
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
   std::optional<int> interrupted_by;  // a signal from the user
@@ -103,7 +105,8 @@ struct Verdict {
   Duration lived{};                   // from the start of the workers to `at`
   bool refused_by_node = false;       // which was lost for that
   bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
-  bool wrong_use = false;             // the program says so at once, by its exit code
+  bool cannot_heal = false;           // the program says so: final_because tells how
+  bool at_start = false;              // before the first step, though all ranks were there that may be
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
   std::string final_because;  // why it is not tried again although restarts are left, or ""
 

@@ -49,6 +49,7 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .after_stop = exited.after_stop,
           .by_stop = exited.after_stop && as_told,
           .message = error.message,
+          .final = error.final,
           .exception = exception_of(error, exited.last_lines),
           .last_lines = last_of(exited.last_lines, kShownLines),
           .oom_kill_count = exited.oom_kill_count,
@@ -111,6 +112,7 @@ std::vector<std::string> evidence_of(const WorkerEnd& end) {
 ErrorFile read_error_file(std::string_view json_text) {
   auto value = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   ErrorFile file;
+  file.final = value.is_object() && value.contains("final") && value["final"] == true;
   // {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}}, or {"message": "..."}.
   for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
     if (value.contains("extraInfo") && value["extraInfo"].is_object()) {

@@ -23,6 +23,7 @@ struct WorkerEnd {
   bool after_stop = false;  // the workers had been told to stop
   bool by_stop = false;     // and this end is what they were told
   std::string message;      // of its error file
+  bool final = false;       // it says that another attempt would fail alike
   std::string exception{};  // one line, or "": "RuntimeError: bad sample 17 (train.py:6)"
   std::vector<std::string> last_lines;
   std::int64_t oom_kill_count = 0;
@@ -52,6 +53,7 @@ std::vector<std::string> evidence_of(const WorkerEnd& end);
 struct ErrorFile {
   std::string message;
   std::string callstack;
+  bool final = false;  // another attempt would fail alike
 };
 ErrorFile read_error_file(std::string_view json_text);
 

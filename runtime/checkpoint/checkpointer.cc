@@ -18,6 +18,11 @@
 
 namespace muster {
 
+// Rank 0 has met it, and tells.
+struct CheckpointError : std::runtime_error, OnAllRanks {
+  CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
+};
+
 namespace {
 
 // For rank 0 to take a directory over.
@@ -69,7 +74,7 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
       said["attempt"] = found->attempt.value();
     if (found && found->resumable) said["resumable"] = *found->resumable;
     meeting.announce(said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (!found) throw std::runtime_error(found.error().message());
+    if (!found) throw CheckpointError(found.error().message(), {});
     return *std::move(found);
   }
   const auto word = meeting.listen(kBeginTimeout);
@@ -77,7 +82,7 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     throw std::runtime_error("checkpoints: rank 0 does not say which attempt this is: " +
                              word.error().message());
   const auto said = nlohmann::json::parse(*word);
-  if (said.contains("cannot")) throw std::runtime_error("rank 0: " + said["cannot"].get<std::string>());
+  if (said.contains("cannot")) throw CheckpointError(said["cannot"].get<std::string>(), {.told = true});
   // Its disk may be another than rank 0's.
   if (Status usable = directory.check_writable(); !usable) throw std::runtime_error(usable.error().message());
   Beginning told{
@@ -264,7 +269,13 @@ std::int64_t Checkpointer::restore(TrainState& state) {
   const auto restored = restore_newest(state_->restore_plan, state_->meeting, state);
   if (!restored && restored.error().code() == ErrorCode::kFenced)
     throw FencedError(restored.error().message());
-  if (!restored) throw std::runtime_error(restored.error().message());
+  if (!restored) {
+    const ErrorCode code = restored.error().code();
+    const bool misfit = code == ErrorCode::kInvalidArgument;
+    const bool of_rank_0 = misfit || code == ErrorCode::kCorrupt;
+    throw CheckpointError(restored.error().message(),
+                          {.final = misfit, .told = of_rank_0 && state_->job.rank() != 0});
+  }
   state_->unread.reset();
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
   state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;

@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/restore.h"
 
 #include <algorithm>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
@@ -17,7 +16,7 @@ namespace {
 constexpr auto kReadTimeout = std::chrono::minutes(30);
 
 // What rank 0 says to all.
-enum class Word { kTry, kLoad, kNext, kNothing, kFail, kFenced };
+enum class Word { kTry, kLoad, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -54,8 +53,11 @@ class Leader {
     // The others wait for a word, whatever happens here.
     auto result = without_throwing([this] { return choose(); });
     if (!result) {
-      const bool fenced = result.error().code() == ErrorCode::kFenced;
-      meeting_.announce(encode(fenced ? Word::kFenced : Word::kFail, {}, result.error().message()));
+      const ErrorCode code = result.error().code();
+      const Word word = code == ErrorCode::kFenced            ? Word::kFenced
+                        : code == ErrorCode::kInvalidArgument ? Word::kMisfit
+                                                              : Word::kFail;
+      meeting_.announce(encode(word, {}, result.error().message()));
     } else if (!*result) {
       meeting_.announce(encode(Word::kNothing));
     }
@@ -86,6 +88,7 @@ class Leader {
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
       passed_over_.clear();
+      misfits_ = true;
       if (const auto chosen = first_usable(*entries)) return chosen;
       if (plan_.attempt) return cannot_choose();
     }
@@ -95,11 +98,13 @@ class Leader {
     for (const CheckpointEntry& entry : entries) {
       const Status loaded = entry.damage ? Status(std::unexpected(*entry.damage)) : attempt(entry.id);
       if (loaded) {
+        for (const PassedOver& each : passed_over_)
+          log::warning("cannot use the checkpoint of {}: {}", each.names, each.why);
         if (!passed_over_.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
         return entry.id;
       }
-      passed_over_.push_back(fmt::format("{} ({})", name_of(entry.id), loaded.error().message()));
-      log::warning("cannot use the checkpoint of {}: {}", name_of(entry.id), loaded.error().message());
+      pass_over(entry.id, loaded.error().message());
+      misfits_ = misfits_ && loaded.error().code() == ErrorCode::kInvalidArgument;
     }
     return std::nullopt;
   }
@@ -108,12 +113,24 @@ class Leader {
   Expected<std::optional<CheckpointId>> cannot_choose() {
     const auto orphans = plan_.only ? std::vector<CheckpointId>() : plan_.directory.orphans();
     if (!orphans) return std::unexpected(orphans.error());
-    for (const CheckpointId& id : *orphans)
-      passed_over_.push_back(name_of(id) + " (its attempt file is missing)");
+    for (const CheckpointId& id : *orphans) pass_over(id, "its attempt file is missing");
+    misfits_ = misfits_ && orphans->empty();
     if (passed_over_.empty()) return std::nullopt;
-    return failure(ErrorCode::kCorrupt,
+    std::string tried;
+    for (const PassedOver& each : passed_over_)
+      tried += fmt::format("{}{} ({})", tried.empty() ? "" : "; ", each.names, each.why);
+    return failure(misfits_ ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt,
                    "{} has checkpoints and none can be used; name another directory to start anew. Tried: {}",
-                   plan_.directory.path(), fmt::join(passed_over_, "; "));
+                   plan_.directory.path(), tried);
+  }
+
+  // Those with the same reason are told together.
+  void pass_over(CheckpointId id, const std::string& why) {
+    if (!passed_over_.empty() && passed_over_.back().why == why) {
+      passed_over_.back().names += ", " + name_of(id);
+    } else {
+      passed_over_.push_back({name_of(id), why});
+    }
   }
 
   // All ranks load it, or none does.
@@ -135,7 +152,12 @@ class Leader {
   const RestorePlan& plan_;
   Meeting& meeting_;
   TrainState& state_;
-  std::vector<std::string> passed_over_;
+  struct PassedOver {
+    std::string names;
+    std::string why;
+  };
+  std::vector<PassedOver> passed_over_;
+  bool misfits_ = true;  // all of them, and nothing is wrong with the files
 };
 
 Expected<std::optional<CheckpointId>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {
@@ -156,6 +178,8 @@ Expected<std::optional<CheckpointId>> follow(const RestorePlan& plan, Meeting& m
       case Word::kNothing: return std::nullopt;
       case Word::kFail: return failure(ErrorCode::kCorrupt, "{}", said.at("text").get<std::string>());
       case Word::kFenced: return failure(ErrorCode::kFenced, "{}", said.at("text").get<std::string>());
+      case Word::kMisfit:
+        return failure(ErrorCode::kInvalidArgument, "{}", said.at("text").get<std::string>());
     }
   }
 }

@@ -22,8 +22,9 @@ struct RestorePlan {
 };
 
 // Every rank calls it; rank 0's plan counts. The checkpoint that was loaded, or none if the directory has
-// none that counts. What was passed over is printed by rank 0. kFenced if a newer attempt has begun; kCorrupt
-// if there are checkpoints and none can be used.
+// none that counts. What was passed over for it is printed by rank 0. kFenced if a newer attempt has begun;
+// kInvalidArgument if there are checkpoints and none fits the program, kCorrupt if none can be used for other
+// reasons.
 Expected<std::optional<CheckpointId>> restore_newest(const RestorePlan& plan, Meeting& meeting,
                                                      TrainState& state);
 

@@ -11,9 +11,11 @@
 #include <muster/progress.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <typeinfo>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "runtime/control/step_time.h"
 #include "runtime/control/training_loop.h"
 
 namespace muster {
@@ -58,10 +60,28 @@ bool is_of_torch() {
   }
 }
 
-void write_error_file(const std::string& message) {
+// Wrong use of a function, such as of an option, and nothing of data yet.
+bool is_wrong_use() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  const bool wrong =
+      type != nullptr && (*type == typeid(std::logic_error) || *type == typeid(std::invalid_argument));
+  return wrong && step_time().total().step_count == 0;
+}
+
+OnAllRanks nature_of_current_exception() {
+  try {
+    throw;
+  } catch (const OnAllRanks& nature) {
+    return nature;
+  } catch (...) {
+    return {.final = is_wrong_use()};
+  }
+}
+
+void write_error_file(const std::string& message, bool final) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
-  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr)));
+  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), final));
   if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
@@ -82,7 +102,7 @@ std::optional<std::string> preemption() {
   if (std::current_exception() == nullptr) {
     const std::string message = "std::terminate was called without an exception";
     std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
-    write_error_file(message);
+    write_error_file(message, false);
     std::abort();
   }
   if (const auto message = preemption()) {
@@ -92,19 +112,21 @@ std::optional<std::string> preemption() {
     _exit(kExitPreempted);
   }
   const std::string message = describe_current_exception();
-  std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
-  write_error_file(message);
+  const OnAllRanks nature = nature_of_current_exception();
+  if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
+  write_error_file(message, nature.final);
   std::fflush(nullptr);
   _exit(1);
 }
 
 }  // namespace
 
-std::string error_file_content(const std::string& message, std::int64_t unix_seconds) {
-  const nlohmann::json content{
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds, bool final) {
+  nlohmann::json content{
       {"message",
        {{"message", message},
         {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(unix_seconds)}}}}}};
+  if (final) content["final"] = true;
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -133,7 +155,8 @@ std::string describe_current_exception() {
 }
 
 void handle_uncaught_exceptions(const std::string& rank) {
-  who() = "rank " + rank + ": ";
+  // A launcher says whose line it is, and tells one that several ranks print once.
+  who() = std::getenv("MUSTER_JOB_ID") == nullptr ? "rank " + rank + ": " : "";
   std::set_terminate(on_terminate);
 }
 

@@ -13,8 +13,15 @@
 
 namespace muster {
 
+// What an exception of the runtime's own may be as well: one that all ranks of the job have.
+struct OnAllRanks {
+  bool final = false;  // another attempt would meet it again
+  bool told = false;   // another rank prints it, and this one does not
+};
+
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
-std::string error_file_content(const std::string& message, std::int64_t unix_seconds);
+// `final`: the launcher need not try again.
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds, bool final = false);
 
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
 std::string current_exception_text();
@@ -34,9 +41,10 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
   }
 }
 
-// From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr, is written to the file
-// that TORCHELASTIC_ERROR_FILE names, if any, and ends the process with exit code 1. A Preempted is printed,
-// and the exit code is 75.
+// From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr (under a launcher, which
+// says the rank, "<Type>: <text>"), is written to the file that TORCHELASTIC_ERROR_FILE names, if any, and
+// ends the process with exit code 1. A std::logic_error or std::invalid_argument before the first step is
+// wrong use, and final. A Preempted is printed, and the exit code is 75.
 void handle_uncaught_exceptions(const std::string& rank);
 
 }  // namespace muster

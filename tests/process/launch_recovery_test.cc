@@ -49,15 +49,35 @@ TEST(LaunchRecovery, AnElasticJobGoesOnWithTheNodesThatLive) {
 }
 
 TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
-  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "echo reason >&2; exit 3"});
+  LaunchRun run({"--max-restarts", "9", "--restart-delay", "0.05", "sh", "-c", "exit 3"});
   EXPECT_EQ(run.exit_code(), 3);
   EXPECT_THAT(run.err(),
               HasSubstr("2 of 9 restarts used; not tried again: the same failure 3 times in a row"));
-  EXPECT_THAT(run.err(), HasSubstr("  last lines  | reason\n"));
   EXPECT_EQ(run.report()["class"], "exit");
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["culprit"]["exit_code"], 3);
   EXPECT_EQ(run.report()["restarts"], 2);
+}
+
+TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) {
+  LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(
+      run.err(),
+      HasSubstr("1 of 9 restarts used; not tried again: the same failure twice before the first step"));
+  EXPECT_EQ(run.report()["gave_up"], "no_progress");
+  EXPECT_EQ(run.report()["restarts"], 1);
+  const std::string summary = run.report()["summary"];
+  constexpr std::string_view kError = "No module named 'no_such_module'";
+  EXPECT_EQ(summary.find(kError), summary.rfind(kError)) << summary;
+}
+
+TEST(LaunchRecovery, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
+  LaunchRun run({"--max-restarts", "9", "sh", "-c",
+                 R"(echo '{"message": "no such layer", "final": true}' > $TORCHELASTIC_ERROR_FILE; exit 3)"});
+  EXPECT_EQ(run.exit_code(), 3);
+  EXPECT_THAT(run.err(), HasSubstr("0 of 9 restarts used; not tried again: its error file says that"));
+  EXPECT_EQ(run.report()["restarts"], 0);
 }
 
 TEST(LaunchRecovery, AProgramThatReportsNothingOutlivesAnyNumberOfKills) {

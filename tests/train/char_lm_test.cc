@@ -3,6 +3,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include "tests/process/launch_run.h"
 
@@ -10,6 +11,7 @@ namespace muster {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class CharLm : public testing::Test {
  protected:
@@ -52,6 +54,21 @@ TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
   EXPECT_THAT(out, HasSubstr("blocks"));
   EXPECT_THAT(out, HasSubstr("in all"));
   EXPECT_THAT(out, HasSubstr("--- text of its own ---"));
+}
+
+TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
+  LaunchRun first(command("c"));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  LaunchRun other(command("c", {"--width", "32"}));
+  EXPECT_EQ(other.exit_code(), 1) << other.err();
+  EXPECT_EQ(other.report()["restarts"], 0);
+  EXPECT_THAT(other.err(), HasSubstr("not tried again: its error file says that another attempt would fail"));
+  EXPECT_THAT(other.err(), Not(HasSubstr("cannot use the checkpoint")));
+  int told = 0;
+  std::istringstream lines(other.err());
+  for (std::string line; std::getline(lines, line);)
+    told += line.starts_with("node0:") && line.contains("none can be used") ? 1 : 0;
+  EXPECT_EQ(told, 1) << other.err();
 }
 
 TEST_F(CharLm, LearnsWithGradientsSentInHalfTheBytes) {

@@ -65,8 +65,8 @@ class Job {
 };
 
 // Joins the world that the environment or the options describe, once in a process: std::logic_error the
-// second time. An exception that main does not catch afterwards is printed as "rank R: Type: text", left in
-// torchrun's error file, and ends the process with exit code 1.
+// second time. An exception that main does not catch afterwards is printed as "rank R: Type: text" (under a
+// launcher as "Type: text"), left in torchrun's error file, and ends the process with exit code 1.
 // For the whole process: stdout is written line by line, unless it has no buffer; SIGPIPE is ignored, unless
 // the program has set it; the C library keeps the memory that a step frees.
 Job init(const InitOptions& options = {});

@@ -367,6 +367,39 @@ TEST_F(PatientTest, StopsWithTheCulpritsCodeWhenTheSameFailureComesAgainAndAgain
   EXPECT_EQ(job.restart_count(), 2);
 }
 
+TEST_F(PatientTest, TriesWhatFailsAlikeBeforeItsFirstStepOnceMore) {
+  const auto fails = [&] {
+    reported(2, "step", 0);  // what a Checkpointer says before the first
+    wire::WorkerExited bad = exited(2, 1);
+    bad.last_lines = {"ModuleNotFoundError: No module named 'nothing'"};
+    said(1, bad);
+    empty_all();
+  };
+  run();
+  fails();
+  begin();
+  start_workers();
+  fails();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kNoProgress);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(PatientTest, AStepMakesTheFailureAnother) {
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    if (attempt == 1) run();
+    reported(2, "step", 1);
+    wire::WorkerExited bad = exited(2, 1);
+    bad.last_lines = {"ValueError: no"};
+    said(1, bad);
+    empty_all();
+    if (attempt == 2) break;
+    begin();
+    start_workers();
+  }
+  EXPECT_EQ(job.restart_count(), 2);
+}
+
 TEST_F(PatientTest, ASignalDuringTheBackOffEndsTheJobAndKeepsTheCulprit) {
   run();
   worker_exits(2, 3);

@@ -119,6 +119,22 @@ TEST_F(Report, ShowsTheFirstLineOfALongError) {
   EXPECT_THAT(summary(outcome(failed)), HasSubstr("  error       ValueError: no\n"));
 }
 
+TEST_F(Report, DoesNotSayTheErrorAgainAsALastLine) {
+  for (const char* line : {"RuntimeError: bad sample 17", "rank 2: RuntimeError: bad sample 17"}) {
+    failed.culprit->message.clear();
+    failed.culprit->exception = "RuntimeError: bad sample 17 (train.py:6)";
+    failed.culprit->last_lines = {"RuntimeError", "Traceback", line};
+    EXPECT_THAT(summary(outcome(failed)),
+                HasSubstr("last lines  | RuntimeError\n              | Traceback\n"));
+    EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("sample"))) << line;
+  }
+  failed.culprit->message = "c10::Error: " + std::string(300, 'x');
+  failed.culprit->exception = "c10::Error: xxx...";
+  failed.culprit->last_lines = {"rank 2: " + failed.culprit->message};
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("  error       c10::Error: xxxx"));
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines")));
+}
+
 TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
   failed.culprit->last_lines = {"\xff\xfe broken \x01"};
   EXPECT_TRUE(nlohmann::json::accept(report_as_json(outcome(failed))));

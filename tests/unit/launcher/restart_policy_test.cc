@@ -64,6 +64,61 @@ TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
   EXPECT_EQ(third.reason, "the same failure 3 times in a row without a new checkpoint or a further step");
 }
 
+// As one that a worker left before its first step.
+Failure at_start(const std::string& text) {
+  Failure failure = raised("exit " + text);
+  failure.at_start = failure.what;
+  return failure;
+}
+
+TEST(RestartPolicy, WhatFailsAlikeTwiceBeforeItsFirstStepIsNotTriedAThirdTime) {
+  RestartPolicy policy(kLimits);
+  EXPECT_EQ(policy.on_failure(at_start("a"), kPolicyStart).kind, Kind::kRestart);
+  EXPECT_EQ(policy.on_failure(killed(), kPolicyStart).kind, Kind::kRestart);
+  const RestartDecision second = policy.on_failure(at_start("a"), kPolicyStart);
+  EXPECT_EQ(second.kind, Kind::kNoProgress);
+  EXPECT_EQ(second.reason, "the same failure twice before the first step");
+}
+
+TEST(RestartPolicy, WhatFailsOtherwiseOrOnceItHasTrainedIsTriedAgain) {
+  RestartPolicy policy(kLimits);
+  for (const Failure& failure :
+       {at_start("a"), at_start("b"), at_start("a"), at_step(raised("exit a"), 3), at_start("a")})
+    EXPECT_EQ(policy.on_failure(failure, kPolicyStart).kind, Kind::kRestart);
+  RestartPolicy apart(kLimits);
+  for (int day = 0; day < 3; ++day)
+    EXPECT_EQ(apart.on_failure(at_start("a"), kPolicyStart + day * 24h).kind, Kind::kRestart);
+  RestartPolicy without(without_no_progress_limit());
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(without.on_failure(at_start("a"), kPolicyStart).kind, Kind::kRestart);
+}
+
+Verdict exit_at_start(const char* line) {
+  Verdict verdict;
+  verdict.kind = Verdict::Kind::kExit;
+  verdict.at_start = true;
+  WorkerEnd& end = verdict.culprit.emplace();
+  end.rank = Rank(2);
+  end.exit_code = 3;
+  if (*line != '\0') end.last_lines = {line};
+  return verdict;
+}
+
+TEST(RestartPolicy, ComparesWhatWasSaidBeforeTheFirstStep) {
+  const auto at_start = [](const Verdict& verdict) { return as_failure(verdict, false).at_start; };
+  EXPECT_NE(at_start(exit_at_start("no such file")), "");
+  EXPECT_NE(at_start(exit_at_start("no such file")), at_start(exit_at_start("another")));
+  Verdict other = exit_at_start("no such file");
+  other.culprit->rank = Rank(0);
+  EXPECT_EQ(at_start(other), at_start(exit_at_start("no such file"))) << "whichever rank is first";
+  EXPECT_EQ(at_start(exit_at_start("")), "") << "it may be anything";
+  EXPECT_EQ(at_start(exit_at_start("Connection closed by peer")), "") << "another one's doing";
+  other.at_start = false;
+  EXPECT_EQ(at_start(other), "");
+  other.at_start = true;
+  other.lived = RestartPolicy::kLongLife;
+  EXPECT_EQ(at_start(other), "") << "most programs report no steps";
+}
+
 TEST(RestartPolicy, DeathsFromOutsideAreNobodysRepeatedFailureAndRestartAtOnce) {
   RestartPolicy policy(kLimits);
   for (int i = 0; i < 90; ++i) {

@@ -285,6 +285,27 @@ TEST(Verdict, OfAHangOfWhichOnlyOneRankIsHeardBlamesNobody) {
   EXPECT_EQ(judge(stalled).rank, Rank(1));
 }
 
+TEST(Verdict, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
+  wire::WorkerExited exited;
+  exited.exit_code = 1;
+  exited.error_file = R"({"message": {"message": "ValueError: no"}, "final": true})";
+  const Verdict verdict = judge(facts({worker_end(NodeId(0), exited, false)}));
+  EXPECT_FALSE(verdict.restart_may_help());
+  EXPECT_EQ(verdict.final_because, "its error file says that another attempt would fail alike");
+  EXPECT_EQ(verdict.exit_code, 1);
+  AttemptFacts shrunk = facts({worker_end(NodeId(0), exited, false)});
+  shrunk.started = kVerdictStart;
+  EXPECT_TRUE(judge(shrunk).at_start);
+  shrunk.shrunk = true;
+  EXPECT_TRUE(judge(shrunk).restart_may_help()) << "it may fit more ranks";
+  EXPECT_FALSE(judge(shrunk).at_start);
+  for (const char* text : {R"({"message": "ValueError: no", "final": false})", R"({"message": "no"})",
+                           R"({"message": "no", "final": "yes"})"}) {
+    exited.error_file = text;
+    EXPECT_TRUE(judge(facts({worker_end(NodeId(0), exited, false)})).restart_may_help()) << text;
+  }
+}
+
 TEST(Verdict, TellsHowLongTheAttemptLived) {
   AttemptFacts ended = facts({end(2, 3, 0, 7s)});
   ended.started = kVerdictStart;

@@ -19,9 +19,12 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
 
+#include "common/base/clock.h"
+#include "common/base/file.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
 #include "tests/fake_agent.h"
 #include "tests/require.h"
@@ -407,6 +410,54 @@ TEST(UncaughtException, IsPrintedAndLeftInTheErrorFile) {
   EXPECT_EQ(content["message"]["message"], "std::out_of_range: no such sample");
   EXPECT_EQ(content["message"]["extraInfo"]["py_callstack"], "");
   EXPECT_GT(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()), 1'700'000'000);
+}
+
+// What the process leaves in its error file, and prints.
+template <class Throw>
+std::pair<nlohmann::json, std::string> left_by(Throw thrower) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "error.json";
+  const std::string printed = scratch / "stderr";
+  try {
+    alone([&] {
+      clear_world();
+      setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+      handle_uncaught_exceptions("0");
+      require(freopen(printed.c_str(), "w", stderr) != nullptr, "stderr goes to a file");
+      std::thread(thrower).join();
+    });
+  } catch (const SpawnError&) {
+    return {nlohmann::json::parse(std::ifstream(path)), read_file(printed, 1 << 16).value()};
+  }
+  throw std::logic_error("the process ended well");
+}
+
+TEST(UncaughtException, OfWrongUseBeforeAStepIsFinal) {
+  const auto final = [](auto thrower) { return left_by(thrower).first.contains("final"); };
+  EXPECT_TRUE(final([] { throw std::invalid_argument("every = 0"); }));
+  EXPECT_TRUE(final([] { throw std::logic_error("call restore()"); }));
+  EXPECT_FALSE(final([] { throw std::runtime_error("no such file"); }));
+  EXPECT_FALSE(final([] { throw std::out_of_range("no such sample"); })) << "data may be mended";
+  EXPECT_FALSE(final([] {
+    step_time().step_ended(Clock::now());
+    step_time().step_ended(Clock::now());
+    throw std::logic_error("in training");
+  }));
+}
+
+struct OfAll : std::runtime_error, OnAllRanks {
+  explicit OfAll(OnAllRanks nature) : runtime_error("it does not fit"), OnAllRanks(nature) {}
+};
+
+TEST(UncaughtException, OfAllRanksIsPrintedByOne) {
+  const auto [file, printed] = left_by([] { throw OfAll({.final = true, .told = false}); });
+  EXPECT_EQ(file["final"], true);
+  EXPECT_THAT(printed, HasSubstr("rank 0: "));
+  EXPECT_THAT(printed, HasSubstr("it does not fit\n"));
+  const auto [other_file, nothing] = left_by([] { throw OfAll({.final = false, .told = true}); });
+  EXPECT_FALSE(other_file.contains("final"));
+  EXPECT_THAT(other_file["message"]["message"].get<std::string>(), HasSubstr("it does not fit"));
+  EXPECT_EQ(nothing, "");
 }
 
 TEST(UncaughtException, OfTorchIsDescribedWithoutItsStack) {
