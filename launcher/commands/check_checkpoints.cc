@@ -97,7 +97,8 @@ std::vector<Finding> check_checkpoints(const Plan& plan) {
   const std::string& directory = plan.job.checkpoint_directory;
   if (directory.empty())
     return {judge_clock(unix_now(), std::nullopt),
-            {kOk, "checkpoints", "no --checkpoint-dir: a job that is restarted starts from the beginning"}};
+            {kOk, "checkpoints",
+             "no --checkpoint-dir: a job that is restarted has no Muster checkpoint to go on from"}};
   const auto missing = missing_parts_of(directory);
   if (const Status made = make_directories(directory); !made)
     return {judge_clock(unix_now(), std::nullopt),

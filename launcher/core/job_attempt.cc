@@ -211,7 +211,7 @@ void Job::hurry(TimePoint now) {
 
 std::string Job::restart_text(TimePoint now) const {
   const std::string from =
-      resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "starts from the beginning";
+      resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "begins; no Muster checkpoint";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", repeated_->cause, attempt_, from,
                                  policy_.used(now), plan_.job.max_restarts);
   if (history_.size() > 1 && history_[history_.size() - 2].world_size != facts_.world_size)

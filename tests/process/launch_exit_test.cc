@@ -138,7 +138,7 @@ TEST_P(Launch, ReplacesAnAgentThatIsKilled) {
   ASSERT_EQ(run.agents().size(), 2U);
   kill(run.agents()[1], SIGKILL);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("was lost: its agent was killed by SIGKILL; attempt 2 starts"));
+  EXPECT_THAT(run.err(), HasSubstr("was lost: its agent was killed by SIGKILL; attempt 2 begins"));
   EXPECT_THAT(run.out(), HasSubstr("node1:3: attempt 1"));
   expect_nothing_left(run);
 }

@@ -150,7 +150,7 @@ TEST(LaunchOutput, ALogFileThatBlocksKillsNoTraining) {
                    "for step in $(seq 60); do echo step $step; sleep 0.1; done; echo rank $RANK is done",
                    scratch / "logs")});
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("attempt 2 starts from the beginning (restart 1 of 3)"));
+  EXPECT_THAT(run.err(), HasSubstr("attempt 2 begins; no Muster checkpoint (restart 1 of 3)"));
   EXPECT_THAT(run.err(), Not(HasSubstr("silent")));
   for (const int rank : {0, 1}) EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} is done\n", rank)));
   EXPECT_THAT(run.err(), ContainsRegex("the log files of attempt 2 did not take .* bytes still wait"));

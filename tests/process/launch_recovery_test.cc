@@ -103,7 +103,7 @@ TEST(LaunchRecovery, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   std::filesystem::remove(directory);
   std::filesystem::rename(away, directory);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("exited with code 3; attempt 2 starts from the beginning"));
+  EXPECT_THAT(run.err(), HasSubstr("exited with code 3; attempt 2 begins; no Muster checkpoint"));
 }
 
 TEST(LaunchRecovery, WrongUseOfTheProgramIsNotTriedAgain) {

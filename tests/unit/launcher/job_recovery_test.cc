@@ -270,7 +270,7 @@ TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
     ASSERT_EQ(job.phase(), Phase::kBeginning) << attempt;
   }
   begin();
-  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3; attempt 2 starts from the beginning"))
+  EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3; attempt 2 begins; no Muster checkpoint"))
       << "why there is a restart";
   EXPECT_EQ(job.restart_count(), 4);
 }
