@@ -16,8 +16,8 @@ bool is_progress(std::string_view kind) {
 }
 
 bool is_event(std::string_view kind) {
-  constexpr std::array<std::string_view, 7> kEvents = {"hello",  "resumed",  "committed", "preempted",
-                                                       "fenced", "finished", "profile"};
+  constexpr std::array<std::string_view, 8> kEvents = {"hello",     "resumed", "committed", "saving",
+                                                       "preempted", "fenced",  "finished",  "profile"};
   return std::ranges::find(kEvents, kind) != kEvents.end();
 }
 

@@ -1,9 +1,9 @@
 // What workers say over MUSTER_SOCKET: parsing one datagram, and how often it is passed on to the launcher.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
-// What happens rarely (hello, profile, resumed, committed, preempted, fenced, finished) is passed on at once;
-// progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections and answers to
-// commands are the agent's own business. No sockets, no clock.
+// What happens rarely (hello, profile, resumed, committed, saving, preempted, fenced, finished) is passed on
+// at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections and
+// answers to commands are the agent's own business. No sockets, no clock.
 #pragma once
 
 #include <cstdint>

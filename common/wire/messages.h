@@ -184,7 +184,8 @@ struct Output {         // whole lines for the terminal
 };
 struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   Rank rank;
-  std::string kind;       // hello, heartbeat, step, profile, resumed, committed, preempted, fenced, finished
+  std::string kind;       // hello, heartbeat, step, profile, resumed, committed, saving, preempted, fenced,
+                          // finished
   std::int64_t step = 0;  // profile: how many
   std::string text;
   std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said

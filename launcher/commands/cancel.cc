@@ -1,4 +1,4 @@
-// `launch cancel`: stops a running job as Ctrl-C does, and waits for its end.
+// `launch cancel`: stops a running job, which saves first if it can, and waits for its end.
 #include <thread>
 
 #include "launcher/commands/conversation.h"

@@ -39,6 +39,8 @@ std::string end_of(const JobEntry& job) {
     case JobEntry::State::kStopped:
       return fmt::format("{} with exit code {}: {}", name_of(job.state), job.exit_code.value_or(-1),
                          job.cause);
+    case JobEntry::State::kCancelled:
+      return fmt::format("was cancelled with exit code {}: {}", job.exit_code.value_or(-1), job.cause);
     case JobEntry::State::kLost:
       return "is lost: its launcher (process " + std::to_string(job.record.launcher.pid) +
              ") is gone and left no report; its workers end when the controller grace has passed";

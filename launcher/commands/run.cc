@@ -77,7 +77,8 @@ std::string log_directory_flag(const Options& options, const Surroundings& here)
 // On purpose, and not by what became of it.
 bool was_stopped(const Verdict& verdict) {
   using enum Verdict::Kind;
-  return verdict.kind == kInterrupted || verdict.kind == kPreempted || verdict.kind == kTimeLimit;
+  return verdict.kind == kInterrupted || verdict.kind == kCancelled || verdict.kind == kPreempted ||
+         verdict.kind == kTimeLimit;
 }
 
 // What the disk takes of them in a moment.

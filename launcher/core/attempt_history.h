@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -34,11 +36,16 @@ struct AttemptHistory {
   std::int32_t world_size = 0;
   std::int32_t node_count = 0;
   std::vector<Slowness> stragglers{};
-  std::map<Rank, RankSteps> profiles{};  // the newest that each rank told
+  std::map<Rank, RankSteps> profiles{};        // the newest that each rank told
+  std::optional<std::int64_t> offered_step{};  // of the newest complete checkpoint when it began
 };
 
 // Adds to the last of `history` what one of its workers reported.
 void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported);
+// The steps of all attempts that the next launch has to do again; nothing where none are known.
+std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
+// "4 steps are lost"; empty where none are known.
+std::string loss_text(std::span<const AttemptHistory> history);
 // A rank has become slower than the others at `now.since_step`, or is no longer. Of each rank the newest time
 // is kept.
 void note_pace(AttemptHistory& current, const Slowness& now, bool slower);

@@ -97,8 +97,8 @@ constexpr Example kLogsExamples[] = {
     {"launch logs 20260501 --node 1 --since 10m", "what node 1 wrote in the last ten minutes"},
 };
 constexpr Example kCancelExamples[] = {
-    {"launch cancel", "stop the job that runs: TERM, the grace, KILL"},
-    {"launch cancel 20260501 --now", "kill its workers at once"},
+    {"launch cancel", "end the job that runs: it saves first, if all its ranks can"},
+    {"launch cancel 20260501 --now", "kill its workers at once, and save nothing"},
 };
 constexpr Example kDumpExamples[] = {
     {"launch dump", "where is every rank of the job that runs, right now?"},
@@ -163,7 +163,8 @@ constexpr Command kCommands[] = {
      "newest. Its name may be shortened.",
      kLogsFlags, kLogsExamples},
     {"cancel", Operand::kRunning, "Stop a running job as Ctrl-C does, and wait for its end.",
-     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "Where all ranks can save and leave they do that first. JOB may be left out when one job runs; its name "
+     "may be shortened to what no other job that runs begins "
      "with.",
      kCancelFlags, kCancelExamples},
     {"dump", Operand::kRunning, "Print the stacks of every rank of a running job, now.",
@@ -201,7 +202,7 @@ constexpr ExitCode kExitCodes[] = {
     {"124", "a worker hung, or the time limit has passed"},
     {"125", "launch's own failure"},
     {"126, 127", "the program cannot be executed, is not found"},
-    {"130, 143", "stopped by Ctrl-C, by TERM"},
+    {"130, 143", "stopped by Ctrl-C or launch cancel, by TERM"},
     {"253", "out of memory, as the kernel counted"},
 };
 

@@ -42,7 +42,8 @@ constexpr Flag kOwnFlags[] = {
      "(default 600; 0: never).",
      "recovery"},
     {"preemption-grace", 0, "DURATION", kOption,
-     "Time that workers have to save and leave after SIGTERM or SIGUSR1, if they can (default 30).",
+     "Time that workers have to save and leave after SIGTERM, SIGUSR1, Ctrl-C or launch cancel, if they can "
+     "(default 30).",
      "recovery"},
     {"time-limit", 0, "[[HH:]MM:]SS", kOption,
      "Stop the job after this time; workers that can are told --preemption-grace before it, so that they "

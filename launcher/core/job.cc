@@ -182,7 +182,9 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     preemption_.committed();
   }
   if (reported.kind == "step" && phase_ == Phase::kRunning) watch_pace(reported);
-  for (const char* kind : {"resumed", "committed", "preempted", "fenced"}) {
+  if (reported.kind == "saving" && phase_ == Phase::kPreempting)
+    decide(Tell{fmt::format("saving step {}{}", reported.step, how_to_hurry())}, "all ranks agree on it");
+  for (const char* kind : {"resumed", "committed", "saving", "preempted", "fenced"}) {
     if (reported.kind == kind) record(kind, fmt::format("step {}", reported.step), id, reported.rank);
   }
   if (reported.kind != "fenced" || reaction(Occurrence::kFenced) == Reaction::kIgnore) return;

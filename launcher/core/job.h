@@ -68,9 +68,11 @@ class Job {
 
   Reaction reaction(Occurrence occurrence) const;
   void react(Occurrence occurrence, TimePoint now);
-  void interrupt(int signal, TimePoint now);
+  bool can_save() const;
+  void interrupt(const StopWish& wish, TimePoint now);
   void pass_on(int signal);
-  void notice(int signal, Duration grace, TimePoint now);
+  void notice(const StopWish& wish, Duration grace, TimePoint now);
+  std::string how_to_hurry() const;
   void mind_time_limit(TimePoint now);
   void mind_phase_deadline(TimePoint now);
 
@@ -94,6 +96,7 @@ class Job {
   bool may_start_later() const;
   void restart(const RestartDecision& decision, TimePoint now);
   void leave(TimePoint now);
+  void tell_loss();
   void abandon(TimePoint now, std::string reason);
   void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
   void kill_node(NodeId id, TimePoint at, const std::string& how, TimePoint now);
@@ -144,8 +147,8 @@ class Job {
   std::int32_t interrupt_count_ = 0;
   std::vector<AttemptHistory> history_;
   Verdict verdict_;
-  std::optional<Verdict> repeated_;          // why this attempt is a restart
-  std::optional<int> restart_forbidden_by_;  // the user's signal while a failed attempt was being stopped
+  std::optional<Verdict> repeated_;               // why this attempt is a restart
+  std::optional<StopWish> restart_forbidden_by_;  // while a failed attempt was being stopped
   bool time_is_up_ = false;
   Decisions decisions_;  // of the event at hand
 };

@@ -112,6 +112,7 @@ void Job::handle(const AttemptBegun& event, TimePoint now) {
   history.attempt = attempt_;
   history.world_size = facts_.world_size;
   history.node_count = static_cast<std::int32_t>(members_.size());
+  if (resume_step_) history.offered_step = static_cast<std::int64_t>(*resume_step_);
   history_.push_back(std::move(history));
   record("attempt_begun", resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "");
   if (repeated_) decide(Tell{restart_text(now)}, "the attempt is a restart");

@@ -19,7 +19,7 @@ constexpr Duration kStrayMargin = std::chrono::seconds(5);
 
 void Job::judge_attempt() {
   facts_.notice_given = preemption_.given();
-  facts_.notice_signal = preemption_.signal();
+  facts_.notice = preemption_.wish();
   facts_.committed_on_notice = preemption_.has_committed();
   if (facts_.world_size == 0) facts_.world_size = plan_.world_size();
   verdict_ = judge(facts_);
@@ -32,9 +32,9 @@ void Job::conclude(TimePoint now) {
   if (may_have_saved()) return decide(LookForCheckpoint{}, "they left on notice, and told of no commit");
   judge_attempt();
   if ((verdict_.restart_may_help() || may_start_later()) && recover(now)) return;
-  const bool cut_short = verdict_.kind == Verdict::Kind::kRefused ||
-                         verdict_.kind == Verdict::Kind::kInterrupted ||
-                         verdict_.kind == Verdict::Kind::kTimeLimit;
+  const bool cut_short =
+      verdict_.kind == Verdict::Kind::kRefused || verdict_.kind == Verdict::Kind::kInterrupted ||
+      verdict_.kind == Verdict::Kind::kCancelled || verdict_.kind == Verdict::Kind::kTimeLimit;
   if (repeated_ && cut_short && !attempt_ran()) verdict_ = ended_after(*repeated_, verdict_);
   leave(now);
 }
@@ -67,8 +67,8 @@ bool Job::recover(TimePoint now) {
     verdict_ = stopped_after(verdict_, *restart_forbidden_by_);
     return false;
   }
-  if (preemption_.given() && preemption_.signal() != 0) {
-    verdict_ = stopped_after(verdict_, preemption_.signal());
+  if (preemption_.given() && preemption_.wish().signal != 0) {
+    verdict_ = stopped_after(verdict_, preemption_.wish());
     return false;
   }
   if (time_is_up_ || preemption_.given()) {
@@ -109,6 +109,7 @@ void Job::restart(const RestartDecision& decision, TimePoint now) {
 }
 
 void Job::leave(TimePoint now) {
+  tell_loss();
   phase_ = Phase::kLeaving;
   phase_deadline_ = now + kLeaveLimit;
   killed_late_ = false;
@@ -122,12 +123,22 @@ void Job::leave(TimePoint now) {
   advance(now);
 }
 
+// Who stops a job wants to know what that costs.
+void Job::tell_loss() {
+  const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
+                       verdict_.kind == Verdict::Kind::kCancelled ||
+                       verdict_.kind == Verdict::Kind::kTimeLimit;
+  const std::string loss = stopped ? loss_text(history_) : "";
+  if (!loss.empty()) verdict_.cause += "; " + loss;
+}
+
 // Without waiting for anything: guardians clear up what the agents leave.
 void Job::abandon(TimePoint now, std::string reason) {
   if (phase_ < Phase::kLeaving) {
     judge_attempt();
     if (restart_forbidden_by_ && verdict_.restart_may_help())
       verdict_ = stopped_after(verdict_, *restart_forbidden_by_);
+    tell_loss();
     record("job_ended", verdict_.cause, verdict_.node, verdict_.rank);
   }
   phase_ = Phase::kDone;

@@ -144,6 +144,7 @@ std::string_view name_of(JobEntry::State state) {
     case kSucceeded: return "succeeded";
     case kFailed: return "failed";
     case kStopped: return "stopped";
+    case kCancelled: return "cancelled";
     case kLost: return "lost";
     case kElsewhere: return "elsewhere";
   }

@@ -38,7 +38,8 @@ struct JobEntry {
     kRunning,
     kSucceeded,
     kFailed,
-    kStopped,    // by the user, on notice or at its time limit
+    kStopped,    // by a signal of the user's, on notice or at its time limit
+    kCancelled,  // by `launch cancel`
     kLost,       // its launcher is gone and left no report
     kElsewhere,  // its launcher is, or was, on another machine, and has left no report yet
   } state = State::kLost;

@@ -15,29 +15,32 @@ constexpr Duration kOverslept = std::chrono::seconds(1);
 
 }  // namespace
 
-// TERM and USR1 are how schedulers say that the machine is needed; what workers can do with it is theirs to
-// say.
+// TERM and USR1 are how schedulers say that the machine is needed, INT is how a user does; what workers can
+// do with it is theirs to say.
 void Job::handle(const Interrupted& event, TimePoint now) {
-  const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1;
-  if (is_notice && phase_ == Phase::kRunning && preemption_.all_can(facts_.world_size))
-    return notice(event.signal, plan_.recovery.preemption_grace, now);
+  const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1 || event.signal == SIGINT;
+  if (is_notice && can_save()) return notice({event.signal}, plan_.recovery.preemption_grace, now);
   if (event.signal == SIGUSR1 || event.signal == SIGUSR2) return pass_on(event.signal);
-  interrupt(event.signal, now);
+  interrupt({event.signal}, now);
 }
 
-void Job::interrupt(int signal, TimePoint now) {
+bool Job::can_save() const {
+  return phase_ == Phase::kRunning && !preemption_.given() && preemption_.all_can(facts_.world_size);
+}
+
+void Job::interrupt(const StopWish& wish, TimePoint now) {
   constexpr int kLeaveAtOnce = 3;
   if (phase_ == Phase::kDone) return;
-  record("interrupted", signal_name(signal));
+  record("interrupted", name_of(wish));
   // A job that has its verdict keeps it.
-  if (phase_ < Phase::kStopping) facts_.interrupted_by = signal;
+  if (phase_ < Phase::kStopping) facts_.interrupted_by = wish;
   const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
   if (++interrupt_count_ >= kLeaveAtOnce) {
-    if (stops_for_another_reason) restart_forbidden_by_ = restart_forbidden_by_.value_or(signal);
+    if (stops_for_another_reason) restart_forbidden_by_ = restart_forbidden_by_.value_or(wish);
     return abandon(now, "the user asked three times");
   }
   if (stops_for_another_reason && !restart_forbidden_by_) {
-    restart_forbidden_by_ = signal;
+    restart_forbidden_by_ = wish;
     // Where no worker is left, it is log files that are waited for, which only a hurry ends.
     if (!all_ranks_ended()) return tell_wait(now);
   }
@@ -46,8 +49,11 @@ void Job::interrupt(int signal, TimePoint now) {
 
 // However often it is asked for: to leave without waiting for anything takes a third signal.
 void Job::handle(const Cancelled& event, TimePoint now) {
+  const StopWish wish{.signal = SIGINT, .cancelled = true};
+  if (!event.now && can_save()) return notice(wish, plan_.recovery.preemption_grace, now);
+  if (!event.now && preemption_.given() && phase_ <= Phase::kPreempting) return preemption_.want(wish);
   const std::int32_t wanted = event.now ? 2 : 1;
-  for (std::int32_t count = interrupt_count_; count < wanted; ++count) interrupt(SIGINT, now);
+  for (std::int32_t count = interrupt_count_; count < wanted; ++count) interrupt(wish, now);
 }
 
 void Job::pass_on(int signal) {
@@ -61,20 +67,26 @@ void Job::pass_on(int signal) {
   for (const NodeId node : nodes) decide(Send{node, wire::SignalWorkers{signal}}, "the user sent it");
 }
 
-// `signal`: 0 for the time limit.
-void Job::notice(int signal, Duration grace, TimePoint now) {
-  const std::string why = signal == 0 ? "the time limit comes near" : signal_name(signal);
-  preemption_.give(signal, history_.back().committed_step);
+// Without a signal it is the time limit's.
+void Job::notice(const StopWish& wish, Duration grace, TimePoint now) {
+  const std::string why = wish.signal == 0 ? "the time limit comes near" : name_of(wish);
+  preemption_.give(wish, history_.back().committed_step);
   record("preemption_notice", why);
   // A rank has failed, and the others cannot agree on a step any more: all are stopped in a moment.
   if (phase_deadline_) return;
-  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s", why,
-                          in_seconds(grace))},
+  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", why,
+                          in_seconds(grace), how_to_hurry())},
          "all of them can");
   for (const NodeId node : roster_.nodes_with_workers())
     decide(Send{node, wire::Preempt{std::chrono::nanoseconds(grace).count()}}, why);
   phase_deadline_ = now + grace;
   react(Occurrence::kNoticed, now);
+}
+
+// For a user who waits; a scheduler knows.
+std::string Job::how_to_hurry() const {
+  if (preemption_.wish().cancelled) return "; `launch cancel --now` stops at once";
+  return preemption_.wish().signal == SIGINT ? "; Ctrl-C again stops at once" : "";
 }
 
 void Job::handle(const TimePassed&, TimePoint now) {
@@ -105,7 +117,7 @@ void Job::mind_time_limit(TimePoint now) {
   if (time_noticed_ || now < notice_time(began_, limit, plan_.recovery.preemption_grace)) return;
   time_noticed_ = true;
   if (reaction(Occurrence::kNoticed) == Reaction::kIgnore || !preemption_.all_can(facts_.world_size)) return;
-  notice(0, began_ + limit - now, now);
+  notice({}, began_ + limit - now, now);
 }
 
 void Job::mind_phase_deadline(TimePoint now) {
@@ -113,7 +125,7 @@ void Job::mind_phase_deadline(TimePoint now) {
     case Phase::kGathering: return gather(now);
     case Phase::kDumping: return react(Occurrence::kStacksEnded, now);
     case Phase::kPreempting:
-      if (preemption_.signal() != 0) facts_.interrupted_by = preemption_.signal();
+      if (preemption_.wish().signal != 0) facts_.interrupted_by = preemption_.wish();
       return react(Occurrence::kNoticeExpired, now);
     case Phase::kStopping:
     case Phase::kLeaving: return give_up_on_late_nodes(now);

@@ -1,8 +1,8 @@
 // The notice that a job has to leave: who can save and leave by itself, who was told, who has done it.
 //
-// It comes from SIGTERM or SIGUSR1, or from the time limit. It is passed on only if every rank can take it:
-// one that cannot would keep the others from agreeing on a step. Plain values; what follows is decided in
-// job.h.
+// It comes from SIGTERM, SIGUSR1, SIGINT or `launch cancel`, or from the time limit. It is passed on only if
+// every rank can take it: one that cannot would keep the others from agreeing on a step. Plain values; what
+// follows is decided in job.h.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "launcher/core/verdict.h"
 
 namespace muster::launcher {
 
@@ -23,11 +24,13 @@ class Preemption {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
   // `committed`: the newest step of which that was told until then.
-  void give(int signal, std::optional<std::int64_t> committed) {
-    signal_ = signal, given_ = true, committed_before_ = committed;
+  void give(const StopWish& wish, std::optional<std::int64_t> committed) {
+    wish_ = wish, given_ = true, committed_before_ = committed;
   }
+  // Somebody wants the same meanwhile, and the end is called after that.
+  void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
-  int signal() const { return signal_; }  // 0: the time limit
+  const StopWish& wish() const { return wish_; }  // signal 0: the time limit's
   void committed() { committed_ = committed_ || given_; }
   // Of the attempt, in its directory.
   void found(std::optional<std::int64_t> step) {
@@ -38,7 +41,7 @@ class Preemption {
  private:
   std::set<Rank> capable_;
   bool given_ = false;
-  int signal_ = 0;
+  StopWish wish_;
   bool committed_ = false;
   std::optional<std::int64_t> committed_before_;
 };

@@ -151,6 +151,8 @@ std::string attempts_text(const Outcome& outcome) {
   if (last.repeated_steps)
     text += fmt::format(" and repeated {}", count_of(static_cast<std::size_t>(*last.repeated_steps), "step"));
   if (last.committed_step) text += fmt::format("; committed up to step {}", *last.committed_step);
+  const std::string loss = loss_text(outcome.attempts);
+  if (!loss.empty() && !outcome.verdict.cause.ends_with(loss)) text += "; " + loss;
   if (!outcome.verdict.final_because.empty() && outcome.restart_count < allowed)
     text += fmt::format("; not tried again: {}", outcome.verdict.final_because);
   return text;
@@ -190,6 +192,7 @@ std::string_view outcome_word(Verdict::Kind kind) {
   switch (kind) {
     case Verdict::Kind::kInterrupted:
     case Verdict::Kind::kTimeLimit: return "stopped";
+    case Verdict::Kind::kCancelled: return "cancelled";
     case Verdict::Kind::kPreempted: return "left";
     default: return "failed";
   }
@@ -242,6 +245,7 @@ std::string report_as_json(const Outcome& outcome) {
       {"collateral_count", outcome.verdict.collateral_count},
       {"collateral", numbers_of(outcome.verdict.collateral)},
       {"restarts", outcome.restart_count},
+      {"lost_steps", or_null(lost_steps(outcome.attempts))},
       {"duration_seconds", in_seconds(outcome.duration)},
       {"node_count", outcome.attempts.empty() ? static_cast<std::int32_t>(outcome.plan.nodes.size())
                                               : outcome.attempts.back().node_count},

@@ -90,8 +90,9 @@ Verdict refused(const Refusal& refusal) {
   return verdict;
 }
 
-Verdict interrupted(int signal) {
-  return make(Kind::kInterrupted, 128 + signal, "user", fmt::format("stopped by {}", signal_name(signal)));
+Verdict interrupted(const StopWish& wish) {
+  return make(wish.cancelled ? Kind::kCancelled : Kind::kInterrupted, 128 + wish.signal, "user",
+              "stopped by " + name_of(wish));
 }
 
 Verdict out_of_time(const AttemptFacts& facts) {
@@ -214,6 +215,13 @@ bool all_saved(const AttemptFacts& facts) {
          });
 }
 
+// A scheduler may start again what it has preempted, and not what the user has stopped.
+Verdict left_with_checkpoint(const StopWish& notice) {
+  if (notice.signal == SIGINT) return interrupted(notice);
+  return make(Kind::kPreempted, kExitPreempted, "launcher",
+              "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
+}
+
 // A rank that left on notice has done what it was told.
 bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
   return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
@@ -290,7 +298,7 @@ Verdict failure_of(AttemptFacts facts) {
     const WorkerEnd* left = who_left(facts, *failure);
     verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
   } else if (facts.notice_given) {  // they left, and nothing was saved
-    return facts.notice_signal != 0 ? interrupted(facts.notice_signal) : out_of_time(facts);
+    return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts);
   } else {
     return incomplete(facts);
   }
@@ -317,7 +325,8 @@ bool Verdict::restart_may_help() const {
     case Kind::kPreempted:
     case Kind::kTimeLimit:
     case Kind::kRefused:
-    case Kind::kInterrupted: return false;
+    case Kind::kInterrupted:
+    case Kind::kCancelled: return false;
   }
   return false;
 }
@@ -330,18 +339,21 @@ std::string Verdict::cause_and_step() const {
   return step && !is_early_leave() ? fmt::format("{} at step {}", cause, *step) : cause;
 }
 
+std::string name_of(const StopWish& wish) {
+  return wish.cancelled ? "`launch cancel`" : signal_name(wish.signal);
+}
+
 std::string_view name_of(Kind kind) {
   constexpr std::string_view kNames[] = {
-      "succeeded", "exit",      "signal",     "out_of_memory", "hang",        "gpu",     "disk_full",
-      "node_lost", "preempted", "time_limit", "refused",       "interrupted", "internal"};
+      "succeeded", "exit",      "signal",     "out_of_memory", "hang",        "gpu",       "disk_full",
+      "node_lost", "preempted", "time_limit", "refused",       "interrupted", "cancelled", "internal"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 Verdict judge(const AttemptFacts& facts) {
   Verdict verdict;
   if (all_saved(facts)) {
-    verdict = make(Kind::kPreempted, kExitPreempted, "launcher",
-                   "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
+    verdict = left_with_checkpoint(facts.notice);
   } else if (facts.interrupted_by) {
     verdict = interrupted(*facts.interrupted_by);
   } else if (facts.out_of_time) {
@@ -361,8 +373,8 @@ Verdict judge(const AttemptFacts& facts) {
   return verdict;
 }
 
-Verdict stopped_after(const Verdict& failed, int signal) {
-  return ended_after(failed, interrupted(signal));
+Verdict stopped_after(const Verdict& failed, const StopWish& wish) {
+  return ended_after(failed, interrupted(wish));
 }
 
 Verdict out_of_time_after(const Verdict& failed) {

@@ -28,6 +28,12 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
+// Who wants the end of the job: a signal of the user's, or `launch cancel`, which counts as a SIGINT.
+struct StopWish {
+  int signal = 0;
+  bool cancelled = false;
+};
+
 // An agent that is gone, and its workers with it.
 struct AgentLoss {
   NodeId node;
@@ -61,14 +67,14 @@ struct AttemptFacts {
   bool shrunk = false;                 // it has fewer ranks than the job may have
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
-  std::optional<int> interrupted_by;  // a signal from the user
+  std::optional<StopWish> interrupted_by;
   Hang hang;
   bool hangs = false;  // it was stopped because of that
   std::vector<Unkillable> unkillable;
   // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
   std::vector<std::string> leftovers;
   bool notice_given = false;  // to leave
-  int notice_signal = 0;      // 0: the time limit's
+  StopWish notice{};          // signal 0: the time limit's
   bool committed_on_notice = false;
   bool out_of_time = false;  // the time limit has passed
 };
@@ -87,6 +93,7 @@ struct Verdict {
     kTimeLimit,
     kRefused,
     kInterrupted,
+    kCancelled,
     kInternal,
   } kind = Kind::kInternal;
   int exit_code = kExitInternal;
@@ -118,12 +125,13 @@ struct Verdict {
 };
 
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
+std::string name_of(const StopWish& wish);     // "SIGINT"
 
 Verdict judge(const AttemptFacts& facts);
 
 // A failed attempt that would have been repeated, had the user not stopped the job: the user's exit code,
 // with the culprit.
-Verdict stopped_after(const Verdict& failed, int signal);
+Verdict stopped_after(const Verdict& failed, const StopWish& wish);
 // The same where the job's time was up: 124.
 Verdict out_of_time_after(const Verdict& failed);
 // `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's

@@ -23,7 +23,7 @@ class Enquiries {
 
   struct Answers {
     std::function<JobStatus()> status;
-    // As the user's Ctrl-C, once or twice.
+    // Saving first, where all ranks can; or `now`.
     std::function<void(bool now)> cancel;
     // Asks all agents for the stacks of their workers: the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;

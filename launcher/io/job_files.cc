@@ -24,7 +24,8 @@ void add_report(JobEntry& job, const std::string& text) {
     job.duration_seconds = report.at("duration_seconds").get<double>();
     const std::string kind = report.at("class");
     const bool told_to = report.at("origin") == "user" || kind == "preempted" || kind == "time_limit";
-    job.state = told_to              ? JobEntry::State::kStopped
+    job.state = kind == "cancelled"  ? JobEntry::State::kCancelled
+                : told_to            ? JobEntry::State::kStopped
                 : job.exit_code == 0 ? JobEntry::State::kSucceeded
                                      : JobEntry::State::kFailed;
   } catch (const nlohmann::json::exception&) {

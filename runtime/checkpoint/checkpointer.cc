@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "common/base/log.h"
 #include "runtime/checkpoint/commit.h"
@@ -133,6 +134,7 @@ struct Checkpointer::State {
   // With the step and its tries: the name of a save, the same on all ranks and never repeated.
   int restores = 0;
   int tries = 0;  // at saving last_saved
+  bool has_told_stop = false;
   bool has_tried_to_leave = false;
 
   Status outcome;  // of the last save; the writer's while it runs
@@ -209,6 +211,7 @@ bool Checkpointer::State::settle() {
 bool Checkpointer::State::is_last_before_preemption() {
   if (has_tried_to_leave || !reports_of(job).preemption_noticed()) return false;
   const auto last = stop.ask(steps);
+  if (last && job.rank() == 0 && !std::exchange(has_told_stop, true)) reports_of(job).send("saving", *last);
   if (!last || *last > steps) return false;
   has_tried_to_leave = true;
   if (*last < steps)

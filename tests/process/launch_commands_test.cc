@@ -227,12 +227,12 @@ TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
   ASSERT_TRUE(job.printed("node0:0: ready") && job.printed("node0:1: ready"));
   const Printed cancelled = command({"cancel"});
   EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
-  EXPECT_THAT(cancelled.out, HasSubstr("stopped with exit code 130"));
+  EXPECT_THAT(cancelled.out, HasSubstr(" was cancelled with exit code 130: stopped by `launch cancel`"));
   EXPECT_EQ(job.exit_code(), 130);
   EXPECT_TRUE(std::filesystem::exists(logs + "/" + only_job() + "/report.json"));
   const Printed again = command({"cancel", only_job()});
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("does not run: it stopped with exit code 130"));
+  EXPECT_THAT(again.err, HasSubstr("does not run: it was cancelled with exit code 130"));
 }
 
 TEST_F(LaunchCommands, CancelNowWithoutWaitingForTheGrace) {
@@ -240,7 +240,7 @@ TEST_F(LaunchCommands, CancelNowWithoutWaitingForTheGrace) {
       started({"--grace", "1000", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.02; done"}));
   ASSERT_TRUE(job.printed("ready"));
   const auto cancelled = nlohmann::json::parse(command({"cancel", "--now", "--json"}).out);
-  EXPECT_EQ(cancelled[0]["state"], "stopped");
+  EXPECT_EQ(cancelled[0]["state"], "cancelled");
   EXPECT_EQ(job.exit_code(), 130);
 }
 
@@ -291,7 +291,7 @@ TEST_F(LaunchCommands, ReachALauncherInAnotherContainerOfTheMachine) {
   std::ofstream(path) << record;
   EXPECT_EQ(jobs()[0]["state"], "elsewhere");
   EXPECT_EQ(command({"status", name}).exit_code, 0);
-  EXPECT_THAT(command({"cancel", name}).out, HasSubstr("stopped with exit code 130"));
+  EXPECT_THAT(command({"cancel", name}).out, HasSubstr("was cancelled with exit code 130"));
   EXPECT_EQ(job.exit_code(), 130);
 }
 

@@ -247,6 +247,18 @@ TEST(LaunchRecovery, LeavesOnNoticeWithACheckpointAndExits75) {
   }
 }
 
+TEST(LaunchRecovery, CtrlCSavesTooAndExits130) {
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--", "python3", "-c", kPreemptible, "save"});
+  ASSERT_TRUE(all_have_resumed(run)) << run.err();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130) << run.err();
+  EXPECT_THAT(run.err(),
+              HasSubstr("SIGINT: the workers are asked to save and leave within 30 s; Ctrl-C again"));
+  EXPECT_EQ(run.report()["class"], "interrupted");
+  EXPECT_EQ(run.report()["attempts"][0]["committed_step"], 5);
+  expect_nothing_left(run);
+}
+
 TEST(LaunchRecovery, LeavingWithoutACheckpointIsBeingStopped) {
   LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--", "python3", "-c", kPreemptible});
   ASSERT_TRUE(all_have_resumed(run)) << run.err();

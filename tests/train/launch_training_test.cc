@@ -109,6 +109,25 @@ TEST_F(LaunchTraining, WithoutOneUsableCheckpointItSaysSoAndDoesNotStartAnew) {
   EXPECT_EQ(shards("c", 5).size(), 3u) << "what is damaged may be mended by hand, so nothing is deleted";
 }
 
+TEST_F(LaunchTraining, CtrlCSavesTheStepThatAllRanksAgreeOn) {
+  LaunchRun job(command("c", 100000, {"--epochs", "100"}));
+  ASSERT_TRUE(
+      eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
+                 std::chrono::seconds(30)));
+  job.signal(SIGINT);
+  EXPECT_EQ(job.exit_code(), 130) << job.err();
+  const auto report = job.report();
+  EXPECT_EQ(report["lost_steps"], 0);
+  const int saved = report["attempts"][0]["committed_step"];
+  EXPECT_EQ(saved, report["attempts"][0]["last_step"]);
+  EXPECT_THAT(job.err(), HasSubstr(fmt::format("saving step {}; Ctrl-C again stops at once\n", saved)));
+  EXPECT_THAT(job.err(),
+              HasSubstr(fmt::format("stopped by SIGINT; step {} is saved, and none is lost", saved)));
+  LaunchRun next(command("c", saved + 1));
+  EXPECT_EQ(next.exit_code(), 0) << next.err();
+  EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", saved)));
+}
+
 TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory) {
   LaunchRun older(command("c", 100000, {"--epochs", "100"}));
   // Not before its first checkpoint is committed does the newer one have something to take over.

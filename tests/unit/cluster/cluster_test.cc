@@ -123,6 +123,9 @@ void expect_guarantees(const SimulatedCluster& cluster, const Script& script) {
     if (verdict.kind == Verdict::Kind::kInterrupted) {
       EXPECT_TRUE(verdict.exit_code == 130 ? !script.interrupts.empty() : script.notice.has_value());
       EXPECT_TRUE(verdict.exit_code == 130 || verdict.exit_code == 143) << verdict.exit_code;
+    } else if (verdict.kind == Verdict::Kind::kCancelled) {
+      EXPECT_TRUE(script.cancel);
+      EXPECT_EQ(verdict.exit_code, 130);
     } else if (verdict.kind == Verdict::Kind::kPreempted) {
       EXPECT_TRUE(script.preemptible && script.notice);
       EXPECT_EQ(verdict.exit_code, 75);
@@ -170,6 +173,25 @@ TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
     cluster.run(kHour);
     expect_guarantees(cluster, script);
   });
+}
+
+TEST(Cluster, EndsWithNothingLeftWheneverItIsCancelledAndSavesWhereItCan) {
+  int saved = 0;
+  for_seeds(1000, [&](std::uint64_t seed) {
+    Script script = random_script(seed);
+    Timeline chance(seed);
+    script.cancel = chance.between(0ms, 4s);
+    script.cancel_now = chance.one_in(3);
+    SimulatedCluster cluster(script, seed);
+    cluster.run(kHour);
+    expect_guarantees(cluster, script);
+    if (cluster.commit_count() == 0) return;
+    EXPECT_TRUE(script.preemptible && !script.cancel_now);
+    if (cluster.job().verdict().kind == Verdict::Kind::kCancelled) ++saved;
+  });
+  if (!testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr) {
+    EXPECT_GE(saved, 50);
+  }
 }
 
 TEST(Cluster, SavesAndLeavesOnNoticeOrEndsAtOnce) {

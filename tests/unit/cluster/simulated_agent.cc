@@ -184,6 +184,7 @@ void SimulatedAgent::preempt() {
     const Rank rank = rank_of(local_rank);
     parts_.timeline.after(parts_.timeline.between(100ms, 300ms), awake([this, pid, rank] {
                             if (!workers_.contains(pid) || parts_.processes.hangs(pid)) return;
+                            if (rank == Rank(0)) report(rank, "saving", 7, "");
                             if (rank == Rank(0)) report(rank, "committed", 7, "");
                             report(rank, "preempted", 7, "");
                             parts_.processes.end_worker(pid, 75, 0);

@@ -65,6 +65,13 @@ void SimulatedCluster::run(Duration limit) {
       if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
     });
   }
+  if (script_.cancel) {
+    timeline_.after(*script_.cancel, [this] {
+      last_fault_ = std::max(last_fault_, timeline_.now());
+      tell(launcher::Cancelled{script_.cancel_now});
+      if (!restarts_when_interrupted_) restarts_when_interrupted_ = job_.restart_count();
+    });
+  }
   if (script_.launcher_dies) timeline_.after(*script_.launcher_dies, [this] { kill_launcher(); });
   timeline_.run([this] { return ended(); }, start_ + limit);
 }

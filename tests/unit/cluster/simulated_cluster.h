@@ -28,6 +28,8 @@ struct Script {
   std::vector<Duration> interrupts;  // SIGINT from the user, since the start
   bool preemptible = false;          // the workers can save and leave on notice
   std::optional<Duration> notice;    // SIGTERM, since the start
+  std::optional<Duration> cancel;    // by `launch cancel`
+  bool cancel_now = false;
   std::optional<Duration> launcher_dies;
   bool launcher_falls_silent = false;  // its connections do not close then
   bool some_survive_sigkill = false;   // of what workers leave

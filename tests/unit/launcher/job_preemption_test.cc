@@ -52,6 +52,84 @@ TEST_F(PreemptionTest, IsPassedOnWhenEveryRankCanTakeIt) {
   }
 }
 
+TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesAndAreNoPreemption) {
+  for (const Event& wish : {Event(Interrupted{SIGINT}), Event(Cancelled{})}) {
+    const bool cancelled = std::holds_alternative<Cancelled>(wish);
+    job = Job(two_nodes_of_two(3));
+    run();
+    all_can();
+    reported(3, "step", 102);
+    happen(wish);
+    EXPECT_EQ(sent<wire::Preempt>().size(), 2U);
+    EXPECT_TRUE(sent<wire::StopWorkers>().empty());
+    EXPECT_EQ(told(), cancelled ? "`launch cancel`: the workers are asked to save and leave within 30 s; "
+                                  "`launch cancel --now` stops at once\n"
+                                : "SIGINT: the workers are asked to save and leave within 30 s; Ctrl-C again "
+                                  "stops at once\n");
+    reported(0, "saving", 104);
+    EXPECT_EQ(told(), cancelled ? "saving step 104; `launch cancel --now` stops at once\n"
+                                : "saving step 104; Ctrl-C again stops at once\n");
+    reported(3, "step", 104);
+    reported(0, "committed", 104);
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
+    empty_all();
+    EXPECT_EQ(job.phase(), Phase::kLeaving);
+    EXPECT_EQ(job.verdict().kind, cancelled ? Verdict::Kind::kCancelled : Verdict::Kind::kInterrupted);
+    EXPECT_EQ(job.verdict().exit_code, 130);
+    EXPECT_EQ(job.verdict().origin, "user");
+    EXPECT_EQ(job.verdict().cause, std::string("stopped by ") + (cancelled ? "`launch cancel`" : "SIGINT") +
+                                       "; step 104 is saved, and none is lost");
+  }
+}
+
+TEST_F(PreemptionTest, CtrlCAgainStopsWithoutSaving) {
+  run();
+  all_can();
+  reported(0, "committed", 100);
+  reported(1, "step", 103);
+  happen(Interrupted{SIGINT});
+  happen(Interrupted{SIGINT});
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().cause, "stopped by SIGINT; 3 steps are lost");
+}
+
+TEST_F(PreemptionTest, ACancelWaitsForTheSaveHoweverOftenItIsAskedForUntilItIsNow) {
+  run();
+  all_can();
+  happen(Cancelled{});
+  for (int i = 0; i < 3; ++i) {
+    happen(Cancelled{});
+    EXPECT_TRUE(last.empty()) << i;
+  }
+  happen(Cancelled{.now = true});
+  ASSERT_FALSE(sent<wire::StopWorkers>().empty());
+  EXPECT_EQ(sent<wire::StopWorkers>().back().second.signal, SIGKILL);
+  empty_all();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kCancelled);
+}
+
+TEST_F(PreemptionTest, ACancelNowDoesNotSave) {
+  run();
+  all_can();
+  happen(Cancelled{.now = true});
+  EXPECT_TRUE(sent<wire::Preempt>().empty());
+  EXPECT_EQ(sent<wire::StopWorkers>().back().second.signal, SIGKILL);
+}
+
+TEST_F(PreemptionTest, ACancelOfAJobThatLeavesOnNoticeIsNotForASchedulerToUndo) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  happen(Cancelled{});
+  EXPECT_TRUE(last.empty()) << "they save already";
+  all_save_and_leave();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kCancelled);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
 TEST_F(PreemptionTest, TermStopsTheJobWhenARankCannotTakeIt) {
   run();
   for (int rank = 0; rank < 3; ++rank) reported(rank, "hello", 0, "stacks preemption");
@@ -209,6 +287,7 @@ TEST_F(PreemptionTest, ACancelStopsOnceHoweverOftenItIsAskedFor) {
   EXPECT_TRUE(last.empty());
   empty_all();
   EXPECT_EQ(job.verdict().exit_code, 130);
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kCancelled);
 }
 
 TEST_F(PreemptionTest, ACancelWithoutTheGraceKillsAtOnce) {

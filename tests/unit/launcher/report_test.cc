@@ -56,7 +56,7 @@ class Report : public testing::Test {
 };
 
 TEST_F(Report, NamesTheCulpritOfAJobThatTheUserStoppedBeforeItsRestart) {
-  const Verdict stopped = stopped_after(failed, SIGINT);
+  const Verdict stopped = stopped_after(failed, {SIGINT});
   const auto json = nlohmann::json::parse(report_as_json(outcome(stopped)));
   EXPECT_EQ(json.at("exit_code"), 130);
   EXPECT_EQ(json.at("origin"), "user");
@@ -67,6 +67,37 @@ TEST_F(Report, NamesTheCulpritOfAJobThatTheUserStoppedBeforeItsRestart) {
               HasSubstr("launch: stopped after 2.5 s: stopped by SIGINT, after rank 2 (node1) exited with"));
   EXPECT_THAT(text, HasSubstr("              | line 29\n"));
   EXPECT_THAT(text, HasSubstr("  exit code   130\n"));
+}
+
+TEST_F(Report, CallsACancelledJobCancelled) {
+  AttemptFacts facts;
+  facts.interrupted_by = {.signal = SIGINT, .cancelled = true};
+  const Verdict cancelled = judge(facts);
+  EXPECT_THAT(summary(outcome(cancelled)),
+              HasSubstr("launch: cancelled after 2.5 s: stopped by `launch cancel`\n"));
+  const auto json = nlohmann::json::parse(report_as_json(outcome(cancelled)));
+  EXPECT_EQ(json.at("class"), "cancelled");
+  EXPECT_EQ(json.at("exit_code"), 130);
+}
+
+TEST_F(Report, TellsHowManyStepsAreLost) {
+  const auto lost = [&] { return nlohmann::json::parse(report_as_json(outcome(failed))).at("lost_steps"); };
+  EXPECT_EQ(lost(), 10);
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("committed up to step 80; 10 steps are lost\n"));
+  attempts[1].last_step = 81;
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("; 1 step is lost\n"));
+  attempts[1].committed_step = 81;
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("; step 81 is saved, and none is lost\n"));
+  attempts[1].last_step = 45;
+  attempts[1].committed_step.reset();
+  EXPECT_EQ(lost(), 17) << "the attempt before was at step 57, and the next begins at 40";
+  for (AttemptHistory& each : attempts) each.committed_step = each.resumed_step = std::nullopt;
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("; 57 steps are lost: no Muster checkpoint\n"));
+  attempts[0].offered_step = 50;
+  EXPECT_EQ(lost(), 7) << "the program has not said where it went on";
+  for (AttemptHistory& each : attempts) each.last_step.reset();
+  EXPECT_EQ(lost(), nullptr);
+  EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("lost")));
 }
 
 TEST_F(Report, HoldsTheVerdictAndEveryAttempt) {
@@ -92,8 +123,8 @@ TEST_F(Report, TellsWhyAJobWasGivenUpAndKeepsTheCulpritsClass) {
   failed.final_because = "the same failure 3 times in a row";
   EXPECT_EQ(gave_up(), "no_progress");
   EXPECT_EQ(nlohmann::json::parse(report_as_json(outcome(failed))).at("class"), "exit");
-  EXPECT_THAT(summary(outcome(failed)),
-              HasSubstr("committed up to step 80; not tried again: the same failure 3 times in a row\n"));
+  EXPECT_THAT(summary(outcome(failed)), HasSubstr("committed up to step 80; 10 steps are lost; not tried "
+                                                  "again: the same failure 3 times in a row\n"));
 }
 
 TEST_F(Report, TellsWhenAndAtWhichStepTheCulpritFailed) {

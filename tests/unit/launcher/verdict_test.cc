@@ -211,7 +211,7 @@ TEST(Verdict, NamesEveryClass) {
   std::set<std::string_view> names;
   for (int kind = 0; kind <= static_cast<int>(Verdict::Kind::kInternal); ++kind)
     names.insert(name_of(static_cast<Verdict::Kind>(kind)));
-  EXPECT_EQ(names.size(), 13U);
+  EXPECT_EQ(names.size(), 14U);
   EXPECT_TRUE(names.contains("out_of_memory"));
   EXPECT_EQ(name_of(Verdict::Kind::kInternal), "internal");
 }
@@ -234,7 +234,7 @@ TEST(WorkerEnd, IsByTheStopOnlyIfItIsWhatWasAskedFor) {
 TEST(Verdict, PrefersTheUsersWillToEveryFailure) {
   AttemptFacts stopped = facts({end(2, 3)});
   stopped.refusal = Refusal{};
-  stopped.interrupted_by = SIGTERM;
+  stopped.interrupted_by = StopWish{SIGTERM};
   EXPECT_EQ(judge(stopped).exit_code, 143);
   EXPECT_EQ(judge(stopped).origin, "user");
 }
