@@ -12,13 +12,16 @@ constexpr std::uint64_t kReportBytes = 256 << 20;
 
 Error no_report(const JobEntry& job) {
   const std::string& name = job.record.job_id;
+  const auto& launcher = job.record.launcher;
   if (job.state == JobEntry::State::kRunning)
     return {ErrorCode::kNotFound, fmt::format("{} still runs: `launch status {}` shows it", name, name)};
+  const std::string why =
+      job.state == JobEntry::State::kElsewhere
+          ? fmt::format("runs, or ran, on another machine or in another container ({})", launcher.host)
+          : fmt::format("(process {}) is gone", launcher.pid);
   return {ErrorCode::kNotFound,
-          fmt::format(
-              "{} left no report: its launcher is gone or on another machine ({}): `launch logs {}` shows "
-              "what its workers wrote",
-              name, job.record.launcher.host, name)};
+          fmt::format("{} left no report: its launcher {}: `launch logs {}` shows what its workers wrote",
+                      name, why, name)};
 }
 
 }  // namespace

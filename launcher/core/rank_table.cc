@@ -47,17 +47,16 @@ const RankTable::Entry* RankTable::find(Rank rank) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint now) {
+void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint) {
   for (std::size_t i = 0; i < started.pids.size(); ++i) {
     Entry& entry = entries_[Rank(node.first_rank.value() + static_cast<std::int32_t>(i))];
     entry.pid = started.pids[i];
-    entry.last_sign = now;
   }
 }
 
 void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, TimePoint now) {
   Entry& entry = entries_[reported.rank];
-  entry.last_sign = now;
+  entry.last_report = now;
   if (reported.kind == "heartbeat") entry.section = reported.text;
   if (reported.kind == "step") {
     entry.add_step(reported.step, now);
@@ -73,10 +72,8 @@ void RankTable::hear(const NodePlan&, const wire::WorkerStalled& stalled, TimePo
   entries_[stalled.rank].said = stalled.what;
 }
 
-void RankTable::hear(const NodePlan& node, const wire::WorkerExited& exited, TimePoint now) {
-  Entry& entry = entries_[exited.rank];
-  entry.last_sign = now;
-  entry.end = end_text(worker_end(node.node, exited, false));
+void RankTable::hear(const NodePlan& node, const wire::WorkerExited& exited, TimePoint) {
+  entries_[exited.rank].end = end_text(worker_end(node.node, exited, false));
 }
 
 }  // namespace muster::launcher

@@ -1,5 +1,5 @@
-// What each rank of the attempt is known to do: its process, its steps and how fast they come, its last sign
-// of life. For people who ask; nothing is decided by it.
+// What each rank of the attempt is known to do: its process, its steps and how fast they come, when it last
+// reported. For people who ask; nothing is decided by it.
 //
 // Fed with what the agents say; forgets all of it when the attempt changes. Pure: the time is passed in.
 #pragma once
@@ -24,7 +24,7 @@ class RankTable {
     std::string section;  // the innermost, as the last heartbeat said
     std::string said;     // that it stalls, has finished or has committed its last checkpoint
     std::string end;      // how its process ended
-    TimePoint last_sign;  // of life: it started, reported, or ended
+    std::optional<TimePoint> last_report;
     // Over a window of 5 to 10 s: nothing before the second step.
     std::optional<double> steps_per_second() const;
 

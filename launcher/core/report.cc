@@ -158,13 +158,27 @@ std::string attempts_text(const Outcome& outcome) {
   return text;
 }
 
-// How the attempts before the last one ended: told where there is room.
-std::string earlier_text(const Outcome& outcome, std::size_t most_lines) {
+// "resumed from step 40, repeated 17 steps; rank 2 (node1) was killed by SIGKILL at step 57"
+std::string attempt_text(const AttemptHistory& attempt) {
   std::string text;
-  if (most_lines != kAllLines || outcome.attempts.empty()) return text;
-  for (const AttemptHistory& attempt : std::span(outcome.attempts).first(outcome.attempts.size() - 1)) {
+  if (attempt.resumed_step) text += fmt::format("resumed from step {}", *attempt.resumed_step);
+  if (attempt.repeated_steps.value_or(0) > 0)
+    text += fmt::format(", repeated {}", count_of(static_cast<std::size_t>(*attempt.repeated_steps), "step"));
+  if (!text.empty()) text += "; ";
+  if (attempt.verdict->kind != Verdict::Kind::kSucceeded) return text + attempt.verdict->cause_and_step();
+  return text +
+         (attempt.last_step ? fmt::format("succeeded after step {}", *attempt.last_step) : "succeeded");
+}
+
+// How the attempts ended: told where there is room. What the last one failed of is told anyway.
+std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
+  std::string text;
+  if (most_lines != kAllLines || outcome.attempts.size() < 2) return text;
+  const bool succeeded = outcome.verdict.kind == Verdict::Kind::kSucceeded;
+  for (const AttemptHistory& attempt :
+       std::span(outcome.attempts).first(outcome.attempts.size() - (succeeded ? 0 : 1))) {
     if (attempt.verdict)
-      text += fmt::format("  {:<12}{}\n", fmt::format("attempt {}", attempt.attempt), attempt.verdict->cause);
+      text += fmt::format("  {:<12}{}\n", fmt::format("attempt {}", attempt.attempt), attempt_text(attempt));
   }
   return text;
 }
@@ -181,11 +195,11 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// What to type next: the culprit's output, or all that is known.
-std::string next_command(const Outcome& outcome) {
+// What to type next: the culprit's output, or all that is known; who has read that, all output.
+std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
-  return outcome.verdict.rank ? fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank)
-                              : fmt::format("launch report {}", job);
+  if (outcome.verdict.rank) return fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank);
+  return fmt::format("launch {} {}", most_lines == kAllLines ? "logs" : "report", job);
 }
 
 std::string_view outcome_word(Verdict::Kind kind) {
@@ -202,8 +216,8 @@ std::string_view outcome_word(Verdict::Kind kind) {
 std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const Verdict& verdict = outcome.verdict;
   const std::string profile = profile_text(outcome, most_lines);
-  const std::string earlier = earlier_text(outcome, most_lines);
-  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + earlier + profile;
+  const std::string attempts = all_attempts_text(outcome, most_lines);
+  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + attempts + profile;
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
                                  in_seconds(outcome.duration), verdict.cause);
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
@@ -213,7 +227,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
     text += fmt::format("  collateral  {} ended after it\n",
                         count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
   }
-  text += fmt::format("  attempts    {}\n", attempts_text(outcome)) + earlier;
+  text += fmt::format("  attempts    {}\n", attempts_text(outcome)) + attempts;
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
   const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
                           verdict.culprit->exit_code != verdict.exit_code;
@@ -222,7 +236,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
                                                verdict.culprit->failed() ? "is one of the launcher's verdicts"
                                                                          : "would mean success")
                                  : "");
-  text += fmt::format("  next        {}\n", next_command(outcome));
+  text += fmt::format("  next        {}\n", next_command(outcome, most_lines));
   return text + profile;
 }
 

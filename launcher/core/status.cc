@@ -77,7 +77,7 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<No
         status.step = known->step;
         status.resumed_step = known->resumed_step;
         status.steps_per_second = known->steps_per_second();
-        status.last_sign_seconds = in_seconds(now - known->last_sign);
+        if (known->last_report) status.last_sign_seconds = in_seconds(now - *known->last_report);
         status.section = known->section;
         status.state = !known->end.empty() ? known->end : !known->said.empty() ? known->said : "running";
       }

@@ -21,7 +21,7 @@ struct RankStatus {
   std::optional<std::int64_t> step{};
   std::optional<std::int64_t> resumed_step{};
   std::optional<double> steps_per_second{};
-  std::optional<double> last_sign_seconds{};  // since its last sign of life
+  std::optional<double> last_sign_seconds{};  // since its last report; nothing of a program that reports none
   std::string section{};
   std::string state{};  // "not started", "running", or what is remarkable about it
 };

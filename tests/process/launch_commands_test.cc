@@ -108,6 +108,11 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   ASSERT_EQ(newest.size(), 2U);
   EXPECT_EQ(newest[1], list[1]);
   EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
+  const Printed report = command({"report", list[1]["job_id"]});
+  EXPECT_EQ(report.exit_code, 1);
+  EXPECT_THAT(report.err, HasSubstr(fmt::format(" left no report: its launcher (process {}) is gone: `launch "
+                                                "logs ",
+                                                lost.pid())));
   const std::string table = command({"ps"}).out;
   EXPECT_THAT(table, HasSubstr("failed        3"));
   EXPECT_THAT(table, HasSubstr("lost          -"));
@@ -191,6 +196,8 @@ TEST_F(LaunchCommands, ShowTheRanksOfARunningJob) {
   EXPECT_EQ(status["phase"], "running");
   EXPECT_EQ(status["attempt"], 1);
   ASSERT_EQ(status["ranks"].size(), 4U);
+  EXPECT_THAT(shown.out, HasSubstr("          -         -           -  -             running\n"))
+      << "it has reported nothing";
   for (const auto& rank : status["ranks"]) {
     EXPECT_EQ(rank["node"], rank["rank"].get<int>() / 2);
     EXPECT_TRUE(is_running(rank["pid"].get<int>()));

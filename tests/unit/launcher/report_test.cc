@@ -223,9 +223,17 @@ TEST_F(Report, TellsWhoAsksHowTheEarlierAttemptsEnded) {
   const char* const line = "  attempt 1   rank 5 (node1) was killed by SIGKILL\n";
   EXPECT_THAT(details_of(failed), HasSubstr(line));
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr(line)));
+  attempts[0].verdict->step = 57;
   Verdict succeeded;
   succeeded.kind = Verdict::Kind::kSucceeded;
-  EXPECT_THAT(details_of(succeeded), HasSubstr(line));
+  attempts[1].verdict = succeeded;
+  EXPECT_THAT(details_of(succeeded),
+              HasSubstr("/logs/job-7\n"
+                        "  attempt 1   rank 5 (node1) was killed by SIGKILL at step 57\n"
+                        "  attempt 2   resumed from step 40, repeated 17 steps; succeeded after step 90\n"));
+  EXPECT_THAT(summary(outcome(succeeded)), Not(HasSubstr("attempt 1")));
+  attempts.erase(attempts.begin());
+  EXPECT_THAT(details_of(succeeded), Not(HasSubstr("attempt "))) << "there is but one";
 }
 
 TEST_F(Report, SaysSuccessInOneLine) {
@@ -268,6 +276,8 @@ TEST_F(Report, EndsWithWhatToTypeNext) {
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch logs job-7 --rank 2\n"));
   failed.rank.reset();
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch report job-7\n"));
+  const std::string details = nlohmann::json::parse(report_as_json(outcome(failed))).at("details");
+  EXPECT_THAT(details, HasSubstr("  next        launch logs job-7\n")) << "it is the report";
 }
 
 TEST_F(Report, NamesTheRanksThatWereSlowerThanTheOthers) {

@@ -37,6 +37,7 @@ TEST_F(RankTableTest, KnowsNothingOfRanksThatHaveNotStarted) {
 
 TEST_F(RankTableTest, GivesEachRankItsProcess) {
   say(wire::WorkersStarted{.pids = {70, 71}});
+  report("hello", 0);
   now += 500ms;
   EXPECT_EQ(rank(2).pid, 70);
   EXPECT_EQ(rank(3).pid, 71);
@@ -80,6 +81,17 @@ TEST_F(RankTableTest, ShowsTheSectionAndWhatIsRemarkable) {
   exited.signal = 9;
   say(exited);
   EXPECT_EQ(rank(3).state, "was killed by SIGKILL");
+}
+
+TEST_F(RankTableTest, HasNoLastSignOfAProgramThatReportsNothing) {
+  say(wire::WorkersStarted{.pids = {70, 71}});
+  now += 10s;
+  EXPECT_EQ(rank(3).last_sign_seconds, std::nullopt);
+  EXPECT_EQ(rank(3).state, "running");
+  wire::WorkerExited exited;
+  exited.rank = Rank(3);
+  say(exited);
+  EXPECT_EQ(rank(3).last_sign_seconds, std::nullopt);
 }
 
 TEST_F(RankTableTest, ForgetsTheAttemptBeforeButNotItsCheckpoint) {
