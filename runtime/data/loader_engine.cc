@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 #include <utility>
 
+#include "common/base/log.h"
 #include "runtime/control/step_time.h"
 #include "runtime/control/training_loop.h"
 #include "runtime/data/device_copy.h"
@@ -148,6 +149,7 @@ struct LoaderEngine::State {
   std::int64_t end = 0;                     // of what they offer
   bool by_passes = false;                   // loops go over one epoch each
   bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
+  bool may_be_empty = false;                // a loop over epochs: a state was loaded, or it has been said
   std::optional<Ticket> failed;             // the batch of the error that was thrown last
   std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
   std::exception_ptr failed_ahead;          // instead of `staged`
@@ -378,6 +380,16 @@ void* LoaderEngine::next(std::int64_t end) {
   return state.current.get();
 }
 
+void LoaderEngine::begin_epochs(std::int64_t end) {
+  State& state = *state_;
+  if (end <= 0 || state.place.epoch() < end || state.loading->rank != 0) return;
+  if (std::exchange(state.may_be_empty, true)) return;
+  log::warning(
+      "DataLoader: a loop over epochs({0}) has no batch: {0} is counted from the very first epoch, and the "
+      "loader of {1} has been through it; for one pass from the start write `for (auto& batch : loader)`",
+      end, state.loading->source->name());
+}
+
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
@@ -473,6 +485,7 @@ void LoaderEngine::load_state(const DataLoaderState& saved) {
   state_->current.reset();
   state_->failed.reset();
   state_->goes_on = true;
+  state_->may_be_empty = true;
 }
 
 void LoaderEngine::stop() {

@@ -131,7 +131,10 @@ class DataLoader : public AnyDataLoader {
   class Epochs {
    public:
     Epochs(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) {}
-    Iterator begin() const { return {loader_, end_}; }
+    Iterator begin() const {
+      loader_->engine_.begin_epochs(end_);
+      return {loader_, end_};
+    }
     std::default_sentinel_t end() const { return {}; }
 
    private:
@@ -139,8 +142,9 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // All batches from here to the end of epoch number `count`, counted from the very first. Their first
-  // dimension is the batch size, but smaller in the last of an epoch without drop_last.
+  // All batches from here to the end of epoch number `count`, counted from the very first, so none if the
+  // loader has been through it; an evaluation loops over the loader itself. Their first dimension is the
+  // batch size, but smaller in the last of an epoch without drop_last.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // One epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }

@@ -14,6 +14,7 @@
 #include <torch/torch.h>
 
 #include "tests/unit/runtime/loader_numbers.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
@@ -187,6 +188,42 @@ TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWit
   dataset.let_go.notify_all();
   EXPECT_EQ(pass(loader).size(), 6U);
   EXPECT_EQ(loader.epoch(), 2) << "the one that comes";
+}
+
+TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
+  const Numbers dataset(10);
+  const Warnings warnings;
+  for (const int workers : {0, 2}) {
+    DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
+    const Batches all = pass(loader);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(pass(loader), all);
+    EXPECT_EQ(pass(loader, 1).size(), 1U);
+    EXPECT_EQ(pass(loader), all) << "from the start, though the one before was left";
+  }
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+  DataLoader loader(dataset, {.batch_size = 4}, 0, 1);
+  EXPECT_EQ(rest(loader, 0).size(), 0U) << "nothing was asked for";
+  EXPECT_EQ(rest(loader, 1).size(), 3U);
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+  EXPECT_EQ(rest(loader, 1).size(), 0U);
+  EXPECT_EQ(rest(loader, 1).size(), 0U) << "said once";
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(testing::AllOf(
+                  HasSubstr("epochs(1) has no batch: 1 is counted from the very first epoch"),
+                  HasSubstr("write `for (auto& batch : loader)`"))));
+}
+
+// A run that is resumed at its end has nothing left to do.
+TEST(DataLoader, AfterALoadedStateALoopOverEpochsMayBeEmpty) {
+  const Numbers dataset(10);
+  DataLoader first(dataset, {.batch_size = 4}, 0, 1);
+  rest(first, 2);
+  const Warnings warnings;
+  DataLoader second(dataset, {.batch_size = 4}, 0, 1);
+  second.load_state(first.state());
+  EXPECT_EQ(rest(second, 2).size(), 0U);
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
 }
 
 TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {
