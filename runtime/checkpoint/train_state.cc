@@ -61,8 +61,11 @@ class LoaderPart : public StatePart {
         {"epoch", state.epoch},
         {"consumed", state.consumed},
         {"dataset_size", state.dataset_size},
-        {"order",
-         state.order}}.dump();
+        {"order", state.order},
+        {"ranks", state.ranks},
+        {"batch_size", state.batch_size},
+        {"global_batch_size",
+         state.global_batch_size}}.dump();
     if (state.of_workers.empty()) return;
     // Where the ranks read shards of their own, each has its own place.
     std::vector<std::int64_t> place{state.epoch};
@@ -78,7 +81,10 @@ class LoaderPart : public StatePart {
     DataLoaderState parsed{.epoch = state.at("epoch"),
                            .consumed = state.at("consumed"),
                            .dataset_size = state.at("dataset_size"),
-                           .order = state.at("order")};
+                           .order = state.at("order"),
+                           .ranks = state.value("ranks", 0),
+                           .batch_size = state.value("batch_size", std::int64_t{0}),
+                           .global_batch_size = state.value("global_batch_size", std::int64_t{0})};
     const auto own = from.of_rank.find(kOwnPlace);
     if (own == from.of_rank.end()) return parsed;
     const at::Tensor& place = own->second;

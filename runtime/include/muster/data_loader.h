@@ -54,8 +54,9 @@ class AnyDataLoader {
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
-  // Goes on from there; costs no reading. With another number of ranks or another batch size it goes on at
-  // the same place in the global order, if a batch begins there too; with global_batch_size it always does.
+  // Goes on from there; costs no reading. With another number of ranks or another batch_size the rest of the
+  // epoch is cut anew from the same place in the global order, so that each sample is still used once, and a
+  // line of rank 0's tells of the change. A global_batch_size must be the same: then the batches are too.
   // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
   // needs as many ranks and workers as before, and passes over what was read.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
