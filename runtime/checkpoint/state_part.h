@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace muster {
@@ -21,6 +22,7 @@ struct SavedState {
   TensorMap of_rank_0;                        // rank 0's is the right one
   TensorMap of_rank;                          // each rank's own
   std::map<std::string, std::string> values;  // rank 0's
+  std::set<std::string> finite;               // of `shared`: those that may not be NaN or infinite
 };
 
 // What a checkpoint has for a rank. Tensors are on the CPU and may be views of one large buffer: copy them.

@@ -18,8 +18,10 @@ class ModelPart : public StatePart {
  public:
   ModelPart(torch::nn::Module& module, bool own_buffers) : module_(module), own_buffers_(own_buffers) {}
   void save(SavedState& to) override {
-    for (const auto& parameter : module_.named_parameters())
+    for (const auto& parameter : module_.named_parameters()) {
       to.shared["model." + parameter.key()] = parameter.value();
+      to.finite.insert("model." + parameter.key());
+    }
     // Where buffers are broadcast, rank 0's are the ones that the next forward pass begins with. Elsewhere
     // they also serve the ranks of a larger world.
     for (const auto& buffer : module_.named_buffers()) {

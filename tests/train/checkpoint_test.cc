@@ -1,14 +1,17 @@
 // What a checkpoint holds, and what is refused: one process, no crash.
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
 #include <random>
 
 #include "common/wire/checkpoint_directory.h"
+#include "runtime/checkpoint/content.h"
 #include "runtime/comm/job_state.h"
 #include "tests/fake_agent.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
@@ -456,6 +459,83 @@ TEST_F(CheckpointTest, ACommittedCheckpointIsNotWrittenOver) {
   training.train(1);
   EXPECT_FALSE(training.checkpoints.save(training.state));
   EXPECT_EQ(read_bytes(directory_ + "/step-2.attempt-1/rank-00000.safetensors"), before);
+}
+
+TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnce) {
+  const Warnings warnings;
+  Training training(directory_, make_adam, {.keep = 1});
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  const at::Tensor good = training.net->linear2->weight.detach().clone();
+  const auto spoil = [&](float value) {
+    const torch::NoGradGuard no_grad;
+    training.net->linear2->weight[3][5] = value;
+  };
+  for (const float value : {NAN, -INFINITY, NAN}) {
+    training.checkpoints.step(training.state);
+    spoil(value);
+    EXPECT_FALSE(training.checkpoints.save(training.state));
+  }
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(AllOf(HasSubstr("the checkpoint of step 2 is not committed: rank 0: "
+                                                   "model.linear2.weight has a NaN or an infinity"),
+                                         HasSubstr("the newest one is that of step 1"))));
+  EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
+  EXPECT_FALSE(training.checkpoints.save(training.state)) << "again, at the same step";
+  {
+    const torch::NoGradGuard no_grad;
+    training.net->linear2->weight.copy_(good);
+  }
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+  spoil(NAN);
+  training.checkpoints.step(training.state);
+  EXPECT_FALSE(training.checkpoints.save(training.state));
+  EXPECT_EQ(warnings.lines().size(), 2U) << "anew";
+  EXPECT_EQ(restored_step(directory_), 4);
+}
+
+TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
+  Training training(directory_, make_adam, {.check_finite = false});
+  training.train(1);
+  torch::nn::init::constant_(training.net->linear2->bias, NAN);
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+}
+
+TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
+  for (const at::ScalarType type :
+       {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
+      Safetensors shard;
+      const double largest = type == at::kHalf ? 65504 : type == at::kBFloat16 ? 3.3e38 : 3.4e38;
+      shard.tensors["a"] = at::full({1000}, -largest, type);
+      shard.tensors["b"] = at::full({1000}, 1.0, type);
+      EXPECT_TRUE(check_all_finite(shard, {"a", "b"})) << type;
+      shard.tensors["b"][777] = value;
+      EXPECT_TRUE(check_all_finite(shard, {"a", "c"})) << type;
+      const Status checked = check_all_finite(shard, {"a", "b"});
+      ASSERT_FALSE(checked) << type << ' ' << value;
+      EXPECT_EQ(checked.error().code(), ErrorCode::kCorrupt);
+      EXPECT_EQ(checked.error().message(), "b has a NaN or an infinity (.check_finite = false allows it)");
+    }
+  }
+}
+
+TEST(CheckFinite, EndsALoopThatTrainsOnWhatIsNotANumber) {
+  check_finite(torch::tensor({1.0F, -3e38F}));
+  check_finite(torch::tensor({1, 2}));
+  check_finite(0.5);
+  const auto says = [](const std::string& text) { return ThrowsMessage<std::runtime_error>(text); };
+  EXPECT_THAT([] { check_finite(torch::tensor(NAN, torch::requires_grad())); }, says("the loss is nan"));
+  EXPECT_THAT([] { check_finite(-INFINITY, "the reward"); }, says("the reward is -inf"));
+  EXPECT_THAT([] { check_finite(torch::tensor({NAN, 1.0F, INFINITY})); },
+              says("2 of 3 values of the loss are not finite"));
+  const NoiseDataset dataset(4);
+  DataLoader loader(dataset, {.batch_size = 2}, 0, 1);
+  const auto loop = [&] {
+    for (auto& batch : loader) check_finite(batch.target.to(at::kFloat).log().mean());
+  };
+  EXPECT_THAT(loop, ThrowsMessage<std::runtime_error>(
+                        HasSubstr("the loss is -inf (in training with the dataset, epoch 0, batch 0")));
 }
 
 TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {
