@@ -7,10 +7,8 @@
 
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/checkpoint/content.h"
-#include "runtime/comm/job_state.h"
 #include "tests/fake_agent.h"
-#include "tests/scratch_directory.h"
-#include "tests/train/training.h"
+#include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
 
 namespace muster {
@@ -18,85 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-namespace fs = std::filesystem;
-
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::Adam>(std::move(parameters),
-                                              torch::optim::AdamOptions(1e-2).amsgrad(true));
-}
-
-// Of the environment as it is now; init() gives one only.
-Job make_job() {
-  const auto world = read_world("env://", -1, -1, [](const char* name) { return std::getenv(name); });
-  return join(world.value(), std::nullopt, std::nullopt);
-}
-
-CheckpointerOptions in(const std::string& directory, CheckpointerOptions options) {
-  options.every = 1000;
-  options.directory = directory;
-  return options;
-}
-
-// One training, from its own directory or another's.
-struct Training {
-  explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam,
-                    const CheckpointerOptions& options = {.keep = 100})
-      : optimizer(make(net->parameters())), checkpoints(job, in(directory, options)) {
-    state.add("average", average);
-    state.add("best", best);
-    state.add("patience", patience);
-  }
-  void train(int steps) {
-    for (auto& batch : loader.epochs(100)) {
-      train_one(*net, *optimizer, batch);
-      average.mul_(0.9).add_(batch.data.mean());
-      best += 0.1;
-      patience += 1;
-      checkpoints.step(state);
-      if (--steps == 0) return;
-    }
-  }
-  std::string result() const {
-    return bytes_of(*net) + std::to_string(best) + std::to_string(patience) +
-           std::to_string(average.item<float>());
-  }
-
-  Job job = make_job();
-  NoiseDataset dataset{64};
-  std::shared_ptr<SmallNet> net = std::make_shared<SmallNet>();
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-  DataLoader<Example> loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
-  Checkpointer checkpoints;
-  at::Tensor average = at::zeros({});
-  double best = 0;
-  std::int64_t patience = 0;
-  TrainState state{*net, *optimizer, loader};
-};
-
-class CheckpointTest : public testing::Test {
- protected:
-  // Checkpoints of steps 1 and 2 in a new directory.
-  void save_two() {
-    Training training(directory_);
-    for (int step = 0; step < 2; ++step) {
-      training.train(1);
-      ASSERT_TRUE(training.checkpoints.save(training.state));
-    }
-  }
-  std::int64_t restored_step(const std::string& directory) {
-    Training training(directory);
-    return training.checkpoints.restore(training.state);
-  }
-  std::string copy(const std::string& name) {
-    fs::remove_all(scratch_ / name);
-    fs::copy(directory_, scratch_ / name, fs::copy_options::recursive);
-    return scratch_ / name;
-  }
-  ScratchDirectory scratch_;
-  const std::string directory_ = scratch_ / "checkpoints";
-};
 
 TEST_F(CheckpointTest, EveryOptimizerGoesOnExactly) {
   const std::vector<MakeOptimizer> kinds{
@@ -212,56 +131,11 @@ TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChang
   EXPECT_EQ(bytes_of(*training.net), before);
 }
 
-TEST_F(CheckpointTest, AValueOrTensorOfAnotherTypeIsRefused) {
-  save_two();
-  const auto refusal = [&](const auto& add) {
-    Training training(directory_);
-    TrainState state(*training.net, *training.optimizer, training.loader);
-    add(state);
-    try {
-      training.checkpoints.restore(state);
-      return std::string("none");
-    } catch (const std::runtime_error& error) {
-      return std::string(error.what());
-    }
-  };
-  std::int64_t integer = 0;
-  double real = 0;
-  EXPECT_THAT(refusal([&](TrainState& state) { state.add("best", integer); }),
-              HasSubstr("its user.best is 'double:0.2', not int64:<number>"));
-  EXPECT_THAT(refusal([&](TrainState& state) { state.add("patience", real); }),
-              HasSubstr("its user.patience is 'int64:2', not double:<number>"));
-  EXPECT_THAT(refusal([](TrainState& state) { state.add("average", at::zeros({}, at::kDouble)); }),
-              HasSubstr("its user.average is of the type Float, not Double"));
-  EXPECT_EQ(refusal([&](TrainState& state) { state.add("best", real); }), "none");
-  EXPECT_EQ(real, 0.2);
-}
-
-TEST_F(CheckpointTest, NumbersComeBackExactly) {
-  for (const double value : {0.1, -1e-310, 1e300, -std::numeric_limits<double>::infinity()}) {
-    Training saved(directory_, make_adam, {.keep = 100, .start_over = true});
-    saved.train(1);
-    saved.best = value;
-    saved.patience = std::numeric_limits<std::int64_t>::min();
-    ASSERT_TRUE(saved.checkpoints.save(saved.state));
-    Training restored(directory_);
-    restored.checkpoints.restore(restored.state);
-    EXPECT_EQ(restored.best, value);
-    EXPECT_EQ(restored.patience, saved.patience);
-  }
-}
-
 TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
   Training training(directory_);
   DataLoader<Example> loader{training.dataset, {.num_workers = 1, .in_order = false}, 0, 1};
   EXPECT_THAT([&] { const TrainState state(*training.net, *training.optimizer, loader); },
               ThrowsMessage<std::logic_error>(HasSubstr("in_order = false")));
-}
-
-TEST_F(CheckpointTest, ANameIsGivenOnce) {
-  Training training(directory_);
-  EXPECT_THAT([&] { training.state.add("best", training.patience); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("'best' has been added already")));
 }
 
 TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
@@ -502,8 +376,7 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
 }
 
 TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
-  for (const at::ScalarType type :
-       {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
       Safetensors shard;
       const double largest = type == at::kHalf ? 65504 : type == at::kBFloat16 ? 3.3e38 : 3.4e38;
