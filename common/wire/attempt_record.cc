@@ -23,6 +23,10 @@ ProcessIdentity parse_owner(const nlohmann::json& document) {
 
 }  // namespace
 
+std::string owner_of(const AttemptRecord& record) {
+  return fmt::format("job {} (process {})", record.job, record.owner.pid);
+}
+
 std::string encode_attempt_record(const AttemptRecord& record) {
   nlohmann::ordered_json resume;
   if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};

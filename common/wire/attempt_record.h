@@ -26,6 +26,9 @@ struct AttemptRecord {
   bool operator==(const AttemptRecord&) const = default;
 };
 
+// "job train-1 (process 4711)"
+std::string owner_of(const AttemptRecord& record);
+
 std::string encode_attempt_record(const AttemptRecord& record);
 
 // kCorrupt with the reason, also if it is the record of another attempt than `expected`, or resumes from a

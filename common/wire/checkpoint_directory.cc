@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -16,6 +19,8 @@ namespace {
 constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
 constexpr std::uint64_t kManifestLimit = 64 << 20;
 constexpr int kClaimTries = 1000;  // each lost try is another process's success
+constexpr int kLockTries = 200;
+constexpr auto kLockPause = std::chrono::milliseconds(5);
 
 template <class Number>
 bool take_number(std::string_view& text, Number& number) {
@@ -59,6 +64,17 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   }
   if (error) return system_failure("cannot list " + path, error.value());
   return names;
+}
+
+// Whoever looks at the newest attempt and then claims the next number does so alone. A file system without
+// locks, or a holder that is stopped, holds nobody up: the numbers are right all the same.
+UniqueFd locked(const std::string& directory) {
+  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int tries = 0; fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+    if (tries == kLockTries) break;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return fd;
 }
 
 }  // namespace
@@ -270,11 +286,21 @@ Expected<Attempt> CheckpointDirectory::claim_number(const std::string& job) cons
   return failure(ErrorCode::kUnavailable, "other launches keep taking {} over", path_);
 }
 
-Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job) const {
+// Where nobody uses the directory.
+Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) const {
+  const UniqueFd lock = locked(attempts_path());
+  const auto last = newest();
+  if (last && last->owner != own_identity() && is_alive(last->owner).value_or(false))
+    return failure(ErrorCode::kFenced, "{} is used by {}, which runs", path_, owner_of(*last));
+  return claim_number(job);
+}
+
+Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job, bool take_over) const {
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
   // A directory that cannot be taken over must not be taken from its owner either.
   if (auto readable = attempts(); !readable) return std::unexpected(readable.error());
-  auto number = claim_number(job);
+  auto number = take_over ? claim_number(job) : claim_unused(job);
+  if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
   // A writer commits, then looks for a newer number; we claim ours, then look for the newest commit. So a
   // commit that raced with us is either seen here, or its writer learns that it came too late.

@@ -56,8 +56,9 @@ class CheckpointDirectory {
 
   // Takes the directory over: claims the next number, which fences all older attempts, and then writes the
   // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get
-  // different numbers.
-  Expected<AttemptRecord> begin_attempt(const std::string& job) const;
+  // different numbers. Without `take_over`, kFenced where the newest attempt's process is another one that
+  // lives on this machine; of several such callers at once, one begins.
+  Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // Of the attempt with the highest number; nothing if there is none, or it cannot be read.
   std::optional<AttemptRecord> newest() const;
   // The fence: kFenced if somebody has begun an attempt after `mine`; the message says which attempt of which
@@ -80,6 +81,7 @@ class CheckpointDirectory {
   Expected<std::vector<Attempt>> numbers_with(std::string_view ending) const;
   Expected<Attempt> newest_number() const;
   Expected<Attempt> claim_number(const std::string& job) const;
+  Expected<Attempt> claim_unused(const std::string& job) const;
   CheckpointEntry read_entry(CheckpointId id) const;
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;

@@ -11,7 +11,7 @@ std::optional<CheckpointUse> last_use_of(const Options& options) {
   if (!last) return std::nullopt;
   using enum CheckpointUse::Kind;
   const auto alive = is_alive(last->owner);
-  const std::string who = fmt::format("job {} (process {})", last->job, last->owner.pid);
+  const std::string who = owner_of(*last);
   if (!alive)
     return CheckpointUse{kUnknown, fmt::format("{} is taken over from job {} on host {}: if that still runs, "
                                                "it will stop",

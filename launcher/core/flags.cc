@@ -11,7 +11,8 @@ using enum Treatment;
 constexpr Flag kOwnFlags[] = {
     {"nodes", 0, "N", kOption,
      "Number of nodes; each gets one agent (default 1). All run on this machine. MIN:MAX: go on with fewer, "
-     "at least MIN, when one is lost; the next restart grows again.",
+     "at least MIN, when one is lost; the next restart grows again. A C++ training's steps stay the same if "
+     "its DataLoader has a global_batch_size.",
      "workers"},
     {"spare-nodes", 0, "K", kOption,
      "Further nodes whose agents wait, ready to take the place of lost ones (default 0).", "workers"},

@@ -21,7 +21,8 @@ constexpr std::string_view kNamedLikeACommand =
     "A program that is named like a command is started by `launch run status` or `launch -- status`.";
 constexpr std::string_view kOtherSources =
     "Every flag of a launch can be given as a variable, MUSTER_NODES=2, or in the file of --config; "
-    "torchrun's flags and its PET_ variables work too. A flag wins over a variable, that over the file.";
+    "torchrun's flags and its PET_ variables work too. A flag wins over a variable, that over the file. "
+    "Durations are 10 or 10s, 0.5, 5m, 1h30m, 7d.";
 
 constexpr Topic kTopics[] = {
     {"workers", "what is started, how many times, and with which variables"},

@@ -139,6 +139,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   plan.min_nodes = options.min_nodes;
   plan.spare_nodes = options.spare_nodes;
   plan.recovery = options.recovery;
+  plan.take_over = options.take_over;
   for (std::int32_t node = 0; node < options.nodes; ++node)
     plan.nodes.push_back({NodeId(node), Rank(node * *per_node), *per_node});
   wire::JobSpec& job = plan.job;

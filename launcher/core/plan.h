@@ -34,6 +34,7 @@ struct Plan {
   std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
   std::int32_t spare_nodes = 0;
   RecoveryOptions recovery;
+  bool take_over = false;  // the checkpoint directory, from a launch that uses it
   Control control = Control::kSocket;
   std::int32_t world_size() const;  // at full size
   std::int32_t agent_count() const;

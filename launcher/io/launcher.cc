@@ -254,7 +254,12 @@ void Launcher::perform(const BeginAttempt&) {
     }
     if (!newest) return deny(newest.error());
   }
-  const auto begun = directory.begin_attempt(plan_.job.job_id);
+  // run() has looked already; meanwhile another launch may have begun.
+  const bool is_first = job_.attempt() == Attempt();
+  const auto begun = directory.begin_attempt(plan_.job.job_id, plan_.take_over || !is_first);
+  if (!begun && begun.error().code() == ErrorCode::kFenced)
+    return post(AttemptDenied{{Refusal::Kind::kFenced, std::nullopt, kExitUsage,
+                               begun.error().message() + "; --take-over would stop it"}});
   if (!begun) return deny(begun.error());
   std::optional<std::uint64_t> step;
   if (begun->resume) step = begun->resume->step;

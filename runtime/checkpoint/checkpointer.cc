@@ -115,8 +115,9 @@ struct Checkpointer::State {
   bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
-  Expected<Safetensors> gather(TrainState& state) const;
+  Expected<Safetensors> gather(TrainState& state, SavedState& saved) const;
   void write(const Expected<Safetensors>& shard, std::int64_t step);
+  void warn_of_failure(std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
   void leave();
@@ -137,7 +138,8 @@ struct Checkpointer::State {
   bool has_told_stop = false;
   bool has_tried_to_leave = false;
 
-  Status outcome;  // of the last save; the writer's while it runs
+  Status outcome;            // of the last save; the writer's while it runs
+  bool has_refused = false;  // and has said so; likewise
   std::jthread writer;
 };
 
@@ -152,13 +154,19 @@ void Checkpointer::State::require_restored() const {
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
-  auto shard = gather(state);
+  SavedState saved;
+  auto shard = gather(state, saved);
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
   meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
+  if (!options.check_finite) saved.finite.clear();
   try {
-    writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard), step = steps](
-                                                   const std::stop_token&) { write(shard, step); });
+    writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard),
+                                                finite = std::move(saved.finite),
+                                                step = steps](const std::stop_token&) {
+      Status checked = shard ? without_throwing([&] { return check_all_finite(*shard, finite); }) : Status();
+      write(checked ? shard : std::unexpected(std::move(checked).error()), step);
+    });
   } catch (...) {  // the others wait for a word of this rank
     write(failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text()),
           steps);
@@ -167,8 +175,7 @@ void Checkpointer::State::start_save(TrainState& state) {
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting. Parts may be
 // collectives: none is left out because one before it has failed.
-Expected<Safetensors> Checkpointer::State::gather(TrainState& state) const {
-  SavedState saved;
+Expected<Safetensors> Checkpointer::State::gather(TrainState& state, SavedState& saved) const {
   Status gathered;
   for (const auto& part : state.parts()) {
     Status done = without_throwing([&]() -> Status {
@@ -188,14 +195,27 @@ void Checkpointer::State::write(const Expected<Safetensors>& shard, std::int64_t
       [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), shard); });
   if (outcome) {
     last_committed = step;
+    has_refused = false;
     if (job.rank() == 0) reports_of(job).send("committed", step);
   } else if (outcome.error().code() == ErrorCode::kFenced) {
     if (job.rank() == 0) reports_of(job).send("fenced", step, outcome.error().message());
   } else if (job.rank() == 0) {
-    log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step,
-                 outcome.error().message(),
-                 last_committed ? fmt::format("the newest one is that of step {}", *last_committed)
-                                : "there is none yet");
+    warn_of_failure(step);
+  }
+}
+
+void Checkpointer::State::warn_of_failure(std::int64_t step) {
+  const std::string newest = last_committed
+                                 ? fmt::format("the newest one is that of step {}", *last_committed)
+                                 : "there is none yet";
+  const std::string& why = outcome.error().message();
+  if (outcome.error().code() != ErrorCode::kCorrupt) {
+    log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step, why, newest);
+  } else if (!std::exchange(has_refused, true)) {
+    log::warning(
+        "the checkpoint of step {} is not committed: {}; training goes on, {}, and no other follows while "
+        "that is so",
+        step, why, newest);
   }
 }
 
@@ -308,7 +328,10 @@ bool Checkpointer::save(TrainState& state) {
   if (!state_->plan) throw std::logic_error("Checkpointer: save() of one that is read_only");
   state_->require_restored();
   // Once more only if rank 0 has said that it failed: then all ranks do the same.
-  const bool again = !state_->settle() && state_->outcome.error().code() == ErrorCode::kUnavailable;
+  const auto said_by_rank_0 = [](ErrorCode code) {
+    return code == ErrorCode::kUnavailable || code == ErrorCode::kCorrupt;
+  };
+  const bool again = !state_->settle() && said_by_rank_0(state_->outcome.error().code());
   if (state_->last_saved != state_->steps || again) state_->start_save(state);
   return state_->settle();
 }

@@ -25,6 +25,7 @@ constexpr auto kDecisionTimeout = std::chrono::minutes(30);
 // What the ranks tell each other about a save.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
+constexpr std::string_view kRefusedWord = "refused ";
 constexpr std::string_view kFailedWord = "failed ";
 
 Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
@@ -53,13 +54,18 @@ Status status_of(const std::string& word) {
   if (word == kCommitted) return {};
   if (word.starts_with(kFencedWord))
     return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
+  if (word.starts_with(kRefusedWord))
+    return failure(ErrorCode::kCorrupt, "{}", word.substr(kRefusedWord.size()));
   return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
 }
 
 std::string word_of(const Status& status) {
   if (status) return std::string(kCommitted);
-  return std::string(status.error().code() == ErrorCode::kFenced ? kFencedWord : kFailedWord) +
-         status.error().message();
+  const ErrorCode code = status.error().code();
+  const std::string_view word = code == ErrorCode::kFenced    ? kFencedWord
+                                : code == ErrorCode::kCorrupt ? kRefusedWord
+                                                              : kFailedWord;
+  return std::string(word) + status.error().message();
 }
 
 std::string word_of(const Expected<ManifestFile>& file) {

@@ -27,7 +27,8 @@ Status check_fence(const CommitPlan& plan);
 
 // Every rank calls it with its shard, or with why it has none, in a meeting of its own. Rank 0 decides, and
 // all ranks return the same: committed; kFenced: a newer attempt has taken over, and the message says who;
-// kUnavailable: it failed, and all may try again in another meeting. kTimedOut: this rank alone has not heard
+// kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because what a rank
+// has to write may not be committed as it is. kTimedOut: this rank alone has not heard
 // the decision, so that it must leave its shard as it is. An exception of torch if the store is gone.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const Expected<Safetensors>& shard);

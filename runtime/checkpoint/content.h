@@ -5,6 +5,9 @@
 // is written.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/state_part.h"
@@ -14,6 +17,9 @@ namespace muster {
 // What `rank` has to write, copied to the CPU. Tensors that all ranks have are shared out by size, the same
 // way on all ranks.
 Safetensors gather_shard(const SavedState& state, int rank, int world_size);
+
+// kCorrupt names the first of these tensors, where the shard has them, that has a NaN or an infinity.
+Status check_all_finite(const Safetensors& shard, const std::set<std::string>& names);
 
 // A whole checkpoint, every byte of it verified, as `rank` needs it. Errors say which file is wrong and how.
 Expected<LoadedState> read_checkpoint(const CheckpointDirectory& directory, CheckpointId id, int rank);

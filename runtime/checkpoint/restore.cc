@@ -119,9 +119,11 @@ class Leader {
     std::string tried;
     for (const PassedOver& each : passed_over_)
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : "; ", each.names, each.why);
-    return failure(misfits_ ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt,
-                   "{} has checkpoints and none can be used; name another directory to start anew. Tried: {}",
-                   plan_.directory.path(), tried);
+    return failure(
+        misfits_ ? ErrorCode::kInvalidArgument : ErrorCode::kCorrupt,
+        "{} has checkpoints and none can be used; {}name another directory to start anew. Tried: {}",
+        plan_.directory.path(), misfits_ ? "go on with the program and the options that saved them, or " : "",
+        tried);
   }
 
   // Those with the same reason are told together.

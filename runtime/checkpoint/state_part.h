@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace muster {
@@ -21,6 +22,7 @@ struct SavedState {
   TensorMap of_rank_0;                        // rank 0's is the right one
   TensorMap of_rank;                          // each rank's own
   std::map<std::string, std::string> values;  // rank 0's
+  std::set<std::string> finite;               // of `shared`: those that may not be NaN or infinite
 };
 
 // What a checkpoint has for a rank. Tensors are on the CPU and may be views of one large buffer: copy them.
@@ -33,13 +35,16 @@ struct LoadedState {
   const at::Tensor& tensor(const std::string& name, const at::Tensor& like) const;
   // This rank's own if the checkpoint has one, else rank 0's.
   const at::Tensor& own_tensor(const std::string& name, const at::Tensor& like) const;
+  // A list of this type, of any length.
+  const at::Tensor& list(const std::string& name, at::ScalarType type) const;
   const std::string& value(const std::string& name) const;
   // What write_number wrote; std::invalid_argument if it is of another kind, or none.
   template <class Number>
   Number number(const std::string& name) const;
 };
 
-// A number exactly, with its kind: "int64:7", "double:0.1". For std::int64_t and double.
+// A number exactly, with its kind: "int64:7", "double:0.1". For bool, int (an int64 that fits), std::int64_t,
+// float and double.
 template <class Number>
 std::string write_number(Number value);
 

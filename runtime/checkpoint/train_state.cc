@@ -14,17 +14,20 @@ namespace muster {
 
 namespace {
 
-class ModelPart : public StatePart {
+class ModulePart : public StatePart {
  public:
-  ModelPart(torch::nn::Module& module, bool own_buffers) : module_(module), own_buffers_(own_buffers) {}
+  ModulePart(std::string prefix, torch::nn::Module& module, bool own_buffers)
+      : prefix_(std::move(prefix)), module_(module), own_buffers_(own_buffers) {}
   void save(SavedState& to) override {
-    for (const auto& parameter : module_.named_parameters())
-      to.shared["model." + parameter.key()] = parameter.value();
+    for (const auto& parameter : module_.named_parameters()) {
+      to.shared[prefix_ + parameter.key()] = parameter.value();
+      to.finite.insert(prefix_ + parameter.key());
+    }
     // Where buffers are broadcast, rank 0's are the ones that the next forward pass begins with. Elsewhere
     // they also serve the ranks of a larger world.
     for (const auto& buffer : module_.named_buffers()) {
-      to.of_rank_0["model." + buffer.key()] = buffer.value();
-      if (own_buffers_) to.of_rank["model." + buffer.key()] = buffer.value();
+      to.of_rank_0[prefix_ + buffer.key()] = buffer.value();
+      if (own_buffers_) to.of_rank[prefix_ + buffer.key()] = buffer.value();
     }
   }
   void check(const LoadedState& from) const override {
@@ -39,13 +42,14 @@ class ModelPart : public StatePart {
   template <class Function>
   void each(const LoadedState& from, Function function) const {
     for (const auto& parameter : module_.named_parameters())
-      function(parameter.value(), from.tensor("model." + parameter.key(), parameter.value()));
+      function(parameter.value(), from.tensor(prefix_ + parameter.key(), parameter.value()));
     for (const auto& buffer : module_.named_buffers()) {
-      const std::string name = "model." + buffer.key();
+      const std::string name = prefix_ + buffer.key();
       function(buffer.value(),
                own_buffers_ ? from.own_tensor(name, buffer.value()) : from.tensor(name, buffer.value()));
     }
   }
+  std::string prefix_;
   torch::nn::Module& module_;
   bool own_buffers_;  // each rank has its own
 };
@@ -57,12 +61,14 @@ class LoaderPart : public StatePart {
   }
   void save(SavedState& to) override {
     const DataLoaderState state = loader_.state();
-    to.values["loader"] = nlohmann::json{
-        {"epoch", state.epoch},
-        {"consumed", state.consumed},
-        {"dataset_size", state.dataset_size},
-        {"order",
-         state.order}}.dump();
+    to.values["loader"] = nlohmann::json{{"epoch", state.epoch},
+                                         {"consumed", state.consumed},
+                                         {"dataset_size", state.dataset_size},
+                                         {"order", state.order},
+                                         {"ranks", state.ranks},
+                                         {"batch_size", state.batch_size},
+                                         {"global_batch_size", state.global_batch_size}}
+                              .dump();
     if (state.of_workers.empty()) return;
     // Where the ranks read shards of their own, each has its own place.
     std::vector<std::int64_t> place{state.epoch};
@@ -78,7 +84,10 @@ class LoaderPart : public StatePart {
     DataLoaderState parsed{.epoch = state.at("epoch"),
                            .consumed = state.at("consumed"),
                            .dataset_size = state.at("dataset_size"),
-                           .order = state.at("order")};
+                           .order = state.at("order"),
+                           .ranks = state.value("ranks", 0),
+                           .batch_size = state.value("batch_size", std::int64_t{0}),
+                           .global_batch_size = state.value("global_batch_size", std::int64_t{0})};
     const auto own = from.of_rank.find(kOwnPlace);
     if (own == from.of_rank.end()) return parsed;
     const at::Tensor& place = own->second;
@@ -135,8 +144,9 @@ class GeneratorPart : public StatePart {
 
 class BucketOrderPart : public StatePart {
  public:
-  explicit BucketOrderPart(detail::BucketOrderAccess access) : access_(std::move(access)) {}
-  void save(SavedState& to) override { to.values["bucket_order"] = nlohmann::json(access_.get()).dump(); }
+  BucketOrderPart(std::string key, detail::BucketOrderAccess access)
+      : key_(std::move(key)), access_(std::move(access)) {}
+  void save(SavedState& to) override { to.values[key_] = nlohmann::json(access_.get()).dump(); }
   void check(const LoadedState& from) const override {
     if (const auto order = parse(from)) access_.check(*order);
   }
@@ -146,71 +156,19 @@ class BucketOrderPart : public StatePart {
 
  private:
   // A checkpoint of a plain module has none.
-  static std::optional<BucketOrder> parse(const LoadedState& from) {
-    if (!from.values.contains("bucket_order")) return std::nullopt;
-    return nlohmann::json::parse(from.value("bucket_order")).get<BucketOrder>();
+  std::optional<BucketOrder> parse(const LoadedState& from) const {
+    if (!from.values.contains(key_)) return std::nullopt;
+    return nlohmann::json::parse(from.value(key_)).get<BucketOrder>();
   }
+  std::string key_;
   detail::BucketOrderAccess access_;
-};
-
-class TensorPart : public StatePart {
- public:
-  TensorPart(const std::string& name, at::Tensor tensor)
-      : name_("user." + name), tensor_(std::move(tensor)) {}
-  void save(SavedState& to) override { to.of_rank_0[name_] = tensor_; }
-  void check(const LoadedState& from) const override { from.tensor(name_, tensor_); }
-  void load(const LoadedState& from) override {
-    const at::NoGradGuard no_grad;
-    tensor_.copy_(from.tensor(name_, tensor_));
-  }
-
- private:
-  std::string name_;
-  at::Tensor tensor_;
-};
-
-template <class Number>
-class NumberPart : public StatePart {
- public:
-  NumberPart(const std::string& name, Number& value) : name_("user." + name), value_(value) {}
-  void save(SavedState& to) override { to.values[name_] = write_number(value_); }
-  void check(const LoadedState& from) const override { from.number<Number>(name_); }
-  void load(const LoadedState& from) override { value_ = from.number<Number>(name_); }
-
- private:
-  std::string name_;
-  Number& value_;
-};
-
-class SchedulerPart : public StatePart {
- public:
-  SchedulerPart(const std::string& name, torch::optim::LRScheduler& scheduler)
-      : name_("scheduler." + name), step_count_(Access::step_count(scheduler)) {}
-  void save(SavedState& to) override { to.values[name_] = write_number<std::int64_t>(step_count_); }
-  void check(const LoadedState& from) const override {
-    if (!std::in_range<unsigned>(from.number<std::int64_t>(name_)))
-      throw std::invalid_argument(fmt::format("its {} is not a count of steps", name_));
-  }
-  void load(const LoadedState& from) override {
-    step_count_ = static_cast<unsigned>(from.number<std::int64_t>(name_));
-  }
-
- private:
-  // torch lets derived classes alone see the count.
-  struct Access : torch::optim::LRScheduler {
-    static unsigned& step_count(torch::optim::LRScheduler& scheduler) {
-      return scheduler.*(&Access::step_count_);
-    }
-  };
-  std::string name_;
-  unsigned& step_count_;
 };
 
 }  // namespace
 
 TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, AnyDataLoader& loader,
                        bool own_buffers) {
-  parts_.push_back(std::make_unique<ModelPart>(module, own_buffers));
+  parts_.push_back(std::make_unique<ModulePart>("model.", module, own_buffers));
   parts_.push_back(make_optimizer_part(module, optimizer));
   parts_.push_back(std::make_unique<LoaderPart>(loader));
   parts_.push_back(std::make_unique<GeneratorPart>(module));
@@ -218,25 +176,18 @@ TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optim
 TrainState::TrainState(TrainState&&) noexcept = default;
 TrainState::~TrainState() = default;
 
-void TrainState::add(const std::string& name, at::Tensor tensor) {
-  add_named(name, std::make_unique<TensorPart>(name, std::move(tensor)));
-}
-void TrainState::add(const std::string& name, std::int64_t& value) {
-  add_named(name, std::make_unique<NumberPart<std::int64_t>>(name, value));
-}
-void TrainState::add(const std::string& name, double& value) {
-  add_named(name, std::make_unique<NumberPart<double>>(name, value));
-}
-void TrainState::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
-  add_named(name, std::make_unique<SchedulerPart>(name, scheduler));
+void TrainState::add_module(const std::string& name, torch::nn::Module& module, bool own_buffers) {
+  if (name.contains('.'))  // its parameters could be taken for those of another one's
+    throw std::invalid_argument(fmt::format("TrainState: '{}': a module's name may have no dot", name));
+  add_named(name, std::make_unique<ModulePart>(fmt::format("module.{}.", name), module, own_buffers));
 }
 void TrainState::add_named(const std::string& name, std::unique_ptr<StatePart> part) {
   if (!names_.insert(name).second)
     throw std::invalid_argument(fmt::format("TrainState: '{}' has been added already", name));
   parts_.push_back(std::move(part));
 }
-void TrainState::add_bucket_order(detail::BucketOrderAccess access) {
-  parts_.push_back(std::make_unique<BucketOrderPart>(std::move(access)));
+void TrainState::add_bucket_order(const std::string& key, detail::BucketOrderAccess access) {
+  parts_.push_back(std::make_unique<BucketOrderPart>(key, std::move(access)));
 }
 
 }  // namespace muster

@@ -9,35 +9,37 @@
 namespace muster {
 
 // To be run without the lock; who runs it has the lock now.
-std::shared_ptr<EpochPlans::Task> EpochPlans::add(std::int64_t epoch) {
-  auto task =
-      std::make_shared<Task>([this, epoch] { return std::make_shared<const BatchPlan>(make_(epoch)); });
-  plans_.emplace(epoch, task->get_future().share());
+std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key) {
+  auto task = std::make_shared<Task>(
+      [this, key] { return std::make_shared<const BatchPlan>(make_(key.first, key.second)); });
+  plans_.emplace(key, task->get_future().share());
   return task;
 }
 
-std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch) {
+std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch, std::int64_t first) {
+  const Key key(epoch, first);
   std::unique_lock lock(mutex_);
   std::shared_ptr<Task> mine;
-  if (!plans_.contains(epoch)) mine = add(epoch);
+  if (!plans_.contains(key)) mine = add(key);
   // Workers are in two epochs at once where one begins, and the one after it is made ahead then.
-  std::erase_if(plans_,
-                [epoch](const auto& other) { return other.first < epoch - 1 || other.first > epoch + 2; });
-  const std::shared_future<Plan> plan = plans_.at(epoch);
+  std::erase_if(plans_, [epoch](const auto& other) {
+    return other.first.first < epoch - 1 || other.first.first > epoch + 2;
+  });
+  const std::shared_future<Plan> plan = plans_.at(key);
   lock.unlock();
   if (mine) (*mine)();
   try {
     return plan.get();
   } catch (...) {
     lock.lock();
-    plans_.erase(epoch);
+    plans_.erase(key);
     throw;
   }
 }
 
-std::shared_ptr<const BatchPlan> EpochPlans::made(std::int64_t epoch) {
+std::shared_ptr<const BatchPlan> EpochPlans::made(std::int64_t epoch, std::int64_t first) {
   const std::lock_guard lock(mutex_);
-  const auto found = plans_.find(epoch);
+  const auto found = plans_.find(Key(epoch, first));
   if (found == plans_.end() || found->second.wait_for(Seconds(0)) != std::future_status::ready)
     return nullptr;
   try {
@@ -48,16 +50,17 @@ std::shared_ptr<const BatchPlan> EpochPlans::made(std::int64_t epoch) {
 }
 
 void EpochPlans::make_ahead(std::int64_t epoch) {
+  const Key key(epoch, 0);
   const std::lock_guard lock(mutex_);
-  if (plans_.contains(epoch) || busy_ahead_.exchange(true)) return;
-  const std::shared_ptr<Task> task = add(epoch);
+  if (plans_.contains(key) || busy_ahead_.exchange(true)) return;
+  const std::shared_ptr<Task> task = add(key);
   try {
     ahead_ = start_quiet_thread("muster-order", [this, task](const std::stop_token&) {
       task->make_ready_at_thread_exit();
       busy_ahead_ = false;  // before anybody has the plan, and wants the one after it made ahead
     });
   } catch (const std::system_error&) {  // whoever needs it makes it
-    plans_.erase(epoch);
+    plans_.erase(key);
     busy_ahead_ = false;
   }
 }

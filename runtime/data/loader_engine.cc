@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 #include <utility>
 
+#include "common/base/log.h"
 #include "runtime/control/step_time.h"
 #include "runtime/control/training_loop.h"
 #include "runtime/data/device_copy.h"
@@ -60,9 +61,7 @@ void Place::pass(const Ticket& other, Loading& loading) {
     return;
   }
   do {
-    const bool last = ticket.batch + 1 == loading.batches(ticket.epoch);
-    ticket =
-        last ? Ticket{.epoch = ticket.epoch + 1} : Ticket{.epoch = ticket.epoch, .batch = ticket.batch + 1};
+    if (++ticket.batch == loading.batches(ticket)) ticket = {.epoch = ticket.epoch + 1};
   } while (passed.erase({ticket.epoch, ticket.batch}) > 0);
 }
 
@@ -117,6 +116,20 @@ class Tickets {
   std::atomic<std::int64_t> end_of_orders_ = 0;  // load() waits for nobody who makes an order
 };
 
+// How the batches of a state are cut: "3 ranks x 32".
+std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
+  if (state.global_batch_size > 0)
+    return fmt::format("a global batch of {} on {}{}", state.global_batch_size, state.ranks, ranks);
+  if (state.batch_size > 0) return fmt::format("{}{} x {}", state.ranks, ranks, state.batch_size);
+  return fmt::format("{}{}", state.ranks, ranks);
+}
+
+// "saved with 2 ranks x 32, now 2 x 48"; empty if it is the same, or not known.
+std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) {
+  if (saved.ranks == 0 || cut_of(saved, "") == cut_of(now, "")) return "";
+  return fmt::format("saved with {}, now {}", cut_of(saved, " ranks"), cut_of(now, ""));
+}
+
 }  // namespace
 
 struct LoaderEngine::State {
@@ -126,7 +139,9 @@ struct LoaderEngine::State {
   }
 
   std::size_t workers() const { return static_cast<std::size_t>(loading->shards.mine); }
+  DataLoaderState here() const;
   Place place_of(const DataLoaderState& saved) const;
+  void tell_change(const DataLoaderState& saved) const;
   void offer(std::int64_t end);
   std::optional<Prefetcher::Taken> take(bool wait);
   std::optional<Prefetcher::Taken> load(bool wait);
@@ -148,6 +163,7 @@ struct LoaderEngine::State {
   std::int64_t end = 0;                     // of what they offer
   bool by_passes = false;                   // loops go over one epoch each
   bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
+  bool may_be_empty = false;                // a loop over epochs: a state was loaded, or it has been said
   std::optional<Ticket> failed;             // the batch of the error that was thrown last
   std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
   std::exception_ptr failed_ahead;          // instead of `staged`
@@ -378,6 +394,16 @@ void* LoaderEngine::next(std::int64_t end) {
   return state.current.get();
 }
 
+void LoaderEngine::begin_epochs(std::int64_t end) {
+  State& state = *state_;
+  if (end <= 0 || state.place.epoch() < end || state.loading->rank != 0) return;
+  if (std::exchange(state.may_be_empty, true)) return;
+  log::warning(
+      "DataLoader: a loop over epochs({0}) has no batch: {0} is counted from the very first epoch, and the "
+      "loader of {1} has been through it; for one pass from the start write `for (auto& batch : loader)`",
+      end, state.loading->source->name());
+}
+
 std::int64_t LoaderEngine::begin_pass() {
   State& state = *state_;
   state.by_passes = true;
@@ -408,32 +434,61 @@ const BatchInfo& LoaderEngine::info() const {
 std::int64_t LoaderEngine::batches_per_epoch() const {
   if (state_->loading->streams())
     throw std::logic_error("DataLoader: an iterable dataset does not say how many batches it has");
-  return state_->loading->batches(epoch());
+  return state_->loading->batches(state_->current ? state_->given : state_->place.ticket);
 }
 
 DataLoaderState LoaderEngine::state() const {
-  const Loading& loading = *state_->loading;
-  if (!loading.options.in_order)
+  if (!state_->loading->options.in_order)
     throw std::logic_error(
         "DataLoader: a loader with in_order = false has no place from which a run could go on");
   const Place& place = state_->place;
   if (place.turns) {
-    return {.epoch = place.epoch(),
-            .consumed = place.turns->passed(),
-            .dataset_size = 0,
-            .order = loading.order.description,
-            .of_workers = place.turns->batches()};
+    DataLoaderState state = state_->here();
+    state.epoch = place.epoch();
+    state.consumed = place.turns->passed();
+    state.of_workers = place.turns->batches();
+    return state;
   }
   const Ticket& next = place.ticket;
-  return {.epoch = next.epoch,
-          .consumed = next.batch == 0 ? 0 : state_->loading->plan(next.epoch)->consumed_before(next.batch),
-          .dataset_size = *loading.source->size(),
-          .order = loading.order.description};
+  const bool whole = next.batch == 0 && next.first == 0;
+  DataLoaderState state = state_->here();
+  state.epoch = next.epoch;
+  state.consumed = whole ? 0 : state_->loading->plan(next)->consumed_before(next.batch);
+  return state;
+}
+
+// What a state says besides the place.
+DataLoaderState LoaderEngine::State::here() const {
+  const DataLoaderOptions& options = loading->options;
+  const bool per_rank = options.global_batch_size == 0 && !options.batch_sampler;
+  return {.epoch = 0,
+          .consumed = 0,
+          .dataset_size = loading->source->size().value_or(0),
+          .order = loading->order.description,
+          .ranks = loading->world_size,
+          .batch_size = per_rank ? options.batch_size : 0,
+          .global_batch_size = options.global_batch_size};
+}
+
+void LoaderEngine::State::tell_change(const DataLoaderState& saved) const {
+  const DataLoaderState now = here();
+  const std::string change = change_of(saved, now);
+  if (change.empty() || loading->rank != 0) return;
+  const bool may_stay = saved.ranks != now.ranks && saved.batch_size > 0 && now.batch_size > 0;
+  log::warning("DataLoader: {}: epoch {} goes on at sample {}, each sample still once{}", change, saved.epoch,
+               saved.consumed,
+               may_stay
+                   ? fmt::format("; with .global_batch_size = {} in place of .batch_size the batches are "
+                                 "the same on any number of ranks",
+                                 saved.ranks * saved.batch_size)
+                   : "");
 }
 
 Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
-  const auto refuse = [](const std::string& why) {
-    throw std::invalid_argument("the data loader cannot go on from this state: " + why);
+  const auto refuse = [&](const std::string& why) {
+    const std::string change = change_of(saved, here());
+    throw std::invalid_argument(fmt::format("the data loader cannot go on from this state: {}{}{}", why,
+                                            change.empty() ? "" : "; ", change));
   };
   const std::int64_t size = loading->source->size().value_or(0);
   if (saved.dataset_size != size)
@@ -450,15 +505,17 @@ Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
       refuse(fmt::format("it tells of {} workers, and here are {}", saved.of_workers.size(), workers()));
     return {.ticket = {}, .passed = {}, .turns = Turns(saved.epoch, saved.of_workers)};
   }
-  if (saved.consumed == 0) return {.ticket = {.epoch = saved.epoch}, .passed = {}, .turns = std::nullopt};
-  const auto plan = loading->plan(saved.epoch);
-  const auto batch = plan->batch_at(saved.consumed);
-  if (!batch) {
-    refuse(fmt::format("with {} ranks of batch size {} no batch begins at sample {} of epoch {}",
-                       loading->world_size, loading->options.batch_size, saved.consumed, saved.epoch));
+  Ticket ticket{.epoch = saved.epoch};
+  if (saved.consumed > 0) {
+    const auto batch = loading->plan(ticket)->batch_at(saved.consumed);
+    if (batch)
+      ticket.batch = *batch;
+    else if (loading->order.begins_anywhere)
+      ticket.first = saved.consumed;
+    else
+      refuse(fmt::format("no batch begins at sample {} of epoch {}", saved.consumed, saved.epoch));
+    if (ticket.batch == loading->batches(ticket)) ticket = {.epoch = saved.epoch + 1};
   }
-  const Ticket ticket = *batch < plan->size() ? Ticket{.epoch = saved.epoch, .batch = *batch}
-                                              : Ticket{.epoch = saved.epoch + 1};
   return {.ticket = ticket, .passed = {}, .turns = std::nullopt};
 }
 
@@ -468,11 +525,13 @@ void LoaderEngine::check_state(const DataLoaderState& saved) const {
 
 void LoaderEngine::load_state(const DataLoaderState& saved) {
   Place place = state_->place_of(saved);
+  state_->tell_change(saved);
   stop();
   state_->place = std::move(place);
   state_->current.reset();
   state_->failed.reset();
   state_->goes_on = true;
+  state_->may_be_empty = true;
 }
 
 void LoaderEngine::stop() {

@@ -76,7 +76,8 @@ void check_streamed(const DataLoaderOptions& options) {
 
 Order order_by(ElasticSampler sampler) {
   std::string description = sampler.description();
-  return {.plan = [sampler = std::move(sampler)](std::int64_t epoch) { return sampler.plan(epoch); },
+  return {.plan = [sampler = std::move(sampler)](std::int64_t epoch,
+                                                 std::int64_t /*first*/) { return sampler.plan(epoch); },
           .description = std::move(description),
           .batches = std::nullopt};
 }
@@ -86,8 +87,10 @@ Order order_by(DistributedSampler sampler, const DataLoaderOptions& options) {
   const std::int64_t batches = sampler.batches(options.batch_size, options.drop_last);
   return {
       .plan = [sampler = std::move(sampler), batch_size = options.batch_size, drop_last = options.drop_last](
-                  std::int64_t epoch) { return sampler.plan(epoch, batch_size, drop_last); },
+                  std::int64_t epoch,
+                  std::int64_t first) { return sampler.plan(epoch, batch_size, drop_last, first); },
       .description = std::move(description),
+      .begins_anywhere = true,
       .batches = batches};
 }
 
@@ -154,8 +157,8 @@ void Loading::make_plan_ahead(std::int64_t epoch) {
   if (order.takes_long) plans_.make_ahead(epoch);
 }
 
-std::int64_t Loading::batches(std::int64_t epoch) {
-  return order.batches ? *order.batches : plan(epoch)->size();
+std::int64_t Loading::batches(const Ticket& of) {
+  return order.batches && of.first == 0 ? *order.batches : plan(of)->size();
 }
 
 void Loading::begin(int worker) const {
@@ -175,7 +178,7 @@ void Loading::begin(int worker) const {
 }
 
 PlannedBatch Loading::planned(const Ticket& ticket) {
-  if (!streams()) return (*plan(ticket.epoch))[ticket.batch];
+  if (!streams()) return (*plan(ticket))[ticket.batch];
   PlannedBatch planned;
   for (std::int64_t i = 0; i < options.batch_size; ++i) {
     planned.indices.push_back((ticket.batch * options.batch_size + i) * shards.count + shards.first +
@@ -233,7 +236,7 @@ std::string Loading::describe(const Ticket& ticket, std::span<const std::int64_t
 
 std::string Loading::describe(const Ticket& ticket) {
   if (streams()) return describe(ticket, {});
-  const auto plan = plans_.made(ticket.epoch);
+  const auto plan = plans_.made(ticket.epoch, ticket.first);
   if (!plan)
     return fmt::format("epoch {}, batch {} (its order is still being made)", ticket.epoch, ticket.batch);
   return describe(ticket, (*plan)[ticket.batch].indices);

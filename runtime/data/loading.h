@@ -21,8 +21,10 @@ namespace muster {
 
 // What the options say of the order, as one thing.
 struct Order {
-  std::function<BatchPlan(std::int64_t epoch)> plan;  // not of an iterable dataset
+  // Of an epoch from a place in it on, which is 0 unless it may begin anywhere; not of an iterable dataset.
+  EpochPlans::Make plan;
   std::string description;
+  bool begins_anywhere = false;         // else only where a batch begins
   std::optional<std::int64_t> batches;  // of each epoch, if that is known without a plan
   bool takes_long = true;               // to make a plan; not if its entries are computed
 };
@@ -32,9 +34,10 @@ class Loading {
   // std::invalid_argument names the option that cannot be used.
   Loading(std::unique_ptr<detail::BatchSource> source, DataLoaderOptions options, int rank, int world_size);
 
-  std::shared_ptr<const BatchPlan> plan(std::int64_t epoch) { return plans_.get(epoch); }
+  // Of the epoch that the ticket is of.
+  std::shared_ptr<const BatchPlan> plan(const Ticket& of) { return plans_.get(of.epoch, of.first); }
   void make_plan_ahead(std::int64_t epoch);
-  std::int64_t batches(std::int64_t epoch);
+  std::int64_t batches(const Ticket& of);
   void begin(int worker) const;
   // Of an iterable dataset without a batch if the shard has ended.
   detail::LoadedBatch load(const Ticket& ticket);

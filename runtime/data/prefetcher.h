@@ -27,6 +27,9 @@ struct Ticket {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
   int worker = kAnyWorker;  // by whom it is to be loaded; `batch` then counts that worker's
+  // The place in the order of the epoch at which its batch 0 begins. Not 0 where a run goes on within an
+  // epoch at a place that is in the middle of a batch, as the ranks now cut it.
+  std::int64_t first = 0;
 };
 
 class Prefetcher {

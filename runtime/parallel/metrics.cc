@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "common/base/log.h"
 #include "runtime/parallel/all_reduce.h"
 
 namespace muster {
@@ -39,7 +40,12 @@ void MeanMetric::update(const at::Tensor& values, double weight) {
 double MeanMetric::compute() const {
   const double mine = sum_.defined() ? sum_.item<double>() : 0;
   const auto both = all_reduced(job_, torch::tensor({mine, weight_}, torch::kDouble), c10d::ReduceOp::SUM);
-  return both[0].item<double>() / both[1].item<double>();
+  const auto weight = both[1].item<double>();
+  if (weight == 0 && job_.rank() == 0)
+    log::warning(
+        "a metric is NaN: no rank has given update() a value since it was made or reset; was its loop "
+        "empty?");
+  return both[0].item<double>() / weight;
 }
 
 void Accuracy::update(const at::Tensor& scores, const at::Tensor& target) {

@@ -1,4 +1,5 @@
 // The example of a language model under the real launcher.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -59,7 +60,9 @@ TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
 TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
   LaunchRun first(command("c"));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
-  LaunchRun other(command("c", {"--width", "32"}));
+  std::vector<std::string> words = command("c");
+  *std::next(std::ranges::find(words, "--width")) = "32";
+  LaunchRun other(words);
   EXPECT_EQ(other.exit_code(), 1) << other.err();
   EXPECT_EQ(other.report()["restarts"], 0);
   EXPECT_THAT(other.err(), HasSubstr("not tried again: its error file says that another attempt would fail"));

@@ -1,99 +1,21 @@
 // What a checkpoint holds, and what is refused: one process, no crash.
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
 #include <random>
 
 #include "common/wire/checkpoint_directory.h"
-#include "runtime/comm/job_state.h"
+#include "runtime/checkpoint/content.h"
 #include "tests/fake_agent.h"
-#include "tests/scratch_directory.h"
-#include "tests/train/training.h"
+#include "tests/train/checkpoint_fixture.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-namespace fs = std::filesystem;
-
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::Adam>(std::move(parameters),
-                                              torch::optim::AdamOptions(1e-2).amsgrad(true));
-}
-
-// Of the environment as it is now; init() gives one only.
-Job make_job() {
-  const auto world = read_world("env://", -1, -1, [](const char* name) { return std::getenv(name); });
-  return join(world.value(), std::nullopt, std::nullopt);
-}
-
-CheckpointerOptions in(const std::string& directory, CheckpointerOptions options) {
-  options.every = 1000;
-  options.directory = directory;
-  return options;
-}
-
-// One training, from its own directory or another's.
-struct Training {
-  explicit Training(const std::string& directory, const MakeOptimizer& make = make_adam,
-                    const CheckpointerOptions& options = {.keep = 100})
-      : optimizer(make(net->parameters())), checkpoints(job, in(directory, options)) {
-    state.add("average", average);
-    state.add("best", best);
-    state.add("patience", patience);
-  }
-  void train(int steps) {
-    for (auto& batch : loader.epochs(100)) {
-      train_one(*net, *optimizer, batch);
-      average.mul_(0.9).add_(batch.data.mean());
-      best += 0.1;
-      patience += 1;
-      checkpoints.step(state);
-      if (--steps == 0) return;
-    }
-  }
-  std::string result() const {
-    return bytes_of(*net) + std::to_string(best) + std::to_string(patience) +
-           std::to_string(average.item<float>());
-  }
-
-  Job job = make_job();
-  NoiseDataset dataset{64};
-  std::shared_ptr<SmallNet> net = std::make_shared<SmallNet>();
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-  DataLoader<Example> loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
-  Checkpointer checkpoints;
-  at::Tensor average = at::zeros({});
-  double best = 0;
-  std::int64_t patience = 0;
-  TrainState state{*net, *optimizer, loader};
-};
-
-class CheckpointTest : public testing::Test {
- protected:
-  // Checkpoints of steps 1 and 2 in a new directory.
-  void save_two() {
-    Training training(directory_);
-    for (int step = 0; step < 2; ++step) {
-      training.train(1);
-      ASSERT_TRUE(training.checkpoints.save(training.state));
-    }
-  }
-  std::int64_t restored_step(const std::string& directory) {
-    Training training(directory);
-    return training.checkpoints.restore(training.state);
-  }
-  std::string copy(const std::string& name) {
-    fs::remove_all(scratch_ / name);
-    fs::copy(directory_, scratch_ / name, fs::copy_options::recursive);
-    return scratch_ / name;
-  }
-  ScratchDirectory scratch_;
-  const std::string directory_ = scratch_ / "checkpoints";
-};
 
 TEST_F(CheckpointTest, EveryOptimizerGoesOnExactly) {
   const std::vector<MakeOptimizer> kinds{
@@ -203,47 +125,10 @@ TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChang
   });
   const std::string before = bytes_of(*training.net);
   EXPECT_THAT([&] { training.checkpoints.restore(training.state); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("the optimizer's kind is Adam, not SGD")));
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("the optimizer's kind is Adam, not SGD"),
+                        HasSubstr("go on with the program and the options that saved them, or name"))));
   EXPECT_EQ(bytes_of(*training.net), before);
-}
-
-TEST_F(CheckpointTest, AValueOrTensorOfAnotherTypeIsRefused) {
-  save_two();
-  const auto refusal = [&](const auto& add) {
-    Training training(directory_);
-    TrainState state(*training.net, *training.optimizer, training.loader);
-    add(state);
-    try {
-      training.checkpoints.restore(state);
-      return std::string("none");
-    } catch (const std::runtime_error& error) {
-      return std::string(error.what());
-    }
-  };
-  std::int64_t integer = 0;
-  double real = 0;
-  EXPECT_THAT(refusal([&](TrainState& state) { state.add("best", integer); }),
-              HasSubstr("its user.best is 'double:0.2', not int64:<number>"));
-  EXPECT_THAT(refusal([&](TrainState& state) { state.add("patience", real); }),
-              HasSubstr("its user.patience is 'int64:2', not double:<number>"));
-  EXPECT_THAT(refusal([](TrainState& state) { state.add("average", at::zeros({}, at::kDouble)); }),
-              HasSubstr("its user.average is of the type Float, not Double"));
-  EXPECT_EQ(refusal([&](TrainState& state) { state.add("best", real); }), "none");
-  EXPECT_EQ(real, 0.2);
-}
-
-TEST_F(CheckpointTest, NumbersComeBackExactly) {
-  for (const double value : {0.1, -1e-310, 1e300, -std::numeric_limits<double>::infinity()}) {
-    Training saved(directory_, make_adam, {.keep = 100, .start_over = true});
-    saved.train(1);
-    saved.best = value;
-    saved.patience = std::numeric_limits<std::int64_t>::min();
-    ASSERT_TRUE(saved.checkpoints.save(saved.state));
-    Training restored(directory_);
-    restored.checkpoints.restore(restored.state);
-    EXPECT_EQ(restored.best, value);
-    EXPECT_EQ(restored.patience, saved.patience);
-  }
 }
 
 TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
@@ -251,12 +136,6 @@ TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
   DataLoader<Example> loader{training.dataset, {.num_workers = 1, .in_order = false}, 0, 1};
   EXPECT_THAT([&] { const TrainState state(*training.net, *training.optimizer, loader); },
               ThrowsMessage<std::logic_error>(HasSubstr("in_order = false")));
-}
-
-TEST_F(CheckpointTest, ANameIsGivenOnce) {
-  Training training(directory_);
-  EXPECT_THAT([&] { training.state.add("best", training.patience); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("'best' has been added already")));
 }
 
 TEST_F(CheckpointTest, AnOwnerWhoLostTheDirectoryIsToldWhoTookIt) {
@@ -454,6 +333,82 @@ TEST_F(CheckpointTest, ACommittedCheckpointIsNotWrittenOver) {
   training.train(1);
   EXPECT_FALSE(training.checkpoints.save(training.state));
   EXPECT_EQ(read_bytes(directory_ + "/step-2.attempt-1/rank-00000.safetensors"), before);
+}
+
+TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnce) {
+  const Warnings warnings;
+  Training training(directory_, make_adam, {.keep = 1});
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  const at::Tensor good = training.net->linear2->weight.detach().clone();
+  const auto spoil = [&](float value) {
+    const torch::NoGradGuard no_grad;
+    training.net->linear2->weight[3][5] = value;
+  };
+  for (const float value : {NAN, -INFINITY, NAN}) {
+    training.checkpoints.step(training.state);
+    spoil(value);
+    EXPECT_FALSE(training.checkpoints.save(training.state));
+  }
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(AllOf(HasSubstr("the checkpoint of step 2 is not committed: rank 0: "
+                                                   "model.linear2.weight has a NaN or an infinity"),
+                                         HasSubstr("the newest one is that of step 1"))));
+  EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
+  EXPECT_FALSE(training.checkpoints.save(training.state)) << "again, at the same step";
+  {
+    const torch::NoGradGuard no_grad;
+    training.net->linear2->weight.copy_(good);
+  }
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+  spoil(NAN);
+  training.checkpoints.step(training.state);
+  EXPECT_FALSE(training.checkpoints.save(training.state));
+  EXPECT_EQ(warnings.lines().size(), 2U) << "anew";
+  EXPECT_EQ(restored_step(directory_), 4);
+}
+
+TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
+  Training training(directory_, make_adam, {.check_finite = false});
+  training.train(1);
+  torch::nn::init::constant_(training.net->linear2->bias, NAN);
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+}
+
+TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
+      Safetensors shard;
+      const double largest = type == at::kHalf ? 65504 : type == at::kBFloat16 ? 3.3e38 : 3.4e38;
+      shard.tensors["a"] = at::full({1000}, -largest, type);
+      shard.tensors["b"] = at::full({1000}, 1.0, type);
+      EXPECT_TRUE(check_all_finite(shard, {"a", "b"})) << type;
+      shard.tensors["b"][777] = value;
+      EXPECT_TRUE(check_all_finite(shard, {"a", "c"})) << type;
+      const Status checked = check_all_finite(shard, {"a", "b"});
+      ASSERT_FALSE(checked) << type << ' ' << value;
+      EXPECT_EQ(checked.error().code(), ErrorCode::kCorrupt);
+      EXPECT_EQ(checked.error().message(), "b has a NaN or an infinity (.check_finite = false allows it)");
+    }
+  }
+}
+
+TEST(CheckFinite, EndsALoopThatTrainsOnWhatIsNotANumber) {
+  check_finite(torch::tensor({1.0F, -3e38F}));
+  check_finite(torch::tensor({1, 2}));
+  check_finite(0.5);
+  const auto says = [](const std::string& text) { return ThrowsMessage<std::runtime_error>(text); };
+  EXPECT_THAT([] { check_finite(torch::tensor(NAN, torch::requires_grad())); }, says("the loss is nan"));
+  EXPECT_THAT([] { check_finite(-INFINITY, "the reward"); }, says("the reward is -inf"));
+  EXPECT_THAT([] { check_finite(torch::tensor({NAN, 1.0F, INFINITY})); },
+              says("2 of 3 values of the loss are not finite"));
+  const NoiseDataset dataset(4);
+  DataLoader loader(dataset, {.batch_size = 2}, 0, 1);
+  const auto loop = [&] {
+    for (auto& batch : loader) check_finite(batch.target.to(at::kFloat).log().mean());
+  };
+  EXPECT_THAT(loop, ThrowsMessage<std::runtime_error>(
+                        HasSubstr("the loss is -inf (in training with the dataset, epoch 0, batch 0")));
 }
 
 TEST_F(CheckpointTest, SavesEverySoManyStepsWhileTrainingGoesOn) {

@@ -74,6 +74,7 @@ struct Kind {
   double dropout = 0;
   bool weighted = true;
   bool streamed = false;
+  std::int64_t batch_size = 0;  // per rank; 0: kGlobalBatch over all ranks
 };
 
 // By some ranks, from the newest checkpoint to the end or to where a rank is killed.
@@ -95,13 +96,15 @@ void train(Job& job, const Kind& kind, const Attempt& attempt, const std::string
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   const Dataset<>& samples = kind.augmented ? augmented : plain;
   const NoiseStream stream(samples);
+  const bool per_rank = kind.batch_size > 0;
   auto loader = kind.streamed
                     ? DataLoader<>(stream, {.batch_size = 5, .num_workers = attempt.workers, .seed = 3}, job)
                     : DataLoader<>(samples,
-                                   {.shuffle = true,
+                                   {.batch_size = per_rank ? kind.batch_size : 1,
+                                    .shuffle = true,
                                     .num_workers = attempt.workers,
                                     .seed = 3,
-                                    .global_batch_size = kGlobalBatch},
+                                    .global_batch_size = per_rank ? 0 : kGlobalBatch},
                                    job);
   Checkpointer checkpoints(job, {.every = 3, .directory = directory + "/checkpoints"});
   auto state = TrainState(model, optimizer, loader);
@@ -223,6 +226,21 @@ INSTANTIATE_TEST_SUITE_P(Of, AnyNumberOfRanks,
                            return std::string(info.param.is_double ? "Doubles" : "Floats") +
                                   (info.param.augmented ? "Augmented" : "");
                          });
+
+// With a batch size per rank the rest of an epoch is cut anew: from the samples 42 and 126, where 4 and 3
+// ranks have no batch that begins, and from 63 and 105.
+TEST_F(ElasticResume, WithABatchSizePerRankEverySampleIsUsedOnceAnEpochToo) {
+  const Kind kind{.batch_size = 7};
+  const std::vector<Attempt> undisturbed{{.ranks = 3}};
+  ASSERT_FALSE(result_of(kind, undisturbed).empty());
+  const auto once_each = uses(undisturbed);
+  for (const auto& attempts : std::vector<std::vector<Attempt>>{
+           {{.ranks = 2, .workers = 2, .killed_after = 4}, {.ranks = 4, .killed_after = 8}, {.ranks = 3}},
+           {{.ranks = 3, .killed_after = 4}, {.ranks = 2, .killed_after = 8}, {.ranks = 4, .workers = 1}}}) {
+    EXPECT_FALSE(result_of(kind, attempts).empty());
+    EXPECT_EQ(uses(attempts), once_each);
+  }
+}
 
 // The shares of a step differ: without their weights the mean is another.
 TEST_F(ElasticResume, EndsElsewhereWithoutTheWeights) {

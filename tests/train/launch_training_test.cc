@@ -134,7 +134,9 @@ TEST_F(LaunchTraining, TheOlderOfTwoLaunchesIsToldWhoTookItsCheckpointDirectory)
   ASSERT_TRUE(
       eventually([&] { return std::filesystem::exists(scratch_ / "c/step-5.attempt-1/manifest.json"); },
                  std::chrono::seconds(30)));
-  LaunchRun newer(command("c", 40));
+  std::vector<std::string> words = command("c", 40);
+  words.insert(words.begin(), "--take-over");
+  LaunchRun newer(words);
   EXPECT_EQ(newer.exit_code(), 0) << newer.err();
   EXPECT_EQ(older.exit_code(), 125) << older.err();
   const std::string name = newer.report()["job_id"];
@@ -164,9 +166,8 @@ TEST_F(LaunchTraining, OnNoticeAllRanksSaveOneStepAndLeaveAndTheNextLaunchGoesOn
   EXPECT_EQ(shards("c", step).size(), 3U);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string directory = preempted.job_directory() + fmt::format("/attempt_1/rank_{}", rank);
-    EXPECT_THAT(
-        read_file(directory + "/stderr.log", 1 << 20).value_or(""),
-        HasSubstr(fmt::format("rank {}: preempted: the checkpoint of step {} is committed", rank, step)));
+    EXPECT_THAT(read_file(directory + "/stderr.log", 1 << 20).value_or(""),
+                HasSubstr(fmt::format("preempted: the checkpoint of step {} is committed\n", step)));
     EXPECT_FALSE(std::filesystem::exists(directory + "/error.json")) << "it is no failure";
   }
   LaunchRun next(command("c", step + 2, {"--epochs", "100"}));

@@ -1,4 +1,5 @@
 // An interrupted and resumed training ends bit for bit where an undisturbed one does, on 3 and 4 ranks.
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include "tests/require.h"
@@ -207,6 +208,32 @@ TEST(Resume, ASaveThatFailsOnOneRankFailsOnAllAndTrainingGoesOn) {
   EXPECT_TRUE(std::filesystem::exists(scratch / "checkpoints/step-1.attempt-1/manifest.json"));
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-2.attempt-1"));
   EXPECT_TRUE(std::filesystem::exists(scratch / "checkpoints/step-3.attempt-1/manifest.json"));
+}
+
+// Whichever rank writes the parameter that is not finite.
+TEST(Resume, NoRankCommitsParametersThatAreNotFinite) {
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        const NoiseDataset dataset(64);
+        auto model = DistributedDataParallel(SmallNet(), job);
+        torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+        DataLoader loader(dataset, {.batch_size = 2}, job);
+        Checkpointer checkpoints(job, {.every = 1000, .directory = scratch / "checkpoints"});
+        auto state = TrainState(model, optimizer, loader);
+        const torch::NoGradGuard no_grad;
+        for (auto& parameter : model.parameters()) {
+          const at::Tensor good = parameter.clone();
+          parameter.view(-1)[-1] = NAN;
+          checkpoints.step(state);
+          require(!checkpoints.save(state), "it is not committed");
+          parameter.copy_(good);
+        }
+        require(checkpoints.save(state), "what is finite is");
+      },
+      3);
+  EXPECT_TRUE(std::filesystem::exists(scratch / "checkpoints/step-10.attempt-1/manifest.json"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-9.attempt-1"));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 //   checkpoints.save(state);  // the last step
 //
 // A save copies the state, then a thread writes while training goes on. One that fails (disk full, a rank
-// that is gone) warns and costs nothing but itself. All ranks call the same functions at the same steps, from
-// the training thread. Without a directory it only counts steps.
+// that is gone, parameters that are not finite) warns and costs nothing but itself. All ranks call the same
+// functions at the same steps, from the training thread. Without a directory it only counts steps.
 //
 // Memory: while a save is written, each rank holds a copy of its share of the state; while restore() runs,
 // each rank holds the whole checkpoint, all shards, on the CPU.
@@ -38,6 +38,9 @@ struct CheckpointerOptions {
   // Begins at step 0 although the directory has checkpoints, which are removed as new ones come. restore()
   // then loads what this job itself has saved, so that a restart of it goes on.
   bool start_over = false;
+  // A state whose parameters have a NaN or an infinity is not committed, so that the last good checkpoint
+  // stays; a warning says so once. It is looked for in the copy that is written, beside the training.
+  bool check_finite = true;
 };
 
 // A newer attempt has taken the checkpoint directory over; the message says which job on which host. Stop:

@@ -11,6 +11,7 @@
 //   a struct of tensors         the same struct, its fields stacked
 //   any other struct            the struct that BatchOf names, with one field for the batch of each field
 //
+// A struct is a plain one, without constructors, of one to eight fields that are such types again.
 // Samples are put into the batch one after the other as they come; tensors are copied once, into memory that
 // the loader uses again and again. A sample whose shape, type or keys are not those of the first throws
 // std::invalid_argument.
@@ -31,17 +32,36 @@ namespace muster {
 
 // The batch of a struct whose fields are not all tensors:
 //   template <> struct muster::BatchOf<Review> { using type = ReviewBatch; };
-// where ReviewBatch has, field by field, Collated of Review's.
+// where ReviewBatch has, field by field, Collated of Review's. To be said before a Dataset<Review> is named.
 template <class Sample>
 struct BatchOf {
   using type = Sample;
 };
 
+namespace detail {
+template <class Type>
+constexpr bool kNever = false;
+}
+
 // Puts samples of one type together: add() each, then finish() once. Made for a number of samples; fewer may
 // come. After an add() that has thrown, truncate() to the number of those before it makes the collator usable
-// again.
+// again. Of any type that is not in the list above:
 template <class Sample>
-class Collator;
+class Collator {
+ public:  // what it takes that nothing else is said of the type
+  explicit Collator(std::int64_t /*count*/) {}
+  void add(const Sample& /*sample*/) {}
+  void truncate(std::int64_t /*count*/) {}
+  at::Tensor finish() { return {}; }
+
+  static_assert(
+      detail::kNever<Sample>,
+      "this type cannot be a sample or a part of one: samples are at::Tensor, numbers, bool, std::string, "
+      "std::pair, std::tuple, std::vector, std::map by std::string and std::optional of these, and plain "
+      "structs of them: without constructors, base classes, private or virtual members. An enum: keep its "
+      "number. A struct with a constructor: take that away, and make one by Sample{data, label} "
+      "(docs/data.md, Samples of your own)");
+};
 
 template <class Sample>
 using Collated = decltype(std::declval<Collator<Sample>&>().finish());
@@ -83,6 +103,9 @@ class TupleCollator<std::tuple<Element...>> {
   void truncate(std::int64_t count) {
     std::apply([count](auto&... collator) { (collator.truncate(count), ...); }, collators_);
   }
+  template <class Batch>
+  static constexpr bool kMakes =
+      requires { Batch{std::declval<Collated<std::remove_cvref_t<Element>>>()...}; };
   template <class Batch>
   Batch finish_as() {
     return std::apply([](auto&... collator) { return Batch{collator.finish()...}; }, collators_);
@@ -227,13 +250,27 @@ template <class Struct>
   requires std::is_aggregate_v<Struct>
 class Collator<Struct> : detail::TupleCollator<decltype(detail::fields(std::declval<const Struct&>()))> {
   using Base = detail::TupleCollator<decltype(detail::fields(std::declval<const Struct&>()))>;
+  using Batch = typename BatchOf<Struct>::type;
 
  public:
   using Base::Base;
   using Base::truncate;
   void add(const Struct& sample) { Base::add(detail::fields(sample)); }
-  typename BatchOf<Struct>::type finish() {
-    return this->template finish_as<typename BatchOf<Struct>::type>();
+  Batch finish() {
+    if constexpr (Base::template kMakes<Batch>) {
+      return this->template finish_as<Batch>();
+    } else {
+      static_assert(
+          !std::is_same_v<Batch, Struct>,
+          "the fields of this sample are not all tensors, so that its batch is another struct, such as "
+          "{at::Tensor x; at::Tensor y;} for {at::Tensor x; float y;}: name it by template <> struct "
+          "muster::BatchOf<Sample> { using type = SampleBatch; }; before the dataset, or make all fields "
+          "tensors (docs/data.md, Samples of your own)");
+      static_assert(std::is_same_v<Batch, Struct>,
+                    "the struct that BatchOf names must have, field by field, the batch of the sample's: "
+                    "at::Tensor for a tensor or number, std::vector<std::string> for a string (muster/"
+                    "collate.h has the list)");
+    }
   }
 };
 

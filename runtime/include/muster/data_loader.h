@@ -54,8 +54,9 @@ class AnyDataLoader {
   const BatchInfo& info() const { return engine_.info(); }
 
   DataLoaderState state() const { return engine_.state(); }
-  // Goes on from there; costs no reading. With another number of ranks or another batch size it goes on at
-  // the same place in the global order, if a batch begins there too; with global_batch_size it always does.
+  // Goes on from there; costs no reading. With another number of ranks or another batch_size the rest of the
+  // epoch is cut anew from the same place in the global order, so that each sample is still used once, and a
+  // line of rank 0's tells of the change. A global_batch_size must be the same: then the batches are too.
   // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
   // needs as many ranks and workers as before, and passes over what was read.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
@@ -131,7 +132,10 @@ class DataLoader : public AnyDataLoader {
   class Epochs {
    public:
     Epochs(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) {}
-    Iterator begin() const { return {loader_, end_}; }
+    Iterator begin() const {
+      loader_->engine_.begin_epochs(end_);
+      return {loader_, end_};
+    }
     std::default_sentinel_t end() const { return {}; }
 
    private:
@@ -139,8 +143,9 @@ class DataLoader : public AnyDataLoader {
     std::int64_t end_;
   };
 
-  // All batches from here to the end of epoch number `count`, counted from the very first. Their first
-  // dimension is the batch size, but smaller in the last of an epoch without drop_last.
+  // All batches from here to the end of epoch number `count`, counted from the very first, so none if the
+  // loader has been through it; an evaluation loops over the loader itself. Their first dimension is the
+  // batch size, but smaller in the last of an epoch without drop_last.
   Epochs epochs(std::int64_t count) { return {this, count}; }
   // One epoch, from its start or from a loaded state.
   Iterator begin() { return {this, engine_.begin_pass()}; }

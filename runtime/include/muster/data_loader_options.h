@@ -58,7 +58,7 @@ struct DataLoaderOptions {
 // Of one batch.
 struct BatchInfo {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;  // in its epoch, from 0
+  std::int64_t batch = 0;  // in its epoch, from 0; in one that was gone on with anew, from where that was
   // Of its samples, in order. Sample n of shard s of an iterable dataset of c shards is n * c + s.
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> skipped;  // of the bad samples that it lacks
@@ -73,12 +73,15 @@ struct BatchInfo {
 };
 
 // What training has consumed, over all ranks: so many entries of this epoch's order. The rest says for what
-// that is valid.
+// that is valid, and by whom it was saved.
 struct DataLoaderState {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;
   std::int64_t dataset_size = 0;
-  std::string order;  // the sampler's description
+  std::string order;                   // the sampler's description
+  int ranks = 0;                       // 0: not known
+  std::int64_t batch_size = 0;         // per rank; 0 with one of these:
+  std::int64_t global_batch_size = 0;  // or a batch_sampler
   // Of an iterable dataset: the batches of each worker of this rank that were consumed in this epoch, which
   // differ from rank to rank.
   std::vector<std::int64_t> of_workers = {};

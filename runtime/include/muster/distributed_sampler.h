@@ -45,18 +45,23 @@ class DistributedSampler : public Sampler {
 
   // indices(epoch) in batches of batch_size on each rank, as a DataLoader has them; drop_last leaves out a
   // last batch that is not full on all ranks. Padding counts in the mean of a batch, as in PyTorch, so that
-  // all weights are 1. With kKeep they are not, and the last batch may be missing on some ranks.
-  BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false) const;
-  std::int64_t batches(std::int64_t batch_size, bool drop_last = false) const;  // of each epoch's plan
+  // all weights are 1. With kKeep they are not, and the last batch may be missing on some ranks. `first`:
+  // only the order from this place on, 0 <= first < its size, is cut among the ranks, as if it began there:
+  // what is left for them when others have taken what comes before.
+  BatchPlan plan(std::int64_t epoch, std::int64_t batch_size, bool drop_last = false,
+                 std::int64_t first = 0) const;
+  std::int64_t batches(std::int64_t batch_size, bool drop_last = false) const;  // of each whole epoch's plan
 
   // Of the order, not of the rank: the same on all ranks.
   std::string description() const override;
 
  private:
-  std::int64_t total_size() const;  // entries of all ranks together
-  PlannedBatch entries(std::int64_t first, std::int64_t count,
-                       const std::function<std::int64_t(std::int64_t place)>& index) const;
-  std::function<std::int64_t(std::int64_t place)> lookup(std::int64_t epoch, std::int64_t count) const;
+  // Of the order from the place `first` on: this rank's entries, where those of all ranks end, and batches.
+  std::int64_t size_from(std::int64_t first) const;
+  std::int64_t end_from(std::int64_t first) const;
+  std::int64_t batches_from(std::int64_t first, std::int64_t batch_size, bool drop_last) const;
+  using Lookup = std::function<std::int64_t(std::int64_t place)>;
+  Lookup lookup(std::int64_t epoch, std::int64_t first, std::int64_t count) const;
 
   std::shared_ptr<const Sampler> sampler_;
   std::int64_t num_replicas_;

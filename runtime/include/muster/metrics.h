@@ -1,12 +1,12 @@
 // Numbers about a training or an evaluation, over all ranks.
 //
 //   muster::Accuracy accuracy(job);
-//   for (auto& batch : loader.epochs(1)) accuracy.update(net->forward(batch.data), batch.target);
+//   for (auto& batch : loader) accuracy.update(net->forward(batch.data), batch.target);
 //   const double share = accuracy.compute();  // of all ranks, so on all ranks
 //
 // update() only adds up, on the device of what it is given, without waiting for it; compute() and
-// all_reduce() are collective, over CPU tensors. A metric belongs to one thread; its job stays while it
-// lives.
+// all_reduce() are collective, over CPU tensors. A metric of nothing is NaN, and a warning says so. A metric
+// belongs to one thread; its job stays while it lives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,7 +41,7 @@ class MeanMetric {
   void update(double value, double weight = 1.0);
   // Each element has this weight. A mean loss of a batch weighs as much as the batch has examples.
   void update(const at::Tensor& values, double weight = 1.0);
-  double compute() const;  // NaN if there was no value
+  double compute() const;  // NaN, with a warning, if there was no value
   void reset() { *this = MeanMetric(job_); }
 
  private:
@@ -57,7 +57,7 @@ class Accuracy {
 
   // Scores [examples, classes], classes [examples]; std::invalid_argument for other shapes.
   void update(const at::Tensor& scores, const at::Tensor& target);
-  double compute() const { return mean_.compute(); }  // NaN if there was no example
+  double compute() const { return mean_.compute(); }  // NaN, with a warning, if there was no example
   void reset() { mean_.reset(); }
 
  private:

@@ -7,6 +7,7 @@
 #include <muster/batch_plan.h>
 #include <muster/batch_sampler.h>
 #include <muster/cached_dataset.h>
+#include <muster/check_finite.h>
 #include <muster/checkpointer.h>
 #include <muster/collate.h>
 #include <muster/csv_dataset.h>

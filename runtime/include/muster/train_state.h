@@ -8,11 +8,12 @@
 // is kept by name, so a checkpoint does not depend on the order of parameters in the optimizer. What belongs
 // to all ranks (parameters, optimizer, what is added) is taken to be equal on all of them; generators, and
 // buffers that are not broadcast, are each rank's own. Not saved, so to be set up by the program as in the
-// run before: options of the optimizer other than the learning rate, generators other than the default ones
-// (rand(), <random>), a ReduceLROnPlateauScheduler. For one thread, the training thread.
+// run before: options of the optimizer other than the learning rate, and generators other than the default
+// ones (rand(), <random>). For one thread, the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/optim/schedulers/lr_scheduler.h>
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 #include <vector>
 
 namespace muster {
@@ -38,6 +40,18 @@ struct BucketOrderAccess {
   std::function<void(const BucketOrder&)> set;
 };
 
+template <class Value, class... Other>
+concept OneOf = (std::same_as<Value, Other> || ...);
+template <class Value>
+concept SavedElement = OneOf<Value, bool, int, std::int64_t, float, double, std::string>;
+template <class Value>
+constexpr bool kIsSavedVector = false;
+template <SavedElement Element>
+constexpr bool kIsSavedVector<std::vector<Element>> = true;
+// A bool, int, std::int64_t, float, double or std::string, or a vector of these.
+template <class Value>
+concept SavedValue = SavedElement<Value> || kIsSavedVector<Value>;
+
 }  // namespace detail
 
 class TrainState {
@@ -48,21 +62,26 @@ class TrainState {
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
-    if constexpr (requires { model.bucket_order(); }) {
-      add_bucket_order({.get = [model]() mutable { return model.bucket_order(); },
-                        .check = [model](const BucketOrder& order) { model.check_bucket_order(order); },
-                        .set = [model](const BucketOrder& order) mutable { model.set_bucket_order(order); }});
-    }
+    add_bucket_order_of(model, "bucket_order");
   }
   TrainState(TrainState&&) noexcept;
   ~TrainState();
 
   // More to be saved and restored, under this name; std::invalid_argument if something else has it. A tensor
-  // is filled in place and keeps its shape and type. A scheduler (StepLR) gets back its count of steps.
+  // is filled in place and keeps its shape and type; a vector gets the length that it had, and a text must be
+  // UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler what it has seen.
   void add(const std::string& name, at::Tensor tensor);
-  void add(const std::string& name, std::int64_t& value);
-  void add(const std::string& name, double& value);
+  template <detail::SavedValue Value>
+  void add(const std::string& name, Value& value);
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
+  void add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
+  // Another module, in the forms that a model may have: an average of the model, a teacher. Its name may have
+  // no dot; its shapes and types stay.
+  template <detail::IsModel Model>
+  void add(const std::string& name, Model& model) {
+    add_module(name, detail::module_of(model), has_own_buffers(model));
+    add_bucket_order_of(model, "bucket_order." + name);
+  }
 
   const std::vector<std::unique_ptr<StatePart>>& parts() const { return parts_; }  // for the Checkpointer
 
@@ -75,7 +94,17 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
-  void add_bucket_order(detail::BucketOrderAccess access);
+  void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);
+  void add_bucket_order(const std::string& key, detail::BucketOrderAccess access);
+  template <class Model>
+  void add_bucket_order_of(Model& model, const std::string& key) {
+    if constexpr (requires { model.bucket_order(); }) {
+      add_bucket_order(key,
+                       {.get = [model]() mutable { return model.bucket_order(); },
+                        .check = [model](const BucketOrder& order) { model.check_bucket_order(order); },
+                        .set = [model](const BucketOrder& order) mutable { model.set_bucket_order(order); }});
+    }
+  }
 
   std::vector<std::unique_ptr<StatePart>> parts_;
   std::set<std::string> names_;  // that add() was given

@@ -94,29 +94,6 @@ TEST(DataLoader, LoadingAStateWhileWorkersRunStartsThemAnew) {
   EXPECT_EQ(rest(loader, 1).front(), (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
-TEST(DataLoader, GoesOnAtTheSamePlaceWithAnotherWorldSize) {
-  const Numbers dataset(96);
-  DataLoader four(dataset, {.batch_size = 4, .shuffle = true}, 0, 4);
-  DataLoaderState state = four.state();
-  state.consumed = 48;  // 3 batches
-  std::multiset<std::int64_t> seen;
-  for (int rank = 0; rank < 4; ++rank) {
-    DataLoader part(dataset, {.batch_size = 4, .shuffle = true}, rank, 4);
-    int taken = 0;
-    for (auto& batch : part.epochs(1)) {
-      for (const std::int64_t number : numbers(batch)) seen.insert(number);
-      if (++taken == 3) break;
-    }
-  }
-  for (int rank = 0; rank < 3; ++rank) {
-    DataLoader part(dataset, {.batch_size = 8, .shuffle = true}, rank, 3);
-    part.load_state(state);
-    for (const auto& batch : rest(part, 1)) seen.insert(batch.begin(), batch.end());
-  }
-  EXPECT_EQ(seen.size(), 96u);
-  for (std::int64_t number = 0; number < 96; ++number) EXPECT_EQ(seen.count(number), 1u) << number;
-}
-
 TEST(DataLoader, RefusesAStateThatDoesNotFit) {
   const Numbers dataset(96);
   DataLoader loader(dataset, {.batch_size = 5, .shuffle = true}, 0, 3);
@@ -130,14 +107,20 @@ TEST(DataLoader, RefusesAStateThatDoesNotFit) {
     return std::string();
   };
   DataLoaderState state = own;
-  state.consumed = 20;
-  EXPECT_THAT(refusal(state),
-              HasSubstr("with 3 ranks of batch size 5 no batch begins at sample 20 of epoch 0"));
+  state.consumed = 200;
+  EXPECT_THAT(refusal(state), HasSubstr("first = 200 must be from 0 to 95"));
   state = DataLoader(dataset, {.batch_size = 5, .shuffle = true, .seed = 1}, 0, 3).state();
   EXPECT_THAT(refusal(state), HasSubstr("it is of the order DistributedSampler(RandomSampler(96, seed 1))"));
   state = own;
   state.dataset_size = 95;
   EXPECT_THAT(refusal(state), HasSubstr("it is of 95 samples"));
+  state = DataLoader(dataset, {.shuffle = true, .global_batch_size = 12}, 0, 2).state();
+  EXPECT_THAT(refusal(state), HasSubstr("; saved with a global batch of 12 on 2 ranks, now 3 x 5"));
+  DataLoader global(dataset, {.global_batch_size = 12}, 0, 3);
+  state = global.state();
+  state.consumed = 20;
+  EXPECT_THAT([&] { global.load_state(state); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("no batch begins at sample 20 of epoch 0")));
   EXPECT_EQ(refusal(own), "");
 }
 

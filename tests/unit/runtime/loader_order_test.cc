@@ -9,11 +9,13 @@
 #include <muster/sampler.h>
 #include <muster/subset.h>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <torch/torch.h>
 
 #include "tests/unit/runtime/loader_numbers.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
@@ -187,6 +189,119 @@ TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWit
   dataset.let_go.notify_all();
   EXPECT_EQ(pass(loader).size(), 6U);
   EXPECT_EQ(loader.epoch(), 2) << "the one that comes";
+}
+
+TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
+  const Numbers dataset(10);
+  const Warnings warnings;
+  for (const int workers : {0, 2}) {
+    DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
+    const Batches all = pass(loader);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(pass(loader), all);
+    EXPECT_EQ(pass(loader, 1).size(), 1U);
+    EXPECT_EQ(pass(loader), all) << "from the start, though the one before was left";
+  }
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+  DataLoader loader(dataset, {.batch_size = 4}, 0, 1);
+  EXPECT_EQ(rest(loader, 0).size(), 0U) << "nothing was asked for";
+  EXPECT_EQ(rest(loader, 1).size(), 3U);
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+  EXPECT_EQ(rest(loader, 1).size(), 0U);
+  EXPECT_EQ(rest(loader, 1).size(), 0U) << "said once";
+  EXPECT_THAT(warnings.lines(),
+              testing::ElementsAre(
+                  testing::AllOf(HasSubstr("epochs(1) has no batch: 1 is counted from the very first epoch"),
+                                 HasSubstr("write `for (auto& batch : loader)`"))));
+}
+
+// A run that is resumed at its end has nothing left to do.
+TEST(DataLoader, AfterALoadedStateALoopOverEpochsMayBeEmpty) {
+  const Numbers dataset(10);
+  DataLoader first(dataset, {.batch_size = 4}, 0, 1);
+  rest(first, 2);
+  const Warnings warnings;
+  DataLoader second(dataset, {.batch_size = 4}, 0, 1);
+  second.load_state(first.state());
+  EXPECT_EQ(rest(second, 2).size(), 0U);
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+}
+
+// Some ranks take a few batches of an epoch, then others go on, until the last take what is left.
+struct Crew {
+  int ranks;
+  std::int64_t batch_size;
+  int batches = 0;  // each; 0: all that are left
+};
+
+std::multiset<std::int64_t> taken_by(const Numbers& dataset, const std::vector<Crew>& crews) {
+  std::multiset<std::int64_t> seen;
+  std::optional<DataLoaderState> state;
+  for (const auto& [ranks, batch_size, batches] : crews) {
+    std::optional<DataLoaderState> next;
+    for (int rank = 0; rank < ranks; ++rank) {
+      DataLoader part(dataset, {.batch_size = batch_size, .shuffle = true}, rank, ranks);
+      if (state) part.load_state(*state);
+      int taken = 0;
+      for (auto& batch : part.epochs(1)) {
+        EXPECT_LT(part.batch(), part.batches_per_epoch());
+        const at::Tensor real = batch.target.masked_select(part.info().mask());
+        for (const std::int64_t number : numbers({batch.data, real})) seen.insert(number);
+        if (++taken == batches) break;
+      }
+      if (!next) next = part.state();
+      EXPECT_EQ(part.state().consumed, next->consumed) << "all ranks are at the same place";
+    }
+    state = next;
+  }
+  EXPECT_EQ(state->epoch, 1);
+  return seen;
+}
+
+TEST(DataLoader, GoesOnAtTheSamePlaceWithAnotherWorldSizeOrBatchSize) {
+  const std::vector<std::vector<Crew>> histories{
+      {{4, 4, 3}, {3, 8}},                          // at sample 48, where a batch of theirs begins
+      {{4, 4, 3}, {3, 5}},                          // and where none does
+      {{4, 4, 1}, {3, 5, 2}, {2, 7, 3}, {5, 2}},    // 16, 46, 88
+      {{2, 7, 1}, {3, 4, 1}, {3, 4, 2}, {1, 100}},  // goes on twice with the same ranks
+  };
+  for (const std::int64_t size : {96, 101, 103}) {
+    const Numbers dataset(size);
+    for (const auto& crews : histories) {
+      const Warnings warnings;
+      const auto seen = taken_by(dataset, crews);
+      EXPECT_EQ(seen.size(), static_cast<std::size_t>(size)) << crews[1].ranks;
+      EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), seen.size()) << "each once";
+    }
+  }
+}
+
+TEST(DataLoader, SaysInOneLineThatRanksOrBatchSizeHaveChanged) {
+  const Numbers dataset(96);
+  const auto said = [&](const DataLoaderState& state, const DataLoaderOptions& options, int ranks) {
+    const Warnings warnings;
+    for (int rank = 0; rank < ranks; ++rank) DataLoader(dataset, options, rank, ranks).load_state(state);
+    return warnings.lines();
+  };
+  DataLoaderState state = DataLoader(dataset, {.batch_size = 8}, 0, 2).state();
+  EXPECT_THAT(said(state, {.batch_size = 8}, 2), testing::IsEmpty());
+  EXPECT_THAT(said(state, {.batch_size = 12}, 2),
+              testing::ElementsAre(AllOf(
+                  HasSubstr("saved with 2 ranks x 8, now 2 x 12: epoch 0 goes on at sample 0, each sample"),
+                  testing::Not(HasSubstr("global_batch_size")))));
+  state.consumed = 16;
+  EXPECT_THAT(said(state, {.batch_size = 8}, 3),
+              testing::ElementsAre(AllOf(
+                  HasSubstr("saved with 2 ranks x 8, now 3 x 8: epoch 0 goes on at sample 16, each sample"),
+                  HasSubstr("with .global_batch_size = 16 in place of .batch_size"))));
+  state.ranks = 0;  // an older checkpoint's
+  EXPECT_THAT(said(state, {.batch_size = 8}, 3), testing::IsEmpty());
+  state = DataLoader(dataset, {.global_batch_size = 12}, 0, 2).state();
+  state.consumed = 12;
+  EXPECT_THAT(said(state, {.global_batch_size = 12}, 3),
+              testing::ElementsAre(HasSubstr(
+                  "saved with a global batch of 12 on 2 ranks, now a global batch of 12 on 3: epoch "
+                  "0 goes on at sample 12, each sample still once")));
 }
 
 TEST(DataLoader, AskedBeforeALoopItSpeaksOfTheEpochThatComes) {

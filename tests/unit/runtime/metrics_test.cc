@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "tests/require.h"
+#include "tests/warnings.h"
 
 namespace muster {
 namespace {
@@ -25,11 +26,19 @@ TEST(MeanMetric, WeighsAllValuesOfAllRanks) {
   spawn(
       [](Job& job) {
         MeanMetric mean(job);
-        require(std::isnan(mean.compute()), "mean of nothing");
+        {
+          const Warnings warnings;
+          require(std::isnan(mean.compute()), "mean of nothing");
+          require_equal(warnings.lines().size(), std::size_t{job.rank() == 0 ? 1U : 0U}, "one rank says so");
+          require(job.rank() != 0 || warnings.lines()[0].contains("no rank has given update() a value"),
+                  "what it says");
+        }
         if (job.rank() == 0) mean.update(10.0, 3);
         if (job.rank() == 1) mean.update(torch::tensor({1.0F, 3.0F}, torch::requires_grad()), 2);
         require_equal(mean.compute(), 38.0 / 7, "mean");
+        const Warnings warnings;
         require_equal(mean.compute(), 38.0 / 7, "mean again");
+        require(warnings.lines().empty(), "no warning");
         mean.reset();
         mean.update(job.rank());
         require_equal(mean.compute(), 1.0, "mean since the reset");

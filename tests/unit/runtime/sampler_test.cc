@@ -208,6 +208,35 @@ TEST(DistributedSampler, ABatchMayBeLargerThanAllThereIs) {
   }
 }
 
+// From every place on: what is left is cut as if the order began there.
+TEST(DistributedSampler, APlanFromAPlaceOnGivesEachOfTheRestOnce) {
+  for (const UnevenRanks uneven : {UnevenRanks::kPad, UnevenRanks::kKeep, UnevenRanks::kDrop}) {
+    for (std::int64_t first = 0; first < 23; ++first) {
+      std::vector<std::int64_t> left;
+      for (int rank = 0; rank < 3; ++rank) {
+        const DistributedSampler sampler(23, 3, rank, {.seed = 4, .uneven_ranks = uneven});
+        const BatchPlan plan = sampler.plan(1, 4, false, first);
+        EXPECT_EQ(plan.consumed_before(0), first);
+        const auto order = RandomSampler(23, {.seed = 4}).indices(1);
+        for (std::int64_t number = 0; number < plan.size(); ++number) {
+          const PlannedBatch batch = plan[number];
+          for (std::int64_t i = 0; i < std::ssize(batch.places) - batch.padding; ++i) {
+            const std::int64_t place = batch.places[static_cast<std::size_t>(i)];
+            EXPECT_GE(place, plan.consumed_before(number));
+            EXPECT_LT(place, plan.consumed_before(number + 1));
+            EXPECT_EQ(batch.indices[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(place)]);
+            left.push_back(place);
+          }
+        }
+      }
+      const std::int64_t dropped = uneven == UnevenRanks::kDrop ? (23 - first) % 3 : 0;
+      std::vector<std::int64_t> expected = up_to(23 - dropped);
+      expected.erase(expected.begin(), expected.begin() + first);
+      EXPECT_EQ(sorted(left), expected) << first;
+    }
+  }
+}
+
 TEST(BatchPlan, FindsTheBatchOfAPlaceInTheEpoch) {
   const BatchPlan plan = DistributedSampler(10, 2, 1, {.uneven_ranks = UnevenRanks::kKeep}).plan(0, 2);
   EXPECT_THAT(consumed(plan), ElementsAre(0, 4, 8, 10));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -62,6 +63,39 @@ TEST_F(CheckpointDirectoryTest, TheNewestAttemptSaysWhichProcessBeganIt) {
   EXPECT_EQ(second.owner, own_identity());
   write("attempts/000003.claim", R"({"format":1,"attempt":3,"job":"j","host":"far","resume":null})");
   EXPECT_EQ(directory_.newest()->owner.host, "far") << "one that has only claimed its number";
+}
+
+// Each in a process of its own that lives until all have tried.
+TEST_F(CheckpointDirectoryTest, OfSeveralProcessesAtOnceThatTakeNothingOverOneBegins) {
+  constexpr int kProcesses = 8;
+  int go[2];
+  int answers[2];
+  int stay[2];
+  ASSERT_TRUE(pipe(go) == 0 && pipe(answers) == 0 && pipe(stay) == 0);
+  std::vector<pid_t> pids;
+  for (int i = 0; i < kProcesses; ++i) {
+    pids.push_back(fork());
+    if (pids.back() != 0) continue;
+    char byte = 0;
+    for (const int fd : {go[1], stay[1]}) close(fd);
+    (void)!read(go[0], &byte, 1);
+    const auto begun = directory_.begin_attempt("job", /*take_over=*/false);
+    const bool refused = !begun && begun.error().code() == ErrorCode::kFenced &&
+                         begun.error().message().find("is used by job job (process ") != std::string::npos;
+    (void)!::write(answers[1], begun ? "b" : refused ? "r" : "?", 1);
+    (void)!read(stay[0], &byte, 1);
+    _exit(0);
+  }
+  close(go[1]);
+  std::string said(kProcesses, ' ');
+  for (char& each : said) ASSERT_EQ(read(answers[0], &each, 1), 1);
+  std::ranges::sort(said);
+  EXPECT_EQ(said, "b" + std::string(kProcesses - 1, 'r'));
+  close(stay[1]);
+  for (const pid_t pid : pids) waitpid(pid, nullptr, 0);
+  EXPECT_EQ(directory_.begin_attempt("next", /*take_over=*/false).value().attempt, Attempt(2))
+      << "that one has ended, and a refusal takes no number";
+  for (const int fd : {go[0], answers[0], answers[1], stay[0]}) close(fd);
 }
 
 TEST_F(CheckpointDirectoryTest, APipeInPlaceOfAnAttemptFileIsNamedAndNotWaitedFor) {

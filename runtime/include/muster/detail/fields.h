@@ -22,9 +22,11 @@ constexpr bool can_be_made_of(std::index_sequence<Index...>) {
   return requires { Struct{(static_cast<void>(Index), AnyField())...}; };
 }
 
-template <class Struct, std::size_t Count = 8>
+template <class Struct, std::size_t Count = 9>
 constexpr std::size_t field_count() {
-  static_assert(Count > 0, "a sample must be a struct of one to eight fields");
+  static_assert(Count > 0 && (Count < 9 || !can_be_made_of<Struct>(std::make_index_sequence<9>())),
+                "a sample must be a struct of one to eight fields, none of them an array: use structs within "
+                "it, std::tuple or std::vector");
   if constexpr (can_be_made_of<Struct>(std::make_index_sequence<Count>()))
     return Count;
   else

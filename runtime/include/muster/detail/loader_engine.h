@@ -26,6 +26,9 @@ class LoaderEngine {
   // The next batch before the end of epoch `end` - 1, of the source's type; null if there is none. Valid
   // until the next call. What it throws leaves the loader at the batch that failed.
   void* next(std::int64_t end);
+  // A loop up to the end of epoch `end` - 1 begins. Warns, once, if it has no batch although no state was
+  // loaded.
+  void begin_epochs(std::int64_t end);
   // A loop over one epoch begins, which ends where next() is to be told.
   std::int64_t begin_pass();
   void skip_failed_batch();

@@ -4,6 +4,7 @@
 // Not for direct use.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <torch/nn/module.h>
 #include <type_traits>
@@ -22,6 +23,12 @@ auto module_pointer(Module module) {
 }
 
 template <class Model>
+concept IsModel = std::is_base_of_v<torch::nn::Module, Model> ||
+                  requires(Model& model) { model.bucket_order(); } || requires(Model& model) {
+                    { *model } -> std::convertible_to<torch::nn::Module&>;
+                  };
+
+template <IsModel Model>
 torch::nn::Module& module_of(Model& model) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
     return model;

@@ -1,0 +1,194 @@
+// What a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
+#include <algorithm>
+#include <fmt/core.h>
+#include <muster/train_state.h>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <torch/torch.h>
+#include <tuple>
+#include <utility>
+
+#include "runtime/checkpoint/state_part.h"
+
+namespace muster {
+
+namespace {
+
+constexpr std::string_view kText = "string:";
+constexpr std::string_view kTexts = "strings:";
+
+class TensorPart : public StatePart {
+ public:
+  TensorPart(std::string key, at::Tensor tensor) : key_(std::move(key)), tensor_(std::move(tensor)) {}
+  void save(SavedState& to) override { to.of_rank_0[key_] = tensor_; }
+  void check(const LoadedState& from) const override { from.tensor(key_, tensor_); }
+  void load(const LoadedState& from) override {
+    const at::NoGradGuard no_grad;
+    tensor_.copy_(from.tensor(key_, tensor_));
+  }
+
+ private:
+  std::string key_;
+  at::Tensor tensor_;
+};
+
+// save_value() and load_value() for each kind of value.
+
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void save_value(SavedState& to, const std::string& key, Number value) {
+  to.values[key] = write_number(value);
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void load_value(const LoadedState& from, const std::string& key, Number& value) {
+  value = from.number<Number>(key);
+}
+
+void save_value(SavedState& to, const std::string& key, const std::string& value) {
+  to.values[key] = std::string(kText) + value;
+}
+std::string_view text_of(const LoadedState& from, const std::string& key, std::string_view kind) {
+  const std::string& text = from.value(key);
+  if (!text.starts_with(kind)) throw std::invalid_argument(fmt::format("its {} is no {}...", key, kind));
+  return std::string_view(text).substr(kind.size());
+}
+void load_value(const LoadedState& from, const std::string& key, std::string& value) {
+  value = text_of(from, key, kText);
+}
+
+void save_value(SavedState& to, const std::string& key, const std::vector<std::string>& value) {
+  to.values[key] = std::string(kTexts) + nlohmann::json(value).dump();
+}
+void load_value(const LoadedState& from, const std::string& key, std::vector<std::string>& value) {
+  nlohmann::json::parse(text_of(from, key, kTexts)).get_to(value);
+}
+
+template <class Number>
+constexpr at::ScalarType kTypeOf = c10::CppTypeToScalarType<Number>::value;
+
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void save_value(SavedState& to, const std::string& key, const std::vector<Number>& value) {
+  const at::Tensor list = at::empty({std::ssize(value)}, kTypeOf<Number>);
+  std::ranges::copy(value, list.mutable_data_ptr<Number>());
+  to.of_rank_0[key] = list;
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void load_value(const LoadedState& from, const std::string& key, std::vector<Number>& value) {
+  const at::Tensor list = from.list(key, kTypeOf<Number>).contiguous();
+  const auto* const first = static_cast<const Number*>(list.const_data_ptr());
+  value.assign(first, first + list.numel());
+}
+
+template <class Value>
+class ValuePart : public StatePart {
+ public:
+  ValuePart(std::string key, Value& value) : key_(std::move(key)), value_(value) {}
+  void save(SavedState& to) override { save_value(to, key_, value_); }
+  void check(const LoadedState& from) const override {
+    Value ignored{};
+    load_value(from, key_, ignored);
+  }
+  void load(const LoadedState& from) override { load_value(from, key_, value_); }
+
+ private:
+  std::string key_;
+  Value& value_;
+};
+
+class SchedulerPart : public StatePart {
+ public:
+  SchedulerPart(std::string key, torch::optim::LRScheduler& scheduler)
+      : key_(std::move(key)), step_count_(Access::step_count(scheduler)) {}
+  void save(SavedState& to) override { to.values[key_] = write_number<std::int64_t>(step_count_); }
+  void check(const LoadedState& from) const override {
+    if (!std::in_range<unsigned>(from.number<std::int64_t>(key_)))
+      throw std::invalid_argument(fmt::format("its {} is not a count of steps", key_));
+  }
+  void load(const LoadedState& from) override {
+    step_count_ = static_cast<unsigned>(from.number<std::int64_t>(key_));
+  }
+
+ private:
+  // torch lets derived classes alone see the count.
+  struct Access : torch::optim::LRScheduler {
+    static unsigned& step_count(torch::optim::LRScheduler& scheduler) {
+      return scheduler.*(&Access::step_count_);
+    }
+  };
+  std::string key_;
+  unsigned& step_count_;
+};
+
+// torch lets nobody see what a ReduceLROnPlateauScheduler has counted; but private members may be named as
+// the arguments of an explicit instantiation.
+using Plateau = torch::optim::ReduceLROnPlateauScheduler;
+using PlateauState = std::tuple<float&, int&, int&, int&>;
+PlateauState state_of(Plateau& scheduler);
+template <auto... Member>
+struct Exposed {
+  friend PlateauState state_of(Plateau& scheduler) { return {scheduler.*Member...}; }
+};
+template struct Exposed<&Plateau::best, &Plateau::cooldown_counter, &Plateau::last_epoch,
+                        &Plateau::num_bad_epochs>;
+
+class PlateauPart : public StatePart {
+ public:
+  PlateauPart(std::string key, Plateau& scheduler) : key_(std::move(key)), state_(state_of(scheduler)) {}
+  void save(SavedState& to) override {
+    each([&](const std::string& key, auto& field) { save_value(to, key, field); });
+  }
+  void check(const LoadedState& from) const override {
+    each([&](const std::string& key, auto field) { load_value(from, key, field); });
+  }
+  void load(const LoadedState& from) override {
+    each([&](const std::string& key, auto& field) { load_value(from, key, field); });
+  }
+
+ private:
+  template <class Function>
+  void each(const Function& function) const {
+    function(key_ + ".best", std::get<0>(state_));
+    function(key_ + ".cooldown_counter", std::get<1>(state_));
+    function(key_ + ".last_epoch", std::get<2>(state_));
+    function(key_ + ".num_bad_epochs", std::get<3>(state_));
+  }
+  std::string key_;
+  PlateauState state_;
+};
+
+}  // namespace
+
+void TrainState::add(const std::string& name, at::Tensor tensor) {
+  add_named(name, std::make_unique<TensorPart>("user." + name, std::move(tensor)));
+}
+
+template <detail::SavedValue Value>
+void TrainState::add(const std::string& name, Value& value) {
+  add_named(name, std::make_unique<ValuePart<Value>>("user." + name, value));
+}
+template void TrainState::add(const std::string&, bool&);
+template void TrainState::add(const std::string&, int&);
+template void TrainState::add(const std::string&, std::int64_t&);
+template void TrainState::add(const std::string&, float&);
+template void TrainState::add(const std::string&, double&);
+template void TrainState::add(const std::string&, std::string&);
+template void TrainState::add(const std::string&, std::vector<bool>&);
+template void TrainState::add(const std::string&, std::vector<int>&);
+template void TrainState::add(const std::string&, std::vector<std::int64_t>&);
+template void TrainState::add(const std::string&, std::vector<float>&);
+template void TrainState::add(const std::string&, std::vector<double>&);
+template void TrainState::add(const std::string&, std::vector<std::string>&);
+
+void TrainState::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
+  add_named(name, std::make_unique<SchedulerPart>("scheduler." + name, scheduler));
+}
+
+void TrainState::add(const std::string& name, Plateau& scheduler) {
+  add_named(name, std::make_unique<PlateauPart>("scheduler." + name, scheduler));
+}
+
+}  // namespace muster
