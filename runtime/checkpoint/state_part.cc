@@ -21,7 +21,7 @@ constexpr std::string_view kKind<float> = "float:";
 
 // What stands after the kind; a bool is written as 0 or 1.
 template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
+std::optional<Number> number_from(std::string_view text) {
   std::conditional_t<std::is_same_v<Number, bool>, unsigned char, Number> number{};
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
@@ -71,7 +71,7 @@ template <class Number>
 Number LoadedState::number(const std::string& name) const {
   const std::string& text = value(name);
   if (text.starts_with(kKind<Number>)) {
-    if (const auto number = parse_number<Number>(std::string_view(text).substr(kKind<Number>.size())))
+    if (const auto number = number_from<Number>(std::string_view(text).substr(kKind<Number>.size())))
       return *number;
   }
   throw std::invalid_argument(fmt::format("its {} is '{}', not {}<number>{}", name, text, kKind<Number>,

@@ -65,13 +65,13 @@ class Counting : public IterableDataset<std::int64_t> {
 using Loader = DataLoader<std::int64_t>;
 using Batches = std::vector<std::vector<std::int64_t>>;
 
-std::vector<std::int64_t> numbers(const at::Tensor& batch) {
+std::vector<std::int64_t> numbers_in(const at::Tensor& batch) {
   return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
 }
 
 Batches rest(Loader& loader, std::int64_t epochs) {
   Batches all;
-  for (auto& batch : loader.epochs(epochs)) all.push_back(numbers(batch));
+  for (auto& batch : loader.epochs(epochs)) all.push_back(numbers_in(batch));
   return all;
 }
 
@@ -121,7 +121,7 @@ TEST(IterableDataset, ShardsOfAllRanksAndWorkersAreTheWholeInEveryEpoch) {
     for (const int rank : {0, 1}) {
       Loader loader(dataset, {.batch_size = 4, .num_workers = workers}, rank, 2);
       for (auto& batch : loader.epochs(2)) {
-        for (const std::int64_t number : numbers(batch)) {
+        for (const std::int64_t number : numbers_in(batch)) {
           seen.insert(number);
           EXPECT_EQ(number / 1000, loader.epoch());
         }
@@ -148,7 +148,7 @@ TEST(IterableDataset, ResumesAfterExactlyWhatTrainingConsumed) {
         Batches seen;
         if (stop > 0) {
           for (auto& batch : first.epochs(2)) {
-            seen.push_back(numbers(batch));
+            seen.push_back(numbers_in(batch));
             if (seen.size() == stop) break;
           }
         }
@@ -221,7 +221,7 @@ TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
   Loader loader(dataset, options, 0, 1);
   Batches all;
   for (auto& batch : loader.epochs(1)) {
-    all.push_back(numbers(batch));
+    all.push_back(numbers_in(batch));
     EXPECT_EQ(loader.info().indices, all.back());
     EXPECT_EQ(loader.info().skipped.empty(), all.size() != 7);
   }
@@ -303,7 +303,7 @@ TEST(IterableDataset, OutOfOrderGivesEverySampleOnceAnEpoch) {
   Loader loader(dataset, {.batch_size = 2, .num_workers = 3, .in_order = false}, 0, 1);
   std::set<std::int64_t> seen;
   for (auto& batch : loader.epochs(3)) {
-    for (const std::int64_t number : numbers(batch)) {
+    for (const std::int64_t number : numbers_in(batch)) {
       EXPECT_TRUE(seen.insert(number).second);
       EXPECT_EQ(number / 1000, loader.epoch());
     }
