@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "launcher/core/hints.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -139,9 +138,9 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
   const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
   const bool failed = end.failed() && !end.after_stop && !left_on_notice;
-  const Occurrence what = !failed                       ? Occurrence::kWorkerEnded
-                          : shows_lost_peer(end.text()) ? Occurrence::kPeerMissed
-                                                        : Occurrence::kWorkerFailed;
+  const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
+                          : end.is_about_another() ? Occurrence::kPeerMissed
+                                                   : Occurrence::kWorkerFailed;
   record("worker_exited", end_text(end), id, end.rank);
   facts_.ends.push_back(std::move(end));
   react(what, now);

@@ -35,9 +35,9 @@ const WorkerEnd* first_of(const std::vector<WorkerEnd>& ends, Predicate predicat
 
 const WorkerEnd* first_failure(const AttemptFacts& facts) {
   const WorkerEnd* first = first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop; });
-  if (first == nullptr || !shows_lost_peer(first->text())) return first;
+  if (first == nullptr || !first->is_about_another()) return first;
   const WorkerEnd* cause = first_of(facts.ends, [first](const WorkerEnd& end) {
-    return !end.by_stop && end.at <= first->at + kPeerWindow && !shows_lost_peer(end.text());
+    return !end.by_stop && end.at <= first->at + kPeerWindow && !end.is_about_another();
   });
   return cause != nullptr ? cause : first;
 }

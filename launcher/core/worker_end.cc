@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "launcher/core/exception_text.h"
+#include "launcher/core/hints.h"
 #include "launcher/core/words.h"
 
 namespace muster::launcher {
@@ -50,6 +51,7 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .by_stop = exited.after_stop && as_told,
           .message = error.message,
           .final = error.final,
+          .told = error.told,
           .exception = exception_of(error, exited.last_lines),
           .last_lines = last_of(exited.last_lines, kShownLines),
           .oom_kill_count = exited.oom_kill_count,
@@ -67,6 +69,10 @@ std::string WorkerEnd::text() const {
   std::string all = message;
   for (const std::string& line : last_lines) all += "\n" + line;
   return all;
+}
+
+bool WorkerEnd::is_about_another() const {
+  return told || shows_lost_peer(text());
 }
 
 int exit_code_for(const WorkerEnd& end) {
@@ -112,7 +118,11 @@ std::vector<std::string> evidence_of(const WorkerEnd& end) {
 ErrorFile read_error_file(std::string_view json_text) {
   auto value = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   ErrorFile file;
-  file.final = value.is_object() && value.contains("final") && value["final"] == true;
+  const auto says = [&](const char* name) {
+    return value.is_object() && value.contains(name) && value[name] == true;
+  };
+  file.final = says("final");
+  file.told = says("told");
   // {"message": {"message": "...", "extraInfo": {"py_callstack": "..."}}}, or {"message": "..."}.
   for (int depth = 0; depth < 2 && value.is_object() && value.contains("message"); ++depth) {
     if (value.contains("extraInfo") && value["extraInfo"].is_object()) {

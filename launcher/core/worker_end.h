@@ -24,6 +24,7 @@ struct WorkerEnd {
   bool by_stop = false;     // and this end is what they were told
   std::string message;      // of its error file
   bool final = false;       // it says that another attempt would fail alike
+  bool told = false;        // it says that another rank has this error too, and tells it
   std::string exception{};  // one line, or "": "RuntimeError: bad sample 17 (train.py:6)"
   std::vector<std::string> last_lines;
   std::int64_t oom_kill_count = 0;
@@ -36,6 +37,8 @@ struct WorkerEnd {
   // The kernel killed it for want of memory: the counter of its cgroup says so.
   bool out_of_memory() const;
   std::string text() const;  // all that it said, to look for patterns in
+  // It failed because another rank did, by all that it says.
+  bool is_about_another() const;
 };
 
 // `killing`: the workers have had, or may have had, SIGKILL from us.
@@ -54,6 +57,7 @@ struct ErrorFile {
   std::string message;
   std::string callstack;
   bool final = false;  // another attempt would fail alike
+  bool told = false;   // by another rank that has this error too
 };
 ErrorFile read_error_file(std::string_view json_text);
 

@@ -78,10 +78,10 @@ OnAllRanks nature_of_current_exception() {
   }
 }
 
-void write_error_file(const std::string& message, bool final) {
+void write_error_file(const std::string& message, const OnAllRanks& nature) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr || *path == '\0') return;
-  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), final));
+  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), nature));
   if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
@@ -102,7 +102,7 @@ std::optional<std::string> preemption() {
   if (std::current_exception() == nullptr) {
     const std::string message = "std::terminate was called without an exception";
     std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
-    write_error_file(message, false);
+    write_error_file(message, {});
     std::abort();
   }
   if (const auto message = preemption()) {
@@ -114,19 +114,21 @@ std::optional<std::string> preemption() {
   const std::string message = describe_current_exception();
   const OnAllRanks nature = nature_of_current_exception();
   if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
-  write_error_file(message, nature.final);
+  write_error_file(message, nature);
   std::fflush(nullptr);
   _exit(1);
 }
 
 }  // namespace
 
-std::string error_file_content(const std::string& message, std::int64_t unix_seconds, bool final) {
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
+                               const OnAllRanks& nature) {
   nlohmann::json content{
       {"message",
        {{"message", message},
         {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(unix_seconds)}}}}}};
-  if (final) content["final"] = true;
+  if (nature.final) content["final"] = true;
+  if (nature.told) content["told"] = true;
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

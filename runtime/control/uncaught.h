@@ -20,8 +20,9 @@ struct OnAllRanks {
 };
 
 // The content of TORCHELASTIC_ERROR_FILE, as torch.distributed.elastic writes it: "<Type>: <text>" and when.
-// `final`: the launcher need not try again.
-std::string error_file_content(const std::string& message, std::int64_t unix_seconds, bool final = false);
+// "final": the launcher need not try again; "told": it rather blames who tells.
+std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
+                               const OnAllRanks& nature = {});
 
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
 std::string current_exception_text();

@@ -306,6 +306,18 @@ TEST(Verdict, WhatItsErrorFileCallsFinalIsNotTriedAgain) {
   }
 }
 
+TEST(Verdict, BlamesWhoTellsAnErrorThatSeveralRanksHave) {
+  wire::WorkerExited exited;
+  exited.rank = Rank(1);
+  exited.exit_code = 1;
+  exited.error_file = R"({"message": "none can be used", "told": true})";
+  const WorkerEnd told = worker_end(NodeId(0), exited, false);
+  WorkerEnd teller = end(0, 1, 0, 1s);
+  teller.at = told.at + 5ms;
+  EXPECT_EQ(judge(facts({told, teller})).rank, Rank(0));
+  EXPECT_EQ(judge(facts({told})).rank, Rank(1));
+}
+
 TEST(Verdict, TellsHowLongTheAttemptLived) {
   AttemptFacts ended = facts({end(2, 3, 0, 7s)});
   ended.started = kVerdictStart;

@@ -456,6 +456,7 @@ TEST(UncaughtException, OfAllRanksIsPrintedByOne) {
   EXPECT_THAT(printed, HasSubstr("it does not fit\n"));
   const auto [other_file, nothing] = left_by([] { throw OfAll({.final = false, .told = true}); });
   EXPECT_FALSE(other_file.contains("final"));
+  EXPECT_EQ(other_file["told"], true);
   EXPECT_THAT(other_file["message"]["message"].get<std::string>(), HasSubstr("it does not fit"));
   EXPECT_EQ(nothing, "");
 }
