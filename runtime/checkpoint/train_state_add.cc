@@ -127,17 +127,17 @@ class SchedulerPart : public StatePart {
 // the arguments of an explicit instantiation.
 using Plateau = torch::optim::ReduceLROnPlateauScheduler;
 using PlateauState = std::tuple<float&, int&, int&, int&>;
-PlateauState state_of(Plateau& scheduler);
+PlateauState plateau_state(Plateau& scheduler);
 template <auto... Member>
 struct Exposed {
-  friend PlateauState state_of(Plateau& scheduler) { return {scheduler.*Member...}; }
+  friend PlateauState plateau_state(Plateau& scheduler) { return {scheduler.*Member...}; }
 };
 template struct Exposed<&Plateau::best, &Plateau::cooldown_counter, &Plateau::last_epoch,
                         &Plateau::num_bad_epochs>;
 
 class PlateauPart : public StatePart {
  public:
-  PlateauPart(std::string key, Plateau& scheduler) : key_(std::move(key)), state_(state_of(scheduler)) {}
+  PlateauPart(std::string key, Plateau& scheduler) : key_(std::move(key)), state_(plateau_state(scheduler)) {}
   void save(SavedState& to) override {
     each([&](const std::string& key, auto& field) { save_value(to, key, field); });
   }
