@@ -1,7 +1,9 @@
 // `launch clean`: removes the directories of jobs that have ended.
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
-#include "common/base/process.h"
+#include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/core/duration.h"
@@ -15,19 +17,47 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The workers of a job whose launcher is gone live until the controller grace has passed.
-bool has_processes(const JobEntry& job) {
-  const std::string mark = "MUSTER_JOB_ID=" + job.record.job_id;
+// Of which processes live: workers, until the controller grace has passed, and what could not be killed.
+std::set<std::string> living_jobs() {
+  constexpr std::size_t kMaxBytes = 16 << 20;
+  constexpr std::string_view kMark = "MUSTER_JOB_ID=";
+  std::set<std::string> living;
   std::error_code error;
   fs::directory_iterator next("/proc", error);
   for (; !error && next != fs::directory_iterator(); next.increment(error)) {
-    const auto pid = parse_number<pid_t>(next->path().filename().string());
-    if (pid && was_executed_with(*pid, mark)) return true;
+    if (!parse_number<pid_t>(next->path().filename().string())) continue;
+    const auto environment = read_file(next->path() / "environ", kMaxBytes);
+    for (const std::string_view entry : split(environment ? *environment : "", '\0')) {
+      if (entry.starts_with(kMark)) living.emplace(entry.substr(kMark.size()));
+    }
   }
-  return false;
+  return living;
 }
 
-Expected<std::vector<JobEntry>> chosen(const CommandArguments& arguments, const Surroundings& here) {
+bool is_below(const std::string& path, const std::string& directory) {
+  const fs::path rest =
+      fs::path(path).lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
+  return !path.empty() && !rest.empty() && *rest.begin() != "..";
+}
+
+// job.json goes last: what is left of a job can be found, and removed, again.
+Status remove_job(const std::string& directory) {
+  std::error_code error;
+  fs::directory_iterator next(directory, error);
+  for (; !error && next != fs::directory_iterator(); next.increment(error)) {
+    if (next->path().filename() != "job.json") fs::remove_all(next->path(), error);
+    if (error) break;
+  }
+  if (!error) fs::remove_all(directory, error);
+  return error ? system_failure("cannot remove " + directory, error.value()) : Status();
+}
+
+struct Choice {
+  std::vector<JobEntry> all;
+  std::vector<JobEntry> ended;
+};
+
+Expected<Choice> chosen(const CommandArguments& arguments, const Surroundings& here) {
   Duration age{};
   if (arguments.has("older-than")) {
     const auto given = parse_duration(arguments.value("older-than"));
@@ -41,9 +71,10 @@ Expected<std::vector<JobEntry>> chosen(const CommandArguments& arguments, const 
   if (!keep) return std::unexpected(keep.error());
   const auto directory = log_directory_of(arguments, here);
   if (!directory) return std::unexpected(directory.error());
-  const auto jobs = list_jobs(*directory);
+  auto jobs = list_jobs(*directory);
   if (!jobs) return std::unexpected(jobs.error());
-  return ended_jobs(*jobs, age, keep->value_or(0), unix_now());
+  auto ended = ended_jobs(*jobs, age, keep->value_or(0), unix_now());
+  return Choice{*std::move(jobs), std::move(ended)};
 }
 
 }  // namespace
@@ -51,16 +82,25 @@ Expected<std::vector<JobEntry>> chosen(const CommandArguments& arguments, const 
 int clean(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto ended = chosen(*arguments, invocation.here);
-  if (!ended) return refuse(ended.error(), kExitUsage);
+  const auto choice = chosen(*arguments, invocation.here);
+  if (!choice) return refuse(choice.error(), kExitUsage);
+  const std::set<std::string> living = living_jobs();
   int exit_code = 0;
   std::vector<JobEntry> removed;
-  for (const JobEntry& job : *ended) {
-    if (job.state == JobEntry::State::kLost && has_processes(job)) continue;
-    std::error_code error;
-    fs::remove_all(job.record.directory, error);
-    if (error) {
-      exit_code = refuse(system_failure("cannot remove " + job.record.directory, error.value()).error(), 1);
+  for (const JobEntry& job : choice->ended) {
+    if (living.contains(job.record.job_id)) continue;
+    const auto saves_here = [&job](const JobEntry& other) {
+      return is_below(other.record.checkpoint_directory, job.record.directory);
+    };
+    if (const auto other = std::ranges::find_if(choice->all, saves_here); other != choice->all.end()) {
+      exit_code = refuse(failure(ErrorCode::kInvalidArgument, "{} stays: the checkpoints of job {} are in it",
+                                 job.record.directory, other->record.job_id)
+                             .error(),
+                         1);
+      continue;
+    }
+    if (const Status done = remove_job(job.record.directory); !done) {
+      exit_code = refuse(done.error(), 1);
     } else {
       removed.push_back(job);
     }

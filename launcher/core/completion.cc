@@ -171,12 +171,13 @@ std::string zsh() {
   }
   return fmt::format(R"ZSH(#compdef launch
 # Completion of launch for zsh, made by `launch completion zsh`.
-_launch_jobs() {{
-  local -a jobs=(${{(f)"$({0})"}})
-  compadd -a jobs
-}}
 _launch_running_jobs() {{
   local -a jobs=(${{(f)"$({3})"}})
+  compadd -a jobs
+}}
+_launch_jobs() {{
+  if ((${{words[(I)(-f|--follow)]}})); then _launch_running_jobs; return; fi
+  local -a jobs=(${{(f)"$({0})"}})
   compadd -a jobs
 }}
 _launch() {{
@@ -236,8 +237,14 @@ std::string fish() {
                         fish_text(command.summary));
     const std::string condition = fmt::format("__fish_seen_subcommand_from {}", command.name);
     if (command.operand == Operand::kJob || command.operand == Operand::kRunning)
-      rest += fmt::format("complete -c launch -n '{}' -f -a '({})'\n", condition,
-                          fish_text(command.operand == Operand::kJob ? kJobs : kRunningJobs));
+      rest += fmt::format(
+          "complete -c launch -n '{}' -f -a '({})'\n", condition,
+          command.operand == Operand::kJob
+              ? fmt::format(
+                    "if contains -- -f (commandline -opc); or contains -- --follow (commandline -opc); "
+                    "{}; else; {}; end",
+                    fish_text(kRunningJobs), fish_text(kJobs))
+              : fish_text(kRunningJobs));
     if (command.operand == Operand::kShell)
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
     if (command.operand == Operand::kTopic)

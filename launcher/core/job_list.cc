@@ -30,6 +30,9 @@ std::string utc_text(double unix_seconds) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
+constexpr std::string_view kJobIdLetters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
 ordered_json record_json(const JobRecord& record) {
   return {{"job_id", record.job_id},
           {"started_at", record.started_at},
@@ -117,7 +120,11 @@ std::string job_record_as_json(const JobRecord& record) {
 Expected<JobRecord> parse_job_record(std::string_view text) {
   try {
     const nlohmann::json json = parse_shallow_json(text, Fractions::kTaken);
-    JobRecord record{.job_id = json.at("job_id"),
+    const std::string job_id = json.at("job_id");
+    // Shells complete it.
+    if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
+      return failure(ErrorCode::kCorrupt, "'{}' is no name of a job", job_id);
+    JobRecord record{.job_id = job_id,
                      .launcher = {.host = json.at("host"),
                                   .user = json.at("user"),
                                   .boot_id = json.at("boot_id"),

@@ -46,6 +46,11 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
 // connections before it has ended.
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
+  // Where all others have succeeded, nobody was left to be missed. Of two ranks that cannot be told.
+  const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
+    return !end.failed() && !end.after_stop && end.at < missing.at;
+  });
+  if (facts.world_size > 2 && done == facts.world_size - 1) return nullptr;
   const WorkerEnd* before = nullptr;
   const WorkerEnd* after = nullptr;
   for (const WorkerEnd& end : facts.ends) {

@@ -24,7 +24,8 @@ struct Reading {
   std::map<std::string, int, std::less<>> lines{};  // by option, where it stands
 };
 
-// `~` at the beginning, $NAME and ${NAME}. What the environment does not have is an error, or stays.
+// `~` at the beginning, $NAME and ${NAME}; $$ is a dollar sign. What the environment does not have is an
+// error, or stays.
 Expected<std::string> expanded(std::string_view text, const Environment& environment, bool may_stay) {
   std::string result;
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
@@ -42,6 +43,11 @@ Expected<std::string> expanded(std::string_view text, const Environment& environ
     result += text.substr(0, plain);
     text.remove_prefix(plain);
     if (text.empty()) break;
+    if (text.starts_with("$$")) {
+      result += '$';
+      text.remove_prefix(2);
+      continue;
+    }
     const auto [name, size] = name_in(text.substr(1));
     const bool is_name = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0;
     const auto value = is_name ? value_of(name) : std::nullopt;

@@ -150,9 +150,30 @@ TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {
   EXPECT_THAT(command({"clean"}).out, MatchesRegex("[^\n]+ \\(succeeded\\)\n1 job removed\n"));
   EXPECT_THAT(left(), ElementsAre("running", "lost")) << "the lost one's worker still lives";
   EXPECT_TRUE(std::filesystem::exists(other));
+  LaunchRun ended(started({"true"}));
+  ended.exit_code();
+  const std::string id = std::filesystem::path(jobs().at(0)["log_directory"].get<std::string>()).filename();
+  {
+    const LaunchRun survivor({"-c", "echo ready; sleep 1000"}, {{"MUSTER_JOB_ID", id}}, "/bin/sh");
+    ASSERT_TRUE(survivor.printed("ready"));
+    EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n") << "a process of it lives";
+  }
+  EXPECT_EQ(command({"clean"}).out, id + " (succeeded)\n1 job removed\n");
   for (const Words& wrong : {Words{"clean", "--older-than", "soon"}, Words{"clean", "--keep", "-1"}}) {
     EXPECT_EQ(command(wrong).exit_code, 2);
   }
+}
+
+TEST_F(LaunchCommands, CleanUpNoCheckpoints) {
+  LaunchRun first(started({"true"}));
+  ASSERT_EQ(first.exit_code(), 0);
+  const std::string directory = jobs().at(0)["log_directory"];
+  LaunchRun second(started({"--checkpoint-dir", directory + "/checkpoints", "true"}));
+  ASSERT_EQ(second.exit_code(), 0);
+  const Printed kept = command({"clean"});
+  EXPECT_EQ(kept.exit_code, 1);
+  EXPECT_THAT(kept.err, MatchesRegex("launch: .* stays: the checkpoints of job [^ ]+ are in it\n"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/checkpoints"));
 }
 
 TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {

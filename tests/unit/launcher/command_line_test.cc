@@ -84,6 +84,7 @@ TEST_F(CommandLine, PutsTheEnvironmentIntoTheFilesValues) {
   here.environment["SCRATCH"] = "/fast";
   write(
       "checkpoint-dir: ~/ckpt\nlog-dir: ${SCRATCH}/logs/$SCRATCH\nrole: a$5$\nenv: {PLACE: $SCRATCH/x, "
+      "PRICE: 5$$SCRATCH, "
       "TILDE: x~}\n"
       "log-line-prefix-template: '${rank} '\n"
       "program: [~/train, --data=$SCRATCH/d, 'echo $RANK ${local_rank}', a~]\n");
@@ -93,7 +94,8 @@ TEST_F(CommandLine, PutsTheEnvironmentIntoTheFilesValues) {
   EXPECT_EQ(read.checkpoint_directory, "/home/ada/ckpt");
   EXPECT_EQ(read.log_directory, "/fast/logs/fast");
   EXPECT_EQ(read.role, "a$5$");
-  EXPECT_EQ(read.added, (std::map<std::string, std::string>{{"PLACE", "/fast/x"}, {"TILDE", "x~"}}));
+  EXPECT_EQ(read.added, (std::map<std::string, std::string>{
+                            {"PLACE", "/fast/x"}, {"PRICE", "5$SCRATCH"}, {"TILDE", "x~"}}));
   EXPECT_EQ(std::get<Request>(*asked).display.line_prefix, "${rank} ");
   EXPECT_THAT(read.program,
               ElementsAre("/home/ada/train", "--data=/fast/d", "echo $RANK ${local_rank}", "a~"));

@@ -77,7 +77,7 @@ TEST(RestartPolicy, WhatFailsAlikeTwiceBeforeItsFirstStepIsNotTriedAThirdTime) {
   EXPECT_EQ(policy.on_failure(killed(), kPolicyStart).kind, Kind::kRestart);
   const RestartDecision second = policy.on_failure(at_start("a"), kPolicyStart);
   EXPECT_EQ(second.kind, Kind::kNoProgress);
-  EXPECT_EQ(second.reason, "the same failure twice before the first step");
+  EXPECT_EQ(second.reason, "the same failure twice within 30 s and before a step was reported");
 }
 
 TEST(RestartPolicy, WhatFailsOtherwiseOrOnceItHasTrainedIsTriedAgain) {

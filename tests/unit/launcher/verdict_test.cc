@@ -149,6 +149,13 @@ TEST(Verdict, BlamesWhoWasStillLeavingWhenItWasMissed) {
       << "it was told to stop";
 }
 
+TEST(Verdict, BlamesTheLastRankForWhatFailsAfterAllOthersHaveSucceeded) {
+  WorkerEnd late = end(0, 3, 0, 60s);
+  late.message = "upload: Connection reset by peer";
+  EXPECT_EQ(judge(facts({end(1, 0), end(2, 0), end(3, 0), late})).rank, Rank(0));
+  EXPECT_EQ(judge(facts({end(1, 0), end(2, 0), end(3, 0), late})).exit_code, 3);
+}
+
 TEST(Verdict, BlamesNobodyForLeavingWhomNobodyMisses) {
   EXPECT_EQ(judge(facts({end(1, 0), end(0, 3, 0, 11ms)})).rank, Rank(0));
   EXPECT_EQ(judge(facts({end(1, 0), complaining(end(0, 1, 0, 11ms)), end(2, 0, SIGKILL, 12ms)})).rank,
