@@ -26,6 +26,11 @@ struct CheckpointError : std::runtime_error, OnAllRanks {
 
 namespace {
 
+// On every rank, and met again by any other attempt.
+struct ForgottenRestore : std::logic_error, OnAllRanks {
+  explicit ForgottenRestore(const std::string& text) : logic_error(text), OnAllRanks{.final = true} {}
+};
+
 // For rank 0 to take a directory over.
 constexpr auto kBeginTimeout = std::chrono::minutes(5);
 
@@ -145,7 +150,7 @@ struct Checkpointer::State {
 
 void Checkpointer::State::require_restored() const {
   if (plan && unread && !options.start_over)
-    throw std::logic_error(fmt::format(
+    throw ForgottenRestore(fmt::format(
         "Checkpointer: {} has a checkpoint of step {}, which would be lost: call restore() before the first "
         "step, or say .start_over = true",
         options.directory, *unread));

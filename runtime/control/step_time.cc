@@ -60,6 +60,11 @@ std::optional<Duration> StepTime::step_ended(TimePoint now) {
   return compute + data;
 }
 
+bool StepTime::has_begun() const {
+  const std::scoped_lock lock(mutex_);
+  return step_began_.has_value();
+}
+
 std::optional<TimePoint> StepTime::open_since(std::string_view part) const {
   const std::scoped_lock lock(mutex_);
   const auto open = std::ranges::find(open_, part, &Open::part);

@@ -35,6 +35,8 @@ class StepTime {
   // so that it may be any, or somebody still does: an error ended it.
   std::optional<Duration> step_ended(TimePoint now);
 
+  // Whether a step has ended, one that is not counted included.
+  bool has_begun() const;
   // Since when a part of this name lasts.
   std::optional<TimePoint> open_since(std::string_view part) const;
   // Of the steps that have ended; the rank is 0.

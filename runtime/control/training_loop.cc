@@ -15,6 +15,7 @@ struct InHand {
   std::function<std::string()> describe;
 };
 thread_local InHand in_hand;
+std::atomic<bool> was_taken = false;
 
 struct Listeners {
   std::mutex mutex;
@@ -34,6 +35,11 @@ std::uint64_t new_loader_number() {
 
 void take_batch(const TrainingLoop& loop, std::function<std::string()> describe) {
   in_hand = {loop, std::move(describe)};
+  was_taken.store(true, std::memory_order_relaxed);
+}
+
+bool batch_was_taken() {
+  return was_taken.load(std::memory_order_relaxed);
 }
 
 void put_batch_back(std::uint64_t loader) {

@@ -25,6 +25,8 @@ void take_batch(const TrainingLoop& loop, std::function<std::string()> describe)
 void put_batch_back(std::uint64_t loader);
 // The loader goes. If an exception is the reason, what it would say now stays to be asked for.
 void forget_batch(std::uint64_t loader);
+// Whether a loader of this process has ever given one, in any thread.
+bool batch_was_taken();
 // All its batches have been taken.
 void end_loop(const TrainingLoop& loop);
 

@@ -1,5 +1,6 @@
 #include "runtime/control/uncaught.h"
 
+#include <atomic>
 #include <c10/util/Exception.h>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,8 @@ namespace muster {
 namespace {
 
 constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: start it again
+// A program with a loop and data of its own may train for hours and report no step.
+constexpr std::chrono::seconds kWrongUseLimit{30};
 
 // Process-wide, as the handler that the C++ runtime calls without arguments, and never destroyed: a static
 // object's destructor may throw.
@@ -47,6 +50,11 @@ std::string current_exception_type() {
                                                : name);
 }
 
+TimePoint& began() {
+  static TimePoint when;
+  return when;
+}
+
 // And not of communication.
 bool is_of_torch() {
   try {
@@ -60,12 +68,12 @@ bool is_of_torch() {
   }
 }
 
-// Wrong use of a function, such as of an option, and nothing of data yet.
+// Wrong use of a function, such as of an option, before anything that looks like training.
 bool is_wrong_use() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   const bool wrong =
       type != nullptr && (*type == typeid(std::logic_error) || *type == typeid(std::invalid_argument));
-  return wrong && step_time().total().step_count == 0;
+  return wrong && !step_time().has_begun() && !batch_was_taken() && Clock::now() - began() < kWrongUseLimit;
 }
 
 OnAllRanks nature_of_current_exception() {
@@ -156,7 +164,8 @@ std::string describe_current_exception() {
   return batch.empty() ? text : fmt::format("{} (in training with {})", text, batch);
 }
 
-void handle_uncaught_exceptions(const std::string& rank) {
+void handle_uncaught_exceptions(const std::string& rank, TimePoint now) {
+  began() = now;
   // A launcher says whose line it is, and tells one that several ranks print once.
   who() = std::getenv("MUSTER_JOB_ID") == nullptr ? "rank " + rank + ": " : "";
   std::set_terminate(on_terminate);

@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 
+#include "common/base/clock.h"
 #include "common/base/error.h"
 
 namespace muster {
@@ -44,8 +45,9 @@ std::invoke_result_t<Body> without_throwing(Body&& body) {
 
 // From now on an uncaught exception prints "rank <rank>: <Type>: <text>" to stderr (under a launcher, which
 // says the rank, "<Type>: <text>"), is written to the file that TORCHELASTIC_ERROR_FILE names, if any, and
-// ends the process with exit code 1. A std::logic_error or std::invalid_argument before the first step is
-// wrong use, and final. A Preempted is printed, and the exit code is 75.
-void handle_uncaught_exceptions(const std::string& rank);
+// ends the process with exit code 1. A std::logic_error or std::invalid_argument less than 30 s from `now`,
+// and before the first step and the first batch, is wrong use, and final. A Preempted is printed, and the
+// exit code is 75.
+void handle_uncaught_exceptions(const std::string& rank, TimePoint now = Clock::now());
 
 }  // namespace muster

@@ -412,9 +412,9 @@ TEST(UncaughtException, IsPrintedAndLeftInTheErrorFile) {
   EXPECT_GT(std::stoll(content["message"]["extraInfo"]["timestamp"].get<std::string>()), 1'700'000'000);
 }
 
-// What the process leaves in its error file, and prints.
+// What a process of this age leaves in its error file, and prints.
 template <class Throw>
-std::pair<nlohmann::json, std::string> left_by(Throw thrower) {
+std::pair<nlohmann::json, std::string> left_by(Throw thrower, Duration age = {}) {
   ScratchDirectory scratch;
   const std::string path = scratch / "error.json";
   const std::string printed = scratch / "stderr";
@@ -422,7 +422,7 @@ std::pair<nlohmann::json, std::string> left_by(Throw thrower) {
     alone([&] {
       clear_world();
       setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
-      handle_uncaught_exceptions("0");
+      handle_uncaught_exceptions("0", Clock::now() - age);
       require(freopen(printed.c_str(), "w", stderr) != nullptr, "stderr goes to a file");
       std::thread(thrower).join();
     });
@@ -438,11 +438,25 @@ TEST(UncaughtException, OfWrongUseBeforeAStepIsFinal) {
   EXPECT_TRUE(final([] { throw std::logic_error("call restore()"); }));
   EXPECT_FALSE(final([] { throw std::runtime_error("no such file"); }));
   EXPECT_FALSE(final([] { throw std::out_of_range("no such sample"); })) << "data may be mended";
-  EXPECT_FALSE(final([] {
+}
+
+// Nor of a program that trains, whatever of it can be seen.
+TEST(UncaughtException, OfWrongUseInTrainingIsNotFinal) {
+  const auto in_training = [] { throw std::invalid_argument("stoi"); };
+  EXPECT_TRUE(left_by(in_training, std::chrono::seconds(15)).first.contains("final"));
+  EXPECT_FALSE(left_by(in_training, std::chrono::seconds(30)).first.contains("final"))
+      << "it may have a loop of its own";
+  const auto after_a_step = [] {
     step_time().step_ended(Clock::now());
-    step_time().step_ended(Clock::now());
-    throw std::logic_error("in training");
-  }));
+    throw std::logic_error("between the first step and the second");
+  };
+  EXPECT_FALSE(left_by(after_a_step).first.contains("final"));
+  const auto with_a_batch = [] {
+    const TensorDataset<> dataset(at::zeros({4, 1}), at::zeros({4}));
+    DataLoader loader(dataset, {}, 0, 1);
+    for ([[maybe_unused]] auto& batch : loader.epochs(1)) throw std::logic_error("in the first step");
+  };
+  EXPECT_FALSE(left_by(with_a_batch).first.contains("final"));
 }
 
 struct OfAll : std::runtime_error, OnAllRanks {
