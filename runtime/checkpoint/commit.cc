@@ -159,7 +159,11 @@ Status remove_failed(const CommitPlan& plan, CheckpointId id) {
 }  // namespace
 
 Status check_fence(const CommitPlan& plan) {
-  return plan.directory.check_newest(plan.attempt);
+  Status clear = plan.directory.check_newest(plan.attempt);
+  // kCorrupt is kept for what may not be committed as it is: a file that is in the way may go.
+  if (!clear && clear.error().code() == ErrorCode::kCorrupt)
+    return failure(ErrorCode::kUnavailable, "{}", clear.error().message());
+  return clear;
 }
 
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,

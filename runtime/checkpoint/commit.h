@@ -22,7 +22,8 @@ struct CommitPlan {
   std::chrono::milliseconds timeout{};
 };
 
-// kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host.
+// kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host. Never
+// kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
 // Every rank calls it with its shard, or with why it has none, in a meeting of its own. Rank 0 decides, and

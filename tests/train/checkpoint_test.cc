@@ -368,6 +368,22 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnc
   EXPECT_EQ(restored_step(directory_), 4);
 }
 
+TEST_F(CheckpointTest, EverySaveThatFailsForAnotherReasonIsSaid) {
+  const Warnings warnings;
+  Training training(directory_);
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  write_bytes(directory_ + "/attempts/stray", "");
+  for (int step = 0; step < 2; ++step) {
+    training.train(1);
+    EXPECT_FALSE(training.checkpoints.save(training.state));
+  }
+  EXPECT_THAT(warnings.lines(), testing::ElementsAre(HasSubstr("the checkpoint of step 2 failed: rank 0: "),
+                                                     HasSubstr("the checkpoint of step 3 failed: rank 0: ")));
+  fs::remove(directory_ + "/attempts/stray");
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+}
+
 TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
   Training training(directory_, make_adam, {.check_finite = false});
   training.train(1);
