@@ -19,7 +19,7 @@
 
 namespace muster {
 
-// Rank 0 has met it, and tells.
+// All ranks have it, and rank 0 tells.
 struct CheckpointError : std::runtime_error, OnAllRanks {
   CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
 };
@@ -217,10 +217,8 @@ void Checkpointer::State::warn_of_failure(std::int64_t step) {
   if (outcome.error().code() != ErrorCode::kCorrupt) {
     log::warning("the checkpoint of step {} failed: {}; training goes on, {}", step, why, newest);
   } else if (!std::exchange(has_refused, true)) {
-    log::warning(
-        "the checkpoint of step {} is not committed: {}; training goes on, {}, and no other follows while "
-        "that is so",
-        step, why, newest);
+    log::warning("the checkpoint of step {} is not committed: {}; {}, and no other follows while that is so",
+                 step, why, newest);
   }
 }
 
@@ -245,9 +243,14 @@ bool Checkpointer::State::is_last_before_preemption() {
   return *last == steps;
 }
 
-// If the save fails, training goes on, and the launcher stops it when the grace is over.
+// If the save fails, training goes on, and the launcher stops it when the grace is over: the next one may
+// succeed. One that is refused would be again, on all ranks.
 void Checkpointer::State::leave() {
-  if (!settle()) return;
+  if (!settle()) {
+    if (outcome.error().code() != ErrorCode::kCorrupt) return;
+    throw CheckpointError("asked to leave, and nothing can be saved: " + outcome.error().message(),
+                          {.told = job.rank() != 0});
+  }
   reports_of(job).send_profile();
   reports_of(job).send("preempted", steps);
   throw Preempted(fmt::format("preempted: the checkpoint of step {} is committed", steps));

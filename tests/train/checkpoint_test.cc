@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/checkpoint/content.h"
@@ -366,6 +367,26 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreNotCommittedAndThatIsSaidOnc
   EXPECT_FALSE(training.checkpoints.save(training.state));
   EXPECT_EQ(warnings.lines().size(), 2U) << "anew";
   EXPECT_EQ(restored_step(directory_), 4);
+}
+
+TEST_F(CheckpointTest, WhoIsAskedToLeaveAndMayNotSaveEndsAtOnce) {
+  FakeAgent agent(scratch_ / "agent");
+  setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
+  Training training(directory_);
+  unsetenv("MUSTER_SOCKET");
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  torch::nn::init::constant_(training.net->linear2->bias, NAN);
+  agent.next("hello");
+  agent.order({{"v", 1}, {"type", "preempt"}, {"grace_ms", 600'000}});
+  while (!reports_of(training.job).preemption_noticed()) std::this_thread::yield();
+  const auto train_on = [&] {
+    for (int step = 0; step < 10; ++step) training.checkpoints.step(training.state);
+  };
+  EXPECT_THAT(train_on, ThrowsMessage<std::runtime_error>(
+                            HasSubstr("asked to leave, and nothing can be saved: rank 0: model.linear2.bias "
+                                      "has a NaN or an infinity")));
+  EXPECT_EQ(restored_step(directory_), 1);
 }
 
 TEST_F(CheckpointTest, EverySaveThatFailsForAnotherReasonIsSaid) {

@@ -67,7 +67,7 @@ class Checkpointer {
   // the directory has a checkpoint to resume from, and there was neither restore() nor start_over: what was
   // saved would be lost. FencedError if the save before has met a newer attempt: on all ranks at the same
   // step, the next one that saves. After a notice of preemption all ranks agree on a step, save it, wait for
-  // its commit and throw Preempted.
+  // its commit and throw Preempted, or std::runtime_error where it may not be committed as it is.
   void step(TrainState& state);
   std::int64_t steps() const;  // done so far, those before a restore included
 
