@@ -26,16 +26,26 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
+// Only where a part says so: whatever else its check meets, such as too little memory, may pass.
+Status check_fits(const LoadedState& loaded, const TrainState& state) {
+  const auto misfit = [] {
+    return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", current_exception_text());
+  };
+  try {
+    for (const auto& part : state.parts()) part->check(loaded);
+    return {};
+  } catch (const std::invalid_argument&) {
+    return misfit();
+  } catch (const nlohmann::json::exception&) {  // of another version
+    return misfit();
+  }
+}
+
 Expected<LoadedState> read_and_check(const RestorePlan& plan, CheckpointId id, int rank, TrainState& state) {
   return without_throwing([&] {
     auto loaded = read_checkpoint(plan.directory, id, rank);
     if (!loaded) return loaded;
-    try {
-      for (const auto& part : state.parts()) part->check(*loaded);
-    } catch (const std::exception&) {
-      loaded =
-          failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", current_exception_text());
-    }
+    if (Status fits = check_fits(*loaded, state); !fits) loaded = std::unexpected(std::move(fits).error());
     return loaded;
   });
 }

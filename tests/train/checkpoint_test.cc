@@ -8,6 +8,7 @@
 
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/checkpoint/content.h"
+#include "runtime/control/uncaught.h"
 #include "tests/fake_agent.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
@@ -130,6 +131,39 @@ TEST_F(CheckpointTest, ACheckpointOfAnotherProgramIsRefusedWithTheReasonAndChang
                   AllOf(HasSubstr("the optimizer's kind is Adam, not SGD"),
                         HasSubstr("go on with the program and the options that saved them, or name"))));
   EXPECT_EQ(bytes_of(*training.net), before);
+}
+
+// Its bucket order's check throws.
+template <class Exception>
+struct UnfitNet : SmallNet {
+  BucketOrder bucket_order() const { return {}; }
+  void check_bucket_order(const BucketOrder& /*order*/) const { throw Exception("the check ends"); }
+  void set_bucket_order(const BucketOrder& /*order*/) {}
+};
+
+template <class Exception>
+bool is_final(const std::string& directory) {
+  const Job job = make_job();
+  UnfitNet<Exception> net;
+  torch::optim::Adam optimizer(net.parameters(), torch::optim::AdamOptions(1e-2).amsgrad(true));
+  const NoiseDataset dataset(64);
+  DataLoader<Example> loader{dataset, {.batch_size = 8, .shuffle = true}, 0, 1};
+  TrainState state(net, optimizer, loader);
+  Checkpointer checkpoints(job, in(directory, {}));
+  checkpoints.step(state);
+  if (!checkpoints.save(state)) throw std::runtime_error("it is not saved");
+  try {
+    checkpoints.restore(state);
+  } catch (const OnAllRanks& nature) {
+    return nature.final;
+  }
+  throw std::runtime_error("it is restored");
+}
+
+TEST_F(CheckpointTest, OnlyACheckpointThatDoesNotFitIsFinal) {
+  EXPECT_TRUE(is_final<std::invalid_argument>(scratch_ / "misfit"));
+  EXPECT_FALSE(is_final<std::runtime_error>(scratch_ / "other"));
+  EXPECT_FALSE(is_final<std::logic_error>(scratch_ / "another"));
 }
 
 TEST_F(CheckpointTest, ALoaderWithoutAPlaceIsRefusedBeforeTheFirstStep) {
