@@ -81,7 +81,7 @@ constexpr std::string_view kLostPeer[] = {
 };
 
 constexpr std::string_view kMissedPeer[] = {"Timed out waiting", "collective operation timeout",
-                                            "has come to the end of its data"};
+                                            "has come to the end of its data", "has ended after"};
 
 bool occurs(std::string_view text, std::string_view pattern) {
   return text.find(pattern) != std::string_view::npos;

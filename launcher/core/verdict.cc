@@ -193,7 +193,8 @@ Verdict hung(const AttemptFacts& facts) {
       facts.world_size == 1 || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank);
   if (suspects.size() > 1 || !compared) return hung_together(facts, suspects);
   std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
-  if (!stall.section.empty()) cause += fmt::format(" in section {}", stall.section);
+  if (!stall.section.empty() && !stall.what.contains(stall.section))
+    cause += fmt::format(" in section {}", stall.section);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
   verdict.rank = stall.rank;
   verdict.node = stall.node;

@@ -27,6 +27,9 @@ constexpr Duration kUnkillableCheckPeriod = std::chrono::seconds(1);
 // For the other half of an agent's end, of which one is its process's and one its connection's.
 constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
 
+// The same signal of the same process, so soon, is one.
+constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
+
 const char* name_of(const decltype(Decision::action)& action) {
   constexpr const char* kNames[] = {"start agent", "kill agent", "begin attempt", "look for checkpoint",
                                     "send",        "tell",       "record",        "finish"};
@@ -313,11 +316,20 @@ void Launcher::read_signals() {
   while (read(parts_.signals, &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD) {
       children = true;
-    } else {
+    } else if (!is_twin(static_cast<int>(info.ssi_signo), info.ssi_pid)) {
       post(Interrupted{static_cast<int>(info.ssi_signo)});
     }
   }
   if (children) reap();
+}
+
+// timeout(1) and others signal their child and then its whole group.
+bool Launcher::is_twin(int signal, std::int64_t sender) {
+  const TimePoint now = time_.now();
+  const bool twin = sender != 0 && signal == last_signal_.signal && sender == last_signal_.sender &&
+                    now < last_signal_.at + kTwinLimit;
+  last_signal_ = {signal, sender, now};
+  return twin;
 }
 
 void Launcher::reap() {

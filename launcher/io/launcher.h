@@ -31,7 +31,7 @@ class Launcher {
     asio::io_context& context;
     Terminal& terminal;
     const LocalBootstrap& bootstrap;
-    int signals;        // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
+    int signals;  // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
     net::LogWriter& files;
     LineFile& journal;  // takes a line for every decision
     bool quiet = false;
@@ -82,6 +82,7 @@ class Launcher {
   void closed(Session& from, const Error& why);
   void wait_for_signals();
   void read_signals();
+  bool is_twin(int signal, std::int64_t sender);
   void reap();
   void half_gone(Agent& agent);
   void look_for_half_gone();
@@ -116,6 +117,11 @@ class Launcher {
   bool told_strays_ = false;     // since then, that they cannot be killed
   Marks marks_;                  // of this job's processes
   std::set<pid_t> left_behind_;  // that agents could not kill, and nobody waits for
+  struct {
+    int signal = 0;
+    std::int64_t sender = 0;
+    TimePoint at{};
+  } last_signal_;
   std::string told_progress_;
   TimePoint started_;
 };

@@ -166,22 +166,22 @@ void TrainState::add(const std::string& name, at::Tensor tensor) {
   add_named(name, std::make_unique<TensorPart>("user." + name, std::move(tensor)));
 }
 
-template <detail::SavedValue Value>
-void TrainState::add(const std::string& name, Value& value) {
+template <class Value>
+void TrainState::add_value(const std::string& name, Value& value) {
   add_named(name, std::make_unique<ValuePart<Value>>("user." + name, value));
 }
-template void TrainState::add(const std::string&, bool&);
-template void TrainState::add(const std::string&, int&);
-template void TrainState::add(const std::string&, std::int64_t&);
-template void TrainState::add(const std::string&, float&);
-template void TrainState::add(const std::string&, double&);
-template void TrainState::add(const std::string&, std::string&);
-template void TrainState::add(const std::string&, std::vector<bool>&);
-template void TrainState::add(const std::string&, std::vector<int>&);
-template void TrainState::add(const std::string&, std::vector<std::int64_t>&);
-template void TrainState::add(const std::string&, std::vector<float>&);
-template void TrainState::add(const std::string&, std::vector<double>&);
-template void TrainState::add(const std::string&, std::vector<std::string>&);
+template void TrainState::add_value(const std::string&, bool&);
+template void TrainState::add_value(const std::string&, int&);
+template void TrainState::add_value(const std::string&, std::int64_t&);
+template void TrainState::add_value(const std::string&, float&);
+template void TrainState::add_value(const std::string&, double&);
+template void TrainState::add_value(const std::string&, std::string&);
+template void TrainState::add_value(const std::string&, std::vector<bool>&);
+template void TrainState::add_value(const std::string&, std::vector<int>&);
+template void TrainState::add_value(const std::string&, std::vector<std::int64_t>&);
+template void TrainState::add_value(const std::string&, std::vector<float>&);
+template void TrainState::add_value(const std::string&, std::vector<double>&);
+template void TrainState::add_value(const std::string&, std::vector<std::string>&);
 
 void TrainState::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
   add_named(name, std::make_unique<SchedulerPart>("scheduler." + name, scheduler));

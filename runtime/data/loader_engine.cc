@@ -161,6 +161,7 @@ struct LoaderEngine::State {
   Place place;                              // what training has not consumed
   std::shared_ptr<Tickets> tickets;         // none: nothing is loaded
   std::int64_t end = 0;                     // of what they offer
+  std::uint64_t loop = 0;                   // the newest
   bool by_passes = false;                   // loops go over one epoch each
   bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
   bool may_be_empty = false;                // a loop over epochs: a state was loaded, or it has been said
@@ -361,8 +362,16 @@ LoaderEngine::~LoaderEngine() {
   stop();
 }
 
-void* LoaderEngine::next(std::int64_t end) {
+std::uint64_t LoaderEngine::begin_loop() {
+  return ++state_->loop;
+}
+
+void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
   State& state = *state_;
+  if (begun != state.loop)
+    throw std::logic_error(
+        "DataLoader: another loop over this loader has begun inside this one: give the inner one a loader of "
+        "its own");
   put_batch_back(state.number);
   const InStepPart waiting(kDataPart);
   state.current.reset();  // its memory can go to the next batch

@@ -115,10 +115,13 @@ class DataLoader : public AnyDataLoader {
    public:
     using value_type = BatchType;
     using difference_type = std::ptrdiff_t;
-    Iterator(DataLoader* loader, std::int64_t end) : loader_(loader), end_(end) { ++*this; }
+    Iterator(DataLoader* loader, std::int64_t end)
+        : loader_(loader), end_(end), loop_(loader->engine_.begin_loop()) {
+      ++*this;
+    }
     BatchType& operator*() const { return *batch_; }
     Iterator& operator++() {
-      batch_ = static_cast<BatchType*>(loader_->engine_.next(end_));
+      batch_ = static_cast<BatchType*>(loader_->engine_.next(end_, loop_));
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -127,6 +130,7 @@ class DataLoader : public AnyDataLoader {
    private:
     DataLoader* loader_;
     std::int64_t end_;
+    std::uint64_t loop_;
     BatchType* batch_ = nullptr;
   };
   class Epochs {

@@ -72,7 +72,9 @@ class TrainState {
   // UTF-8. A scheduler (StepLR) gets back its count of steps, a ReduceLROnPlateauScheduler what it has seen.
   void add(const std::string& name, at::Tensor tensor);
   template <detail::SavedValue Value>
-  void add(const std::string& name, Value& value);
+  void add(const std::string& name, Value& value) {
+    add_value(name, value);
+  }
   void add(const std::string& name, torch::optim::LRScheduler& scheduler);
   void add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
   // Another module, in the forms that a model may have: an average of the model, a teacher. Its name may have
@@ -94,6 +96,9 @@ class TrainState {
     return true;
   }
   void add_named(const std::string& name, std::unique_ptr<StatePart> part);
+  // Without a constraint, of which compilers make different names in a library.
+  template <class Value>
+  void add_value(const std::string& name, Value& value);
   void add_module(const std::string& name, torch::nn::Module& module, bool own_buffers);
   void add_bucket_order(const std::string& key, detail::BucketOrderAccess access);
   template <class Model>

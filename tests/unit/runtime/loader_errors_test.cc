@@ -436,9 +436,10 @@ TEST_P(LoaderErrors, WhatADeviceCannotTakeIsCopiedAgainAndTheBatchBeforeItIsGive
                                 std::make_shared<FailingCopier>(fails_at));
     std::vector<std::int64_t> seen;
     int errors = 0;
+    const std::uint64_t loop = engine.begin_loop();
     for (bool over = false; !over;) {
       try {
-        const auto* batch = static_cast<PairBatch*>(engine.next(2));
+        const auto* batch = static_cast<PairBatch*>(engine.next(2, loop));
         over = batch == nullptr;
         if (over) break;
         EXPECT_TRUE(batch->first.equal(batch->second)) << "both are copied, and once";

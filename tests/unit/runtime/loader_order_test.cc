@@ -191,6 +191,27 @@ TEST(DataLoader, OutOfOrderALoopThatWasLeftBeforeTheFirstBatchCameIsNotGoneOnWit
   EXPECT_EQ(loader.epoch(), 2) << "the one that comes";
 }
 
+TEST(DataLoader, ALoopInsideALoopOverTheSameLoaderIsAnError) {
+  const Numbers dataset(10);
+  for (const int workers : {0, 2}) {
+    DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
+    int outer = 0;
+    try {
+      for ([[maybe_unused]] auto& batch : loader.epochs(2)) {
+        ++outer;
+        EXPECT_GT(pass(loader).size(), 0U);
+      }
+      ADD_FAILURE() << "the outer loop went on elsewhere";
+    } catch (const std::logic_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("give the inner one a loader of its own"));
+    }
+    EXPECT_EQ(outer, 1);
+    DataLoader left(dataset, {.batch_size = 4, .num_workers = workers}, 0, 1);
+    for ([[maybe_unused]] auto& batch : left.epochs(2)) break;
+    EXPECT_GT(rest(left, 2).size(), 0U) << "one that was left is no loop any more";
+  }
+}
+
 TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
   const Numbers dataset(10);
   const Warnings warnings;

@@ -24,8 +24,10 @@ class LoaderEngine {
   LoaderEngine& operator=(const LoaderEngine&) = delete;
 
   // The next batch before the end of epoch `end` - 1, of the source's type; null if there is none. Valid
-  // until the next call. What it throws leaves the loader at the batch that failed.
-  void* next(std::int64_t end);
+  // until the next call. What it throws leaves the loader at the batch that failed. `loop`: what
+  // begin_loop() gave; std::logic_error if another has begun since.
+  void* next(std::int64_t end, std::uint64_t loop);
+  std::uint64_t begin_loop();
   // A loop up to the end of epoch `end` - 1 begins. Warns, once, if it has no batch although no state was
   // loaded.
   void begin_epochs(std::int64_t end);
