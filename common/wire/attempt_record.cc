@@ -24,6 +24,7 @@ ProcessIdentity parse_owner(const nlohmann::json& document) {
 }  // namespace
 
 std::string owner_of(const AttemptRecord& record) {
+  if (record.job.empty()) return fmt::format("process {}", record.owner.pid);
   return fmt::format("job {} (process {})", record.job, record.owner.pid);
 }
 

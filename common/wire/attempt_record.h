@@ -26,7 +26,7 @@ struct AttemptRecord {
   bool operator==(const AttemptRecord&) const = default;
 };
 
-// "job train-1 (process 4711)"
+// "job train-1 (process 4711)", "process 4711" where no launcher names a job.
 std::string owner_of(const AttemptRecord& record);
 
 std::string encode_attempt_record(const AttemptRecord& record);

@@ -46,6 +46,18 @@ struct Beginning {
   std::vector<Attempt> of_this_job;  // this attempt and those that the job's restarts came after; rank 0's
 };
 
+// A restart takes the directory over from the attempt before. Where nobody can know whether the last one
+// still trains, that is said.
+Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
+  const auto last = directory.newest();
+  const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
+  auto begun = directory.begin_attempt(job.job_id(), /*take_over=*/goes_on);
+  if (begun && last && !goes_on && !is_alive(last->owner))
+    log::warning("{} is taken over from {} on host {}: if that still runs, it will stop", directory.path(),
+                 last->job.empty() ? "a program" : "job " + last->job, last->owner.host);
+  return begun;
+}
+
 Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
                                               const std::vector<AttemptRecord>& attempts) {
   // The one that the launcher began in this directory, if it did.
@@ -53,7 +65,7 @@ Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDi
     for (const AttemptRecord& record : attempts)
       if (record.attempt == Attempt(job.attempt())) return record;
   }
-  return directory.begin_attempt(job.job_id());
+  return begin_attempt(job, directory);
 }
 
 Expected<Beginning> begin(const Job& job, const CheckpointDirectory& directory) {
@@ -80,7 +92,9 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
       said["attempt"] = found->attempt.value();
     if (found && found->resumable) said["resumable"] = *found->resumable;
     meeting.announce(said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (!found) throw CheckpointError(found.error().message(), {});
+    // A restart may not have what a start is refused.
+    if (!found)
+      throw CheckpointError(found.error().message(), {.final = found.error().code() == ErrorCode::kFenced});
     return *std::move(found);
   }
   const auto word = meeting.listen(kBeginTimeout);

@@ -54,7 +54,7 @@ class Checkpointer {
  public:
   // std::invalid_argument names the option, std::runtime_error the directory that cannot be used. Outside a
   // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt,
-  // unless it is read_only.
+  // unless it is read_only; it is refused while another job's rank 0 that uses it lives on this machine.
   explicit Checkpointer(const Job& job, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
 
