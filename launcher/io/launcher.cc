@@ -328,7 +328,7 @@ bool Launcher::is_twin(int signal, std::int64_t sender) {
   const TimePoint now = time_.now();
   const bool twin = sender != 0 && signal == last_signal_.signal && sender == last_signal_.sender &&
                     now < last_signal_.at + kTwinLimit;
-  last_signal_ = {signal, sender, now};
+  if (!twin) last_signal_ = {signal, sender, now};
   return twin;
 }
 

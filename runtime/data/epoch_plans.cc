@@ -9,9 +9,13 @@
 namespace muster {
 
 // To be run without the lock; who runs it has the lock now.
-std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key) {
-  auto task = std::make_shared<Task>(
-      [this, key] { return std::make_shared<const BatchPlan>(make_(key.first, key.second)); });
+std::shared_ptr<EpochPlans::Task> EpochPlans::add(const Key& key, std::atomic<bool>* busy) {
+  auto task = std::make_shared<Task>([this, key, busy] {
+    const auto idle = std::shared_ptr<void>(nullptr, [busy](void*) {
+      if (busy != nullptr) *busy = false;
+    });
+    return std::make_shared<const BatchPlan>(make_(key.first, key.second));
+  });
   plans_.emplace(key, task->get_future().share());
   return task;
 }
@@ -20,7 +24,7 @@ std::shared_ptr<const BatchPlan> EpochPlans::get(std::int64_t epoch, std::int64_
   const Key key(epoch, first);
   std::unique_lock lock(mutex_);
   std::shared_ptr<Task> mine;
-  if (!plans_.contains(key)) mine = add(key);
+  if (!plans_.contains(key)) mine = add(key, nullptr);
   // Workers are in two epochs at once where one begins, and the one after it is made ahead then.
   std::erase_if(plans_, [epoch](const auto& other) {
     return other.first.first < epoch - 1 || other.first.first > epoch + 2;
@@ -53,12 +57,9 @@ void EpochPlans::make_ahead(std::int64_t epoch) {
   const Key key(epoch, 0);
   const std::lock_guard lock(mutex_);
   if (plans_.contains(key) || busy_ahead_.exchange(true)) return;
-  const std::shared_ptr<Task> task = add(key);
+  const std::shared_ptr<Task> task = add(key, &busy_ahead_);
   try {
-    ahead_ = start_quiet_thread("muster-order", [this, task](const std::stop_token&) {
-      task->make_ready_at_thread_exit();
-      busy_ahead_ = false;  // before anybody has the plan, and wants the one after it made ahead
-    });
+    ahead_ = start_quiet_thread("muster-order", [task](const std::stop_token&) { (*task)(); });
   } catch (const std::system_error&) {  // whoever needs it makes it
     plans_.erase(key);
     busy_ahead_ = false;

@@ -38,7 +38,8 @@ class EpochPlans {
   using Plan = std::shared_ptr<const BatchPlan>;
   using Task = std::packaged_task<Plan()>;
   using Key = std::pair<std::int64_t, std::int64_t>;  // epoch and first place
-  std::shared_ptr<Task> add(const Key& key);
+  // `busy` becomes false before anybody has the plan, and wants the one after it made ahead.
+  std::shared_ptr<Task> add(const Key& key, std::atomic<bool>* busy);
 
   const Make make_;
   std::mutex mutex_;
