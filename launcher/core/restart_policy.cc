@@ -76,7 +76,9 @@ RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now)
                 : fmt::format("{} of {} restarts are used", used_count, limits_.max_restarts)};
   }
   if (same_at_start_ && limits_.no_progress_limit > 0) {
-    return {RestartDecision::Kind::kNoProgress, {}, "the same failure twice within 30 s and before a step was reported"};
+    return {RestartDecision::Kind::kNoProgress,
+            {},
+            "the same failure twice within 30 s and before a step was reported"};
   }
   if (!failure.from_outside && limits_.no_progress_limit > 0 && same_failures_ >= limits_.no_progress_limit) {
     return {RestartDecision::Kind::kNoProgress,

@@ -62,9 +62,8 @@ TEST(LaunchRecovery, EndsWithTheCulpritsCodeWhenNothingIsGained) {
 TEST(LaunchRecovery, WhatFailsBeforeItsFirstStepWithTheSameTextIsTriedOnceMore) {
   LaunchRun run({"--max-restarts", "9", "--", "python3", "-c", "import no_such_module"});
   EXPECT_EQ(run.exit_code(), 1);
-  EXPECT_THAT(
-      run.err(),
-      HasSubstr("1 of 9 restarts used; not tried again: the same failure twice before the first step"));
+  EXPECT_THAT(run.err(), HasSubstr("1 of 9 restarts used; not tried again: the same failure twice within 30 "
+                                   "s and before a step was reported"));
   EXPECT_EQ(run.report()["gave_up"], "no_progress");
   EXPECT_EQ(run.report()["restarts"], 1);
   const std::string summary = run.report()["summary"];
