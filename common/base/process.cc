@@ -103,7 +103,7 @@ ProcessIdentity own_identity() {
 }
 
 std::optional<bool> is_alive(const ProcessIdentity& process) {
-  const ProcessIdentity self = own_identity();
+  static const ProcessIdentity self = own_identity();  // asked for each of many jobs
   if (process.pid == 0 || process.host != self.host) return std::nullopt;
   if (process.boot_id != self.boot_id) return false;
   if (process.pid_namespace != self.pid_namespace) return std::nullopt;

@@ -16,7 +16,7 @@ namespace {
 
 // Written at once; after each the file system is known to live.
 constexpr std::size_t kPieceBytes = 256 << 10;
-// When the agent ends.
+// When the program ends.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);

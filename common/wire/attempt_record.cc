@@ -2,6 +2,7 @@
 
 #include "common/base/text.h"
 #include "common/wire/json.h"
+#include "common/wire/process_identity.h"
 
 namespace muster {
 
@@ -11,14 +12,7 @@ constexpr int kAttemptFormat = 1;
 
 // Earlier versions said the host alone.
 ProcessIdentity parse_owner(const nlohmann::json& document) {
-  ProcessIdentity owner{.host = document.at("host")};
-  if (!document.contains("pid")) return owner;
-  owner.user = document.at("user");
-  owner.boot_id = document.at("boot_id");
-  owner.pid_namespace = document.at("pid_namespace");
-  owner.pid = whole_number<std::int64_t>(document.at("pid"));
-  owner.start_ticks = whole_number<std::int64_t>(document.at("start_ticks"));
-  return owner;
+  return document.contains("pid") ? parse_identity(document) : ProcessIdentity{.host = document.at("host")};
 }
 
 }  // namespace
@@ -31,18 +25,11 @@ std::string owner_of(const AttemptRecord& record) {
 std::string encode_attempt_record(const AttemptRecord& record) {
   nlohmann::ordered_json resume;
   if (record.resume) resume = {{"step", record.resume->step}, {"attempt", record.resume->attempt.value()}};
-  return nlohmann::ordered_json{{"format", kAttemptFormat},
-                                {"attempt", record.attempt.value()},
-                                {"job", record.job},
-                                {"host", record.owner.host},
-                                {"user", record.owner.user},
-                                {"boot_id", record.owner.boot_id},
-                                {"pid_namespace", record.owner.pid_namespace},
-                                {"pid", record.owner.pid},
-                                {"start_ticks", record.owner.start_ticks},
-                                {"resume", std::move(resume)}}
-             .dump() +
-         "\n";
+  nlohmann::ordered_json document{
+      {"format", kAttemptFormat}, {"attempt", record.attempt.value()}, {"job", record.job}};
+  add_identity(document, record.owner);
+  document["resume"] = std::move(resume);
+  return document.dump() + "\n";
 }
 
 Expected<AttemptRecord> parse_attempt_record(std::string_view text, Attempt expected) {

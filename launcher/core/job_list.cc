@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <functional>
 
+#include "common/wire/process_identity.h"
 #include "launcher/core/duration.h"
 #include "launcher/core/job_json.h"
 #include "launcher/core/nearest.h"
@@ -34,20 +35,15 @@ constexpr std::string_view kJobIdLetters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 
 ordered_json record_json(const JobRecord& record) {
-  return {{"job_id", record.job_id},
-          {"started_at", record.started_at},
-          {"started_unix", record.started_unix},
-          {"host", record.launcher.host},
-          {"user", record.launcher.user},
-          {"pid", record.launcher.pid},
-          {"start_ticks", record.launcher.start_ticks},
-          {"boot_id", record.launcher.boot_id},
-          {"pid_namespace", record.launcher.pid_namespace},
-          {"command", record.command},
-          {"world_size", record.world_size},
-          {"nodes", nodes_json(record.nodes)},
-          {"log_directory", record.directory},
-          {"checkpoint_directory", record.checkpoint_directory}};
+  ordered_json json{
+      {"job_id", record.job_id}, {"started_at", record.started_at}, {"started_unix", record.started_unix}};
+  add_identity(json, record.launcher);
+  json["command"] = record.command;
+  json["world_size"] = record.world_size;
+  json["nodes"] = nodes_json(record.nodes);
+  json["log_directory"] = record.directory;
+  json["checkpoint_directory"] = record.checkpoint_directory;
+  return json;
 }
 
 std::string dumped(const ordered_json& json) {
@@ -125,12 +121,7 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
     if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
       return failure(ErrorCode::kCorrupt, "'{}' is no name of a job", job_id);
     JobRecord record{.job_id = job_id,
-                     .launcher = {.host = json.at("host"),
-                                  .user = json.at("user"),
-                                  .boot_id = json.at("boot_id"),
-                                  .pid_namespace = json.at("pid_namespace"),
-                                  .pid = whole_number<std::int64_t>(json.at("pid")),
-                                  .start_ticks = whole_number<std::int64_t>(json.at("start_ticks"))},
+                     .launcher = parse_identity(json),
                      .command = json.at("command").get<std::vector<std::string>>(),
                      .nodes = {},
                      .world_size = whole_number<std::int32_t>(json.at("world_size")),

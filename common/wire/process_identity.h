@@ -1,0 +1,15 @@
+// A ProcessIdentity in a JSON document, among its other fields: host, user, boot_id, pid_namespace, pid and
+// start_ticks. Plain functions; safe in any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/process.h"
+
+namespace muster {
+
+void add_identity(nlohmann::ordered_json& document, const ProcessIdentity& process);
+// nlohmann::json::exception if a field is missing or of another type.
+ProcessIdentity parse_identity(const nlohmann::json& document);
+
+}  // namespace muster
