@@ -10,9 +10,9 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "agent/core/arguments.h"
+#include "agent/core/start/arguments.h"
 #include "agent/io/agent.h"
-#include "agent/io/process.h"
+#include "agent/io/workers/process.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/net/listener.h"

@@ -3,7 +3,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 namespace {

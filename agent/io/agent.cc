@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "agent/io/children.h"
 #include "agent/io/readable.h"
+#include "agent/io/workers/children.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"

@@ -9,15 +9,15 @@
 #include <memory>
 #include <set>
 
-#include "agent/core/node.h"
-#include "agent/core/report.h"
-#include "agent/io/attempt_run.h"
-#include "agent/io/gpu_memory_watch.h"
+#include "agent/core/health/report.h"
+#include "agent/core/node/node.h"
 #include "agent/io/guardian.h"
-#include "agent/io/health.h"
+#include "agent/io/health/gpu_memory_watch.h"
+#include "agent/io/health/health.h"
 #include "agent/io/link.h"
-#include "agent/io/warm_start.h"
-#include "agent/io/worker_socket.h"
+#include "agent/io/workers/attempt_run.h"
+#include "agent/io/workers/warm_start.h"
+#include "agent/io/workers/worker_socket.h"
 #include "common/net/log_writer.h"
 #include "common/net/task_group.h"
 #include "common/net/time.h"

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/io/worker_socket.h"
+#include "agent/io/workers/worker_socket.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"

@@ -8,7 +8,7 @@
 #include <array>
 #include <memory>
 
-#include "agent/core/flow.h"
+#include "agent/core/output/flow.h"
 #include "common/net/connection.h"
 #include "common/wire/codec.h"
 

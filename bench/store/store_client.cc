@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "agent/core/store_wire.h"
+#include "agent/core/store/store_wire.h"
 #include "common/base/check.h"
 
 namespace muster::bench {

@@ -3,8 +3,8 @@
 
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/verdict.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

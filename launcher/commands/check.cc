@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "launcher/commands/checks.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 

@@ -12,7 +12,7 @@
 #include "common/base/file.h"
 #include "launcher/commands/checkpoint_use.h"
 #include "launcher/commands/checks.h"
-#include "launcher/io/job_files.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

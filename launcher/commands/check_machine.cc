@@ -13,7 +13,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/commands/checks.h"
-#include "launcher/io/local_bootstrap.h"
+#include "launcher/io/fleet/local_bootstrap.h"
 
 namespace muster::launcher {
 

@@ -10,7 +10,7 @@
 #include "common/base/text.h"
 #include "launcher/commands/captured_run.h"
 #include "launcher/commands/checks.h"
-#include "launcher/io/program_file.h"
+#include "launcher/io/settings/program_file.h"
 
 namespace muster::launcher {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/core/options.h"
+#include "launcher/core/settings/options.h"
 
 namespace muster::launcher {
 

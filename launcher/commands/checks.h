@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/commands/prepare.h"
-#include "launcher/core/findings.h"
+#include "launcher/core/verdict/findings.h"
 
 namespace muster::launcher {
 

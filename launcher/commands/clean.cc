@@ -6,10 +6,10 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/duration.h"
-#include "launcher/core/verdict.h"
-#include "launcher/core/words.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/text/duration.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

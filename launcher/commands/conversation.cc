@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "launcher/io/control_socket.h"
+#include "launcher/io/view/control_socket.h"
 
 namespace muster::launcher {
 

@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
-#include "launcher/core/job_list.h"
+#include "launcher/core/view/job_list.h"
 
 namespace muster::launcher {
 

@@ -6,10 +6,10 @@
 #include "common/base/file.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
-#include "launcher/core/help.h"
-#include "launcher/core/plain_text.h"
-#include "launcher/core/verdict.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/settings/help.h"
+#include "launcher/core/text/plain_text.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/core/arguments.h"
-#include "launcher/core/job_list.h"
-#include "launcher/core/options.h"
+#include "launcher/core/settings/arguments.h"
+#include "launcher/core/settings/options.h"
+#include "launcher/core/view/job_list.h"
 
 namespace muster::launcher {
 

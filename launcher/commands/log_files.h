@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "launcher/commands/log_stream.h"
-#include "launcher/core/job_list.h"
-#include "launcher/core/log_filter.h"
+#include "launcher/core/view/job_list.h"
+#include "launcher/core/view/log_filter.h"
 
 namespace muster::launcher {
 

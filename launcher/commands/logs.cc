@@ -8,9 +8,9 @@
 #include "common/base/color.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/commands/log_files.h"
-#include "launcher/core/line_prefix.h"
-#include "launcher/core/verdict.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/core/view/line_prefix.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

@@ -1,11 +1,11 @@
 #include "launcher/commands/prepare.h"
 
 #include "common/base/machine.h"
-#include "launcher/core/nearest.h"
-#include "launcher/core/verdict.h"
-#include "launcher/io/gpus.h"
-#include "launcher/io/job_directory.h"
-#include "launcher/io/program_file.h"
+#include "launcher/core/text/nearest.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/settings/gpus.h"
+#include "launcher/io/settings/program_file.h"
+#include "launcher/io/view/job_directory.h"
 
 namespace muster::launcher {
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "launcher/commands/invocation.h"
-#include "launcher/core/plan.h"
-#include "launcher/io/command_line.h"
+#include "launcher/core/settings/plan.h"
+#include "launcher/io/settings/command_line.h"
 
 namespace muster::launcher {
 

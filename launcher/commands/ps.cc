@@ -1,7 +1,7 @@
 // `launch ps`: the jobs whose logs lie in one directory.
 #include "launcher/commands/invocation.h"
-#include "launcher/core/verdict.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

@@ -2,7 +2,7 @@
 #include "common/base/file.h"
 #include "common/wire/json.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 

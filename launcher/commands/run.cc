@@ -6,11 +6,11 @@
 #include "common/base/check.h"
 #include "launcher/commands/checkpoint_use.h"
 #include "launcher/commands/prepare.h"
-#include "launcher/core/report.h"
-#include "launcher/core/words.h"
-#include "launcher/io/job_directory.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/view/report.h"
 #include "launcher/io/launcher.h"
+#include "launcher/io/view/job_directory.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

@@ -1,10 +1,10 @@
 // `launch status`: how a running job is doing.
-#include "launcher/core/status.h"
+#include "launcher/core/view/status.h"
 
 #include "common/wire/json.h"
 #include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 

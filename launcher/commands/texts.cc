@@ -1,8 +1,8 @@
 // `launch completion`, `launch help` and `launch man`: what is made from the tables of commands and flags.
 #include "launcher/commands/invocation.h"
-#include "launcher/core/completion.h"
-#include "launcher/core/help.h"
-#include "launcher/core/verdict.h"
+#include "launcher/core/settings/completion.h"
+#include "launcher/core/settings/help.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 

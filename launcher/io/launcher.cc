@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
-#include "launcher/core/events.h"
+#include "launcher/core/view/events.h"
 
 namespace muster::launcher {
 

@@ -13,15 +13,15 @@
 
 #include "common/net/time.h"
 #include "common/wire/checkpoint_directory.h"
-#include "launcher/core/job.h"
-#include "launcher/core/rank_table.h"
-#include "launcher/io/children.h"
-#include "launcher/io/control_port.h"
-#include "launcher/io/enquiries.h"
-#include "launcher/io/line_file.h"
-#include "launcher/io/local_bootstrap.h"
-#include "launcher/io/session.h"
-#include "launcher/io/terminal.h"
+#include "launcher/core/job/job.h"
+#include "launcher/core/view/rank_table.h"
+#include "launcher/io/fleet/children.h"
+#include "launcher/io/fleet/control_port.h"
+#include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/fleet/session.h"
+#include "launcher/io/view/enquiries.h"
+#include "launcher/io/view/line_file.h"
+#include "launcher/io/view/terminal.h"
 
 namespace muster::launcher {
 

@@ -2,10 +2,10 @@
 #include <csignal>
 
 #include "common/base/log.h"
-#include "launcher/core/progress.h"
-#include "launcher/core/words.h"
-#include "launcher/io/job_files.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/view/progress.h"
 #include "launcher/io/launcher.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 

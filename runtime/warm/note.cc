@@ -1,5 +1,5 @@
 // The ELF note that says: this program calls muster::init() and may be a template. Linking Muster::warm_start
-// puts it into a program; the agent reads it before it executes anything (agent/core/elf_note.h).
+// puts it into a program; the agent reads it before it executes anything (agent/core/start/elf_note.h).
 //
 // Written in assembly because compilers give a section of this name different types, and only a note is found
 // through the program headers.

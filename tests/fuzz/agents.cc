@@ -2,8 +2,8 @@
 // The job decides, ends, and can be reported.
 #include "common/base/check.h"
 #include "common/wire/codec.h"
-#include "launcher/core/events.h"
-#include "launcher/core/report.h"
+#include "launcher/core/view/events.h"
+#include "launcher/core/view/report.h"
 #include "tests/fuzz/input.h"
 
 namespace muster::launcher {

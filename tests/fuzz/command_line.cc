@@ -1,10 +1,10 @@
 // Any words after `launch`, one a line.
-#include "launcher/io/command_line.h"
+#include "launcher/io/settings/command_line.h"
 
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "launcher/core/arguments.h"
+#include "launcher/core/settings/arguments.h"
 #include "tests/fuzz/input.h"
 
 namespace muster::launcher {

@@ -1,5 +1,5 @@
 // Any bytes as the file of --config.
-#include "launcher/io/config_file.h"
+#include "launcher/io/settings/config_file.h"
 
 #include <cstdlib>
 #include <sys/mman.h>

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/file.h"
-#include "launcher/io/session.h"
+#include "launcher/io/fleet/session.h"
 #include "tests/fuzz/input.h"
 #include "tests/loaded_tls.h"
 

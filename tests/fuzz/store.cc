@@ -1,5 +1,5 @@
 // Clients of a c10d store that send any bytes, cut anywhere, and come and go, in a store with little room.
-#include "agent/core/store.h"
+#include "agent/core/store/store.h"
 
 #include <map>
 #include <set>

@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "agent/io/store_server.h"
+#include "agent/io/store/store_server.h"
 
 namespace muster::agent {
 namespace {

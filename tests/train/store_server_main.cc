@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "agent/io/store_server.h"
+#include "agent/io/store/store_server.h"
 
 int main(int argc, char** argv) {
   boost::asio::io_context io(1);

@@ -1,4 +1,4 @@
-#include "agent/core/arguments.h"
+#include "agent/core/start/arguments.h"
 
 #include <gmock/gmock.h>
 

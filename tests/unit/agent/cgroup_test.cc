@@ -1,4 +1,4 @@
-#include "agent/core/cgroup.h"
+#include "agent/core/health/cgroup.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "agent/core/disk_space.h"
+#include "agent/core/output/disk_space.h"
 
 #include <gtest/gtest.h>
 

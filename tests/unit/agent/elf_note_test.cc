@@ -1,4 +1,4 @@
-#include "agent/core/elf_note.h"
+#include "agent/core/start/elf_note.h"
 
 #include <cstring>
 #include <elf.h>

@@ -1,4 +1,4 @@
-#include "agent/core/environment.h"
+#include "agent/core/start/environment.h"
 
 #include <gmock/gmock.h>
 

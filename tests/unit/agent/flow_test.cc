@@ -1,4 +1,4 @@
-#include "agent/core/flow.h"
+#include "agent/core/output/flow.h"
 
 #include <gtest/gtest.h>
 

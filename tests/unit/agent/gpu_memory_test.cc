@@ -1,4 +1,4 @@
-#include "agent/core/gpu_memory.h"
+#include "agent/core/health/gpu_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <regex>
 #include <sstream>
 
-#include "agent/core/hang.h"
+#include "agent/core/health/hang.h"
 
 namespace muster::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/core/hang.h"
+#include "agent/core/health/hang.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

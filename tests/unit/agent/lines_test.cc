@@ -1,4 +1,4 @@
-#include "agent/core/lines.h"
+#include "agent/core/output/lines.h"
 
 #include <gmock/gmock.h>
 

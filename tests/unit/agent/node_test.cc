@@ -1,4 +1,4 @@
-#include "agent/core/node.h"
+#include "agent/core/node/node.h"
 
 #include <cerrno>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "agent/io/output.h"
+#include "agent/io/output/output.h"
 
 #include <algorithm>
 #include <fcntl.h>

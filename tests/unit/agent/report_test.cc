@@ -1,4 +1,4 @@
-#include "agent/core/report.h"
+#include "agent/core/health/report.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/core/store.h"
+#include "agent/core/store/store.h"
 
 namespace muster::agent {
 

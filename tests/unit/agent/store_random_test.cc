@@ -3,7 +3,7 @@
 #include <random>
 #include <set>
 
-#include "agent/core/store.h"
+#include "agent/core/store/store.h"
 #include "tests/unit/agent/store_messages.h"
 
 namespace muster::agent {

@@ -1,4 +1,4 @@
-#include "agent/io/store_server.h"
+#include "agent/io/store/store_server.h"
 
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "agent/core/store.h"
+#include "agent/core/store/store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

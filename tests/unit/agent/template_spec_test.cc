@@ -1,4 +1,4 @@
-#include "agent/core/template_spec.h"
+#include "agent/core/start/template_spec.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "agent/core/worker.h"
+#include "agent/core/node/worker.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/core/xid.h"
+#include "agent/core/health/xid.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "launcher/core/job.h"
+#include "launcher/core/job/job.h"
 #include "tests/invariants.h"
 
 namespace muster::simulation {

@@ -10,7 +10,7 @@
 #include <map>
 #include <memory>
 
-#include "agent/core/node.h"
+#include "agent/core/node/node.h"
 #include "tests/unit/cluster/simulated_link.h"
 #include "tests/unit/cluster/simulated_processes.h"
 

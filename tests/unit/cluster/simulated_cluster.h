@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "launcher/core/job.h"
+#include "launcher/core/job/job.h"
 #include "tests/unit/cluster/ground_truth.h"
 #include "tests/unit/cluster/simulated_agent.h"
 

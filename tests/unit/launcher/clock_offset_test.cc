@@ -1,4 +1,4 @@
-#include "launcher/core/clock_offset.h"
+#include "launcher/core/job/clock_offset.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

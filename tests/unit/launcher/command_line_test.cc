@@ -1,4 +1,4 @@
-#include "launcher/io/command_line.h"
+#include "launcher/io/settings/command_line.h"
 
 #include <fstream>
 #include <gmock/gmock.h>

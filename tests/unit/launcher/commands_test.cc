@@ -1,4 +1,4 @@
-#include "launcher/core/commands.h"
+#include "launcher/core/settings/commands.h"
 
 #include <fstream>
 #include <gmock/gmock.h>
@@ -7,11 +7,11 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/core/arguments.h"
-#include "launcher/core/completion.h"
-#include "launcher/core/help.h"
-#include "launcher/core/options.h"
-#include "launcher/core/words.h"
+#include "launcher/core/settings/arguments.h"
+#include "launcher/core/settings/completion.h"
+#include "launcher/core/settings/help.h"
+#include "launcher/core/settings/options.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 namespace {

@@ -1,8 +1,8 @@
-#include "launcher/core/display_options.h"
+#include "launcher/core/settings/display_options.h"
 
 #include <gtest/gtest.h>
 
-#include "launcher/core/line_prefix.h"
+#include "launcher/core/view/line_prefix.h"
 
 namespace muster::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/core/events.h"
+#include "launcher/core/view/events.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

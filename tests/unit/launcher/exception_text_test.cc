@@ -1,4 +1,4 @@
-#include "launcher/core/exception_text.h"
+#include "launcher/core/verdict/exception_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

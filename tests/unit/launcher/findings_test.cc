@@ -1,4 +1,4 @@
-#include "launcher/core/findings.h"
+#include "launcher/core/verdict/findings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

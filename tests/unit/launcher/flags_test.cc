@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "launcher/core/arguments.h"
+#include "launcher/core/settings/arguments.h"
 
 namespace muster::launcher {
 namespace {

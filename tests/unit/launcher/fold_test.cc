@@ -1,4 +1,4 @@
-#include "launcher/core/fold.h"
+#include "launcher/core/view/fold.h"
 
 #include <gtest/gtest.h>
 #include <random>

@@ -1,4 +1,4 @@
-#include "launcher/core/hang.h"
+#include "launcher/core/verdict/hang.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

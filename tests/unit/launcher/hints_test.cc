@@ -1,4 +1,4 @@
-#include "launcher/core/hints.h"
+#include "launcher/core/verdict/hints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/core/job.h"
+#include "launcher/core/job/job.h"
 
 namespace muster::launcher {
 

@@ -1,10 +1,10 @@
-#include "launcher/core/job_list.h"
+#include "launcher/core/view/job_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "launcher/core/duration.h"
+#include "launcher/core/text/duration.h"
 
 namespace muster::launcher {
 namespace {

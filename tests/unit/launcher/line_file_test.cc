@@ -1,4 +1,4 @@
-#include "launcher/io/line_file.h"
+#include "launcher/io/view/line_file.h"
 
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "launcher/core/log_filter.h"
+#include "launcher/core/view/log_filter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/core/main_stack.h"
+#include "launcher/core/verdict/main_stack.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/core/nearest.h"
+#include "launcher/core/text/nearest.h"
 
 #include <array>
 #include <gtest/gtest.h>

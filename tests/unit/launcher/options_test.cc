@@ -1,4 +1,4 @@
-#include "launcher/core/options.h"
+#include "launcher/core/settings/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

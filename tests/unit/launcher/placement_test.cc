@@ -1,4 +1,4 @@
-#include "launcher/core/placement.h"
+#include "launcher/core/job/placement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/core/plain_text.h"
+#include "launcher/core/text/plain_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/core/plan.h"
+#include "launcher/core/settings/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/io/program_file.h"
+#include "launcher/io/settings/program_file.h"
 
 #include <filesystem>
 #include <fstream>

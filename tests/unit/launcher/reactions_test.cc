@@ -1,4 +1,4 @@
-#include "launcher/core/reactions.h"
+#include "launcher/core/job/reactions.h"
 
 #include <algorithm>
 #include <fmt/core.h>

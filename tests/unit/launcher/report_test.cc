@@ -1,4 +1,4 @@
-#include "launcher/core/report.h"
+#include "launcher/core/view/report.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "launcher/core/restart_policy.h"
+#include "launcher/core/job/restart_policy.h"
 
 #include <csignal>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "launcher/core/status.h"
+#include "launcher/core/view/status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/core/progress.h"
+#include "launcher/core/view/progress.h"
 
 namespace muster::launcher {
 namespace {

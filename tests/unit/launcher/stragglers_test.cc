@@ -1,4 +1,4 @@
-#include "launcher/core/stragglers.h"
+#include "launcher/core/job/stragglers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

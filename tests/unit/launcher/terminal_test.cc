@@ -1,4 +1,4 @@
-#include "launcher/io/terminal.h"
+#include "launcher/io/view/terminal.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

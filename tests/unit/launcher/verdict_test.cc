@@ -1,4 +1,4 @@
-#include "launcher/core/verdict.h"
+#include "launcher/core/verdict/verdict.h"
 
 #include <csignal>
 #include <gtest/gtest.h>

@@ -1,0 +1,203 @@
+#include "agent/core/health/hang.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace muster::agent {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kSoftAtLeast = 5s;
+constexpr Duration kHardAtLeast = 120s;
+constexpr int kSoftTimes = 5;
+constexpr int kHardTimes = 30;
+constexpr int kTimesBeyondHangLimit = 3;  // a hang limit below this many usual times was not meant so
+constexpr std::size_t kMaxSections = 64;  // open at once, and names to learn: a worker cannot fill our memory
+constexpr std::size_t kMaxNames = 1024;
+
+double seconds(Duration duration) {
+  return Seconds(duration).count();
+}
+
+}  // namespace
+
+void UsualTime::seen(Duration took) {
+  ++count_;
+  longest_ = std::max(longest_, took);
+}
+
+Duration UsualTime::hard(Duration hang_limit) const {
+  if (!known()) return hang_limit;
+  return std::min(std::max(kHardAtLeast, kHardTimes * longest_),
+                  std::max(hang_limit, kTimesBeyondHangLimit * longest_));
+}
+
+Duration UsualTime::soft(Duration hang_limit) const {
+  const Duration half = hard(hang_limit) / 2;
+  return known() ? std::min(half, std::max(kSoftAtLeast, kSoftTimes * longest_)) : half;
+}
+
+std::string UsualTime::text() const {
+  return known() ? fmt::format(" (the longest so far took {:.1f} s)", seconds(longest_)) : "";
+}
+
+void HangWatch::add(Rank rank, TimePoint now) {
+  if (watched_.empty()) {
+    next_look_ = now + kLookInterval;
+    last_look_ = now;
+  }
+  watched_[rank] = {};
+}
+
+void HangWatch::on(const Report& report, TimePoint now) {
+  const auto found = watched_.find(report.message.rank);
+  if (found == watched_.end()) return;
+  Watched& rank = found->second;
+  const std::string& kind = report.message.kind;
+  if (kind == "finished") return remove(report.message.rank);
+  if (rank.heartbeat || kind == "heartbeat") rank.heartbeat = Wait{now};
+  if (kind == "step" || (kind == "heartbeat" && report.message.step > rank.newest_step))
+    step(rank, report.message.step, now);
+  if (kind == "idle") rank.step.reset();
+  if (kind == "section" && report.section) {
+    if (report.entered)
+      enter(rank, *report.section, now);
+    else
+      leave(rank, *report.section, now);
+  }
+  if (kind == "heartbeat" && report.section) correct_section(rank, report, now);
+}
+
+void HangWatch::step(Watched& rank, std::int64_t step, TimePoint now) {
+  const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
+  if (rank.step) step_time_.seen(until - rank.step->since);
+  rank.step = Wait{until};
+  rank.newest_step = step;
+}
+
+void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
+  if (rank.sections.size() >= kMaxSections) return;
+  if (rank.sections.empty()) rank.step_paused = since;
+  rank.sections.push_back({name, Wait{since}});
+}
+
+// The newest of that name: sections of several threads may lie across each other.
+void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
+  const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
+                                 [&](const Section& section) { return section.name == name; });
+  if (last == rank.sections.rend()) return;
+  if (section_times_.contains(name) || section_times_.size() < kMaxNames)
+    section_times_[name].seen(now - last->wait.since);
+  rank.sections.erase(std::next(last).base());
+  if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
+}
+
+// A heartbeat names the innermost section, or none: so a datagram that was lost is made good.
+void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
+  const std::string& name = *report.section;
+  const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();
+  while (!rank.sections.empty() && rank.sections.back().name != name && (name.empty() || inside))
+    leave(rank, std::string(rank.sections.back().name), now);
+  if (!name.empty() && (rank.sections.empty() || rank.sections.back().name != name))
+    enter(rank, name, now - report.section_time);
+}
+
+// But for the one of its being stopped.
+template <class Move>
+void HangWatch::move_clocks(Watched& rank, Move move) {
+  if (rank.heartbeat) move(rank.heartbeat->since);
+  if (rank.step) move(rank.step->since);
+  move(rank.step_paused);
+  for (Section& section : rank.sections) move(section.wait.since);
+}
+
+void HangWatch::start_afresh(TimePoint now) {
+  for (auto& [id, rank] : watched_) {
+    rank.state = ProcessState::kLive;
+    move_clocks(rank, [now](TimePoint& since) { since = now; });
+  }
+}
+
+void HangWatch::pause(TimePoint now) {
+  const Duration paused = now - last_look_;
+  for (auto& [id, rank] : watched_)
+    move_clocks(rank, [now, paused](TimePoint& since) { since = std::min(since + paused, now); });
+}
+
+std::vector<wire::WorkerStalled> HangWatch::look(const std::map<Rank, ProcessState>& states, TimePoint now) {
+  if (now > next_look_ + kOverslept) start_afresh(now);
+  next_look_ = now + kLookInterval;
+  last_look_ = now;
+  std::vector<wire::WorkerStalled> stalled;
+  for (auto& [id, rank] : watched_) {
+    const auto seen = states.find(id);
+    const ProcessState state = seen != states.end() ? seen->second : ProcessState::kLive;
+    if (state != rank.state) rank.stop = Wait{now};
+    rank.state = state;
+    const auto stall = judge(rank, now);
+    if (!stall) continue;
+    rank.given_up |= stall->hard;
+    stalled.push_back({.rank = id,
+                       .stopped = stall->hard && state != ProcessState::kLive,
+                       .hard = stall->hard,
+                       .what = stall->what,
+                       .section = rank.sections.empty() ? "" : rank.sections.back().name,
+                       .step = rank.newest_step,
+                       .since_ns = to_ns(stall->since)});
+  }
+  return stalled;
+}
+
+std::optional<TimePoint> HangWatch::next_deadline() const {
+  return watched_.empty() ? std::nullopt : std::optional(next_look_);
+}
+
+std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
+  if (rank.given_up) return std::nullopt;
+  if (rank.state != ProcessState::kLive) {
+    // Nothing else is asked of it meanwhile: this is the cause.
+    const bool stopped = rank.state == ProcessState::kStopped;
+    if (now - rank.stop.since < (stopped ? kStopLimit : kFreezeLimit)) return std::nullopt;
+    const char* how = stopped ? "is stopped (SIGSTOP)" : "is frozen (by the freezer of its cgroup)";
+    return Stall{true, fmt::format("{} for {:.0f} s", how, seconds(now - rank.stop.since)), rank.stop.since};
+  }
+  if (rank.heartbeat && limits_.heartbeat > Duration::zero()) {
+    const Duration silence = now - rank.heartbeat->since;
+    const bool hard = silence >= limits_.heartbeat;
+    if (hard || (silence >= limits_.heartbeat / 3 && !rank.heartbeat->told)) {
+      rank.heartbeat->told = true;
+      return Stall{hard, fmt::format("sent no heartbeat for {:.0f} s", seconds(silence)),
+                   rank.heartbeat->since};
+    }
+  }
+  if (limits_.hang > Duration::zero()) return judge_progress(rank, now);
+  return std::nullopt;
+}
+
+// The sections that it is in, or else its step.
+std::optional<HangWatch::Stall> HangWatch::judge_progress(Watched& rank, TimePoint now) {
+  const auto judge_wait = [&](Wait& wait, const UsualTime& usual,
+                              const std::string& what) -> std::optional<Stall> {
+    const Duration waited = now - wait.since;
+    const bool hard = waited >= usual.hard(limits_.hang);
+    if (!hard && (wait.told || waited < usual.soft(limits_.hang))) return std::nullopt;
+    wait.told = true;
+    return Stall{hard, fmt::format("{} for {:.0f} s{}", what, seconds(waited), usual.text()), wait.since};
+  };
+  if (rank.sections.empty() && rank.step)
+    return judge_wait(*rank.step, step_time_,
+                      fmt::format("has made no step after step {}", rank.newest_step));
+  std::optional<Stall> worst;
+  const UsualTime unknown;
+  for (Section& section : rank.sections) {
+    const auto learned = section_times_.find(section.name);
+    const auto stall = judge_wait(section.wait, learned != section_times_.end() ? learned->second : unknown,
+                                  fmt::format("is in section '{}'", section.name));
+    if (stall && (!worst || !worst->hard)) worst = stall;
+  }
+  return worst;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,109 @@
+// Which worker lives and does not get on: the rules of hang detection, in one place.
+//
+// The shell looks at every process once a kLookInterval and passes the states on; reports of workers come as
+// they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime. Heartbeats
+// are missed once there was one, steps once there were some, named sections from the start. How long a step
+// or section may take is learned, over all ranks of the node. An agent that overslept knows nothing about its
+// workers: everyone gets a fresh start. Decisions only, of one attempt; one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/health/report.h"
+#include "common/base/clock.h"
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+enum class ProcessState { kLive, kStopped, kFrozen };
+
+// How long something takes, and from when on it takes too long. Until it was seen three times, half of the
+// hang limit is worth telling and all of it is too long. Then too long is 30 times the longest, two minutes
+// at least: a machine of which 5 % is left to us is 20 times slower, and that is no hang. It stays within the
+// hang limit unless that comes near what is usual.
+class UsualTime {
+ public:
+  void seen(Duration took);
+  Duration soft(Duration hang_limit) const;
+  Duration hard(Duration hang_limit) const;
+  // "" until it is known, then " (the longest so far took 1.2 s)".
+  std::string text() const;
+
+ private:
+  bool known() const { return count_ >= 3; }
+  int count_ = 0;
+  Duration longest_{};
+};
+
+class HangWatch {
+ public:
+  struct Limits {  // zero: not watched
+    Duration heartbeat{};
+    Duration hang{};
+  };
+  static constexpr Duration kLookInterval = std::chrono::seconds(1);
+  static constexpr Duration kOverslept = std::chrono::seconds(1);  // so late, and its clocks mean nothing
+  static constexpr Duration kStopLimit = std::chrono::seconds(3);
+  static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // it is noticed a look later
+
+  explicit HangWatch(Limits limits) : limits_(limits) {}
+
+  void add(Rank rank, TimePoint now);
+  void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or has been told to
+  void on(const Report& report, TimePoint now);
+  // Since the last look workers were held up by what is no fault of theirs: that time does not count. To be
+  // called before a look.
+  void pause(TimePoint now);
+  // What is to be told: each stall once soft and once hard, until the rank gets on. Reports that wait in the
+  // socket must have been passed on before.
+  std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
+  // The next look; none while nobody is watched.
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  struct Wait {
+    TimePoint since;
+    bool told = false;
+  };
+  struct Section {
+    std::string name;
+    Wait wait;
+  };
+  struct Watched {
+    std::int64_t newest_step = -1;
+    ProcessState state = ProcessState::kLive;
+    Wait stop;                      // valid unless kLive
+    std::optional<Wait> heartbeat;  // from the first one on
+    std::optional<Wait> step;       // from the first one on, until the rank says that no more will follow
+    TimePoint step_paused;  // when the first of `sections` was entered: time in them is not the step's
+    std::vector<Section> sections;  // the innermost last
+    bool given_up = false;          // told hard
+  };
+  struct Stall {
+    bool hard = false;
+    std::string what;
+    TimePoint since;
+  };
+
+  void step(Watched& rank, std::int64_t step, TimePoint now);
+  void enter(Watched& rank, const std::string& name, TimePoint since);
+  void leave(Watched& rank, const std::string& name, TimePoint now);
+  void correct_section(Watched& rank, const Report& report, TimePoint now);
+  void start_afresh(TimePoint now);
+  template <class Move>
+  static void move_clocks(Watched& rank, Move move);
+  std::optional<Stall> judge(Watched& rank, TimePoint now);
+  std::optional<Stall> judge_progress(Watched& rank, TimePoint now);
+
+  Limits limits_;
+  std::map<Rank, Watched> watched_;
+  UsualTime step_time_;
+  std::map<std::string, UsualTime> section_times_;
+  TimePoint next_look_;
+  TimePoint last_look_;
+};
+
+}  // namespace muster::agent

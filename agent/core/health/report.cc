@@ -1,0 +1,160 @@
+#include "agent/core/health/report.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/wire/json.h"
+
+namespace muster::agent {
+
+namespace {
+
+bool is_progress(std::string_view kind) {
+  return kind == "heartbeat" || kind == "step";
+}
+
+bool is_event(std::string_view kind) {
+  constexpr std::array<std::string_view, 8> kEvents = {"hello",     "resumed", "committed", "saving",
+                                                       "preempted", "fenced",  "finished",  "profile"};
+  return std::ranges::find(kEvents, kind) != kEvents.end();
+}
+
+bool is_for_agent(std::string_view kind) {
+  return kind == "section" || kind == "idle" || kind == "stacks";
+}
+
+// About the job's exit code, and what follows from it.
+bool decides(std::string_view kind) {
+  return kind == "hello" || kind == "committed" || kind == "preempted" || kind == "fenced";
+}
+
+constexpr std::size_t kMaxSectionBytes = 128;
+
+// It is printed on terminals.
+std::string printable(std::string text) {
+  text.resize(std::min(text.size(), kMaxSectionBytes));
+  for (char& letter : text) {
+    if (letter < ' ' || letter > '~') letter = '?';
+  }
+  return text;
+}
+
+constexpr std::int64_t kMaxSectionMs = std::int64_t{1} << 40;
+
+void read_section(const nlohmann::json& parsed, Report& report) {
+  const bool beat = report.message.kind == "heartbeat";
+  if (beat ? !parsed.contains("section") : report.message.kind != "section") return;
+  report.section = parsed.at(beat ? "section" : "name").get<std::string>();
+  report.section = printable(*std::move(report.section));
+  if (beat) report.message.text = *report.section;
+  if (beat)
+    report.section_time = std::chrono::milliseconds(
+        std::clamp(parsed.contains("section_ms") ? whole_number<std::int64_t>(parsed["section_ms"]) : 0,
+                   std::int64_t{0}, kMaxSectionMs));
+  else
+    report.entered = parsed.at("state").get<std::string>() == "enter";
+}
+
+std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
+  if (!milliseconds.is_number())
+    throw nlohmann::json::type_error::create(302, "a time that is no number", &milliseconds);
+  return static_cast<std::int64_t>(std::clamp(milliseconds.get<double>(), 0.0, highest) * 1e6);
+}
+
+// At most 11 days: a sum of many still fits.
+constexpr double kMaxBusyMs = 1e9;
+
+constexpr std::size_t kMaxParts = 16;
+constexpr double kMaxPartMs = 1e11;  // three years
+
+void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
+  message.step = whole_number<std::int64_t>(parsed.at("steps"));
+  for (const auto& [part, milliseconds] : parsed.at("parts_ms").items()) {
+    if (message.parts_ns.size() == kMaxParts)
+      throw nlohmann::json::other_error::create(503, "more than 16 parts of a step", &parsed);
+    message.parts_ns[printable(part)] = nanoseconds(milliseconds, kMaxPartMs);
+  }
+}
+
+}  // namespace
+
+Expected<Report> parse_report(std::string_view datagram) {
+  using nlohmann::json;
+  if (datagram.size() > kMaxReportBytes)
+    return failure(ErrorCode::kCorrupt, "a report of {} bytes", datagram.size());
+  const json parsed = json::parse(datagram, nullptr, false);
+  if (!parsed.is_object()) return failure(ErrorCode::kCorrupt, "a report that is no JSON object");
+  try {
+    Report report;
+    report.attempt = Attempt(whole_number<std::uint64_t>(parsed.at("attempt")));
+    report.message.rank = Rank(whole_number<std::int32_t>(parsed.at("rank")));
+    report.message.kind = parsed.at("type").get<std::string>();
+    // A heartbeat that names no step has made none.
+    report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
+                                                  : (report.message.kind == "heartbeat" ? -1 : 0);
+    report.message.text = parsed.value("text", std::string());
+    const std::string& kind = report.message.kind;
+    if (kind == "step" && parsed.contains("busy_ms"))
+      report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
+    if (kind == "profile") read_profile(parsed, report.message);
+    if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))
+      return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    read_section(parsed, report);
+    return report;
+  } catch (const json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "a report with a wrong field: {}", error.what());
+  }
+}
+
+bool is_for_launcher(const Report& report) {
+  return !is_for_agent(report.message.kind);
+}
+
+std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report, TimePoint now) {
+  if (!is_progress(report.kind)) {
+    auto passed_on = take(report.rank);
+    passed_on.push_back(report);
+    return passed_on;
+  }
+  Progress& progress = progress_[report.rank];
+  // A heartbeat says less than the step that it would replace.
+  if (!progress.held || report.kind == "step" || progress.held->kind == "heartbeat") progress.held = report;
+  return due(now);
+}
+
+std::vector<wire::WorkerReported> Reports::due(TimePoint now) {
+  std::vector<wire::WorkerReported> passed_on;
+  for (auto& [rank, progress] : progress_) {
+    if (!progress.held || (progress.sent && now < *progress.sent + kInterval)) continue;
+    progress.sent = now;
+    passed_on.push_back(*std::exchange(progress.held, std::nullopt));
+  }
+  return passed_on;
+}
+
+std::vector<wire::WorkerReported> Reports::take(Rank rank) {
+  const auto found = progress_.find(rank);
+  if (found == progress_.end() || !found->second.held) return {};
+  return {*std::exchange(found->second.held, std::nullopt)};
+}
+
+bool Reports::admit(const wire::WorkerReported& report, bool crowded) {
+  if (!crowded || (decides(report.kind) && sent_in_spite_[{report.rank, report.kind}]++ < kMostInSpite))
+    return true;
+  ++dropped_count_;
+  return false;
+}
+
+std::optional<TimePoint> Reports::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [rank, progress] : progress_) {
+    if (!progress.held) continue;
+    const TimePoint when = *progress.sent + kInterval;
+    if (!next || when < *next) next = when;
+  }
+  return next;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,368 @@
+#include "agent/core/node/node.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/core.h>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr int kExitLauncherGone = 1;
+constexpr std::int32_t kMaxLocalWorldSize = 4096;
+
+std::size_t index_of(LocalRank local_rank) {
+  return static_cast<std::size_t>(local_rank.value());
+}
+
+}  // namespace
+
+Actions Node::on(const Event& event, TimePoint now) {
+  if (phase_ == Phase::kLeft) return {};
+  std::visit([this, now](const auto& what) { handle(what, now); }, event);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Node::next_deadline() const {
+  if (phase_ == Phase::kLeft) return std::nullopt;
+  std::optional<TimePoint> next = kill_at_;
+  for (const auto& other :
+       {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, orphan_deadline()}) {
+    if (other && (!next || *other < *next)) next = other;
+  }
+  return next;
+}
+
+// When the agent gives up on its launcher. Silence counts from the last thing heard, a closed connection from
+// its end.
+std::optional<TimePoint> Node::orphan_deadline() const {
+  if (leaving_) return std::nullopt;
+  if (!job_) return heard_ + kWelcomeLimit;
+  const Duration silence = closed_ ? Duration::zero() : from_ns(job_->silence_limit_ns);
+  return heard_ + silence + from_ns(job_->controller_grace_ns);
+}
+
+void Node::handle(const Welcomed& event, TimePoint) {
+  job_ = event.job;
+}
+
+void Node::handle(const AttemptRequested& event, TimePoint now) {
+  if (!job_ || leaving_ || event.attempt <= attempt_) return;
+  switch (phase_) {
+    case Phase::kIdle: open(event); break;
+    case Phase::kPrepared:
+    case Phase::kWarming:
+      attempt_is_over();
+      open(event);
+      break;
+    case Phase::kOpening:
+    case Phase::kStarting:
+    case Phase::kRunning:
+    case Phase::kClearing:
+      // Two attempts never run side by side: the older one is not worth a grace any more.
+      waiting_ = event;
+      kill_workers(now);
+      break;
+    case Phase::kLeft: break;
+  }
+}
+
+void Node::handle(const StandByRequested& event, TimePoint now) {
+  const wire::StandBy& likely = event.likely;
+  const bool possible = likely.local_world_size >= 1 && likely.local_world_size <= kMaxLocalWorldSize;
+  if (!job_ || leaving_ || phase_ != Phase::kIdle || !possible) return;
+  give_up_at_ = now + kTemplateLimit;
+  wire::PrepareAttempt attempt;
+  attempt.local_world_size = likely.local_world_size;
+  attempt.agents_on_host = likely.agents_on_host;
+  attempt.agent_on_host = likely.agent_on_host;
+  actions_.emplace_back(LoadTemplate{std::move(attempt)});
+}
+
+void Node::open(const AttemptRequested& request) {
+  attempt_ = request.attempt;
+  plan_ = request.plan;
+  if (plan_.local_world_size < 1 || plan_.local_world_size > kMaxLocalWorldSize) {
+    actions_.emplace_back(
+        Send{wire::AttemptRefused{2, fmt::format("{} workers on one node (allowed: 1 to {})",
+                                                 plan_.local_world_size, kMaxLocalWorldSize)}});
+    return;
+  }
+  phase_ = Phase::kOpening;
+  actions_.emplace_back(OpenAttempt{attempt_, plan_});
+}
+
+void Node::handle(const AttemptOpened& event, TimePoint now) {
+  CHECK(phase_ == Phase::kOpening, "phase {}", static_cast<int>(phase_));
+  phase_ = Phase::kPrepared;
+  workers_.assign(static_cast<std::size_t>(plan_.local_world_size), Worker{});
+  if (!event.template_loads) {
+    give_up_at_.reset();
+  } else if (!give_up_at_) {
+    give_up_at_ = now + kTemplateLimit;
+  }
+  actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
+  if (!event.gpus_may_be_full) return;
+  gpus_until_ = now + kGpuMemoryLimit;
+  mind_gpus(now);
+}
+
+void Node::handle(const AttemptNotOpened& event, TimePoint) {
+  CHECK(phase_ == Phase::kOpening, "phase {}", static_cast<int>(phase_));
+  phase_ = Phase::kIdle;
+  workers_.clear();
+  actions_.emplace_back(CloseAttempt{});
+  actions_.emplace_back(Send{event.refusal});
+}
+
+void Node::handle(const StartRequested& event, TimePoint) {
+  if (phase_ != Phase::kPrepared || event.attempt != attempt_) return;
+  start_ = event.start;
+  phase_ = Phase::kWarming;
+  start_if_ready();
+}
+
+void Node::start_if_ready() {
+  if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_) start_workers();
+}
+
+void Node::mind_gpus(TimePoint now) {
+  look_at_gpus_at_.reset();
+  if (now < *gpus_until_) {
+    look_at_gpus_at_ = now + kGpuMemoryPause;
+    actions_.emplace_back(LookAtGpus{});
+    return;
+  }
+  actions_.emplace_back(Send{wire::AgentNotice{
+      fmt::format("the workers are started although GPU memory of killed workers is not seen to be free{}{}",
+                  gpus_held_.empty() ? "" : ": ", gpus_held_)}});
+  gpus_until_.reset();
+  start_if_ready();
+}
+
+void Node::handle(const GpusLookedAt& event, TimePoint) {
+  if (!gpus_until_ || !can_still_start()) return;
+  if (!event.held.empty()) {
+    if (std::exchange(gpus_held_, event.held).empty())
+      actions_.emplace_back(Send{wire::AgentNotice{fmt::format(
+          "waits, at most {} s, for GPU memory of killed workers to come back: {}",
+          std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)}});
+    return;
+  }
+  if (!std::exchange(gpus_held_, {}).empty())
+    actions_.emplace_back(Send{wire::AgentNotice{"the GPU memory of killed workers is free"}});
+  gpus_until_.reset();
+  look_at_gpus_at_.reset();
+  start_if_ready();
+}
+
+// Ready or not: what cannot be forked is executed.
+void Node::handle(const TemplateSettled&, TimePoint) {
+  give_up_at_.reset();
+  start_if_ready();
+}
+
+void Node::start_workers() {
+  phase_ = Phase::kStarting;
+  started_ = {};
+  actions_.emplace_back(StartWorker{LocalRank(0), start_});
+}
+
+// One after the other, so that a program that cannot be executed fails once and not on every rank.
+void Node::handle(const WorkerStarted& event, TimePoint) {
+  CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
+  workers_.at(index_of(event.local_rank)).started(event.pid);
+  started_.pids.push_back(event.pid);
+  started_.warm_count += event.forked ? 1 : 0;
+  if (started_.executed_because.empty()) started_.executed_because = event.executed_because;
+  if (index_of(event.local_rank) + 1 < workers_.size()) {
+    actions_.emplace_back(StartWorker{event.local_rank.next(), start_});
+    return;
+  }
+  phase_ = Phase::kRunning;
+  actions_.emplace_back(Send{std::move(started_)});
+}
+
+void Node::handle(const WorkerNotStarted& event, TimePoint now) {
+  CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
+  workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
+  phase_ = Phase::kRunning;
+  actions_.emplace_back(Send{event.refusal});
+  kill_workers(now);
+  clear_if_all_ended(now);
+}
+
+void Node::handle(const WorkerEnded& event, TimePoint now) {
+  Worker& worker = workers_.at(index_of(event.local_rank));
+  worker.on(WorkerEvent::kExited);
+  wire::WorkerExited report = event.report;
+  report.rank = Rank(plan_.first_rank.value() + event.local_rank.value());
+  report.local_rank = event.local_rank;
+  report.pid = worker.pid();
+  report.after_stop = worker.stop_requested();
+  actions_.emplace_back(Send{std::move(report)});
+  clear_if_all_ended(now);
+}
+
+void Node::handle(const StopRequested& event, TimePoint now) {
+  if (event.attempt != attempt_) return;
+  switch (phase_) {
+    case Phase::kIdle: actions_.emplace_back(Send{wire::WorkersGone{}}); break;
+    case Phase::kPrepared:
+    case Phase::kWarming:
+      attempt_is_over();
+      actions_.emplace_back(Send{wire::WorkersGone{}});
+      break;
+    case Phase::kStarting:
+    case Phase::kRunning: stop_workers(event.stop.signal, from_ns(event.stop.grace_ns), now); break;
+    case Phase::kOpening:
+    case Phase::kClearing:
+    case Phase::kLeft: break;
+  }
+}
+
+void Node::handle(const SignalRequested& event, TimePoint) {
+  if (event.attempt != attempt_ || !workers_live()) return;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].running()) continue;
+    actions_.emplace_back(
+        SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), event.signal, true});
+  }
+}
+
+void Node::handle(const LeaveRequested& event, TimePoint now) {
+  leave(event.reason, 0, now);
+}
+
+void Node::handle(const LauncherHeard&, TimePoint now) {
+  heard_ = now;
+}
+
+void Node::handle(const LauncherClosed&, TimePoint now) {
+  closed_ = true;
+  heard_ = now;
+  // Workers are worth waiting for; without any there is nothing to wait with.
+  if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
+}
+
+void Node::handle(const LeftoversGone&, TimePoint now) {
+  if (phase_ != Phase::kClearing) return;
+  unkillable_at_.reset();
+  clear_again_at_.reset();
+  attempt_is_over(std::ranges::none_of(workers_, &Worker::stop_requested));
+  actions_.emplace_back(Send{wire::WorkersGone{}});
+  if (closed_) leave("the launcher is gone", kExitLauncherGone, now);
+  quit_if_left();
+  if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
+}
+
+// They have been killed, as far as that is possible, and the ranks have ended: nothing is gained by waiting
+// for them. What else there is, log files that are not written yet, is waited for.
+void Node::handle(const LeftoversNamed& event, TimePoint now) {
+  if (phase_ != Phase::kClearing) return;
+  if (event.left.empty()) return handle(LeftoversGone{}, now);  // what is left cannot be told
+  actions_.emplace_back(Send{wire::LeftoversUnkillable{event.left}});
+  clear_again_at_ = now + kClearPause;
+  actions_.emplace_back(KillLeftovers{});
+}
+
+void Node::handle(const TimePassed&, TimePoint now) {
+  if (kill_at_ && *kill_at_ <= now) kill_workers(now);
+  if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);
+  if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
+  if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
+  if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) mind_gpus(now);
+  const auto orphan = orphan_deadline();
+  if (orphan && *orphan <= now)
+    leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
+}
+
+// Stops what runs, and quits when it has ended.
+void Node::leave(std::string reason, int exit_code, TimePoint now) {
+  waiting_.reset();
+  if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
+  if (workers_live()) stop_workers(SIGTERM, job_ ? from_ns(job_->grace_ns) : Duration::zero(), now);
+  if (can_still_start()) attempt_is_over();
+  quit_if_left();
+}
+
+void Node::give_up_template(TimePoint now) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kTemplateLimit).count();
+  actions_.emplace_back(GiveUpTemplate{fmt::format("it did not reach init() within {} s", seconds)});
+  handle(TemplateSettled{}, now);
+}
+
+void Node::quit_if_left() {
+  if (leaving_ && phase_ == Phase::kIdle) quit();
+}
+
+void Node::quit() {
+  phase_ = Phase::kLeft;
+  actions_.emplace_back(*leaving_);
+}
+
+void Node::stop_workers(std::int32_t signal, Duration grace, TimePoint now) {
+  if (grace <= Duration::zero()) return kill_workers(now);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].on(WorkerEvent::kStopRequested) == WorkerEffect::kNone) continue;
+    actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), signal});
+  }
+  // A second stop may shorten the grace, never lengthen it.
+  kill_at_ = kill_at_ ? std::min(*kill_at_, now + grace) : now + grace;
+}
+
+void Node::kill_workers(TimePoint now) {
+  kill_at_.reset();
+  if (!unkillable_at_) unkillable_at_ = now + kUnkillableLimit;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].on(WorkerEvent::kKillRequested) == WorkerEffect::kNone) continue;
+    actions_.emplace_back(SignalWorker{LocalRank(static_cast<std::int32_t>(i)), workers_[i].pid(), SIGKILL});
+  }
+}
+
+void Node::name_unkillable(TimePoint now) {
+  unkillable_at_.reset();
+  if (phase_ == Phase::kClearing) return clear(now);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].ended()) continue;
+    actions_.emplace_back(Send{wire::WorkerUnkillable{
+        Rank(plan_.first_rank.value() + static_cast<std::int32_t>(i)), workers_[i].pid(),
+        fmt::format("has not ended {} s after SIGKILL",
+                    std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
+  }
+  if (leaving_)
+    quit();  // nothing more can be done to it, and whoever waits for this node would wait for ever
+}
+
+void Node::clear_if_all_ended(TimePoint now) {
+  if (!std::ranges::all_of(workers_, &Worker::ended)) return;
+  kill_at_.reset();
+  unkillable_at_ = now + kUnkillableLimit;
+  phase_ = Phase::kClearing;
+  clear(now);
+}
+
+// The end of a child is a reason to look again. But some ends are seen by others, and some never come.
+void Node::clear(TimePoint now) {
+  clear_again_at_.reset();
+  if (!unkillable_at_) {
+    actions_.emplace_back(NameLeftovers{});
+    return;
+  }
+  clear_again_at_ = now + kClearPause;
+  actions_.emplace_back(KillLeftovers{});
+}
+
+void Node::attempt_is_over(bool keep_store) {
+  phase_ = Phase::kIdle;
+  workers_.clear();
+  gpus_until_.reset();
+  look_at_gpus_at_.reset();
+  gpus_held_.clear();
+  actions_.emplace_back(CloseAttempt{keep_store});
+}
+
+}  // namespace muster::agent

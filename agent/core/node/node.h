@@ -1,0 +1,215 @@
+// All ranks of one node through the attempts of a job: what the agent does about each thing that happens.
+//
+// It answers every order of the launcher, stops workers (signal, grace, KILL), declares the node empty only
+// when the last process of the attempt has ended, and stops by itself when the launcher stays away. Decisions
+// only: events come with the time, actions go to a shell that performs them in order. Owned by one thread.
+//
+// A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
+// ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
+// worker's exit. A worker that survives SIGKILL is named to the launcher; the node is not empty without it.
+// Another process that survives it is named as well, and then not waited for: it may be another user's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/core/node/worker.h"
+#include "common/base/clock.h"
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+// What the launcher said.
+struct Welcomed {
+  wire::JobSpec job;
+};
+struct AttemptRequested {
+  Attempt attempt;
+  wire::PrepareAttempt plan;
+};
+struct StandByRequested {
+  wire::StandBy likely;
+};
+struct StartRequested {
+  Attempt attempt;
+  wire::StartWorkers start;
+};
+struct StopRequested {
+  Attempt attempt;
+  wire::StopWorkers stop;
+};
+struct SignalRequested {  // for the workers, which go on
+  Attempt attempt;
+  std::int32_t signal = 0;
+};
+struct LeaveRequested {
+  std::string reason;
+};
+struct LauncherHeard {};   // any frame at all
+struct LauncherClosed {};  // the connection ended
+// What became of an action.
+struct AttemptOpened {
+  std::int32_t store_port = 0;
+  bool template_loads = false;    // TemplateSettled follows
+  bool gpus_may_be_full = false;  // of the memory of workers that were killed: LookAtGpus tells
+};
+struct AttemptNotOpened {
+  wire::AttemptRefused refusal;
+};
+struct WorkerStarted {
+  LocalRank local_rank;
+  std::int32_t pid = 0;
+  bool forked = false;             // from the template
+  std::string executed_because{};  // if it might have been
+};
+struct WorkerNotStarted {
+  LocalRank local_rank;
+  wire::AttemptRefused refusal;
+};
+struct WorkerEnded {  // reaped, its output read
+  LocalRank local_rank;
+  wire::WorkerExited report;  // ranks and after_stop are filled in here
+};
+struct LeftoversGone {};  // but for those that were named
+struct LeftoversNamed {   // answers NameLeftovers
+  std::vector<Leftover> left;
+};
+struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
+  std::string held;    // memory of killed workers that is not free yet; or empty
+};
+struct TemplateSettled {};  // the one that was loading can be forked, or is gone
+struct TimePassed {};       // next_deadline() has come
+using Event = std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested,
+                           SignalRequested, LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened,
+                           AttemptNotOpened, WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone,
+                           LeftoversNamed, GpusLookedAt, TemplateSettled, TimePassed>;
+
+struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
+                      // or AttemptNotOpened
+  Attempt attempt;
+  wire::PrepareAttempt plan;
+};
+struct LoadTemplate {  // for an attempt that may come; TemplateSettled follows
+  wire::PrepareAttempt likely;
+};
+struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
+  LocalRank local_rank;
+  wire::StartWorkers start;
+};
+struct SignalWorker {  // its whole process group
+  LocalRank local_rank;
+  std::int32_t pid = 0;
+  std::int32_t signal = 0;
+  bool passed_on = false;  // from the user: the worker goes on
+};
+struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone,
+                          // if and when none is left
+struct NameLeftovers {};  // those that live on; none of them is waited for again. If none does, LeftoversGone
+                          // answers it when the log files have been written
+struct LookAtGpus {};     // answered by GpusLookedAt
+struct CloseAttempt {     // logs and store
+  bool keep_store =
+      false;  // until the next attempt: this node's ranks came to their end, others' may use it still
+};
+struct GiveUpTemplate {  // it takes too long; answered by nothing
+  std::string reason;
+};
+struct Send {
+  wire::ToLauncher message;
+};
+struct Quit {
+  int exit_code = 0;
+  std::string reason;
+};
+using Action = std::variant<OpenAttempt, LoadTemplate, StartWorker, SignalWorker, KillLeftovers,
+                            NameLeftovers, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
+using Actions = std::vector<Action>;
+
+class Node {
+ public:
+  // `now`: when the agent started. A launcher that does not say Welcome within kWelcomeLimit is gone.
+  explicit Node(TimePoint now) : heard_(now) {}
+  Actions on(const Event& event, TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+  Attempt attempt() const { return attempt_; }
+
+  static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
+  // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.
+  static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
+  // Between looks at what workers left, beside those when a child has ended.
+  static constexpr Duration kClearPause = std::chrono::milliseconds(500);
+  // For a template to be ready, from its start. Ranks that are executed do what it does, so they would take
+  // as long; this is for a program that never calls init().
+  static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
+  // For the GPU memory of killed workers to come back. The driver takes a few seconds for a big one.
+  static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
+  static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
+
+ private:
+  // kOpening and kStarting last only until the shell has answered an action.
+  // In kWarming the start waits for the template, or for GPU memory.
+  enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
+
+  void handle(const Welcomed& event, TimePoint now);
+  void handle(const AttemptRequested& event, TimePoint now);
+  void handle(const StandByRequested& event, TimePoint now);
+  void handle(const StartRequested& event, TimePoint now);
+  void handle(const StopRequested& event, TimePoint now);
+  void handle(const SignalRequested& event, TimePoint now);
+  void handle(const LeaveRequested& event, TimePoint now);
+  void handle(const LauncherHeard& event, TimePoint now);
+  void handle(const LauncherClosed& event, TimePoint now);
+  void handle(const AttemptOpened& event, TimePoint now);
+  void handle(const AttemptNotOpened& event, TimePoint now);
+  void handle(const WorkerStarted& event, TimePoint now);
+  void handle(const WorkerNotStarted& event, TimePoint now);
+  void handle(const WorkerEnded& event, TimePoint now);
+  void handle(const LeftoversGone& event, TimePoint now);
+  void handle(const LeftoversNamed& event, TimePoint now);
+  void handle(const GpusLookedAt& event, TimePoint now);
+  void handle(const TemplateSettled& event, TimePoint now);
+  void handle(const TimePassed& event, TimePoint now);
+
+  bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
+  // Prepared, and no worker started yet.
+  bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
+  std::optional<TimePoint> orphan_deadline() const;
+  void open(const AttemptRequested& request);
+  void start_if_ready();
+  void mind_gpus(TimePoint now);
+  void start_workers();
+  void give_up_template(TimePoint now);
+  void stop_workers(std::int32_t signal, Duration grace, TimePoint now);
+  void kill_workers(TimePoint now);
+  void name_unkillable(TimePoint now);
+  void clear_if_all_ended(TimePoint now);
+  void clear(TimePoint now);
+  void attempt_is_over(bool keep_store = false);
+  void leave(std::string reason, int exit_code, TimePoint now);
+  void quit_if_left();
+  void quit();
+
+  std::optional<wire::JobSpec> job_;
+  Phase phase_ = Phase::kIdle;
+  Attempt attempt_;
+  wire::PrepareAttempt plan_;
+  wire::StartWorkers start_;
+  std::vector<Worker> workers_;              // by local rank
+  wire::WorkersStarted started_;             // of those so far
+  std::optional<TimePoint> kill_at_;         // the grace's end
+  std::optional<TimePoint> unkillable_at_;   // who was killed has ended by then, or cannot
+  std::optional<TimePoint> clear_again_at_;  // while leftovers are killed
+  std::optional<TimePoint> give_up_at_;      // while a template loads
+  std::optional<TimePoint> gpus_until_;      // while GPU memory may not be free
+  std::optional<TimePoint> look_at_gpus_at_;
+  std::string gpus_held_;                    // as it was told
+  std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
+  std::optional<Quit> leaving_;
+  TimePoint heard_;
+  bool closed_ = false;
+  Actions actions_;  // of the event at hand
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,150 @@
+#include "agent/core/start/environment.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
+
+template <class Map>
+std::optional<std::string> variable_in(const Map& map, const char* name) {
+  const auto found = map.find(name);
+  return found == map.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Those of the node; none: the variable is not set. Of several agents that share the machine each has its
+// slice; LOCAL_RANK indexes it, as torchrun's users expect.
+std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
+                                        const wire::PrepareAttempt& plan) {
+  auto given = variable_in(job.environment, kGpus);
+  if (!given) given = variable_in(node.inherited, kGpus);
+  if (!job.use_gpus || plan.agents_on_host <= 1) return given;  // all of them, under their own numbers
+  std::vector<std::string> devices;
+  if (given) {
+    for (const std::string_view device : split(*given, ',')) {
+      if (!device.empty()) devices.emplace_back(device);
+    }
+  } else {
+    for (int i = 0; i < plan.agents_on_host * plan.local_world_size; ++i)
+      devices.push_back(std::to_string(i));
+  }
+  const std::size_t share = devices.size() / static_cast<std::size_t>(plan.agents_on_host);
+  const auto first = devices.begin() + static_cast<std::ptrdiff_t>(share) * plan.agent_on_host;
+  return fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(share), ","));
+}
+
+// The one of the worker that sees no other.
+std::string only_gpu(const std::optional<std::string>& list, LocalRank local_rank) {
+  if (!list) return fmt::format("{}", local_rank);
+  const auto devices = split(*list, ',');
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  if (index >= devices.size()) return "";
+  std::string_view device = devices[index];
+  while (device.starts_with(' ')) device.remove_prefix(1);
+  while (device.ends_with(' ')) device.remove_suffix(1);
+  return std::string(device);
+}
+
+void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire::PrepareAttempt& plan,
+                  const wire::StartWorkers& start, const NodeContext& node) {
+  // With spare nodes the n-th node that takes part need not be node n of the job.
+  const bool even = plan.local_world_size * plan.node_count == plan.world_size;
+  const int group_rank = even ? plan.first_rank.value() / plan.local_world_size : node.node.value();
+  const auto set = [&environment](const char* name, auto value) {
+    environment[name] = fmt::format("{}", value);
+  };
+  set("GROUP_RANK", group_rank);
+  set("ROLE_NAME", job.role);
+  set("LOCAL_WORLD_SIZE", plan.local_world_size);
+  set("WORLD_SIZE", plan.world_size);
+  set("GROUP_WORLD_SIZE", plan.node_count);
+  set("ROLE_WORLD_SIZE", plan.world_size);
+  set("MASTER_ADDR", start.master_address);
+  set("MASTER_PORT", start.master_port);
+  set("TORCHELASTIC_RESTART_COUNT", plan.restart_count);
+  set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
+  set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
+  set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
+  environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+}
+
+}  // namespace
+
+std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
+  return fmt::format("{}/attempt_{}/rank_{}", job.log_directory, attempt, rank);
+}
+
+std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {
+  if (node.run_directory.empty()) return rank_directory(job, node.attempt, rank) + "/error.json";
+  return fmt::format("{}/error_{}_{}.json", node.run_directory, node.attempt, rank);
+}
+
+Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
+                               const wire::PrepareAttempt& plan, const wire::StartWorkers& start) {
+  Environment environment = node.inherited;
+  for (const auto& [name, value] : job.environment) environment[name] = value;
+  set_torchrun(environment, job, plan, start, node);
+  const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
+  environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
+  if (const auto gpus = visible_gpus(node, job, plan)) environment[kGpus] = *gpus;
+  environment["MUSTER_JOB_ID"] = job.job_id;
+  environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
+  environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
+  environment["MUSTER_SOCKET"] = node.socket_path;
+  // What an outer job left in the environment must not be taken for this one's.
+  environment.erase("MUSTER_CHECKPOINT_DIR");
+  environment.erase("MUSTER_RESUME_STEP");
+  for (const auto& [name, value] : rank_environment(node, job, plan, LocalRank(0))) environment.erase(name);
+  if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
+  if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
+  return environment;
+}
+
+Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
+                             const wire::PrepareAttempt& plan, LocalRank local_rank) {
+  const Rank rank(plan.first_rank.value() + local_rank.value());
+  Environment environment = {{"LOCAL_RANK", fmt::format("{}", local_rank)},
+                             {"RANK", fmt::format("{}", rank)},
+                             {"ROLE_RANK", fmt::format("{}", rank)},
+                             {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+  if (job.virtual_local_rank) {
+    environment["LOCAL_RANK"] = "0";
+    environment[kGpus] = only_gpu(visible_gpus(node, job, plan), local_rank);
+  }
+  return environment;
+}
+
+std::vector<std::string> entries_of(const Environment& environment) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank local_rank) {
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  const auto list = environment.find(kGpus);
+  if (list == environment.end()) return static_cast<std::uint32_t>(index);
+  const auto devices = split(list->second, ',');
+  return index < devices.size() ? parse_number<std::uint32_t>(devices[index]) : std::nullopt;
+}
+
+std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  const std::string number = std::to_string(local_rank.value());
+  std::vector<std::string> arguments = command;
+  for (std::string& argument : arguments) {
+    for (std::size_t at = argument.find(kMacro); at != std::string::npos;
+         at = argument.find(kMacro, at + number.size())) {
+      argument.replace(at, kMacro.size(), number);
+    }
+  }
+  return arguments;
+}
+
+}  // namespace muster::agent

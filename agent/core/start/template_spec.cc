@@ -1,0 +1,125 @@
+#include "agent/core/start/template_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/core.h>
+
+namespace muster::agent {
+
+namespace {
+
+// What each attempt is given anew, or has from a job around this one. Code before init() shall rather find
+// nothing than the first attempt's.
+constexpr std::array<std::string_view, 9> kNotCommon = {
+    "GROUP_RANK",      "LOCAL_WORLD_SIZE", "WORLD_SIZE",  "GROUP_WORLD_SIZE",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
+    "MUSTER_ATTEMPT"};
+
+// Found by watching getenv() while LibTorch 2.11 and its CUDA libraries load; LD_, GLIBC_ and MALLOC_ are the
+// loader's and the C library's, PYTHON the interpreter's.
+constexpr std::array<std::string_view, 19> kReadWhileLoading = {"OMP_",
+                                                                "GOMP_",
+                                                                "KMP_",
+                                                                "ONEDNN_",
+                                                                "DNNL_",
+                                                                "MKLDNN_",
+                                                                "OPENBLAS_",
+                                                                "LD_",
+                                                                "GLIBC_",
+                                                                "MALLOC_",
+                                                                "PYTORCH_ALLOC_CONF",
+                                                                "PYTORCH_CUDA_ALLOC_CONF",
+                                                                "TORCH_SYMMMEM",
+                                                                "TORCH_VITAL",
+                                                                "CUDA_LAUNCH_BLOCKING",
+                                                                "CUBLAS",
+                                                                "CASK",
+                                                                "INTEL_LIBITTNOTIFY",
+                                                                "PYTHON"};
+
+constexpr std::string_view kOpenBlasThreads = "OPENBLAS_NUM_THREADS";
+
+bool is_python(const std::string& path) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
+}
+
+Environment lasting_environment(const NodeContext& node, const wire::JobSpec& job,
+                                const wire::PrepareAttempt& plan) {
+  Environment environment = common_environment(node, job, plan, {});
+  for (const std::string_view name : kNotCommon) environment.erase(std::string(name));
+  return environment;
+}
+
+std::optional<std::string> value_in(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
+std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& program, const NodeContext& node,
+                                                         const wire::JobSpec& job,
+                                                         const wire::PrepareAttempt& plan) {
+  const bool wanted = job.warm == "on" || (job.warm == "auto" && program.has_note);
+  if (!wanted) return std::unexpected("");
+  TemplateSpec spec{.program = program.path,
+                    .file = program.file,
+                    .arguments = arguments_of(job.command, LocalRank(0)),
+                    .rank_arguments = {},
+                    .environment = lasting_environment(node, job, plan),
+                    .working_directory = job.working_directory};
+  spec.rank_arguments = spec.arguments;
+  if (arguments_of(job.command, LocalRank(plan.local_world_size - 1)) != spec.arguments)
+    return std::unexpected("the arguments differ from rank to rank");
+  if (program.has_note || !is_python(program.path)) return spec;
+  if (program.python_runner.empty()) return std::unexpected("Muster's Python runner is not installed");
+  spec.arguments = python_template_command(spec.arguments, program.python_runner);
+  if (spec.arguments.empty()) return std::unexpected("Python is given neither a script nor a module");
+  // numpy's OpenBLAS starts its threads while it loads, and a process with threads cannot be forked.
+  spec.environment.try_emplace(std::string(kOpenBlasThreads), "1");
+  return spec;
+}
+
+std::vector<std::string> python_template_command(const std::vector<std::string>& command,
+                                                 const std::string& runner) {
+  constexpr std::array<std::string_view, 3> kWithValue = {"-W", "-X", "--check-hash-based-pycs"};
+  std::size_t at = 1;
+  while (at < command.size() && command[at].starts_with('-') && !command[at].starts_with("-m")) {
+    if (command[at] == "-" || command[at].starts_with("-c")) return {};
+    at += std::ranges::find(kWithValue, command[at]) != kWithValue.end() ? 2 : 1;
+  }
+  if (at >= command.size()) return {};
+  std::vector<std::string> result = command;
+  result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), runner);
+  return result;
+}
+
+bool is_read_while_loading(std::string_view variable) {
+  return std::ranges::any_of(kReadWhileLoading,
+                             [&](std::string_view start) { return variable.starts_with(start); });
+}
+
+std::expected<std::vector<std::string>, std::string> changes_for(const TemplateSpec& spec,
+                                                                 const std::vector<std::string>& arguments,
+                                                                 const Environment& environment) {
+  if (arguments != spec.rank_arguments) return std::unexpected("its arguments are not the others'");
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : environment) {
+    const auto before = value_in(spec.environment, name);
+    if (before == value) continue;
+    if (is_read_while_loading(name))
+      return std::unexpected(
+          fmt::format("its {} is not the others', and is read while libraries load", name));
+    changes.push_back(name + "=" + value);
+  }
+  for (const auto& [name, value] : spec.environment) {
+    if (environment.contains(name)) continue;
+    if (is_read_while_loading(name) && name != kOpenBlasThreads)
+      return std::unexpected(fmt::format("it has no {}, which is read while libraries load", name));
+    changes.push_back(name);
+  }
+  return changes;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,130 @@
+#include "agent/io/health/gpu_memory_watch.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+#include "agent/io/health/nvml.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr auto kGpuLookPause = std::chrono::milliseconds(50);
+constexpr unsigned kMostGpuProcesses = 1024;
+
+bool process_lives(pid_t pid) {
+  return kill(pid, 0) == 0 || errno == EPERM;
+}
+
+std::optional<GpuMemory> look_at_gpu(const Nvml& library, unsigned gpu) {
+  Nvml::Device device = nullptr;
+  Nvml::Memory memory{};
+  if (library.handle(gpu, &device) != Nvml::kSuccess || library.memory(device, &memory) != Nvml::kSuccess)
+    return std::nullopt;
+  GpuMemory seen{.used_bytes = memory.used, .processes = {}};
+  std::vector<Nvml::Process> processes(kMostGpuProcesses);
+  unsigned count = kMostGpuProcesses;
+  // Some drivers tell the sum alone.
+  if (library.processes == nullptr || library.processes(device, &count, processes.data()) != Nvml::kSuccess)
+    count = 0;
+  processes.resize(count);
+  for (const Nvml::Process& each : processes) {
+    seen.processes.push_back(
+        {static_cast<pid_t>(each.pid), each.used_bytes == Nvml::kNotAvailable
+                                           ? std::nullopt
+                                           : std::optional(std::uint64_t{each.used_bytes})});
+  }
+  return seen;
+}
+
+std::string held_on(const Nvml& library, const std::map<unsigned, GpuMemory>& before,
+                    const KilledOnGpus& killed) {
+  std::string text;
+  for (const auto& [gpu, pids] : killed) {
+    const auto now = look_at_gpu(library, gpu);
+    if (!now) continue;  // a GPU that does not answer is not made better by waiting
+    const auto was = before.find(gpu);
+    const std::uint64_t held = held_bytes(was == before.end() ? std::nullopt : std::optional(was->second),
+                                          *now, pids, process_lives);
+    if (held == 0) continue;
+    text += fmt::format("{}{:.1f} GiB of GPU {}", text.empty() ? "" : ", ",
+                        static_cast<double>(held) / (1 << 30), gpu);
+  }
+  return text;
+}
+
+}  // namespace
+
+GpuMemoryWatch::GpuMemoryWatch() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([shared = shared_] { watch(shared); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+GpuMemoryWatch::~GpuMemoryWatch() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->over = true;
+  shared_->asked.notify_all();
+}
+
+void GpuMemoryWatch::expect_back_from(KilledOnGpus killed) {
+  const std::scoped_lock lock(shared_->mutex);
+  if (!shared_->usable || killed.empty()) return;
+  shared_->killed = std::move(killed);
+  shared_->held.reset();
+  shared_->asked.notify_all();
+}
+
+void GpuMemoryWatch::workers_start() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->workers_started = true;
+}
+
+std::optional<std::string> GpuMemoryWatch::held() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->held;
+}
+
+void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
+  pthread_setname_np(pthread_self(), "muster-gpumem");
+  const Nvml library = Nvml::load();
+  const bool usable = library.begin() && library.memory != nullptr;
+  std::map<unsigned, GpuMemory> before;
+  unsigned count = 0;
+  if (usable && library.count(&count) == Nvml::kSuccess) {
+    for (unsigned gpu = 0; gpu < count; ++gpu) {
+      if (auto memory = look_at_gpu(library, gpu)) before[gpu] = *std::move(memory);
+    }
+  }
+  std::unique_lock lock(shared->mutex);
+  // What was looked at too late may have been the workers' own.
+  if (shared->workers_started) before.clear();
+  if (usable) log::info("GPU memory before the first attempt: {} GPUs looked at", before.size());
+  if (!usable) {
+    shared->usable = false;
+    shared->killed.clear();
+    shared->held = "";
+  }
+  for (;;) {
+    shared->asked.wait(lock, [&] { return shared->over || !shared->killed.empty(); });
+    if (shared->over) return;
+    const KilledOnGpus killed = shared->killed;
+    lock.unlock();
+    const std::string held = held_on(library, before, killed);
+    lock.lock();
+    if (shared->killed != killed) continue;  // asked anew meanwhile
+    shared->held = held;
+    if (held.empty()) shared->killed.clear();
+    if (!held.empty()) shared->asked.wait_for(lock, kGpuLookPause, [&] { return shared->over; });
+  }
+}
+
+}  // namespace muster::agent

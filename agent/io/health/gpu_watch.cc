@@ -1,0 +1,85 @@
+#include "agent/io/health/gpu_watch.h"
+
+#include <csignal>
+#include <fmt/format.h>
+#include <map>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+#include "agent/io/health/nvml.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr unsigned long long kDoubleBitEcc = 0x2;
+constexpr unsigned long long kXid = 0x8;
+constexpr unsigned kWaitMs = 1000;
+constexpr std::uint64_t kXidDoubleBitEcc = 48;
+constexpr std::uint64_t kXidLost = 79;
+
+bool has_events(const Nvml& library) {
+  return library.create_set != nullptr && library.register_events != nullptr && library.wait != nullptr;
+}
+
+// The devices whose events the set has, with their numbers.
+std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSet set) {
+  std::map<Nvml::Device, unsigned> devices;
+  unsigned count = 0;
+  if (library.count(&count) != Nvml::kSuccess) return devices;
+  for (unsigned index = 0; index < count; ++index) {
+    Nvml::Device device = nullptr;
+    if (library.handle(index, &device) != Nvml::kSuccess) continue;
+    // Cards without ECC refuse both together.
+    if (library.register_events(device, kXid | kDoubleBitEcc, set) == Nvml::kSuccess ||
+        library.register_events(device, kXid, set) == Nvml::kSuccess)
+      devices[device] = index;
+  }
+  return devices;
+}
+
+}  // namespace
+
+GpuWatch::GpuWatch() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([shared = std::weak_ptr(shared_)] { watch(shared); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::vector<GpuFault> GpuWatch::take() {
+  const std::scoped_lock lock(shared_->mutex);
+  return std::exchange(shared_->faults, {});
+}
+
+void GpuWatch::watch(const std::weak_ptr<Shared>& weak) {
+  pthread_setname_np(pthread_self(), "muster-gpu");
+  const Nvml library = Nvml::load();
+  Nvml::EventSet set = nullptr;
+  if (!has_events(library) || !library.begin() || library.create_set(&set) != Nvml::kSuccess)
+    return log::info("GPU faults are not watched: no NVML with events");
+  const std::map<Nvml::Device, unsigned> devices = register_all(library, set);
+  if (devices.empty()) return log::info("GPU faults are not watched: no GPU has events");
+  const auto tell = [&weak](unsigned gpu, std::uint64_t xid) {
+    const auto shared = weak.lock();
+    if (!shared) return;
+    const std::scoped_lock lock(shared->mutex);
+    shared->faults.push_back({gpu, describe_xid(xid)});
+  };
+  while (!weak.expired()) {
+    Nvml::EventData event{};
+    const int result = library.wait(set, &event, kWaitMs);
+    if (result == Nvml::kTimeout) continue;
+    const auto device = devices.find(event.device);
+    const unsigned gpu = device != devices.end() ? device->second : devices.begin()->second;
+    if (result == Nvml::kGpuIsLost) tell(gpu, kXidLost);
+    if (result != Nvml::kSuccess)
+      return log::error("GPU faults are not watched any more: NVML error {}", result);
+    tell(gpu, event.type == kXid ? event.data : kXidDoubleBitEcc);
+  }
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,30 @@
+// What /proc says of the workers' processes: whether they live, are stopped, or frozen with their cgroup.
+//
+// One small file a process and look; more only of a process that has not run since the look before, for a
+// frozen one looks like one that sleeps. Decides nothing. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <sys/types.h>
+
+#include "agent/core/health/hang.h"
+
+namespace muster::agent {
+
+class ProcessStates {
+ public:
+  std::map<Rank, ProcessState> look(const std::map<Rank, pid_t>& pids);
+
+ private:
+  using FrozenGroups = std::map<std::string, bool>;  // by the text of /proc/PID/cgroup
+  ProcessState look_at(pid_t pid, FrozenGroups& frozen);
+  bool is_frozen(const std::string& process_cgroups);
+
+  std::map<pid_t, std::uint64_t> run_time_;  // at this look, in ticks
+  std::map<pid_t, std::uint64_t> run_time_before_;
+  std::string mountinfo_;  // once it was needed
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,90 @@
+#include "agent/io/health/py_spy.h"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/process.h"
+#include "common/base/program.h"
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kMaxProcessBytes = 4 << 20;
+
+// Of /proc/PID/cmdline and environ.
+std::string read_words(pid_t pid, const char* file) {
+  return read_file(fmt::format("/proc/{}/{}", pid, file), kMaxProcessBytes).value_or("");
+}
+
+// As it was called: of a virtual environment, in that.
+std::string called_as(pid_t pid) {
+  const std::string words = read_words(pid, "cmdline");
+  return words.substr(0, words.find('\0'));
+}
+
+std::string search_path_of(pid_t pid) {
+  constexpr std::string_view kName = "PATH=";
+  const std::string words = read_words(pid, "environ");
+  for (const std::string_view word : split(words, '\0')) {
+    if (word.starts_with(kName)) return std::string(word.substr(kName.size()));
+  }
+  return "";
+}
+
+std::string target_of(pid_t pid, const char* link) {
+  std::error_code error;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
+}
+
+}  // namespace
+
+bool PySpy::runs_python(pid_t pid) {
+  return std::filesystem::path(target_of(pid, "exe")).filename().string().starts_with("python");
+}
+
+std::optional<std::string> PySpy::find_for(pid_t pid) {
+  return look_up_beside(called_as(pid), "py-spy", search_path_of(pid), target_of(pid, "cwd"));
+}
+
+Expected<PySpy> PySpy::start(const std::string& program, pid_t pid, const std::string& output_path) {
+  // Whatever lies there now, it must neither block us nor lead elsewhere.
+  unlink(output_path.c_str());
+  const UniqueFd output(open(output_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!output) return system_failure("cannot write " + output_path, errno);
+  const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!input) return system_failure("cannot open /dev/null", errno);
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : own_environment()) environment.push_back(name + "=" + value);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  auto process = spawn({.program = program,
+                        .arguments = {program, "dump", "--pid", std::to_string(pid)},
+                        .environment = std::move(environment),
+                        .working_directory = "/",
+                        .streams = {input.get(), output.get(), output.get()},
+                        .descriptor_limit = limit});
+  if (!process) return std::unexpected(process.error());
+  return PySpy(*std::move(process));
+}
+
+PySpy::~PySpy() {
+  if (process_.pidfd) syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);
+}
+
+bool PySpy::has_ended() const {
+  pollfd end{.fd = process_.pidfd.get(), .events = POLLIN, .revents = 0};
+  return poll(&end, 1, 0) == 1;
+}
+
+bool PySpy::are_stacks(const std::string& output) {
+  return output.find("\nThread ") != std::string::npos;
+}
+
+}  // namespace muster::agent

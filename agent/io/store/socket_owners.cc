@@ -1,0 +1,83 @@
+#include "agent/io/store/socket_owners.h"
+
+#include <array>
+#include <cstring>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::uint32_t kEverySocketState = ~0U;
+
+struct OwnerQuestion {
+  nlmsghdr header;
+  inet_diag_req_v2 request;
+};
+
+// Addresses and ports stay in the order of the network.
+void put_address(const sockaddr_storage& address, __be32 (&bytes)[4], __be16& port) {
+  if (address.ss_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    std::memcpy(bytes, &six.sin6_addr, sizeof six.sin6_addr);
+    port = six.sin6_port;
+  } else {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    bytes[0] = four.sin_addr.s_addr;
+    port = four.sin_port;
+  }
+}
+
+using NameOf = int (*)(int, sockaddr*, socklen_t*);
+sockaddr_storage address_by(NameOf name_of, int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (name_of(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) address.ss_family = AF_UNSPEC;
+  return address;
+}
+
+}  // namespace
+
+SocketOwners::SocketOwners(int listener)
+    : netlink_(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {
+  const sockaddr_storage own = address_by(getsockname, listener);
+  sockaddr_storage nobody{};
+  nobody.ss_family = own.ss_family;
+  can_tell_ = netlink_ && ask(own, nobody).has_value();
+}
+
+std::optional<uid_t> SocketOwners::of_other_end(int connection) const {
+  const auto owner = ask(address_by(getpeername, connection), address_by(getsockname, connection));
+  if (!owner || owner->inode == 0) return std::nullopt;
+  return owner->user;
+}
+
+std::optional<SocketOwners::Owner> SocketOwners::ask(const sockaddr_storage& own,
+                                                     const sockaddr_storage& other) const {
+  OwnerQuestion question{};
+  question.header.nlmsg_len = sizeof question;
+  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.header.nlmsg_flags = NLM_F_REQUEST;
+  question.request.sdiag_family = static_cast<std::uint8_t>(own.ss_family);
+  question.request.sdiag_protocol = IPPROTO_TCP;
+  question.request.idiag_states = kEverySocketState;
+  question.request.id.idiag_cookie[0] = question.request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  put_address(own, question.request.id.idiag_src, question.request.id.idiag_sport);
+  put_address(other, question.request.id.idiag_dst, question.request.id.idiag_dport);
+  if (send(netlink_.get(), &question, sizeof question, 0) != sizeof question) return std::nullopt;
+  // The kernel has answered when send() returns.
+  alignas(nlmsghdr) std::array<char, 1024> answer{};
+  const ssize_t got = recv(netlink_.get(), answer.data(), answer.size(), 0);
+  nlmsghdr header{};
+  inet_diag_msg found{};
+  if (got < static_cast<ssize_t>(NLMSG_HDRLEN + sizeof found)) return std::nullopt;
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // an error: there is no such socket
+  std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
+  return Owner{found.idiag_uid, found.idiag_inode};
+}
+
+}  // namespace muster::agent

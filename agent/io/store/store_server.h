@@ -1,0 +1,54 @@
+// Serves one c10d store (core/store.h) over TCP: a fresh one for each attempt, gone with it.
+//
+// Listens from open() to stop(), on the io_context's one thread. A connection that has not shown that it
+// speaks the protocol is a stranger: it has `handshake` time, only so many are kept, and the oldest goes
+// first, also when descriptors run out; clients are never dropped for that. A client that breaks the protocol
+// or a limit loses its connection and the reason is logged. On loopback only this process's user and root are
+// let in; otherwise there is no authentication: bind it to the narrowest interface that reaches the workers.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "agent/core/store/store_wire.h"
+#include "common/base/clock.h"
+#include "common/base/error.h"
+
+namespace muster::agent {
+
+struct StoreServerOptions {
+  boost::asio::ip::address address = boost::asio::ip::address_v4::loopback();  // to listen on
+  std::uint16_t port = 0;                                                      // 0: any free one
+  Duration handshake = std::chrono::seconds(10);
+  std::size_t stranger_count = 256;
+  std::size_t client_count = 64 << 10;
+  std::size_t unsent_bytes = 256 << 20;  // of replies that clients do not read, all together
+  StoreLimits store = {};
+};
+
+class StoreServer {
+ public:
+  // Listens when it returns. Errors: the address is not of this machine, or the port is taken.
+  static Expected<StoreServer> open(boost::asio::io_context& io, const StoreServerOptions& options);
+  StoreServer(StoreServer&&) noexcept = default;
+  StoreServer& operator=(StoreServer&& other) noexcept;
+  ~StoreServer() { stop(); }
+
+  std::uint16_t port() const;
+  std::size_t client_count() const;
+  std::size_t stranger_count() const;
+
+  // Closes the port and every connection now and forgets the store. Again has no effect.
+  void stop();
+
+ private:
+  class Server;
+  explicit StoreServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
+
+  std::shared_ptr<Server> server_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,193 @@
+#include "agent/io/workers/process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/process.h"
+#include "common/base/settle.h"
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr const char* kOomScore = "/proc/self/oom_score_adj";
+// A log file at its size limit is a failed write, not the agent's end.
+constexpr int kIgnored[] = {SIGPIPE, SIGXFSZ};
+constexpr int kOwnOomScore = -900;  // an agent that eats all the memory itself may still be killed
+
+// Descriptors below nearly all others of the agent's, on which streams are put for a worker, so that its own
+// table may end with them. A copy of the whole table for each worker, closed by exec, cost each of 256
+// workers 0.1 ms.
+struct Stage {
+  int null;
+  std::array<int, 3> streams;
+};
+
+const Stage& stage() {
+  static const Stage made = [] {
+    const auto open_null = [] { return open("/dev/null", O_RDWR | O_CLOEXEC); };
+    Stage opened{open_null(), {open_null(), open_null(), open_null()}};
+    CHECK(opened.streams[2] >= 0, "no descriptor is left: {}", std::strerror(errno));
+    return opened;
+  }();
+  return made;
+}
+
+void put_on_stage(const std::array<int, 3>& streams) {
+  for (std::size_t i = 0; i < streams.size(); ++i) dup3(streams[i], stage().streams[i], O_CLOEXEC);
+}
+
+// What a worker writes to its own score; empty when it is the agent's.
+std::array<char, 16>& worker_oom_score() {
+  static std::array<char, 16> text{};
+  return text;
+}
+
+struct Child {
+  int shared_descriptors_from;  // of the agent's, that this one gives up; 0: it has a copy of all
+  Place place;
+  const char* working_directory;
+  rlimit descriptor_limit;
+  int kept_fd;
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  const char* failed = nullptr;
+  int error = 0;
+};
+
+// What exec leaves as it is, as a program expects to find it. Null, or the name of what failed, with errno.
+const char* begin_anew(const Child& child) {
+  for (const int signal : kIgnored) std::signal(signal, SIG_DFL);  // settle_signals() did the others
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (chdir(child.working_directory) < 0) return "change to the working directory";
+  if (setrlimit(RLIMIT_NOFILE, &child.descriptor_limit) < 0) return "set the limit of descriptors";
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (worker_oom_score()[0] != '\0') {
+    // Raising it is allowed to everyone.
+    const int file = open(kOomScore, O_WRONLY | O_CLOEXEC);
+    if (write(file, worker_oom_score().data(), std::strlen(worker_oom_score().data())) < 0)
+      return "set its OOM score";
+    close(file);
+  }
+  if (child.kept_fd >= 0 && fcntl(child.kept_fd, F_SETFD, 0) < 0) return "keep a descriptor";
+  return nullptr;
+}
+
+// Runs in the agent's memory while the agent waits: touches nothing but `child`.
+int become(void* argument) {
+  auto& child = *static_cast<Child*>(argument);
+  if (child.shared_descriptors_from > 0 &&
+      close_range(static_cast<unsigned>(child.shared_descriptors_from), ~0U, CLOSE_RANGE_UNSHARE) < 0)
+    child.failed = "have descriptors of its own";
+  if (child.failed == nullptr) child.failed = settle(child.place);
+  if (child.failed == nullptr) child.failed = begin_anew(child);
+  if (child.failed == nullptr) {
+    execve(child.program, child.arguments, child.environment);
+    child.failed = "execute";
+  }
+  child.error = errno;
+  _exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+ErrorCode code_of(const Child& child) {
+  if (std::strcmp(child.failed, "execute") != 0) return ErrorCode::kInternal;
+  return child.error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission;
+}
+
+}  // namespace
+
+void settle_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  for (const int signal : kIgnored) std::signal(signal, SIG_IGN);
+}
+
+rlimit prepare_descriptors() {
+  const rlimit before = raise_descriptor_limit();
+  stage();
+  return before;
+}
+
+void lower_oom_score() {
+  const std::string before = read_file(kOomScore, 16).value_or("");
+  const auto score = parse_number<int>(std::string_view(before).substr(0, before.find('\n')));
+  if (!score) return;
+  // Below what it was set to by root needs CAP_SYS_RESOURCE; what we may is better than nothing.
+  for (const int wanted : {kOwnOomScore, 0}) {
+    const UniqueFd file(open(kOomScore, O_WRONLY | O_CLOEXEC));
+    if (*score <= wanted || !file || !write_all(file.get(), std::to_string(wanted), kOomScore)) continue;
+    before.copy(worker_oom_score().data(), worker_oom_score().size() - 1);
+    return;
+  }
+}
+
+Expected<Process> spawn(const Command& command) {
+  const std::vector<char*> arguments = pointers(command.arguments);
+  const std::vector<char*> environment = pointers(command.environment);
+  const bool staged = command.kept_fd < 0;
+  if (staged) put_on_stage(command.streams);
+  Child child{staged ? stage().streams.back() + 1 : 0,
+              {getpid(), staged ? stage().streams : command.streams},
+              command.working_directory.c_str(),
+              command.descriptor_limit,
+              command.kept_fd,
+              command.program.c_str(),
+              arguments.data(),
+              environment.data()};
+  // The child shares the agent's memory, so it must not run a handler there: until begin_anew() it has every
+  // signal blocked.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  alignas(16) static std::byte stack[64 << 10];
+  int pidfd = -1;
+  const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | (staged ? CLONE_FILES : 0);
+  const int pid = clone(become, stack + sizeof stack, flags, &child, &pidfd);
+  const int error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  // The worker's end of a pipe must not stay open here.
+  put_on_stage({stage().null, stage().null, stage().null});
+  if (pid < 0) return failure(ErrorCode::kInternal, "cannot start a process: {}", std::strerror(error));
+  Process process{pid, UniqueFd(pidfd)};
+  if (child.failed == nullptr) return process;
+  reap(process.pidfd.get());
+  return failure(code_of(child), "cannot {} {}: {}", child.failed, command.program,
+                 std::strerror(child.error));
+}
+
+Ending reap(int pidfd) {
+  siginfo_t info{};
+  rusage usage{};
+  long result = 0;
+  // The library's waitid() does not pass on what the process used.
+  do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
+  while (result < 0 && errno == EINTR);
+  CHECK(result == 0, "waitid: {}", std::strerror(errno));
+  Ending ending{.core_dumped = info.si_code == CLD_DUMPED,
+                .peak_memory_bytes = std::int64_t{usage.ru_maxrss} * 1024};
+  (info.si_code == CLD_EXITED ? ending.exit_code : ending.signal) = info.si_status;
+  return ending;
+}
+
+}  // namespace muster::agent

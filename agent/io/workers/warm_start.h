@@ -1,0 +1,56 @@
+// The template of this node through the attempts of a job: executed when an attempt is prepared, forked when
+// it starts, kept for the next one, replaced when what it would be executed with has changed.
+//
+// Whatever goes wrong, ranks are executed instead, and the reason is kept: it is never a failure of the
+// attempt. How long to wait for a template that loads is Node's decision. One thread.
+#pragma once
+
+#include <array>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/io/workers/template.h"
+#include "common/net/task_group.h"
+
+namespace muster::agent {
+
+class WarmStart {
+ public:
+  // `settled`: the template that was loading is ready, or gone.
+  WarmStart(asio::any_io_executor executor, net::TaskGroup& tasks, std::function<void()> settled)
+      : executor_(std::move(executor)), tasks_(tasks), settled_(std::move(settled)) {}
+  WarmStart(const WarmStart&) = delete;
+  WarmStart& operator=(const WarmStart&) = delete;
+
+  // Before the ranks of an attempt start. True: the template is loading, and `settled` follows.
+  bool prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
+               rlimit descriptor_limit);
+  // The error says in one clause why the rank has to be executed; empty where nobody wanted otherwise.
+  std::expected<Process, std::string> fork(const std::vector<std::string>& arguments,
+                                           const Environment& environment, const std::array<int, 3>& streams);
+  // Kills a template that takes too long, and tries no other with the same spec.
+  void give_up(const std::string& reason);
+  // Kills it: the agent leaves.
+  void end();
+  bool has_template() const { return template_ != nullptr; }
+  bool owns(pid_t pid) const { return template_ != nullptr && template_->pid() == pid; }
+
+ private:
+  awaitable<void> watch(std::shared_ptr<Template> watched);
+  // If it has ended by itself, how it ended is the reason, but for one that is final.
+  void drop(const std::string& reason, bool is_final = false);
+
+  asio::any_io_executor executor_;
+  net::TaskGroup& tasks_;
+  std::function<void()> settled_;
+  std::shared_ptr<Template> template_;
+  bool ready_ = false;
+  std::string why_not_;                  // why there is none
+  std::optional<TemplateSpec> refused_;  // would refuse again
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,131 @@
+#include "agent/io/workers/worker_socket.h"
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr const char* kSocketName = "/agent.sock";
+constexpr int kDatagramsAtOnce = 256;  // then others have their turn
+
+Expected<std::string> make_run_directory() {
+  const char* chosen = std::getenv("TMPDIR");
+  std::string pattern =
+      std::string(chosen != nullptr && *chosen != '\0' ? chosen : "/tmp") + "/muster-XXXXXX";
+  // A socket's path has room for 107 bytes.
+  if (pattern.size() + std::strlen(kSocketName) >= sizeof(sockaddr_un::sun_path))
+    pattern = "/tmp/muster-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr)
+    return system_failure("cannot make the directory " + pattern, errno);
+  return pattern;
+}
+
+struct Datagram {
+  std::string_view text;  // empty if it was somebody else's or too large
+  std::string sender;     // an abstract name begins with a NUL
+};
+
+// The next one of this user. kUnavailable: none is waiting.
+Expected<Datagram> receive_one(int socket, std::array<char, kMaxReportBytes>& buffer) {
+  iovec part{buffer.data(), buffer.size()};
+  sockaddr_un address{};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeof address;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t size = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size < 0) return failure(ErrorCode::kUnavailable, "no datagram");
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_CREDENTIALS || (message.msg_flags & MSG_TRUNC) != 0)
+    return Datagram();
+  ucred sender{};
+  std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+  if (sender.uid != geteuid()) return Datagram();
+  constexpr std::size_t kBeforePath = offsetof(sockaddr_un, sun_path);
+  const std::size_t path_bytes = message.msg_namelen > kBeforePath ? message.msg_namelen - kBeforePath : 0;
+  return Datagram{{buffer.data(), static_cast<std::size_t>(size)}, {address.sun_path, path_bytes}};
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<WorkerSocket>> WorkerSocket::open(const asio::any_io_executor& executor,
+                                                           OnReport on_report) {
+  auto directory = make_run_directory();
+  if (!directory) return std::unexpected(directory.error());
+  UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = *directory + kSocketName;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const bool ready = fd && setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
+                     bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (!ready) {
+    const int error = errno;
+    remove_run_directory(*directory);
+    return system_failure("cannot open " + path, error);
+  }
+  return std::unique_ptr<WorkerSocket>(new WorkerSocket(
+      std::move(*directory), asio::posix::stream_descriptor(executor, fd.release()), std::move(on_report)));
+}
+
+WorkerSocket::~WorkerSocket() {
+  remove_run_directory(directory_);
+}
+
+std::string WorkerSocket::path() const {
+  return directory_ + kSocketName;
+}
+
+awaitable<void> WorkerSocket::receive_all() {
+  for (;;) {
+    boost::system::error_code error;
+    co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return;
+    receive_waiting();
+  }
+}
+
+void WorkerSocket::receive_waiting() {
+  std::array<char, kMaxReportBytes> buffer;
+  for (int i = 0; i < kDatagramsAtOnce; ++i) {
+    const auto datagram = receive_one(socket_.native_handle(), buffer);
+    if (!datagram) break;
+    if (datagram->text.empty()) continue;
+    if (const auto report = parse_report(datagram->text)) on_report_(*report, datagram->sender);
+  }
+}
+
+bool WorkerSocket::send(const std::string& receiver, const std::string& datagram) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (receiver.empty() || receiver.size() > sizeof address.sun_path) return false;
+  receiver.copy(address.sun_path, receiver.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + receiver.size());
+  return sendto(socket_.native_handle(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                reinterpret_cast<const sockaddr*>(&address), size) == static_cast<ssize_t>(datagram.size());
+}
+
+void remove_run_directory(const std::string& directory) {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+}
+
+}  // namespace muster::agent

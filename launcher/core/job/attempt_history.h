@@ -1,0 +1,53 @@
+// What is remembered of each attempt, for the report: its size, its steps, who was slow, how it ended. Plain
+// values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/step_shares.h"
+#include "common/wire/messages.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+// A rank that was slower than the others.
+struct Slowness {
+  Rank rank;
+  NodeId node;
+  std::int64_t since_step = 0;  // when it was told
+  Duration busy{};              // that its own work of a step took then
+  Duration usual{};             // that it took the others
+  std::optional<std::int64_t> until_step{};
+};
+
+struct AttemptHistory {
+  Attempt attempt;
+  std::optional<std::int64_t> resumed_step;  // said by rank 0
+  std::optional<std::int64_t> last_step;     // the highest that any rank reported
+  std::optional<std::int64_t> committed_step;
+  std::optional<std::int64_t> repeated_steps;
+  std::optional<Verdict> verdict;  // empty while it runs
+  std::int32_t world_size = 0;
+  std::int32_t node_count = 0;
+  std::vector<Slowness> stragglers{};
+  std::map<Rank, RankSteps> profiles{};        // the newest that each rank told
+  std::optional<std::int64_t> offered_step{};  // of the newest complete checkpoint when it began
+};
+
+// Adds to the last of `history` what one of its workers reported.
+void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported);
+// The steps of all attempts that the next launch has to do again; nothing where none are known.
+std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
+// "4 steps are lost"; empty where none are known.
+std::string loss_text(std::span<const AttemptHistory> history);
+// A rank has become slower than the others at `now.since_step`, or is no longer. Of each rank the newest time
+// is kept.
+void note_pace(AttemptHistory& current, const Slowness& now, bool slower);
+
+}  // namespace muster::launcher

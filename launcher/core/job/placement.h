@@ -1,0 +1,43 @@
+// Which nodes take part in an attempt, with which ranks, and for whose agents it waits.
+//
+// The first attempt waits for all nodes. A restart prefers those that are there: members of the last attempt,
+// then spares; a node that is left out for a while comes last. An elastic job goes on with fewer, but not
+// below its minimum. Ranks follow the numbers of the nodes. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/settings/plan.h"
+
+namespace muster::launcher {
+
+struct NodeStatus {
+  enum class Agent { kNone, kComing, kThere } agent = Agent::kNone;
+  bool member = false;    // of the last attempt
+  bool excluded = false;  // to be used only if the job cannot do without
+};
+
+struct Size {
+  std::int32_t min_nodes = 1;
+  std::int32_t max_nodes = 1;
+  std::int32_t workers_per_node = 1;
+};
+
+struct Placement {
+  std::vector<NodePlan> members;  // empty: wait
+  std::vector<NodeId> needed;     // without whom there is no attempt: those to be waited for
+  std::string reason;
+};
+
+// `nodes`: by number. `first`: no attempt was placed yet.
+Placement place(const Size& size, const std::vector<NodeStatus>& nodes, bool first);
+
+// A node that was lost twice within `window` is left out for `exclusion`, counted from its last loss.
+struct ExclusionLimits {
+  Duration window{};
+  Duration exclusion{};
+};
+bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLimits& limits, TimePoint now);
+
+}  // namespace muster::launcher

@@ -1,0 +1,129 @@
+#include "launcher/core/job/restart_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fmt/ranges.h>
+
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/hints.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// Nobody's repeated failure: somebody killed or stopped a worker, a node went away, or the machine refused.
+bool is_from_outside(const Verdict& verdict) {
+  switch (verdict.kind) {
+    case Verdict::Kind::kNodeLost:
+    case Verdict::Kind::kRefused: return true;
+    case Verdict::Kind::kHang: return verdict.stopped_from_outside;
+    case Verdict::Kind::kSignal:
+      return verdict.culprit && (verdict.culprit->signal == SIGKILL || verdict.culprit->signal == SIGTERM);
+    default: return false;
+  }
+}
+
+// Who only misses a peer may do better the next time, and who says nothing may have failed of anything.
+std::string failure_at_start(const Verdict& verdict, const std::string& what) {
+  const bool own = verdict.kind == Verdict::Kind::kExit || verdict.kind == Verdict::Kind::kSignal;
+  if (!own || is_from_outside(verdict) || !verdict.at_start || verdict.lived >= RestartPolicy::kLongLife)
+    return {};
+  const WorkerEnd& end = *verdict.culprit;
+  if (shows_lost_peer(end.text()) || (end.exception.empty() && end.last_lines.empty())) return {};
+  return end.exception.empty() ? fmt::format("{}\n{}", what, fmt::join(end.last_lines, "\n")) : what;
+}
+
+}  // namespace
+
+// Where all ranks fail alike, it is by chance which of them is first: the rank does not count.
+Failure as_failure(const Verdict& verdict, bool committed) {
+  Failure failure{.from_outside = is_from_outside(verdict),
+                  .what = std::string(name_of(verdict.kind)),
+                  .lived = verdict.lived,
+                  .step = verdict.step,
+                  .committed = committed,
+                  .could_not_start = verdict.refused_by_node || verdict.kind == Verdict::Kind::kRefused,
+                  .refused_by_node = verdict.refused_by_node};
+  if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
+    const WorkerEnd& end = *verdict.culprit;
+    const std::string text = verdict.is_early_leave() ? verdict.cause : end.exception;
+    failure.has_text = !text.empty();
+    failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, text);
+    failure.at_start = failure_at_start(verdict, failure.what);
+  }
+  return failure;
+}
+
+std::int32_t RestartPolicy::used(TimePoint now) const {
+  return static_cast<std::int32_t>(
+      std::ranges::count_if(restarts_, [&](TimePoint at) { return at + limits_.window > now; }));
+}
+
+RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now) {
+  const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
+  if (!recent) {
+    same_failures_ = fruitless_failures_ = short_lives_ = failed_starts_ = 0;
+    last_at_start_.clear();
+  }
+  count(failure);
+  const std::int32_t used_count = used(now);
+  if (used_count >= limits_.max_restarts) {
+    return {RestartDecision::Kind::kBudgetIsSpent,
+            {},
+            limits_.max_restarts == 0
+                ? "restarts are not allowed"
+                : fmt::format("{} of {} restarts are used", used_count, limits_.max_restarts)};
+  }
+  if (same_at_start_ && limits_.no_progress_limit > 0) {
+    return {RestartDecision::Kind::kNoProgress,
+            {},
+            "the same failure twice within 30 s and before a step was reported"};
+  }
+  if (!failure.from_outside && limits_.no_progress_limit > 0 && same_failures_ >= limits_.no_progress_limit) {
+    return {RestartDecision::Kind::kNoProgress,
+            {},
+            fmt::format("the same failure {} times in a row without a new checkpoint or a further step",
+                        same_failures_)};
+  }
+  std::erase_if(restarts_, [&](TimePoint at) { return at + limits_.window <= now; });
+  restarts_.push_back(now);
+  return {RestartDecision::Kind::kRestart, delay_after(failure),
+          fmt::format("restart {} of {}", used_count + 1, limits_.max_restarts)};
+}
+
+void RestartPolicy::count(const Failure& failure) {
+  const bool progressed = failure.committed || (failure.step && failure.step > newest_step_);
+  newest_step_ = std::max(newest_step_, failure.step);
+  short_lives_ = failure.lived < kShortLife ? short_lives_ + 1 : 0;
+  failed_starts_ = failure.could_not_start ? failed_starts_ + 1 : 0;
+  if (progressed) same_failures_ = 0;
+  if (progressed || failure.lived >= kLongLife) fruitless_failures_ = 0;
+  same_at_start_ = !failure.at_start.empty() && failure.at_start == last_at_start_;
+  if (failure.from_outside) return;
+  last_at_start_ = failure.at_start;
+  const bool may_be_another = !failure.has_text && failure.lived >= kLongLife;
+  if (may_be_another || failure.what != last_own_failure_) same_failures_ = 0;
+  last_own_failure_ = failure.what;
+  ++same_failures_;
+  ++fruitless_failures_;
+}
+
+Duration RestartPolicy::delay_after(const Failure& failure) {
+  constexpr std::int32_t kShortLives = 3;
+  if (failure.refused_by_node && failed_starts_ == 1) return {};
+  if (failure.could_not_start) return back_off(failed_starts_ - 1);
+  if (failure.from_outside)
+    return short_lives_ < kShortLives ? Duration{} : back_off(short_lives_ - kShortLives);
+  return fruitless_failures_ < 2 ? Duration{} : back_off(fruitless_failures_ - 2);
+}
+
+// A quarter more or less, so that jobs which failed together do not come back together.
+Duration RestartPolicy::back_off(std::int32_t doublings) {
+  const double most = in_seconds(kMostDelay);
+  const double doubled = std::min(in_seconds(limits_.delay) * std::exp2(doublings), most);
+  const double jitter = std::uniform_real_distribution<double>(0.75, 1.25)(rng_);
+  return std::chrono::duration_cast<Duration>(Seconds(std::min(doubled * jitter, most)));
+}
+
+}  // namespace muster::launcher

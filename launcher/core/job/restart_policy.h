@@ -1,0 +1,84 @@
+// Whether a failed attempt is repeated, and when: a budget per time window, a stop when the program fails in
+// the same way again and again, a back-off between restarts that lead nowhere.
+//
+// What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once; an attempt
+// that could not start, because of a full disk for instance, is given time; where one node refused it, from
+// the second time in a row on. Progress is a checkpoint or a step beyond all before it; most programs report
+// neither, so that its absence alone proves nothing. A failure a window or more after the last restart is the
+// first again. Pure: plain values, the time is passed in, the jitter follows from the seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+struct RestartLimits {
+  std::int32_t max_restarts = 0;  // within `window`
+  Duration window = std::chrono::hours(1);
+  Duration delay{};                    // the first of a back-off; doubles, kMostDelay at most
+  std::int32_t no_progress_limit = 0;  // the same failure so many times in a row; zero: no limit
+  std::uint64_t seed = 0;
+};
+
+struct RestartDecision {
+  enum class Kind { kRestart, kBudgetIsSpent, kNoProgress } kind = Kind::kRestart;
+  Duration delay{};
+  std::string reason;
+};
+
+// How an attempt failed, as far as it matters here.
+struct Failure {
+  bool from_outside = false;
+  std::string what;       // the program's own failure: its class, its code or signal, its exception
+  bool has_text = false;  // there is an exception
+  Duration lived{};       // from the start of the workers to the failure
+  std::optional<std::int64_t> step{};  // the newest of the rank to blame
+  bool committed = false;              // since the failure before
+  bool could_not_start = false;        // nothing of the attempt ran
+  bool refused_by_node = false;        // that was why: another node may do
+  // The same as `what`, with all that it said, if it came early and before the first step; or empty.
+  std::string at_start{};
+};
+Failure as_failure(const Verdict& verdict, bool committed);
+
+class RestartPolicy {
+ public:
+  static constexpr Duration kMostDelay = std::chrono::seconds(30);
+  // Three attempts in a row that lived no longer are a reason to slow down, whatever ended them.
+  static constexpr Duration kShortLife = std::chrono::seconds(2);
+  // Whoever lived so long did something: it is no loop that should be slowed, and without a text to compare
+  // it is not known to be the same failure.
+  static constexpr Duration kLongLife = std::chrono::seconds(30);
+
+  explicit RestartPolicy(const RestartLimits& limits) : limits_(limits), rng_(limits.seed) {}
+  // Of one failure. A restart that is decided counts from then on.
+  RestartDecision on_failure(const Failure& failure, TimePoint now);
+  std::int32_t used(TimePoint now) const;  // restarts within the window
+
+ private:
+  void count(const Failure& failure);
+  Duration delay_after(const Failure& failure);
+  Duration back_off(std::int32_t doublings);
+
+  RestartLimits limits_;
+  std::mt19937_64 rng_;
+  std::vector<TimePoint> restarts_;
+  std::optional<std::int64_t> newest_step_;
+  // All in a row.
+  std::string last_own_failure_;
+  std::string last_at_start_;
+  bool same_at_start_ = false;
+  std::int32_t same_failures_ = 0;
+  std::int32_t fruitless_failures_ = 0;  // the program's own
+  std::int32_t short_lives_ = 0;
+  std::int32_t failed_starts_ = 0;
+};
+
+}  // namespace muster::launcher

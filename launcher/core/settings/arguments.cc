@@ -1,0 +1,214 @@
+#include "launcher/core/settings/arguments.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/ranges.h>
+
+#include "common/base/text.h"
+#include "launcher/core/text/nearest.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Treatment;
+using Words = std::vector<std::string>;
+
+// The flags of one command, and its name for messages.
+struct FlagSet {
+  FlagTables tables;
+  std::string owner;
+};
+
+FlagSet flags_of_run() {
+  return {{own_flags(), torchrun_flags()}, "launch"};
+}
+
+template <class Predicate>
+std::vector<const Flag*> flags_where(const FlagSet& set, Predicate predicate) {
+  std::vector<const Flag*> found;
+  for (const auto flags : set.tables) {
+    for (const Flag& flag : flags) {
+      if (predicate(flag)) found.push_back(&flag);
+    }
+  }
+  return found;
+}
+
+std::string hint(const FlagSet& set, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Flag* flag : flags_where(set, [](const Flag&) { return true; })) names.push_back(flag->name);
+  const auto near = nearest(name, names);
+  return near ? fmt::format("not a flag of {}: did you mean --{}?", set.owner, *near)
+              : fmt::format("not a flag of {}: `{} --help` lists them", set.owner, set.owner);
+}
+
+Expected<const Flag*> resolve(const FlagSet& set, std::string_view name, const std::string& spelling) {
+  const auto exact = flags_where(set, [name](const Flag& flag) { return flag.name == name; });
+  if (!exact.empty()) return exact.front();
+  const auto found = flags_where(set, [name](const Flag& flag) { return flag.name.starts_with(name); });
+  if (name.empty() || found.empty())
+    return failure(ErrorCode::kInvalidArgument, "{}: {}", spelling, hint(set, name));
+  const bool same = std::ranges::all_of(
+      found, [&](const Flag* flag) { return option_name(*flag) == option_name(*found[0]); });
+  if (same) return found[0];
+  std::vector<std::string> names;
+  for (const Flag* flag : found) names.push_back(fmt::format("--{}", flag->name));
+  return failure(ErrorCode::kInvalidArgument, "{}: could be {}: write it out", spelling,
+                 fmt::join(names, ", "));
+}
+
+Expected<GivenFlag> read_long(const FlagSet& set, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  std::string spelling = word.substr(0, equals);
+  std::string name = spelling.substr(2);
+  std::ranges::replace(name, '_', '-');
+  const auto flag = resolve(set, name, spelling);
+  if (!flag) return std::unexpected(flag.error());
+  std::optional<std::string> value;
+  if (equals != std::string::npos) value = word.substr(equals + 1);
+  return GivenFlag{*flag, std::move(spelling), std::move(value)};
+}
+
+Expected<GivenFlag> read_short(const FlagSet& set, const std::string& word) {
+  const auto found = flags_where(set, [&](const Flag& flag) { return flag.letter == word[1]; });
+  if (found.empty()) {
+    return failure(ErrorCode::kInvalidArgument, "{}: not a flag of {}: `{} --help` lists them", word,
+                   set.owner, set.owner);
+  }
+  std::optional<std::string> value;
+  if (word.size() > 2) value = word.substr(word[2] == '=' ? 3 : 2);
+  return GivenFlag{found[0], word.substr(0, 2), std::move(value)};
+}
+
+bool looks_like_flag(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+// The flag at `next`, which begins with a dash. Leaves `next` at its last word: a value may be one of its
+// own.
+Expected<GivenFlag> take_flag(const FlagSet& set, Words::const_iterator& next, Words::const_iterator end) {
+  auto given = next->starts_with("--") ? read_long(set, *next) : read_short(set, *next);
+  if (!given) return given;
+  const Flag& flag = *given->flag;
+  if (flag.treatment == kUnsupported) {
+    return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", given->spelling, flag.text);
+  }
+  if (flag.value.empty() && given->value) {
+    return failure(ErrorCode::kInvalidArgument, "{}: takes no value, but was given {}", given->spelling,
+                   *given->value);
+  }
+  if (!flag.value.empty() && !given->value) {
+    if (next + 1 == end || looks_like_flag(next[1])) {
+      return failure(ErrorCode::kInvalidArgument, "{}: its value is missing: give {} {}", given->spelling,
+                     given->spelling, flag.value);
+    }
+    given->value = *++next;
+  }
+  return given;
+}
+
+bool may_be_flag(const std::string& word) {
+  return word.size() > 1 && word.front() == '-';
+}
+
+// The first flag of ours among the program's arguments, where it may have been meant for us: it is none that
+// many programs have, and was not given to us as well.
+std::optional<std::string> misplaced_flag(const Arguments& arguments) {
+  const Words& program = arguments.program;
+  constexpr std::string_view kOfManyPrograms[] = {"config", "device", "help", "json", "quiet", "version"};
+  for (std::size_t i = 1; i < program.size() && program[i] != "--"; ++i) {
+    if (!program[i].starts_with("--")) continue;
+    const std::size_t equals = program[i].find('=');
+    std::string name = program[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::ranges::replace(name, '_', '-');
+    const Flag* flag = find_flag(name);
+    if (flag == nullptr || flag->treatment == kNoEffect || flag->treatment == kUnsupported) continue;
+    if (std::ranges::find(kOfManyPrograms, name) != std::end(kOfManyPrograms)) continue;
+    if (std::ranges::any_of(arguments.flags, [flag](const GivenFlag& given) {
+          return option_name(*given.flag) == option_name(*flag);
+        }))
+      continue;
+    std::string meant = program[i];
+    if (!flag->value.empty() && equals == std::string::npos && i + 1 < program.size())
+      meant += " " + program[i + 1];
+    return fmt::format(
+        "{} stands after the program and is given to it; for launch it would be `launch {} {} ...` (`launch "
+        "-- {} ...` says that it is the program's)",
+        program[i].substr(0, equals), meant, program.front(), program.front());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<Arguments> sort_arguments(const Words& words) {
+  const FlagSet set = flags_of_run();
+  Arguments result;
+  auto next = words.begin();
+  bool is_meant = false;  // that what follows is the program's
+  for (; next != words.end() && may_be_flag(*next); ++next) {
+    if (*next == "--") {
+      is_meant = true;
+      ++next;
+      break;
+    }
+    auto given = take_flag(set, next, words.end());
+    if (!given) return std::unexpected(given.error());
+    if (given->flag->treatment == kNoEffect) {
+      result.notices.push_back(
+          fmt::format("{}: accepted, has no effect: {}", given->spelling, given->flag->text));
+    }
+    result.flags.push_back(std::move(*given));
+  }
+  result.program.assign(next, words.end());
+  if (auto misplaced = is_meant ? std::nullopt : misplaced_flag(result))
+    result.notices.push_back(std::move(*misplaced));
+  return result;
+}
+
+std::string CommandArguments::value(std::string_view name) const {
+  const auto found = flags.find(name);
+  return found == flags.end() ? "" : found->second.value.value_or("");
+}
+
+Expected<std::optional<std::size_t>> CommandArguments::count(std::string_view name,
+                                                             std::string_view what) const {
+  const auto found = flags.find(name);
+  if (found == flags.end()) return std::nullopt;
+  const auto number = parse_number<std::uint32_t>(value(name));
+  if (!number)
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is not a number of {}: give 0 or more",
+                   found->second.spelling, value(name), what);
+  return *number;
+}
+
+Expected<CommandArguments> read_command_arguments(const Command& command, const Words& words) {
+  const FlagSet set{flags_of(command), fmt::format("launch {}", command.name)};
+  CommandArguments result;
+  bool only_operands = false;
+  for (auto next = words.begin(); next != words.end(); ++next) {
+    if (only_operands || !may_be_flag(*next)) {
+      result.operands.push_back(*next);
+    } else if (*next == "--") {
+      only_operands = true;
+    } else {
+      auto given = take_flag(set, next, words.end());
+      if (!given) return std::unexpected(given.error());
+      std::string name(given->flag->name);
+      result.flags.insert_or_assign(std::move(name), std::move(*given));
+    }
+  }
+  const std::size_t most = command.operand == Operand::kNone ? 0 : 1;
+  if (result.operands.size() > most) {
+    return failure(ErrorCode::kInvalidArgument, "{}: `launch {}` takes {}: `launch {} --help` says more",
+                   result.operands[most], command.name, most == 0 ? "no name" : "one name", command.name);
+  }
+  return result;
+}
+
+std::string unknown_flag_hint(std::string_view name) {
+  return hint(flags_of_run(), name);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,249 @@
+#include "launcher/core/settings/commands.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Treatment;
+
+constexpr Flag kLogDirectory = {"log-dir", 0, "DIR", kOption,
+                                "Where jobs keep their logs: the --log-dir that they were started with."};
+constexpr Flag kHelp = {"help", 'h', "", kOption, "Print this help."};
+
+constexpr Flag kPsFlags[] = {
+    {"newest", 'n', "N", kOption, "Only the N newest."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job."},
+    kHelp,
+};
+constexpr Flag kStatusFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print the state as one JSON object."},
+    kHelp,
+};
+constexpr Flag kLogsFlags[] = {
+    {"follow", 'f', "", kOption, "Go on printing what is written, over restarts, until the job ends."},
+    {"tail", 0, "N", kOption, "Only the last N lines of each rank; with -f, those and what follows."},
+    {"rank", 0, "RANKS", kOption, "Only these ranks: 0,4-7."},
+    {"node", 0, "NODES", kOption, "Only the ranks of these nodes: 0,2-3."},
+    {"grep", 0, "PATTERN", kOption, "Only lines that match this extended regular expression."},
+    {"since", 0, "TIME", kOption,
+     "Only what was written since: a duration (90s, 10m, 2h, 1d) or a time (2026-05-01T12:30). A line that "
+     "begins with a date and time has that time, one without it that of the line before; a file without any "
+     "is shown whole or not at all, by when it was last written."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print each line as one JSON object: attempt, node, rank, stream, text."},
+    kHelp,
+};
+constexpr Flag kCancelFlags[] = {
+    {"now", 0, "", kOption, "Kill the workers at once: no TERM, no grace."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print how the job ended as one JSON object."},
+    kHelp,
+};
+constexpr Flag kDumpFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print each rank's stacks as one JSON object: rank, text."},
+    kHelp,
+};
+constexpr Flag kCleanFlags[] = {
+    {"older-than", 0, "DURATION", kOption, "Only jobs that ended so long ago: 7d, 12h."},
+    {"keep", 0, "N", kOption, "Not the N newest of those that have ended."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job that was removed."},
+    kHelp,
+};
+constexpr Flag kReportFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print report.json as it is."},
+    kHelp,
+};
+constexpr Flag kTextFlags[] = {kHelp};
+
+constexpr Example kRunExamples[] = {
+    {"launch train", "one worker"},
+    {"launch --nodes 2 --gpus-per-node 2 train", "four workers, as on two nodes with two GPUs each"},
+    {"launch --gpus-per-node 4 --checkpoint-dir ckpt train --lr 0.1",
+     "what follows the program's name is the program's own"},
+    {"launch --gpus-per-node 2 train.py", "a Python script, as torchrun runs it"},
+    {"launch --config job.yaml", "flags and program from a file"},
+};
+constexpr Example kPlanExamples[] = {
+    {"launch plan --nodes 2 --gpus-per-node 4 train", "which ranks would run where"},
+    {"launch plan --config job.yaml --json", "the same for programs, of a job in a file"},
+};
+constexpr Example kCheckExamples[] = {
+    {"launch check", "is this machine fit to run anything?"},
+    {"launch check --gpus-per-node 8 --checkpoint-dir /shared/ckpt train.py",
+     "would this job start, and can every node write there?"},
+    {"launch check --json train | jq '.checks[] | select(.result != \"ok\")'", "only what is wrong"},
+};
+constexpr Example kPsExamples[] = {
+    {"launch ps", "what runs, and what ran"},
+    {"launch ps -n 5", "the five newest"},
+    {"launch ps --json | jq -r '.[] | select(.state == \"failed\") | .job_id'", "names of the failed ones"},
+};
+constexpr Example kStatusExamples[] = {
+    {"launch status", "of the job that runs, if it is the only one"},
+    {"launch status 20260501", "the beginning of a job's name is enough"},
+    {"watch launch status", "again every two seconds"},
+};
+constexpr Example kLogsExamples[] = {
+    {"launch logs -f", "follow the job that runs"},
+    {"launch logs --tail 20", "the last 20 lines of each rank"},
+    {"launch logs --rank 0 --grep loss", "the losses that rank 0 printed"},
+    {"launch logs 20260501 --node 1 --since 10m", "what node 1 wrote in the last ten minutes"},
+};
+constexpr Example kCancelExamples[] = {
+    {"launch cancel", "end the job that runs: it saves first, if all its ranks can"},
+    {"launch cancel 20260501 --now", "kill its workers at once, and save nothing"},
+};
+constexpr Example kDumpExamples[] = {
+    {"launch dump", "where is every rank of the job that runs, right now?"},
+    {"launch dump 20260501 > stacks.txt", "of one job, to a file"},
+};
+constexpr Example kCleanExamples[] = {
+    {"launch clean --older-than 7d", "remove the logs of jobs that ended a week ago"},
+    {"launch clean --keep 20", "of all but the 20 newest"},
+};
+constexpr Example kReportExamples[] = {
+    {"launch report", "how the newest job ended, and whose fault it was"},
+    {"launch report 20260501 --json | jq .culprit", "the same for programs"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(launch completion bash)", "in ~/.bashrc"},
+    {"launch completion zsh > \"${fpath[1]}/_launch\"", "once, for zsh"},
+    {"launch completion fish > ~/.config/fish/completions/launch.fish", "once, for fish"},
+};
+constexpr Example kHelpExamples[] = {
+    {"launch help recovery", "what is done about failures, and the flags that say so"},
+    {"launch help all | less", "everything"},
+};
+constexpr Example kManExamples[] = {
+    {"launch man | man -l -", "read it"},
+    {"launch man > launch.1", "keep it"},
+};
+
+constexpr Command kCommands[] = {
+    {"run",
+     Operand::kProgram,
+     "Start a program on every worker, watch it, restart it; the default command.",
+     "Starts a distributed training program on several workers, watches it, and starts it again from its "
+     "last checkpoint when something fails. The word `run` may be left out, unless the program is named like "
+     "a command.",
+     {},
+     kRunExamples},
+    {"plan",
+     Operand::kProgram,
+     "Print what `run` would start, and touch nothing.",
+     "Takes the flags and the program of `launch run`.",
+     {},
+     kPlanExamples},
+    {"check",
+     Operand::kProgram,
+     "Look whether a job could run here; say what to do where it could not.",
+     "Takes the flags and the program of `launch run`, or no program. Each line is OK, WARN or FAIL; the "
+     "exit "
+     "code is 1 if one is FAIL.",
+     {},
+     kCheckExamples},
+    {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
+     "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
+     kPsFlags, kPsExamples},
+    {"status", Operand::kRunning, "Show a running job: phase, nodes, ranks, steps, last events.",
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "with.",
+     kStatusFlags, kStatusExamples},
+    {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
+     "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
+     "rank by rank, stdout and stderr (marked) in the order in which they came; with -f, new lines as they "
+     "come. Without JOB: of the only job that runs, else of the "
+     "newest. Its name may be shortened.",
+     kLogsFlags, kLogsExamples},
+    {"cancel", Operand::kRunning, "Stop a running job as Ctrl-C does, and wait for its end.",
+     "Where all ranks can save and leave they do that first. JOB may be left out when one job runs; its name "
+     "may be shortened to what no other job that runs begins "
+     "with.",
+     kCancelFlags, kCancelExamples},
+    {"dump", Operand::kRunning, "Print the stacks of every rank of a running job, now.",
+     "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
+     "with. Ranks that have not answered after 3 "
+     "s are named. Python frames are shown where py-spy is installed (pip install py-spy), in the "
+     "environment "
+     "of the program's Python or in its PATH, or by a script that writes them itself with faulthandler: the "
+     "lines for that are in docs/protocol.md, \"Worker datagrams\".",
+     kDumpFlags, kDumpExamples},
+    {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
+     "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
+     kReportExamples},
+    {"clean", Operand::kNone, "Remove the logs and reports of jobs that have ended.",
+     "Removes their directories, and no checkpoints. Without a flag: of all that have ended. A job that "
+     "runs, runs on another machine, or has left processes stays.",
+     kCleanFlags, kCleanExamples},
+    {"completion", Operand::kShell, "Print the completion script for bash, zsh or fish.", "", kTextFlags,
+     kCompletionExamples},
+    {"help", Operand::kTopic, "Explain a topic or a command, or all.", "Without TOPIC: the list of topics.",
+     kTextFlags, kHelpExamples},
+    {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
+};
+
+constexpr std::string_view kFutureCommands[] = {"attach", "ckpt",     "key",      "agent",  "k8s",
+                                                "slurm",  "schedule", "simulate", "replay", "sweep",
+                                                "top",    "trace",    "ui"};
+
+constexpr ExitCode kExitCodes[] = {
+    {"0", "every rank of the last attempt exited 0"},
+    {"1 to 255", "the first failing worker's own code, or 128 + the signal that killed it"},
+    {"2", "wrong use: one line says what would be right"},
+    {"69", "not enough nodes: it may be started again"},
+    {"75", "preempted, with a checkpoint of the last step: start it again"},
+    {"124", "a worker hung, or the time limit has passed"},
+    {"125", "launch's own failure"},
+    {"126, 127", "the program cannot be executed, is not found"},
+    {"130, 143", "stopped by Ctrl-C or launch cancel, by TERM"},
+    {"253", "out of memory, as the kernel counted"},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+const Command* find_command(std::string_view name) {
+  const auto found = std::ranges::find(kCommands, name, &Command::name);
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+std::span<const std::string_view> future_commands() {
+  return kFutureCommands;
+}
+
+bool is_future_command(std::string_view name) {
+  return std::ranges::find(kFutureCommands, name) != std::end(kFutureCommands);
+}
+
+FlagTables flags_of(const Command& command) {
+  if (command.operand == Operand::kProgram) return {own_flags(), torchrun_flags()};
+  return {command.own_flags};
+}
+
+std::string_view usage_of(Operand operand) {
+  switch (operand) {
+    case Operand::kProgram: return "[FLAGS] [--] PROGRAM [ARGUMENTS...]";
+    case Operand::kJob:
+    case Operand::kRunning: return "[FLAGS] [JOB]";
+    case Operand::kShell: return "bash|zsh|fish";
+    case Operand::kTopic: return "[TOPIC|COMMAND|all]";
+    case Operand::kNone: return "[FLAGS]";
+  }
+  return "";
+}
+
+std::span<const ExitCode> exit_codes() {
+  return kExitCodes;
+}
+
+}  // namespace muster::launcher

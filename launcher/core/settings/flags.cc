@@ -1,0 +1,140 @@
+#include "launcher/core/settings/flags.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Treatment;
+
+constexpr Flag kOwnFlags[] = {
+    {"nodes", 0, "N", kOption,
+     "Number of nodes; each gets one agent (default 1). All run on this machine. MIN:MAX: go on with fewer, "
+     "at least MIN, when one is lost; the next restart grows again. A C++ training's steps stay the same if "
+     "its DataLoader has a global_batch_size.",
+     "workers"},
+    {"spare-nodes", 0, "K", kOption,
+     "Further nodes whose agents wait, ready to take the place of lost ones (default 0).", "workers"},
+    {"gpus-per-node", 0, "M", kOption,
+     "Workers on each node: a number, or auto, gpu, cpu: what the machine has, shared by its nodes (default "
+     "1).",
+     "workers"},
+    {"device", 0, "auto|cuda|cpu", kOption,
+     "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto).", "workers"},
+    {"max-restarts", 0, "K", kOption,
+     "Start all workers again after a failure, at most K times within --restart-window (default 3; "
+     "torchrun's "
+     "is 0).",
+     "recovery"},
+    {"restart-window", 0, "DURATION", kOption, "Restarts longer ago do not count (default 3600).",
+     "recovery"},
+    {"restart-delay", 0, "DURATION", kOption,
+     "Wait so long before the second restart in a row after the program's own failure without progress, then "
+     "twice as long each time, 30 s at most (default 1). A restart after a kill is immediate; one that could "
+     "not begin is waited for at once.",
+     "recovery"},
+    {"no-progress-limit", 0, "K", kOption,
+     "Stop after K failures in a row that are the same, without a new checkpoint or a further step (default "
+     "3; 0: never). One that comes before the first step is tried once more only.",
+     "recovery"},
+    {"node-exclusion", 0, "DURATION", kOption,
+     "Leave out a node that was lost twice within --restart-window for so long, if the job can do without it "
+     "(default 600; 0: never).",
+     "recovery"},
+    {"preemption-grace", 0, "DURATION", kOption,
+     "Time that workers have to save and leave after SIGTERM, SIGUSR1, Ctrl-C or launch cancel, if they can "
+     "(default 30).",
+     "recovery"},
+    {"time-limit", 0, "[[HH:]MM:]SS", kOption,
+     "Stop the job after this time; workers that can are told --preemption-grace before it, so that they "
+     "save.",
+     "recovery"},
+    {"checkpoint-dir", 0, "DIR", kOption,
+     "Where the workers keep checkpoints; attempts resume from the newest complete one.", "recovery"},
+    {"take-over", 0, "", kOption,
+     "Use --checkpoint-dir although another launch on this machine does: that one stops.", "recovery"},
+    {"log-dir", 0, "DIR", kOption,
+     "Logs and report.json go to DIR/JOB (default ${XDG_STATE_HOME:-~/.local/state}/muster).", "output"},
+    {"env", 0, "K=V", kOption,
+     "Set a variable for the workers; K alone passes on its value here. May be repeated.", "workers"},
+    {"config", 0, "FILE", kOption,
+     "Read flags from a YAML file: `nodes: 2`, ..., and `program: [train, --lr, 0.1]`. `~` and `$NAME` stand "
+     "for what they are here; paths are relative to the current directory, not to the file.",
+     "general"},
+    {"grace", 0, "DURATION", kOption, "Time that workers have between TERM and KILL (default 10).",
+     "recovery"},
+    {"controller-grace", 0, "DURATION", kOption,
+     "Time that workers live on when this launcher is gone (default 30).", "recovery"},
+    {"silence-limit", 0, "DURATION", kOption, "An agent that says nothing for so long is lost (default 10).",
+     "hangs"},
+    {"heartbeat-limit", 0, "DURATION", kOption,
+     "A worker that sent heartbeats, and then none for so long, hangs (default 30; 0: not watched).",
+     "hangs"},
+    {"hang-limit", 0, "DURATION", kOption,
+     "A step or section may take so long until its usual time is known (default 600; 0: not watched).",
+     "hangs"},
+    {"output-stall", 0, "DURATION", kOption,
+     "Workers wait for a pipe or a log file that takes nothing of their output at most so long; then lines "
+     "are left out and counted (default 30; 0: they do not wait).",
+     "output"},
+    {"log-limit", 0, "BYTES", kOption,
+     "Keep so much of what a rank prints in an attempt, such as 512M or 2G; the oldest parts are removed "
+     "(default: all).",
+     "output"},
+    {"warm", 0, "", kOption,
+     "Fork workers from a loaded copy of the program (default: if it links Muster::warm_start).", "workers"},
+    {"no-warm", 0, "", kOption, "Execute every worker, although the program could be forked.", "workers"},
+    {"redirects", 'r', "STREAMS", kOption,
+     "Keep output off the terminal: 1 stdout, 2 stderr, 3 both, or by local rank: 0:3,1:1. Files are always "
+     "written.",
+     "output"},
+    {"tee", 't', "STREAMS", kOption, "Show these streams although --redirects names them; same values.",
+     "output"},
+    {"local-ranks-filter", 0, "RANKS", kOption, "Show the output of these local ranks only: 0,1.", "output"},
+    {"duplicate-stdout-filters", 0, "TEXTS", kOption,
+     "Copy the lines in which one of these texts occurs to attempt_A/filtered_stdout.log: apple,pear (,, is "
+     "a "
+     "comma).",
+     "output"},
+    {"duplicate-stderr-filters", 0, "TEXTS", kOption, "The same for stderr: attempt_A/filtered_stderr.log.",
+     "output"},
+    {"fold", 0, "", kOption,
+     "Show a line once that several ranks print within 50 ms (default: where stdout is a terminal).",
+     "output"},
+    {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too.", "output"},
+    {"module", 'm', "", kOption, "The program is a Python module.", "workers"},
+    {"no-python", 0, "", kOption, "Execute the program itself, although its name ends in .py.", "workers"},
+    {"role", 0, "NAME", kOption, "Name of the workers' role (default \"default\").", "workers"},
+    {"control", 0, "socket|tcp", kOption,
+     "How agents on this machine are spoken to: inherited sockets, or TCP with TLS (default socket).",
+     "workers"},
+    {"store", 0, "agent|worker", kOption,
+     "Who serves the workers' c10d store: the first agent, or rank 0 (default agent).", "workers"},
+    {"dry-run", 0, "", kOption, "Print what would be started, and touch nothing.", "general"},
+    {"json", 0, "", kOption,
+     "Print the report (or the plan) as JSON on stdout; the workers' output goes to stderr.", "output"},
+    {"quiet", 0, "", kOption, "Print only the workers' output and errors.", "output"},
+    {"version", 0, "", kOption, "Print the version.", "general"},
+    {"help", 'h', "", kOption, "Print this help.", "general"},
+};
+
+}  // namespace
+
+std::span<const Flag> own_flags() {
+  return kOwnFlags;
+}
+
+const Flag* find_flag(std::string_view name) {
+  for (const auto flags : {own_flags(), torchrun_flags()}) {
+    const auto found = std::ranges::find(flags, name, &Flag::name);
+    if (found != flags.end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::string_view option_name(const Flag& flag) {
+  return flag.treatment == kAlias ? flag.text : flag.name;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,34 @@
+// Which ranks a node has, as JSON.
+//
+// In the plan that --dry-run prints, in job.json and in a job's status. Pure.
+#pragma once
+
+#include <vector>
+
+#include "common/wire/json.h"
+#include "launcher/core/settings/plan.h"
+
+namespace muster::launcher {
+
+inline nlohmann::ordered_json nodes_json(const std::vector<NodePlan>& nodes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const NodePlan& node : nodes) {
+    json.push_back({{"node", node.node.value()},
+                    {"first_rank", node.first_rank.value()},
+                    {"worker_count", node.worker_count}});
+  }
+  return json;
+}
+
+// nlohmann::json::exception if it is something else.
+inline std::vector<NodePlan> nodes_of(const nlohmann::json& json) {
+  std::vector<NodePlan> nodes;
+  for (const nlohmann::json& node : json) {
+    nodes.push_back({NodeId(whole_number<std::int32_t>(node.at("node"))),
+                     Rank(whole_number<std::int32_t>(node.at("first_rank"))),
+                     whole_number<std::int32_t>(node.at("worker_count"))});
+  }
+  return nodes;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,272 @@
+#include "launcher/core/settings/options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/base/text.h"
+#include "launcher/core/settings/recovery_options.h"
+#include "launcher/core/settings/setting_reader.h"
+#include "launcher/core/settings/several_launchers.h"
+#include "launcher/core/settings/torchrun_options.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// Of it an eighth is a part; smaller ones would be more names than text.
+constexpr std::int64_t kLeastLogLimitBytes = 64 << 10;
+
+std::string variable_name(std::string_view prefix, std::string_view flag) {
+  std::string name(prefix);
+  for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+  return name;
+}
+
+void read_workers(SettingReader& reader, Options& options) {
+  const Setting* setting = reader.find("gpus-per-node");
+  if (setting == nullptr) return;
+  using enum WorkerCount::Kind;
+  options.workers_per_node.source = setting->source;
+  const std::string& text = setting->values.back();
+  if (text == "auto" || text == "gpu" || text == "cpu") {
+    options.workers_per_node.kind = text == "auto" ? kAuto : text == "gpu" ? kGpu : kCpu;
+    return;
+  }
+  const auto number = parse_number<std::int32_t>(text);
+  if (!number || *number < 1)
+    return reader.refuse(*setting, "is not a number of workers: give 1 or more, or auto, gpu or cpu");
+  options.workers_per_node.number = *number;
+}
+
+void read_environment(SettingReader& reader, const Environment& inherited, Options& options) {
+  const Setting* setting = reader.find("env");
+  if (setting == nullptr) return;
+  for (const std::string& text : setting->values) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty())
+      return reader.refuse({setting->source, {text}},
+                           "names no variable: give NAME=VALUE, or NAME to pass it on");
+    if (equals != std::string::npos) {
+      options.added[name] = text.substr(equals + 1);
+    } else if (const auto found = inherited.find(name); found != inherited.end()) {
+      options.added[name] = found->second;
+    } else {
+      return reader.refuse({setting->source, {text}}, "is not set here: give NAME=VALUE");
+    }
+  }
+}
+
+bool streams_are_valid(std::string_view text) {
+  const auto one = [](std::string_view stream) {
+    return stream.size() == 1 && stream[0] >= '0' && stream[0] <= '3';
+  };
+  if (one(text)) return true;
+  return std::ranges::all_of(split(text, ','), [&](std::string_view part) {
+    const std::size_t colon = part.find(':');
+    return colon != std::string_view::npos && parse_number<std::uint16_t>(part.substr(0, colon)) &&
+           one(part.substr(colon + 1));
+  });
+}
+
+// Separated by commas; two of them are one that belongs to the text.
+std::vector<std::string> texts_of(std::string_view list) {
+  std::vector<std::string> texts(1);
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    if (list[at] != ',') {
+      texts.back() += list[at];
+    } else if (list.substr(at + 1).starts_with(',')) {
+      texts.back() += list[at++];
+    } else {
+      texts.emplace_back();
+    }
+  }
+  return texts;
+}
+
+void read_filters(SettingReader& reader, Options& options) {
+  for (const auto& [name, texts] : {std::pair("duplicate-stdout-filters", &options.stdout_filters),
+                                    std::pair("duplicate-stderr-filters", &options.stderr_filters)}) {
+    const Setting* setting = reader.find(name);
+    if (setting == nullptr) continue;
+    *texts = texts_of(setting->values.back());
+    if (std::ranges::find(*texts, "") != texts->end())
+      return reader.refuse(*setting, "has an empty text, which is in every line: give texts as apple,pear");
+  }
+}
+
+void read_output(SettingReader& reader, Options& options) {
+  read_filters(reader, options);
+  for (const auto& [name, value] :
+       {std::pair("redirects", &options.redirects), std::pair("tee", &options.tee)}) {
+    const Setting* setting = reader.find(name);
+    if (setting == nullptr) continue;
+    if (!streams_are_valid(setting->values.back())) {
+      return reader.refuse(
+          *setting, "names no streams: give 0 to 3 (none, stdout, stderr, both), or by local rank: 0:3,1:1");
+    }
+    *value = setting->values.back();
+  }
+  const Setting* setting = reader.find("local-ranks-filter");
+  if (setting == nullptr) return;
+  auto& shown = options.shown_local_ranks.emplace();
+  for (const std::string_view part : split(setting->values.back(), ',')) {
+    const auto rank = parse_number<std::uint16_t>(part);
+    if (!rank) return reader.refuse(*setting, "is no list of local ranks: give them as 0,1");
+    shown.push_back(*rank);
+  }
+}
+
+void read_directories(SettingReader& reader, const Surroundings& here, Options& options) {
+  const std::filesystem::path base(here.working_directory);
+  const auto absolute = [&](const std::string& path) { return (base / path).lexically_normal().string(); };
+  for (const auto& [name, value] : {std::pair("log-dir", &options.log_directory),
+                                    std::pair("checkpoint-dir", &options.checkpoint_directory)}) {
+    if (const Setting* setting = reader.find(name)) {
+      if (setting->values.back().empty())
+        return reader.refuse(*setting, "(empty) is no directory: give a path");
+      *value = absolute(setting->values.back());
+    }
+  }
+  if (!options.log_directory.empty()) return;
+  const auto variable = [&](const char* name) {
+    const auto found = here.environment.find(name);
+    return found == here.environment.end() ? std::string() : found->second;
+  };
+  if (const std::string state = variable("XDG_STATE_HOME"); state.starts_with('/')) {
+    options.log_directory = state + "/muster";
+  } else if (const std::string home = variable("HOME"); home.starts_with('/')) {
+    options.log_directory = home + "/.local/state/muster";
+  } else {
+    reader.refuse({"--log-dir", {"(not given)"}}, "has no default because HOME is not set: give a directory");
+  }
+}
+
+}  // namespace
+
+Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here) {
+  Options options;
+  SettingReader reader(settings);
+  read_directories(reader, here, options);
+  if (reader.error()) return std::unexpected(*reader.error());
+  return options.log_directory;
+}
+
+Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value) {
+  const auto [place, is_new] = settings.try_emplace(std::string(option_name(flag)), Setting{source, {}});
+  if (!is_new && place->second.source != source) {
+    return failure(ErrorCode::kInvalidArgument, "{}: says the same as {}: give one of them", source,
+                   place->second.source);
+  }
+  place->second.values.push_back(std::move(value));
+  return {};
+}
+
+Expected<Settings> settings_from_environment(const Environment& environment) {
+  Settings settings;
+  const bool in_a_worker = environment.contains("MUSTER_JOB_ID");
+  const auto read = [&](std::string_view prefix, const Flag& flag) -> Status {
+    const std::string name = variable_name(prefix, flag.name);
+    const auto found = environment.find(name);
+    // Empty is how a caller unsets a variable.
+    if (found == environment.end() || found->second.empty()) return {};
+    if (settings.contains(option_name(flag))) return {};
+    std::string value = found->second;
+    if (flag.value.empty()) {
+      std::ranges::transform(value, value.begin(),
+                             [](char letter) { return static_cast<char>(std::tolower(letter)); });
+      value = value == "0" || value == "false" || value == "no" || value == "off" ? "0" : "1";
+    }
+    if (flag.treatment == Treatment::kUnsupported) {
+      if (flag.value.empty() && value == "0") return {};
+      return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag.text);
+    }
+    return add_setting(settings, flag, name, std::move(value));
+  };
+  const auto is_command = [](const Flag& flag) {
+    return flag.name == "env" || flag.name == "help" || flag.name == "version";
+  };
+  for (const Flag& flag : own_flags()) {
+    // There, this one tells the worker of the outer job's directory.
+    if (in_a_worker && flag.name == "checkpoint-dir") continue;
+    if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
+  }
+  for (const auto flags : {own_flags(), torchrun_flags()}) {
+    for (const Flag& flag : flags) {
+      if (is_command(flag)) continue;
+      if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
+    }
+  }
+  // torchrun's name for it.
+  const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (prefix != environment.end() && !prefix->second.empty())
+    settings.try_emplace("log-line-prefix-template", Setting{prefix->first, {prefix->second}});
+  return settings;
+}
+
+Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
+                               const Surroundings& here) {
+  Options options;
+  SettingReader reader(settings);
+  read_workers(reader, options);
+  reader.choice("device", {{"auto", Device::kAuto}, {"cuda", Device::kCuda}, {"cpu", Device::kCpu}},
+                options.device);
+  read_recovery(reader, options);
+  reader.seconds("grace", true, options.grace);
+  reader.seconds("controller-grace", true, options.controller_grace);
+  reader.seconds("silence-limit", false, options.silence_limit);
+  reader.seconds("heartbeat-limit", true, options.heartbeat_limit);
+  reader.seconds("hang-limit", true, options.hang_limit);
+  reader.seconds("output-stall", true, options.output_stall);
+  reader.bytes("log-limit", kLeastLogLimitBytes, options.log_limit_bytes);
+  bool warm = false;
+  bool no_warm = false;
+  reader.flag("warm", warm);
+  reader.flag("no-warm", no_warm);
+  options.warm = warm ? "on" : no_warm ? "off" : "auto";
+  read_environment(reader, here.environment, options);
+  read_directories(reader, here, options);
+  read_output(reader, options);
+  read_torchrun(reader, options);
+  reader.text("role", options.role);
+  reader.flag("module", options.module);
+  reader.flag("no-python", options.no_python);
+  reader.choice("control", {{"socket", Control::kSocket}, {"tcp", Control::kTcp}}, options.control);
+  reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);
+  reader.flag("dry-run", options.dry_run);
+  reader.flag("json", options.json);
+  reader.flag("quiet", options.quiet);
+  if (reader.error()) return std::unexpected(*reader.error());
+  if (options.module && options.no_python) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--module and --no-python exclude each other: give one of them");
+  }
+  if (warm && no_warm)
+    return failure(ErrorCode::kInvalidArgument, "--warm and --no-warm exclude each other: give one of them");
+  if (program.empty() || program.front().empty()) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "no program is given: `launch --nodes 2 --gpus-per-node 4 PROGRAM ARGUMENTS...`");
+  }
+  options.program = std::move(program);
+  if (const Status alone = refuse_several_launchers(settings, options, here); !alone)
+    return std::unexpected(alone.error());
+  return options;
+}
+
+std::string nodes_text(const Options& options) {
+  return options.min_nodes ? fmt::format("{}:{}", *options.min_nodes, options.nodes)
+                           : std::to_string(options.nodes);
+}
+
+std::int32_t streams_of(std::string_view text, std::int32_t local_rank) {
+  if (text.size() == 1) return text[0] - '0';
+  std::int32_t streams = 0;
+  for (const std::string_view part : split(text, ',')) {
+    const std::size_t colon = part.find(':');
+    if (colon != std::string_view::npos && parse_number<std::int32_t>(part.substr(0, colon)) == local_rank)
+      streams = part.back() - '0';
+  }
+  return streams;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,115 @@
+// What the user wants, as values: settings from flags, environment and file, and the options that they make.
+//
+// Precedence: flag, then MUSTER_NAME, then PET_NAME (torchrun's own variables), then the configuration file,
+// then the default. Pure: what the machine has is asked for later (plan.h). Every error is one line: which
+// flag, variable or key, its value, and what would be right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "launcher/core/settings/flags.h"
+
+namespace muster::launcher {
+
+struct Setting {
+  std::string source;  // for messages: "--nodes", "MUSTER_NODES", "nodes in job.yaml"
+  std::vector<std::string> values;
+};
+// By option name. Switches hold "1" or "0".
+using Settings = std::map<std::string, Setting, std::less<>>;
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Adds a value under the name of the flag's option. Errors: the option was already set under another name.
+Status add_setting(Settings& settings, const Flag& flag, std::string source, std::string value);
+
+// The settings that variables make. In a worker of another job, those that are that worker's are none.
+// Errors: a flag that is not supported.
+Expected<Settings> settings_from_environment(const Environment& environment);
+
+enum class Device { kAuto, kCuda, kCpu };
+enum class Control { kSocket, kTcp };
+
+struct WorkerCount {
+  enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
+  std::int32_t number = 1;                 // of kNumber
+  std::string source = "--gpus-per-node";  // for messages
+};
+
+// What is done about failures, and about the end of the time that the job has.
+struct RecoveryOptions {
+  Duration restart_window = std::chrono::hours(1);  // in which max_restarts counts
+  Duration restart_delay = std::chrono::seconds(1);
+  std::int32_t no_progress_limit = 3;                    // zero: none
+  Duration node_exclusion = std::chrono::seconds(600);   // zero: none is left out
+  Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
+  std::optional<Duration> time_limit;
+};
+
+struct Options {
+  std::int32_t nodes = 1;                 // MAX of MIN:MAX
+  std::optional<std::int32_t> min_nodes;  // of MIN:MAX
+  std::int32_t spare_nodes = 0;
+  WorkerCount workers_per_node;
+  Device device = Device::kAuto;
+  std::int32_t max_restarts = 3;
+  RecoveryOptions recovery;
+  Duration grace = std::chrono::seconds(10);
+  Duration controller_grace = std::chrono::seconds(30);
+  Duration silence_limit = std::chrono::seconds(10);
+  Duration heartbeat_limit = std::chrono::seconds(30);  // zero: not watched
+  Duration hang_limit = std::chrono::seconds(600);      // zero: not watched
+  Duration output_stall = std::chrono::seconds(30);     // zero: nobody waits
+  std::int64_t log_limit_bytes = 0;                     // of a rank's log files; zero: none
+  std::string warm = "auto";                            // auto, on, off
+  std::string log_directory;                            // absolute
+  std::string checkpoint_directory;                     // absolute, or empty
+  bool take_over = false;                               // that directory, from a launch that uses it
+  std::string role = "default";
+  std::string run_id;                        // --rdzv-id as it is, or empty
+  std::string job_name;                      // the same as it may stand in a file's name, or empty
+  std::int32_t master_port = 0;              // of the workers' store; 0: any free one
+  std::string master_port_source;            // for messages
+  std::map<std::string, std::string> added;  // --env
+  std::vector<std::string> program;          // as given, not empty
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool virtual_local_rank = false;
+  std::string redirects;  // as given, checked
+  std::string tee;
+  std::vector<std::string> stdout_filters;  // --duplicate-stdout-filters
+  std::vector<std::string> stderr_filters;
+  std::optional<std::vector<std::int32_t>> shown_local_ranks;  // --local-ranks-filter
+  Control control = Control::kSocket;
+  bool store_on_agent = true;
+  bool dry_run = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+// Where the launcher was started.
+struct Surroundings {
+  Environment environment;
+  std::string working_directory;
+  std::string hostname;
+};
+
+Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
+                               const Surroundings& here);
+
+// As --nodes takes it: "2", or "1:4".
+std::string nodes_text(const Options& options);
+// Where jobs keep their logs, absolute; all that is asked of the settings of a command that looks at jobs.
+Expected<std::string> log_directory_of(const Settings& settings, const Surroundings& here);
+
+// What -r or -t mean for one local rank: 0 none, 1 stdout, 2 stderr, 3 both.
+std::int32_t streams_of(std::string_view text, std::int32_t local_rank);
+
+}  // namespace muster::launcher

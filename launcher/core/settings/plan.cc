@@ -1,0 +1,241 @@
+#include "launcher/core/settings/plan.h"
+
+#include <algorithm>
+
+#include "common/wire/frame.h"
+#include "launcher/core/settings/job_json.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// Of workers' output on its way to a reader: what all agents together may send before it is taken, and what
+// each may at most and needs at least to keep the pipe full.
+constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
+
+Expected<std::int32_t> workers_per_node(const Options& options, const Machine& machine) {
+  const std::int32_t nodes = options.nodes;
+  const auto share = [nodes](std::int32_t count) { return std::max(1, count / nodes); };
+  const bool gpus_wanted =
+      options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
+      (options.workers_per_node.kind == WorkerCount::Kind::kAuto && options.device == Device::kCuda);
+  if (gpus_wanted && machine.gpu_count < nodes) {
+    return failure(ErrorCode::kInvalidArgument, "{}: {} GPUs are found on this machine for {} nodes{}",
+                   options.workers_per_node.source, machine.gpu_count, nodes,
+                   machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+  }
+  switch (options.workers_per_node.kind) {
+    case WorkerCount::Kind::kNumber: return options.workers_per_node.number;
+    case WorkerCount::Kind::kGpu: return share(machine.gpu_count);
+    case WorkerCount::Kind::kCpu: return share(machine.core_count);
+    case WorkerCount::Kind::kAuto:
+      return share(machine.gpu_count >= nodes ? machine.gpu_count : machine.core_count);
+  }
+  return 1;
+}
+
+std::vector<std::string> command_of(const Options& options, const Environment& environment) {
+  const std::string& program = options.program.front();
+  const bool script = (program.ends_with(".py") && !options.no_python) || options.run_path;
+  if (!script && !options.module) return options.program;
+  const auto chosen = environment.find("PYTHON_EXEC");
+  std::vector<std::string> command{
+      chosen == environment.end() || chosen->second.empty() ? "python3" : chosen->second, "-u"};
+  if (options.module) command.emplace_back("-m");
+  command.insert(command.end(), options.program.begin(), options.program.end());
+  return command;
+}
+
+// By local rank, which streams stay off the terminal.
+std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t worker_count) {
+  std::vector<std::int32_t> hidden;
+  for (std::int32_t rank = 0; rank < worker_count; ++rank) {
+    hidden.push_back(streams_of(options.redirects, rank) & ~streams_of(options.tee, rank));
+    if (options.shown_local_ranks &&
+        std::ranges::find(*options.shown_local_ranks, rank) == options.shown_local_ranks->end())
+      hidden.back() = 3;
+  }
+  return hidden;
+}
+
+Status check_virtual_local_rank(const Options& options, const Environment& environment,
+                                std::int32_t per_node) {
+  const auto list = environment.find("CUDA_VISIBLE_DEVICES");
+  if (!options.virtual_local_rank || options.device == Device::kCpu || list == environment.end() ||
+      list->second.empty())
+    return {};
+  const auto count = std::ranges::count(list->second, ',') + 1;
+  if (count >= std::int64_t{per_node}) return {};
+  return failure(ErrorCode::kInvalidArgument,
+                 "--virtual-local-rank: CUDA_VISIBLE_DEVICES={} names {} for {} workers: start fewer, or use "
+                 "--device cpu",
+                 list->second, count_of(static_cast<std::size_t>(count), "GPU"), per_node);
+}
+
+std::string ranks_text(const NodePlan& node) {
+  const int first = node.first_rank.value();
+  return node.worker_count == 1 ? fmt::format("{}", first)
+                                : fmt::format("{}-{}", first, first + node.worker_count - 1);
+}
+
+// The agents get the command in one frame, in which each word takes five bytes more than it has.
+Status check_command_size(const wire::JobSpec& job) {
+  constexpr std::size_t kRoomForTheRest = 256 << 10;
+  constexpr std::size_t kMost = wire::kMaxBodyBytes - kRoomForTheRest;
+  std::size_t bytes = 0;
+  for (const std::string& word : job.command) bytes += word.size() + 5;
+  for (const auto& [name, value] : job.environment) bytes += name.size() + value.size() + 10;
+  if (bytes <= kMost) return {};
+  return failure(
+      ErrorCode::kInvalidArgument,
+      "the command takes {} bytes, with what --env adds (allowed: {}): pass what is long in a file", bytes,
+      kMost);
+}
+
+}  // namespace
+
+bool needs_gpu_count(const Options& options) {
+  return options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
+         (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
+}
+
+std::int32_t Plan::world_size() const {
+  return nodes.back().first_rank.value() + nodes.back().worker_count;
+}
+
+std::int32_t Plan::agent_count() const {
+  return static_cast<std::int32_t>(nodes.size()) + spare_nodes;
+}
+
+Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
+                         std::string job_id) {
+  const auto per_node = workers_per_node(options, machine);
+  if (!per_node) return std::unexpected(per_node.error());
+  constexpr std::int64_t kMostWorkers = 100'000;
+  const std::int64_t world_size = std::int64_t{options.nodes} * *per_node;
+  if (world_size > kMostWorkers) {
+    return failure(ErrorCode::kInvalidArgument, "{}: {} nodes with {} workers each are more than {} workers",
+                   options.workers_per_node.source, options.nodes, *per_node, kMostWorkers);
+  }
+  if (std::int64_t{options.spare_nodes} * *per_node > kMostWorkers) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
+                   *per_node, kMostWorkers);
+  }
+  if (options.device == Device::kCuda && world_size > machine.gpu_count) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
+                   "start fewer, or use --device cpu",
+                   world_size, machine.gpu_count,
+                   machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+  }
+  if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
+    return std::unexpected(checked.error());
+  Plan plan;
+  plan.control = options.control;
+  plan.min_nodes = options.min_nodes;
+  plan.spare_nodes = options.spare_nodes;
+  plan.recovery = options.recovery;
+  plan.take_over = options.take_over;
+  for (std::int32_t node = 0; node < options.nodes; ++node)
+    plan.nodes.push_back({NodeId(node), Rank(node * *per_node), *per_node});
+  wire::JobSpec& job = plan.job;
+  job.job_id = std::move(job_id);
+  job.command = command_of(options, here.environment);
+  job.environment = options.added;
+  if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  job.working_directory = here.working_directory;
+  job.log_directory = options.log_directory + "/" + job.job_id;
+  job.checkpoint_directory = options.checkpoint_directory;
+  job.role = options.role;
+  job.run_id = options.run_id;
+  job.master_port = options.master_port;
+  job.virtual_local_rank = options.virtual_local_rank;
+  job.max_restarts = options.max_restarts;
+  job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
+  job.store_on_agent = options.store_on_agent;
+  job.redirects = hidden_streams(options, *per_node);
+  job.stdout_filters = options.stdout_filters;
+  job.stderr_filters = options.stderr_filters;
+  job.grace_ns = std::chrono::nanoseconds(options.grace).count();
+  job.controller_grace_ns = std::chrono::nanoseconds(options.controller_grace).count();
+  job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();
+  job.heartbeat_limit_ns = std::chrono::nanoseconds(options.heartbeat_limit).count();
+  job.hang_limit_ns = std::chrono::nanoseconds(options.hang_limit).count();
+  job.output_stall_ns = std::chrono::nanoseconds(options.output_stall).count();
+  job.output_window_bytes =
+      std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
+  job.log_limit_bytes = options.log_limit_bytes;
+  job.warm = options.warm;
+  if (const Status small = check_command_size(job); !small) return std::unexpected(small.error());
+  return plan;
+}
+
+std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
+                                         const Environment& inherited) {
+  if (plan.world_size() < 2 || inherited.contains("OMP_NUM_THREADS") ||
+      plan.job.environment.contains("OMP_NUM_THREADS")) {
+    return std::nullopt;
+  }
+  return fmt::format("OMP_NUM_THREADS is {} for each worker ({} cores, {} workers); set it to choose another",
+                     std::max(1, machine.core_count / plan.world_size()), machine.core_count,
+                     plan.world_size());
+}
+
+std::string plan_as_text(const Plan& plan) {
+  const wire::JobSpec& job = plan.job;
+  std::string command;
+  for (const std::string& word : job.command) command += (command.empty() ? "" : " ") + as_shell_word(word);
+  std::string text = fmt::format("{:<13}{}\n{:<13}{}\n", "job", job.job_id, "command", command);
+  const auto line = [&text](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<13}{}\n", name, value);
+  };
+  line("directory", job.working_directory);
+  line("logs", job.log_directory);
+  line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
+  line("restarts",
+       fmt::format("at most {} within {:g} s", job.max_restarts, in_seconds(plan.recovery.restart_window)));
+  if (plan.min_nodes)
+    line("nodes",
+         fmt::format("{}, or fewer down to {} when some are lost", plan.nodes.size(), *plan.min_nodes));
+  if (plan.recovery.time_limit)
+    line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
+  line("GPUs", job.use_gpus ? "one for each worker" : "none");
+  for (const auto& [name, value] : job.environment) line("environment", fmt::format("{}={}", name, value));
+  text += fmt::format("\n{:<13}{:<13}{}\n", "node", "workers", "ranks");
+  for (const NodePlan& node : plan.nodes) {
+    text += fmt::format("{:<13}{:<13}{}\n", fmt::format("node{}", node.node), node.worker_count,
+                        ranks_text(node));
+  }
+  for (std::int32_t spare = 0; spare < plan.spare_nodes; ++spare) {
+    text += fmt::format("{:<13}{:<13}{}\n",
+                        fmt::format("node{}", plan.nodes.size() + static_cast<std::size_t>(spare)), "-",
+                        "spare: takes those of a lost node");
+  }
+  return text;
+}
+
+std::string plan_as_json(const Plan& plan) {
+  nlohmann::ordered_json time_limit = nullptr;
+  if (plan.recovery.time_limit) time_limit = in_seconds(*plan.recovery.time_limit);
+  const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
+                                       {"command", plan.job.command},
+                                       {"environment", plan.job.environment},
+                                       {"working_directory", plan.job.working_directory},
+                                       {"log_directory", plan.job.log_directory},
+                                       {"checkpoint_directory", plan.job.checkpoint_directory},
+                                       {"max_restarts", plan.job.max_restarts},
+                                       {"time_limit_seconds", std::move(time_limit)},
+                                       {"min_nodes", plan.min_nodes.value_or(plan.nodes.size())},
+                                       {"max_nodes", plan.nodes.size()},
+                                       {"spare_nodes", plan.spare_nodes},
+                                       {"world_size", plan.world_size()},
+                                       {"use_gpus", plan.job.use_gpus},
+                                       {"nodes", nodes_json(plan.nodes)}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,55 @@
+// What will be started where: a value, made from the options and what the machine has.
+//
+// --dry-run prints it and stops; the launcher carries it out. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "launcher/core/settings/options.h"
+
+namespace muster::launcher {
+
+// What was found on this machine. GPUs are looked for only where they can matter.
+struct Machine {
+  std::int32_t core_count = 1;
+  std::int32_t gpu_count = 0;
+  std::string gpu_note;  // why there are none, for messages
+};
+bool needs_gpu_count(const Options& options);
+
+struct NodePlan {
+  NodeId node;
+  Rank first_rank;
+  std::int32_t worker_count = 0;
+};
+
+struct Plan {
+  wire::JobSpec job;
+  // Those that take part at full size, with the ranks that they have then. Spare nodes are numbered after
+  // them.
+  std::vector<NodePlan> nodes;
+  std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
+  std::int32_t spare_nodes = 0;
+  RecoveryOptions recovery;
+  bool take_over = false;  // the checkpoint directory, from a launch that uses it
+  Control control = Control::kSocket;
+  std::int32_t world_size() const;  // at full size
+  std::int32_t agent_count() const;
+};
+
+// `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where
+// some are asked for.
+Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
+                         std::string job_id);
+
+// Said once when workers share the cores without having been told how.
+std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
+                                         const Environment& inherited);
+
+std::string plan_as_text(const Plan& plan);
+std::string plan_as_json(const Plan& plan);
+
+}  // namespace muster::launcher

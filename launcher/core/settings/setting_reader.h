@@ -1,0 +1,51 @@
+// Reads settings one after the other as numbers, times and choices, and keeps the first thing that is wrong.
+//
+// A setting that is not there leaves the value as it is: the default. Pure; the settings must outlive it.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "launcher/core/settings/options.h"
+
+namespace muster::launcher {
+
+class SettingReader {
+ public:
+  explicit SettingReader(const Settings& settings) : settings_(settings) {}
+
+  const Setting* find(std::string_view name) const;
+  // Keeps "--grace: soon `what`", unless something was wrong before.
+  void refuse(const Setting& setting, std::string_view what);
+  void text(std::string_view name, std::string& value);
+  void flag(std::string_view name, bool& value);
+  // At least `low`; `what` is counted, for the message.
+  void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value);
+  void seconds(std::string_view name, bool may_be_zero, Duration& value);
+  // A number of bytes with K, M, G or T (1024 each) behind it or nothing, `low` at least.
+  void bytes(std::string_view name, std::int64_t low, std::int64_t& value);
+  // Seconds, or MM:SS, or HH:MM:SS; more than zero.
+  void time(std::string_view name, std::optional<Duration>& value);
+  template <class Choice>
+  void choice(std::string_view name, std::initializer_list<std::pair<std::string_view, Choice>> choices,
+              Choice& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return;
+    std::string names;
+    for (const auto& [text, chosen] : choices) {
+      if (setting->values.back() == text) {
+        value = chosen;
+        return;
+      }
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", text);
+    }
+    refuse(*setting, fmt::format("is none of {}", names));
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Settings& settings_;
+  std::optional<Error> error_;
+};
+
+}  // namespace muster::launcher

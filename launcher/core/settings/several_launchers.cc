@@ -1,0 +1,78 @@
+#include "launcher/core/settings/several_launchers.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+// Either may be given without its domain.
+bool is_name_of(std::string_view host, std::string_view hostname) {
+  const auto begins = [](std::string_view full, std::string_view name) {
+    return full.starts_with(name) && full.substr(name.size()).starts_with('.');
+  };
+  return host == hostname || begins(host, hostname) || begins(hostname, host);
+}
+
+bool is_this_machine(std::string_view endpoint, const Surroundings& here) {
+  std::string_view host = endpoint;
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+  } else if (std::ranges::count(host, ':') <= 1) {
+    host = host.substr(0, host.find(':'));
+  }
+  return host.empty() || host == "localhost" || host.starts_with("127.") || host == "::1" ||
+         host == "0.0.0.0" || is_name_of(host, here.hostname);
+}
+
+std::string count_text(const WorkerCount& count) {
+  switch (count.kind) {
+    case WorkerCount::Kind::kNumber: return std::to_string(count.number);
+    case WorkerCount::Kind::kAuto: return "auto";
+    case WorkerCount::Kind::kGpu: return "gpu";
+    case WorkerCount::Kind::kCpu: return "cpu";
+  }
+  return "auto";
+}
+
+std::string whole_job(const Options& options) {
+  return fmt::format(
+      "one launch starts all nodes, on this machine: run `launch --nodes {} --gpus-per-node {} {}` once",
+      nodes_text(options), count_text(options.workers_per_node), options.program.front());
+}
+
+}  // namespace
+
+Status refuse_several_launchers(const Settings& given, const Options& options, const Surroundings& here) {
+  const auto alone = given.find("standalone");
+  // Then torchrun passes over all of these.
+  const bool standalone = alone != given.end() && alone->second.values.back() == "1";
+  const Settings settings = standalone ? Settings() : given;
+  if (const auto rank = settings.find("node-rank"); rank != settings.end()) {
+    // With one node, rank 0 is all there is; with more, even 0 says that others are started elsewhere.
+    if (rank->second.values.back() != "0" || options.nodes > 1) {
+      return failure(ErrorCode::kInvalidArgument, "{}: {} says that this is one of several launchers; {}",
+                     rank->second.source, rank->second.values.back(), whole_job(options));
+    }
+  }
+  for (const char* name : {"master-addr", "rdzv-endpoint"}) {
+    const auto place = settings.find(name);
+    // With one node as well: a script that is started on each of several machines would train there alone.
+    if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
+                   place->second.values.back(), whole_job(options));
+  }
+  for (const char* name : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
+    const auto count = here.environment.find(name);
+    if (count == here.environment.end() || count->second.empty() || count->second == "1") continue;
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {} nodes are allocated by Slurm, but all nodes of a launch run on this machine; to "
+                   "use this machine alone: "
+                   "`env -u SLURM_JOB_NUM_NODES -u SLURM_NNODES launch --nodes {} --gpus-per-node {} {}`",
+                   name, count->second, nodes_text(options), count_text(options.workers_per_node),
+                   options.program.front());
+  }
+  return {};
+}
+
+}  // namespace muster::launcher

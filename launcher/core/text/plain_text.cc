@@ -1,0 +1,80 @@
+#include "launcher/core/text/plain_text.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr char kEscape = '\x1b';
+
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n') || c == '\x7f';
+}
+
+bool is_between(char c, char low, char high) {
+  return low <= c && c <= high;
+}
+
+// The size of the sequence that an escape begins (ECMA-48): ESC [ parameters, final; ESC ] P X ^ _ up to BEL
+// or ESC \; else ESC, intermediates, final. One without an end goes as far as the line.
+std::size_t sequence_size(std::string_view text) {
+  std::size_t at = 1;
+  const auto skip = [&](char low, char high) {
+    while (at < text.size() && is_between(text[at], low, high)) ++at;
+  };
+  if (at < text.size() && text[at] == '[') {
+    ++at;
+    skip('\x20', '\x3f');
+    return at < text.size() && is_between(text[at], '\x40', '\x7e') ? at + 1 : at;
+  }
+  if (at < text.size() && std::string_view("]PX^_").contains(text[at])) {
+    for (; at < text.size() && text[at] != '\n'; ++at) {
+      if (text[at] == '\a') return at + 1;
+      if (text[at] == kEscape && text.substr(at + 1).starts_with('\\')) return at + 2;
+    }
+    return at;
+  }
+  skip('\x20', '\x2f');
+  return at < text.size() && is_between(text[at], '\x30', '\x7e') ? at + 1 : at;
+}
+
+// "Select graphic rendition": ESC [ 1;31 m, and no private form of it.
+bool is_color(std::string_view sequence) {
+  return sequence.starts_with("\x1b[") && sequence.ends_with('m') &&
+         sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
+}
+
+// Whether it leaves all colours off, as far as this is plain to see; a reset too many does no harm.
+bool is_reset(std::string_view color) {
+  return color.substr(2).find_first_not_of("0;") == color.size() - 3;
+}
+
+}  // namespace
+
+bool is_plain(std::string_view line) {
+  return std::ranges::none_of(line, is_control);
+}
+
+std::string for_terminal(std::string_view line, bool color) {
+  std::string shown;
+  bool colored = false;
+  while (!line.empty()) {
+    std::size_t size = 1;
+    if (line[0] == kEscape) {
+      size = sequence_size(line);
+      const std::string_view sequence = line.substr(0, size);
+      if (color && is_color(sequence)) {
+        shown += sequence;
+        colored = !is_reset(sequence);
+      }
+    } else if (!is_control(line[0])) {
+      if (line[0] == '\n' && colored) shown += "\x1b[0m";
+      shown += line[0];
+    }
+    line.remove_prefix(size);
+  }
+  return shown;
+}
+
+}  // namespace muster::launcher

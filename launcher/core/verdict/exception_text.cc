@@ -1,0 +1,174 @@
+#include "launcher/core/verdict/exception_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/core.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/core/text/plain_text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using TextLines = std::vector<std::string>;
+
+constexpr std::string_view kThrown = "terminate called after throwing an instance of '";
+constexpr std::string_view kWhat = "  what():  ";
+constexpr std::size_t kDeepestGroup = 10;
+
+struct PythonFrame {
+  std::string path;
+  std::string line;
+};
+
+// `  File "/home/me/train.py", line 6, in main`. A SyntaxError's ends after the number.
+std::optional<PythonFrame> frame_in(std::string_view line) {
+  constexpr std::string_view kFile = "  File \"";
+  constexpr std::string_view kLine = "\", line ";
+  const std::size_t end = line.find(kLine);
+  if (!line.starts_with(kFile) || end == std::string_view::npos) return {};
+  const std::string_view rest = line.substr(end + kLine.size());
+  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  if (digits == 0 || !(digits == rest.size() || rest.substr(digits).starts_with(", in "))) return {};
+  return PythonFrame{std::string(line.substr(kFile.size(), end - kFile.size())),
+                     std::string(rest.substr(0, digits))};
+}
+
+bool is_of_library(const PythonFrame& frame) {
+  constexpr std::string_view kLibraries[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                             "<frozen "};
+  return std::ranges::any_of(kLibraries, [&](std::string_view each) { return frame.path.contains(each); });
+}
+
+std::string place_of(const std::vector<PythonFrame>& frames) {
+  if (frames.empty()) return {};
+  auto place = std::find_if_not(frames.rbegin(), frames.rend(), is_of_library);
+  if (place == frames.rend()) place = frames.rbegin();
+  return fmt::format(" ({}:{})", place->path.substr(place->path.rfind('/') + 1), place->line);
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t") == std::string_view::npos;
+}
+
+// The size of the name that a line like "package.Error: text" or "Error" begins with; 0: it is another line.
+std::size_t type_size(std::string_view line) {
+  const auto of_name = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 || c == '_' || c == '.' || c == '<' || c == '>';
+  };
+  const auto size = static_cast<std::size_t>(std::ranges::find_if_not(line, of_name) - line.begin());
+  if (size == 0 || std::isdigit(static_cast<unsigned char>(line[0])) != 0) return 0;
+  return size == line.size() || line[size] == ':' ? size : 0;
+}
+
+bool is_of_syntax(std::string_view type) {
+  return type == "SyntaxError" || type == "IndentationError" || type == "TabError";
+}
+
+// "Type: text". Where a message begins with empty lines, `rest` holds its text.
+std::string type_and_text(std::string_view type, std::string_view text, std::span<const std::string> rest) {
+  for (std::size_t i = 0; is_blank(text) && i < rest.size(); ++i) text = rest[i];
+  if (is_blank(text)) return std::string(type);
+  text.remove_prefix(text.find_first_not_of(" \t"));
+  return fmt::format("{}: {}", type, text);
+}
+
+class ExceptionSearch {
+ public:
+  // `rest` are the lines that follow.
+  void read(const std::string& line, std::span<const std::string> rest) {
+    if (line.starts_with(kThrown)) {
+      thrown_in_cxx(line, rest);
+    } else if (const auto frame = frame_in(line)) {
+      frames_.push_back(*frame);
+    } else if (!line.starts_with(' ')) {
+      if (!frames_.empty()) raised_in_python(line, rest);
+      frames_.clear();
+      traced_ = line.ends_with("Traceback (most recent call last):");
+      // The program goes on after the traceback that follows this.
+      if (line.starts_with("Exception ignored ")) ignored_ = true;
+    }
+  }
+  std::string found() const { return found_.empty() ? "" : shortened(found_) + place_; }
+
+ private:
+  void thrown_in_cxx(std::string_view line, std::span<const std::string> rest) {
+    const std::string_view type = line.substr(kThrown.size(), line.rfind('\'') - kThrown.size());
+    const bool has_what = !rest.empty() && rest.front().starts_with(kWhat);
+    found_ = has_what
+                 ? type_and_text(type, std::string_view(rest.front()).substr(kWhat.size()), rest.subspan(1))
+                 : std::string(type);
+    place_.clear();
+    frames_.clear();
+  }
+  void raised_in_python(std::string_view line, std::span<const std::string> rest) {
+    const std::string_view type = line.substr(0, type_size(line));
+    // A call stack without its heading is one that the program printed and went on, or a SyntaxError's.
+    if (type.empty() || !(traced_ || is_of_syntax(type)) || std::exchange(ignored_, false)) return;
+    const bool has_text = type.size() < line.size();
+    found_ = has_text ? type_and_text(type, line.substr(type.size() + 1), rest) : std::string(type);
+    place_ = place_of(frames_);
+  }
+
+  std::vector<PythonFrame> frames_;  // of the traceback that is being read
+  bool traced_ = true;               // its heading was seen, or may be missing
+  bool ignored_ = false;
+  std::string found_;
+  std::string place_;
+};
+
+std::string without_prefix(std::string line) {
+  constexpr std::string_view kRank = "[rank";
+  if (!line.starts_with(kRank)) return line;
+  const std::size_t end = line.find_first_not_of("0123456789", kRank.size());
+  if (end == kRank.size() || !std::string_view(line).substr(std::min(end, line.size())).starts_with("]:"))
+    return line;
+  line.erase(0, line.find_first_not_of(' ', end + 2) == end + 2 ? end + 2 : end + 3);
+  return line;
+}
+
+// Exception groups have a margin: "  | " before the group's own traceback, two columns more before those of
+// its members. What is further in than `column` is left out.
+TextLines without_margin(const TextLines& lines, std::size_t column) {
+  TextLines kept;
+  for (const std::string& line : lines) {
+    const std::size_t at = line.find_first_not_of(' ');
+    const std::string_view text = std::string_view(line).substr(std::min(at, line.size()));
+    const bool has_margin = at >= 2 && at % 2 == 0 &&
+                            (text.starts_with("| ") || text.starts_with("+-") || text.starts_with("+ Exc"));
+    if (!has_margin) {
+      kept.push_back(line);
+    } else if (at == column && text[1] == ' ') {
+      kept.emplace_back(text.substr(2));
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string shortened(std::string_view text) {
+  std::string line = for_terminal(text.substr(0, text.find('\n')), /*color=*/false);
+  if (line.size() <= kMaxExceptionBytes) return line;
+  std::size_t size = kMaxExceptionBytes;
+  while (size > 0 && (static_cast<unsigned char>(line[size]) & 0xC0U) == 0x80) --size;  // inside of a letter
+  return line.substr(0, size) + " ...";
+}
+
+std::string exception_in(std::span<const std::string> lines) {
+  TextLines plain;
+  for (const std::string& line : lines) plain.push_back(without_prefix(for_terminal(line, /*color=*/false)));
+  for (std::size_t depth = 1; depth <= kDeepestGroup; ++depth) {
+    const TextLines kept = without_margin(plain, 2 * depth);
+    ExceptionSearch search;
+    for (std::size_t i = 0; i < kept.size(); ++i) search.read(kept[i], std::span(kept).subspan(i + 1));
+    if (!search.found().empty()) return search.found();
+  }
+  return {};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,137 @@
+#include "launcher/core/verdict/findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using enum Finding::Result;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// What an agent holds of each worker: pidfd, two pipes, two log files and their order, and what starting it
+// takes.
+constexpr std::uint64_t kDescriptorsPerWorker = 8;
+constexpr std::uint64_t kDescriptorsBeside = 64;
+// Threads of a LibTorch rank: its pools, the communication library's, the loaders'.
+constexpr std::uint64_t kThreadsPerWorker = 32;
+// What docker gives a container unless told otherwise.
+constexpr std::uint64_t kDockersSharedMemory = 64 * kMiB;
+// 2025-01-01 and 2100-01-01: no clock that has been set shows anything else.
+constexpr double kEarliest = 1'735'689'600;
+constexpr double kLatest = 4'102'444'800;
+constexpr double kClockTolerance = 5;
+
+const char* word_of(Finding::Result result) {
+  return result == kOk ? "OK" : result == kWarn ? "WARN" : "FAIL";
+}
+
+}  // namespace
+
+Finding judge_disk(std::string name, const std::string& path, const Space& space,
+                   std::uint64_t wanted_bytes) {
+  Finding finding{kOk, std::move(name), fmt::format("{} free in {}", size_text(space.free_bytes), path)};
+  if (space.free_bytes >= wanted_bytes) return finding;
+  finding.result = space.free_bytes < wanted_bytes / 100 ? kFail : kWarn;
+  finding.advice =
+      fmt::format("make room ({} are wanted) or name another directory", size_text(wanted_bytes));
+  return finding;
+}
+
+Finding judge_shared_memory(const std::optional<Space>& space, const Demand& demand) {
+  Finding finding{kOk, "shared memory", ""};
+  if (!space) {
+    finding.result = kWarn;
+    finding.text = "there is no /dev/shm";
+    finding.advice = "mount a tmpfs there: data loaders and NCCL need it";
+    return finding;
+  }
+  finding.text =
+      fmt::format("{} free of {} in /dev/shm", size_text(space->free_bytes), size_text(space->total_bytes));
+  if (space->total_bytes <= kDockersSharedMemory) {
+    finding.result = kWarn;
+    finding.advice = "a container's default is too small for data loaders and NCCL: docker run --shm-size=8g";
+  } else if (space->free_bytes < static_cast<std::uint64_t>(demand.workers) * 16 * kMiB) {
+    finding.result = kWarn;
+    finding.advice = "look for what fills it: ls -l /dev/shm";
+  }
+  return finding;
+}
+
+Finding judge_descriptors(std::uint64_t limit, const Demand& demand) {
+  const std::uint64_t wanted =
+      kDescriptorsPerWorker * static_cast<std::uint64_t>(demand.workers_per_node) + kDescriptorsBeside;
+  Finding finding{kOk, "open files", fmt::format("an agent may open {} and needs {}", limit, wanted)};
+  if (limit < wanted) {
+    finding.result = kFail;
+    finding.advice = fmt::format("ulimit -n {}", wanted);
+  }
+  return finding;
+}
+
+Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& demand) {
+  const auto workers = static_cast<std::uint64_t>(demand.workers);
+  const std::uint64_t least = workers + 2 * static_cast<std::uint64_t>(demand.nodes);
+  const std::uint64_t wanted = least + workers * kThreadsPerWorker;
+  if (limits.empty()) return {kOk, "processes", "no limit but the machine's"};
+  const ProcessLimit tightest = *std::ranges::min_element(limits, {}, &ProcessLimit::left);
+  const std::uint64_t left = tightest.left();
+  Finding finding{kOk, "processes",
+                  fmt::format("{} processes and threads are left of {}", left, tightest.limit)};
+  if (left >= wanted) return finding;
+  finding.result = left < least ? kFail : kWarn;
+  finding.advice =
+      fmt::format("about {} will run: raise `ulimit -u`, or pids.max (docker run --pids-limit)", wanted);
+  return finding;
+}
+
+Finding judge_clock(double now_unix, std::optional<double> written_unix) {
+  Finding finding{kOk, "clock", "is set"};
+  if (now_unix < kEarliest || now_unix > kLatest) {
+    finding.result = kWarn;
+    finding.text = "has not been set";
+    finding.advice = "set it: names of jobs and times in reports come from it";
+  } else if (written_unix && std::abs(*written_unix - now_unix) > kClockTolerance) {
+    finding.result = kWarn;
+    finding.text = fmt::format("differs by {:.0f} s from that of the checkpoint directory's file system",
+                               std::abs(*written_unix - now_unix));
+    finding.advice =
+        "let both follow a time server; nothing is decided by it, but times in reports will mislead";
+  }
+  return finding;
+}
+
+bool all_fit(const std::vector<Finding>& findings) {
+  return std::ranges::none_of(findings, [](const Finding& each) { return each.result == kFail; });
+}
+
+std::string findings_as_table(const std::vector<Finding>& findings) {
+  std::size_t width = 0;
+  for (const Finding& each : findings) width = std::max(width, each.name.size());
+  std::string text;
+  for (const Finding& each : findings) {
+    text += fmt::format("{:<4}  {:<{}}  {}\n", word_of(each.result), each.name, width, each.text);
+    if (!each.advice.empty()) text += fmt::format("{:{}}  -> {}\n", "", width + 6, each.advice);
+  }
+  return text;
+}
+
+std::string findings_as_json(const std::vector<Finding>& findings) {
+  using nlohmann::ordered_json;
+  ordered_json checks = ordered_json::array();
+  for (const Finding& each : findings) {
+    std::string word = word_of(each.result);
+    std::ranges::transform(word, word.begin(), [](char letter) { return static_cast<char>(letter | 0x20); });
+    checks.push_back({{"name", each.name}, {"result", word}, {"text", each.text}, {"advice", each.advice}});
+  }
+  const ordered_json json = {{"fit", all_fit(findings)}, {"checks", std::move(checks)}};
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::launcher

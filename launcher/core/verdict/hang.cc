@@ -1,0 +1,147 @@
+#include "launcher/core/verdict/hang.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/base/check.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::size_t kCulpritLines = 3;
+constexpr std::size_t kOtherGroups = 4;
+
+// The section that most are in, if more than half are.
+const std::string* majority_section(const std::vector<Stall>& stalls) {
+  for (const Stall& each : stalls) {
+    const auto same = std::ranges::count(stalls, each.section, &Stall::section);
+    if (static_cast<std::size_t>(same) * 2 > stalls.size()) return &each.section;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Hang::add(Stall stall) {
+  std::erase_if(stalls_, [&](const Stall& each) { return each.rank == stall.rank; });
+  stalls_.push_back(std::move(stall));
+}
+
+void Hang::moved(Rank rank, std::int64_t step) {
+  std::erase_if(stalls_, [&](const Stall& each) { return each.rank == rank && each.step < step; });
+}
+
+Hang::Pool Hang::those(const std::function<bool(const Stall&)>& predicate) const {
+  Pool found;
+  for (const Stall& each : stalls_) {
+    if (predicate(each)) found.push_back(&each);
+  }
+  std::ranges::sort(found, {}, [](const Stall* stall) { return std::pair(stall->since, stall->rank); });
+  return found;
+}
+
+// Those for which it holds, unless it holds for none of them.
+void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const {
+  Pool kept;
+  std::ranges::copy_if(pool, std::back_inserter(kept), [&](const Stall* each) { return predicate(*each); });
+  if (!kept.empty()) pool = std::move(kept);
+}
+
+bool Hang::knows_others_than(Rank rank) const {
+  return std::ranges::any_of(stalls_, [rank](const Stall& each) { return each.rank != rank; }) ||
+         std::ranges::any_of(stacks_, [rank](const auto& each) { return each.first != rank; });
+}
+
+std::vector<Stall> Hang::suspects() const {
+  CHECK(!stalls_.empty(), "nobody stalls");
+  // Each of these is a cause by itself.
+  if (const Pool stopped = those(&Stall::stopped); !stopped.empty()) return {*stopped.front()};
+  const std::int64_t lowest = std::ranges::min_element(stalls_, {}, &Stall::step)->step;
+  Pool pool = those([&](const Stall& each) { return each.step == lowest; });
+  const bool all_alike = pool.size() == stalls_.size();
+  const std::vector<Rank> elsewhere = unlike_most(stacks_);
+  if (const std::string* most = majority_section(stalls_); most != nullptr && pool.size() > 1)
+    keep(pool, [&](const Stall& each) { return each.section != *most; });
+  if (all_alike && pool.size() == stalls_.size()) {
+    for (const std::vector<Rank>& ranks : {elsewhere, awaited()}) {
+      auto absent = absent_where_others_wait(ranks);
+      if (!absent.empty()) return absent;
+    }
+  }
+  if (pool.size() > 1)
+    keep(pool, [&](const Stall& each) { return std::ranges::find(elsewhere, each.rank) != elsewhere.end(); });
+  // One whose stack did not come in time may be anywhere.
+  if (std::ranges::all_of(pool, [&](const Stall* each) { return stacks_.contains(each->rank); }))
+    keep(pool, [&](const Stall& each) { return !waits_for_others(stacks_.at(each.rank)); });
+  std::vector<Stall> found;
+  for (const Stall* each : pool) found.push_back(*each);
+  return found;
+}
+
+// The ranks that do not wait for others, if all that stall do.
+std::vector<Rank> Hang::awaited() const {
+  const auto waits = [&](const Stall& each) {
+    const auto stack = stacks_.find(each.rank);
+    return stack != stacks_.end() && waits_for_others(stack->second);
+  };
+  std::vector<Rank> ranks;
+  if (!std::ranges::all_of(stalls_, waits)) return ranks;
+  for (const auto& [rank, stack] : stacks_) {
+    if (!waits_for_others(stack)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// Ranks that nobody has complained of, as they may be in a section that may take long, hold up the others if
+// all of those stall.
+std::vector<Stall> Hang::absent_where_others_wait(const std::vector<Rank>& elsewhere) const {
+  std::vector<Stall> found;
+  for (const Rank rank : elsewhere) {
+    if (std::ranges::find(stalls_, rank, &Stall::rank) != stalls_.end()) return {};
+    Stall stall;
+    stall.rank = rank;
+    stall.node = nodes_.at(rank);
+    stall.what = "does not come to where the others wait";
+    stall.since = std::ranges::min_element(stalls_, {}, &Stall::since)->since;
+    found.push_back(std::move(stall));
+  }
+  return stalls_.size() + found.size() < stacks_.size() ? std::vector<Stall>{} : found;
+}
+
+std::string Hang::place_of(const std::vector<Stall>& ranks) const {
+  std::string place;
+  for (const Stall& each : ranks) {
+    const auto found = stacks_.find(each.rank);
+    const auto top = found == stacks_.end() ? std::vector<std::string>{} : shown_lines(found->second, 1);
+    if (top.empty() || (!place.empty() && top.front() != place)) return "";
+    place = top.front();
+  }
+  return place;
+}
+
+std::vector<std::string> Hang::evidence() const {
+  std::vector<std::string> lines;
+  const std::vector<Stall> suspects = this->suspects();
+  const auto culprit = suspects.size() == 1 ? stacks_.find(suspects.front().rank) : stacks_.end();
+  if (culprit != stacks_.end()) {
+    for (const std::string& line : shown_lines(culprit->second, kCulpritLines))
+      lines.push_back(fmt::format("rank {}: {}", culprit->first, line));
+  }
+  std::map<std::string, std::vector<Rank>> others;
+  for (const auto& [rank, stack] : stacks_) {
+    if (culprit != stacks_.end() && rank == culprit->first) continue;
+    const auto top = shown_lines(stack, 1);
+    if (!top.empty()) others[top.front()].push_back(rank);
+  }
+  for (const auto& [line, ranks] : others) {
+    if (lines.size() == kCulpritLines + kOtherGroups) break;
+    lines.push_back(ranks.size() == 1
+                        ? fmt::format("rank {}: {}", ranks.front(), line)
+                        : fmt::format("{} ranks, such as {}: {}", ranks.size(), ranks.front(), line));
+  }
+  return lines;
+}
+
+}  // namespace muster::launcher

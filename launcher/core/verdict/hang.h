@@ -1,0 +1,68 @@
+// A hang: which workers do not get on, what their stacks say, and who of them is the cause.
+//
+// One that is stopped holds up the others; else those furthest behind may be it, and of these the one that is
+// somewhere else than most, by its section or by its stack, or that alone does not wait for others. Who got
+// stuck first says nothing: ranks that train together stop within milliseconds. Where several are left, none
+// is singled out. Pure values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "launcher/core/verdict/main_stack.h"
+
+namespace muster::launcher {
+
+struct Stall {
+  Rank rank;
+  NodeId node;
+  bool stopped = false;  // its process is, by a signal or the freezer
+  std::string what;      // one clause: "has sent no heartbeat for 30 s"
+  std::string section;
+  std::int64_t step = -1;
+  TimePoint since;  // when it last got on, by the launcher's clock
+};
+
+class Hang {
+ public:
+  // The newest word on a rank replaces older ones.
+  void add(Stall stall);
+  // The rank got on to `step`: what was said before is over.
+  void moved(Rank rank, std::int64_t step);
+  void add_stacks(Rank rank, NodeId node, std::string_view text) {
+    stacks_[rank] = main_stack_of(text);
+    nodes_.insert_or_assign(rank, node);
+  }
+  std::size_t stacks_count() const { return stacks_.size(); }
+  // Whether another rank has stalled, or has told where it is.
+  bool knows_others_than(Rank rank) const;
+  const std::vector<Stall>& stalls() const { return stalls_; }
+
+  // Who may be the cause, whoever got stuck first before the others: of stalls(), which must not be empty, or
+  // a rank that does not come to where the others wait. One: it is.
+  std::vector<Stall> suspects() const;
+  // Where the stacks say that the ranks are: more of the culprit's, a line of the others', ranks with the
+  // same line together.
+  std::vector<std::string> evidence() const;
+  // The line where all of these are, if they are at one place; else "".
+  std::string place_of(const std::vector<Stall>& ranks) const;
+
+ private:
+  using Pool = std::vector<const Stall*>;
+  Pool those(const std::function<bool(const Stall&)>& predicate) const;
+  void keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const;
+  std::vector<Rank> awaited() const;
+  std::vector<Stall> absent_where_others_wait(const std::vector<Rank>& elsewhere) const;
+
+  std::vector<Stall> stalls_;  // one a rank
+  std::map<Rank, MainStack> stacks_;
+  std::map<Rank, NodeId> nodes_;  // of those in stacks_
+};
+
+}  // namespace muster::launcher

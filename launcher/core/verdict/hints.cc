@@ -1,0 +1,116 @@
+#include "launcher/core/verdict/hints.h"
+
+#include <algorithm>
+
+namespace muster::launcher {
+
+namespace {
+
+// The more special comes first.
+const Hint kHints[] = {
+    {{"CUDNN_STATUS_NOT_INITIALIZED"},
+     "cuDNN could not start, mostly because the GPU's memory is full (another process, or a smaller batch is "
+     "needed), else because driver and CUDA version do not fit: see nvidia-smi"},
+    {{"device-side assert"},
+     "a kernel met a bad value, mostly an index or label out of range; the line shown is not the culprit's: "
+     "run with "
+     "--env CUDA_LAUNCH_BLOCKING=1"},
+    {{"CUDA out of memory"},
+     "the GPU's memory is full: smaller batch, activation checkpointing, or --env "
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation"},
+    {{"illegal memory access"},
+     "a kernel read or wrote outside its memory: run with --env CUDA_LAUNCH_BLOCKING=1, or under "
+     "compute-sanitizer"},
+    {{"uncorrectable ECC error"}, "the GPU's memory is damaged: take this node out and have it tested"},
+    {{"Watchdog caught collective operation timeout"},
+     "a rank did not come to this collective: the culprit is the one that is missing or behind, not the one "
+     "that "
+     "complains; look at its stacks"},
+    {{"collective operation timeout"},
+     "a rank did not come to this collective: look for the one that is missing or behind, not the one that "
+     "complains"},
+    {{"ncclRemoteError"}, "another rank's process or network broke; look for the first failure there"},
+    {{"remote process exited or there was a network error"},
+     "another rank's process or network broke; look for the first failure there"},
+    {{"ncclSystemError"}, "NCCL could not use the network or shared memory: run with --env NCCL_DEBUG=INFO"},
+    {{"ncclUnhandledCudaError"},
+     "CUDA failed below NCCL: run with --env NCCL_DEBUG=INFO for the first error"},
+    {{"Address already in use"},
+     "another process has this port: end it, or do not choose fixed ports (MASTER_PORT is given by the "
+     "launcher)"},
+    {{"unequal numbers of batches"},
+     "no rank has died: one has trained all its batches while others have more; train inside model.join(), "
+     "or "
+     "give all ranks as many"},
+    {{"Connection closed by peer"}, "the rank at the other end has died; look for the first failure there"},
+    {{"Connection reset by peer"}, "the rank at the other end has died; look for the first failure there"},
+    {{"No space left on device", "/dev/shm"},
+     "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
+    {{"No space left on device"},
+     "the disk is full: make room where checkpoints, logs and temporary files go"},
+    {{"Bus error", "shm"},
+     "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
+    {{"killed by SIGBUS"},
+     "mostly shared memory that is full (give the container more, --shm-size), or a mapped file that was cut "
+     "short"},
+    {{"insufficient shared memory"},
+     "shared memory is full: give the container more (--shm-size), or use fewer DataLoader workers"},
+    {{"ModuleNotFoundError"},
+     "the interpreter does not find the module: is it the right environment? PYTHON_EXEC names the "
+     "interpreter"},
+    {{"cannot open shared object file"},
+     "a library is not found: set LD_LIBRARY_PATH with --env, or install it on this node"},
+    {{"Too many open files"}, "the limit of open files is reached: raise it with `ulimit -n`"},
+    {{"Cannot allocate memory"}, "the machine's memory, or the limit of this account, is used up"},
+    {{"Resource temporarily unavailable", "thread"},
+     "no more threads may be made: raise `ulimit -u` or pids.max"},
+    {{"no kernel image is available"}, "this build of torch does not support this GPU"},
+    {{"CUDA driver version is insufficient"},
+     "the driver is older than the CUDA version of torch needs: update it"},
+};
+
+constexpr std::string_view kLostPeer[] = {
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "SO_ERROR: Connection refused",  // Gloo's, of a peer that died before they met
+    "ncclRemoteError",
+    "remote process exited or there was a network error",
+    "NCCL communicator was aborted",
+    "recv, got 0 bytes",
+    "Broken pipe",
+};
+
+constexpr std::string_view kMissedPeer[] = {"Timed out waiting", "collective operation timeout",
+                                            "has come to the end of its data", "has ended after"};
+
+bool occurs(std::string_view text, std::string_view pattern) {
+  return text.find(pattern) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::span<const Hint> hints() {
+  return kHints;
+}
+
+std::string_view hint_for(std::string_view text) {
+  const auto found = std::ranges::find_if(kHints, [text](const Hint& hint) {
+    return std::ranges::all_of(hint.patterns, [text](std::string_view each) { return occurs(text, each); });
+  });
+  return found == std::end(kHints) ? std::string_view() : found->text;
+}
+
+bool shows_lost_peer(std::string_view text) {
+  return std::ranges::any_of(kLostPeer, [text](std::string_view each) { return occurs(text, each); });
+}
+
+bool shows_missed_peer(std::string_view text) {
+  return shows_lost_peer(text) ||
+         std::ranges::any_of(kMissedPeer, [text](std::string_view each) { return occurs(text, each); });
+}
+
+bool shows_full_disk(std::string_view text) {
+  return occurs(text, "No space left on device") && !occurs(text, "/dev/shm");
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,127 @@
+#include "launcher/core/verdict/main_stack.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/base/text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+std::string_view trimmed(std::string_view line) {
+  const std::size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string_view::npos ? ""
+                                         : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
+}
+
+// "thread 7 (train), state S, in futex_do_wait", "thread 7 (sleep): sleeps, ..."
+bool is_heading(std::string_view line) {
+  return line.starts_with("thread ");
+}
+
+// "Thread 0x7f12 (most recent call first):", "Current thread ...": the main thread comes last.
+bool is_python_heading(std::string_view line) {
+  return line.ends_with(':') && (line.starts_with("Thread 0x") || line.starts_with("Current thread 0x"));
+}
+
+// `Thread 17 (idle): "MainThread"`
+bool is_spys_heading(std::string_view line) {
+  return line.starts_with("Thread ") && line.ends_with('"');
+}
+
+std::string state_in(std::string_view heading) {
+  const std::size_t end = heading.find(')');
+  if (end == std::string_view::npos) return std::string(heading);
+  return std::string(heading.substr(std::min(heading.find_first_not_of("):, ", end), heading.size())));
+}
+
+bool is_of_kernel(std::string_view frame) {
+  return frame.starts_with("[<");
+}
+
+// "poll  (libc.so.6+0x1b2)", or "libc.so.6+0x1b2" without a name.
+bool is_of_system(std::string_view frame) {
+  const std::size_t bracket = frame.rfind("  (");
+  const std::string_view place = bracket == std::string_view::npos ? frame : frame.substr(bracket + 3);
+  return std::ranges::any_of(
+      std::vector<std::string_view>{"libc.so", "libc-", "libpthread", "libstdc++.so", "ld-linux"},
+      [&](std::string_view library) { return place.starts_with(library); });
+}
+
+// The frame that most of them have there, if more than half do. "": they have ended.
+std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, const std::vector<Rank>& ranks,
+                                    const auto& frame_of) {
+  std::map<std::string, std::size_t> counts;
+  for (const Rank rank : ranks) {
+    std::string frame = frame_of(stacks.at(rank));
+    if (++counts[frame] * 2 > ranks.size()) return frame;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+MainStack main_stack_of(std::string_view dump) {
+  MainStack stack;
+  int headings = 0;
+  bool is_main = false;  // as py-spy says
+  for (const std::string_view each : split(dump, '\n')) {
+    const std::string_view line = trimmed(each);
+    if (is_heading(line)) {
+      if (++headings > 1) break;
+      stack = {.state = state_in(line), .frames = {}};
+    } else if (is_python_heading(line)) {
+      stack = {};
+    } else if (is_spys_heading(line)) {
+      if (is_main) break;
+      is_main = line.ends_with("\"MainThread\"");
+      stack = {};
+    } else if (!line.empty() && !line.ends_with(':')) {
+      stack.frames.emplace_back(line);
+    }
+  }
+  return stack;
+}
+
+std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) {
+  std::vector<std::string> lines;
+  if (stack.frames.empty() || is_of_kernel(stack.frames.front())) {
+    if (!stack.state.empty()) lines.push_back(stack.state);
+    return lines;
+  }
+  auto frame = std::ranges::find_if_not(stack.frames, is_of_system);
+  if (frame == stack.frames.end()) frame = stack.frames.begin();
+  for (; frame != stack.frames.end() && lines.size() < count; ++frame) {
+    lines.push_back(frame->substr(0, frame->rfind("  (")));
+    if (lines.back() == "main") break;  // what calls it helps nobody
+  }
+  return lines;
+}
+
+bool waits_for_others(const MainStack& stack) {
+  constexpr std::string_view kMarks[] = {"c10d::", "gloo::", "nccl", "MPI_", "torch/distributed/"};
+  return std::ranges::any_of(stack.frames, [&](const std::string& frame) {
+    return std::ranges::any_of(kMarks,
+                               [&](std::string_view mark) { return frame.find(mark) != std::string::npos; });
+  });
+}
+
+std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks) {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, stack] : stacks) ranks.push_back(rank);
+  for (std::size_t depth = 0; !ranks.empty(); ++depth) {
+    const auto frame_of = [depth](const MainStack& stack) {
+      return depth < stack.frames.size() ? stack.frames[stack.frames.size() - 1 - depth] : std::string();
+    };
+    const auto most = majority(stacks, ranks, frame_of);
+    if (!most) break;
+    std::erase_if(ranks, [&](Rank rank) { return frame_of(stacks.at(rank)) == *most; });
+    if (!ranks.empty()) return ranks;
+    if (most->empty()) break;
+    for (const auto& [rank, stack] : stacks) ranks.push_back(rank);
+  }
+  return {};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,411 @@
+#include "launcher/core/verdict/verdict.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/ranges.h>
+#include <iterator>
+
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/hints.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using Kind = Verdict::Kind;
+
+// Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
+// all, lets go of its connections long before it has ended.
+constexpr Duration kPeerWindow = std::chrono::seconds(3);
+
+constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
+
+bool earlier(const WorkerEnd& left, const WorkerEnd& right) {
+  return std::pair(left.at, left.rank) < std::pair(right.at, right.rank);
+}
+
+template <class Predicate>
+const WorkerEnd* first_of(const std::vector<WorkerEnd>& ends, Predicate predicate) {
+  const WorkerEnd* first = nullptr;
+  for (const WorkerEnd& end : ends) {
+    if (end.failed() && predicate(end) && (first == nullptr || earlier(end, *first))) first = &end;
+  }
+  return first;
+}
+
+const WorkerEnd* first_failure(const AttemptFacts& facts) {
+  const WorkerEnd* first = first_of(facts.ends, [](const WorkerEnd& end) { return !end.after_stop; });
+  if (first == nullptr || !first->is_about_another()) return first;
+  const WorkerEnd* cause = first_of(facts.ends, [first](const WorkerEnd& end) {
+    return !end.by_stop && end.at <= first->at + kPeerWindow && !end.is_about_another();
+  });
+  return cause != nullptr ? cause : first;
+}
+
+// Who ended with 0 last before somebody missed a peer; else who did first after it: who leaves lets go of its
+// connections before it has ended.
+const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
+  if (!shows_missed_peer(missing.text())) return nullptr;
+  // Where all others have succeeded, nobody was left to be missed. Of two ranks that cannot be told.
+  const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
+    return !end.failed() && !end.after_stop && end.at < missing.at;
+  });
+  if (facts.world_size > 2 && done == facts.world_size - 1) return nullptr;
+  const WorkerEnd* before = nullptr;
+  const WorkerEnd* after = nullptr;
+  for (const WorkerEnd& end : facts.ends) {
+    if (end.failed() || end.after_stop || end.at > missing.at + kPeerWindow) continue;
+    if (end.at > missing.at) {
+      if (after == nullptr || end.at < after->at) after = &end;
+    } else if (before == nullptr || before->at < end.at) {
+      before = &end;
+    }
+  }
+  return before != nullptr ? before : after;
+}
+
+const AgentLoss* first_loss(const AttemptFacts& facts) {
+  const auto first = std::ranges::min_element(
+      facts.losses, {}, [](const AgentLoss& loss) { return std::pair(loss.at, loss.node); });
+  return first == facts.losses.end() ? nullptr : &*first;
+}
+
+// The peers of a node that dies notice it through their own connections, as fast as the launcher does: what
+// fails elsewhere just before the loss is seen is its victim. What fails on the node itself is told by an
+// agent that still lives, and came first.
+bool precedes(const AgentLoss& loss, const WorkerEnd& failure) {
+  constexpr Duration kNoticed = std::chrono::milliseconds(100);
+  if (loss.node == failure.node) return loss.at <= failure.at;
+  return loss.at <= failure.at + (shows_lost_peer(failure.text()) ? kPeerWindow : kNoticed);
+}
+
+Verdict make(Kind kind, int exit_code, std::string origin, std::string cause) {
+  Verdict verdict;
+  verdict.kind = kind;
+  verdict.exit_code = exit_code;
+  verdict.origin = std::move(origin);
+  verdict.cause = std::move(cause);
+  return verdict;
+}
+
+Verdict refused(const Refusal& refusal) {
+  const std::string where = refusal.node ? fmt::format("node{}: ", *refusal.node) : "";
+  Verdict verdict = make(Kind::kRefused, refusal.exit_code, "launcher", where + refusal.message);
+  verdict.node = refusal.node;
+  return verdict;
+}
+
+Verdict interrupted(const StopWish& wish) {
+  return make(wish.cancelled ? Kind::kCancelled : Kind::kInterrupted, 128 + wish.signal, "user",
+              "stopped by " + name_of(wish));
+}
+
+Verdict out_of_time(const AttemptFacts& facts) {
+  if (facts.committed_on_notice) {
+    return make(Kind::kTimeLimit, kExitPreempted, "launcher",
+                "the time limit was reached; a checkpoint was committed before it");
+  }
+  return make(Kind::kTimeLimit, kExitTimeOut, "launcher", "the time limit was reached");
+}
+
+Verdict lost(const AgentLoss& loss) {
+  Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
+                         fmt::format("node{} was lost: {}", loss.node, loss.how));
+  verdict.node = loss.node;
+  verdict.at = loss.at;
+  return verdict;
+}
+
+Kind kind_of(const WorkerEnd& end) {
+  if (end.out_of_memory()) return Kind::kOutOfMemory;
+  if (!end.gpu_fault.empty()) return Kind::kGpu;
+  if (shows_full_disk(end.text())) return Kind::kDiskFull;
+  return end.signal != 0 ? Kind::kSignal : Kind::kExit;
+}
+
+Verdict failed(const WorkerEnd& end) {
+  const bool out_of_memory = end.out_of_memory();
+  Verdict verdict = make(kind_of(end), out_of_memory ? kExitOutOfMemory : exit_code_for(end),
+                         out_of_memory ? "launcher" : "worker",
+                         fmt::format("rank {} (node{}) {}", end.rank, end.node, end_text(end)));
+  verdict.culprit = end;
+  verdict.rank = end.rank;
+  verdict.node = end.node;
+  verdict.at = end.at;
+  verdict.evidence = evidence_of(end);
+  verdict.hint = hint_for(end.text() + "\n" + end_text(end));
+  return verdict;
+}
+
+// It ended with 0, and that is the failure: `missing` is the first that could not go on without it.
+Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts) {
+  const auto step = facts.steps.find(left.rank);
+  Verdict verdict =
+      make(Kind::kExit, 1, "worker",
+           fmt::format("rank {} {}{} while the others still trained", left.rank, end_text(left),
+                       step == facts.steps.end() ? "" : fmt::format(" at step {}", step->second)));
+  verdict.culprit = left;
+  verdict.rank = left.rank;
+  verdict.node = left.node;
+  verdict.at = left.at;
+  verdict.evidence = {fmt::format("rank {} ran on node{}; rank {} (node{}) missed it first, and {}",
+                                  left.rank, left.node, missing.rank, missing.node, end_text(missing))};
+  verdict.hint =
+      "every rank must take as many steps as the others, or train inside model.join(); one that gives up "
+      "must "
+      "exit with another code than 0";
+  return verdict;
+}
+
+std::string text_of(const std::vector<Rank>& ranks) {
+  constexpr std::size_t kShown = 4;
+  if (ranks.size() > kShown) return fmt::format("{} ranks, such as {},", ranks.size(), ranks.front());
+  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
+}
+
+// It is not known whose fault it is, and nobody is blamed.
+Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects) {
+  const Stall& first = suspects.front();
+  std::vector<Rank> ranks;
+  for (const Stall& each : suspects) ranks.push_back(each.rank);
+  std::ranges::sort(ranks);
+  const std::string place = facts.hang.place_of(suspects);
+  const std::string who = ranks.size() == 1
+                              ? "nothing is known of the others"
+                              : fmt::format("{} hang{}", text_of(ranks), place.empty() ? "" : " in " + place);
+  Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher",
+                         fmt::format("no rank can be singled out: {}; rank {} (node{}) {}", who, first.rank,
+                                     first.node, first.what));
+  verdict.suspects = std::move(ranks);
+  verdict.at = first.since;
+  verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
+  verdict.evidence = facts.hang.evidence();
+  verdict.hint = kStacksHint;
+  return verdict;
+}
+
+Verdict hung(const AttemptFacts& facts) {
+  const std::vector<Stall> suspects = facts.hang.suspects();
+  const Stall& stall = suspects.front();
+  const bool another_ended =
+      std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) { return end.rank != stall.rank; });
+  const bool compared =
+      facts.world_size == 1 || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank);
+  if (suspects.size() > 1 || !compared) return hung_together(facts, suspects);
+  std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
+  if (!stall.section.empty() && !stall.what.contains(stall.section))
+    cause += fmt::format(" in section {}", stall.section);
+  Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
+  verdict.rank = stall.rank;
+  verdict.node = stall.node;
+  verdict.at = stall.since;
+  verdict.stopped_from_outside = stall.stopped;
+  const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
+  if (end != facts.ends.end()) verdict.culprit = *end;
+  verdict.evidence = facts.hang.evidence();
+  verdict.hint = kStacksHint;
+  return verdict;
+}
+
+bool all_succeeded(const AttemptFacts& facts) {
+  return facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
+         std::ranges::none_of(facts.ends, &WorkerEnd::failed);
+}
+
+// Every rank has left by itself, with a checkpoint.
+bool all_saved(const AttemptFacts& facts) {
+  return facts.notice_given && facts.committed_on_notice &&
+         facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
+         std::ranges::all_of(facts.ends, [](const WorkerEnd& end) {
+           return end.signal == 0 && (end.exit_code == 0 || end.exit_code == kExitPreempted);
+         });
+}
+
+// A scheduler may start again what it has preempted, and not what the user has stopped.
+Verdict left_with_checkpoint(const StopWish& notice) {
+  if (notice.signal == SIGINT) return interrupted(notice);
+  return make(Kind::kPreempted, kExitPreempted, "launcher",
+              "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
+}
+
+// A rank that left on notice has done what it was told.
+bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
+  return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
+}
+
+Verdict incomplete(const AttemptFacts& facts) {
+  return make(
+      Kind::kInternal, kExitInternal, "launcher",
+      fmt::format("{} of {} ranks succeeded, and how the others ended is not known",
+                  std::ranges::count_if(facts.ends, [](const WorkerEnd& end) { return !end.failed(); }),
+                  facts.world_size));
+}
+
+// Others may have gone on for a while, or be behind: which step they were at differs each time.
+void add_step(Verdict& verdict, const AttemptFacts& facts) {
+  const auto own = verdict.rank ? facts.steps.find(*verdict.rank) : facts.steps.end();
+  if (own != facts.steps.end()) {
+    verdict.step = own->second;
+    return;
+  }
+  for (const auto& [rank, step] : facts.steps) verdict.step = std::max(verdict.step.value_or(step), step);
+}
+
+void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
+  for (const WorkerEnd& end : facts.ends) {
+    const auto& suspects = verdict.suspects;
+    const bool suspected = std::ranges::find(suspects, end.rank) != suspects.end();
+    if (end.failed() && end.rank != verdict.rank && !suspected) verdict.collateral.push_back(end.rank);
+  }
+  std::ranges::sort(verdict.collateral);
+  verdict.collateral_count = verdict.kind == Kind::kNodeLost
+                                 ? facts.world_size
+                                 : static_cast<std::int32_t>(verdict.collateral.size());
+}
+
+void add_life(Verdict& verdict, const AttemptFacts& facts) {
+  if (!facts.started) return;
+  TimePoint end = verdict.at.value_or(*facts.started);
+  if (!verdict.at) {
+    for (const WorkerEnd& each : facts.ends) end = std::max(end, each.at);
+  }
+  verdict.lived = std::max(Duration::zero(), end - *facts.started);
+  verdict.at_start = !facts.stepped && !facts.shrunk;
+}
+
+// Programs say by this code at once that they cannot be used so, and would say the same again; others say it
+// in their error files. With more ranks they may do better.
+void add_hope(Verdict& verdict, const AttemptFacts& facts) {
+  constexpr Duration kAtOnce = std::chrono::seconds(10);
+  if (verdict.kind != Kind::kExit) return;
+  const bool wrong_use = facts.started && verdict.culprit->exit_code == kExitUsage && facts.steps.empty() &&
+                         verdict.lived < kAtOnce;
+  const bool final = verdict.culprit->final && !facts.shrunk;
+  verdict.cannot_heal = wrong_use || final;
+  if (final) {
+    verdict.final_because = "its error file says that another attempt would fail alike";
+  } else if (wrong_use) {
+    verdict.final_because = fmt::format("exit code {} within {:g} s and before a step means wrong use",
+                                        kExitUsage, in_seconds(kAtOnce));
+  }
+}
+
+Verdict failure_of(AttemptFacts facts) {
+  std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts, end); });
+  const WorkerEnd* failure = first_failure(facts);
+  const AgentLoss* loss = first_loss(facts);
+  Verdict verdict;
+  if (facts.hangs) {
+    verdict = hung(facts);
+  } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
+    verdict = lost(*loss);
+    verdict.refused_by_node = facts.refused_by_node;
+  } else if (failure != nullptr) {
+    const WorkerEnd* left = who_left(facts, *failure);
+    verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
+  } else if (facts.notice_given) {  // they left, and nothing was saved
+    return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts);
+  } else {
+    return incomplete(facts);
+  }
+  add_step(verdict, facts);
+  add_collateral(verdict, facts);
+  add_life(verdict, facts);
+  add_hope(verdict, facts);
+  return verdict;
+}
+
+}  // namespace
+
+bool Verdict::restart_may_help() const {
+  switch (kind) {
+    case Kind::kExit: return !cannot_heal;
+    case Kind::kSignal:
+    case Kind::kOutOfMemory:
+    case Kind::kHang:
+    case Kind::kGpu:
+    case Kind::kDiskFull:
+    case Kind::kNodeLost:
+    case Kind::kInternal: return true;
+    case Kind::kSucceeded:
+    case Kind::kPreempted:
+    case Kind::kTimeLimit:
+    case Kind::kRefused:
+    case Kind::kInterrupted:
+    case Kind::kCancelled: return false;
+  }
+  return false;
+}
+
+bool Verdict::is_early_leave() const {
+  return kind == Kind::kExit && culprit && !culprit->failed();
+}
+
+std::string Verdict::cause_and_step() const {
+  return step && !is_early_leave() ? fmt::format("{} at step {}", cause, *step) : cause;
+}
+
+std::string name_of(const StopWish& wish) {
+  return wish.cancelled ? "`launch cancel`" : signal_name(wish.signal);
+}
+
+std::string_view name_of(Kind kind) {
+  constexpr std::string_view kNames[] = {
+      "succeeded", "exit",      "signal",     "out_of_memory", "hang",        "gpu",       "disk_full",
+      "node_lost", "preempted", "time_limit", "refused",       "interrupted", "cancelled", "internal"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Verdict judge(const AttemptFacts& facts) {
+  Verdict verdict;
+  if (all_saved(facts)) {
+    verdict = left_with_checkpoint(facts.notice);
+  } else if (facts.interrupted_by) {
+    verdict = interrupted(*facts.interrupted_by);
+  } else if (facts.out_of_time) {
+    verdict = out_of_time(facts);
+  } else if (facts.refusal) {
+    verdict = refused(*facts.refusal);
+  } else if (all_succeeded(facts)) {
+    verdict = make(Kind::kSucceeded, 0, "none", "all ranks succeeded");
+  } else {
+    verdict = failure_of(facts);
+  }
+  for (const Unkillable& each : facts.unkillable) {
+    verdict.evidence.push_back(
+        fmt::format("rank {} (node{}, pid {}) {}", each.rank, each.node, each.pid, each.what));
+  }
+  for (const std::string& each : facts.leftovers) verdict.evidence.push_back(each);
+  return verdict;
+}
+
+Verdict stopped_after(const Verdict& failed, const StopWish& wish) {
+  return ended_after(failed, interrupted(wish));
+}
+
+Verdict out_of_time_after(const Verdict& failed) {
+  return ended_after(failed, out_of_time({}));
+}
+
+Verdict ended_after(const Verdict& failed, const Verdict& end) {
+  Verdict verdict = failed;
+  verdict.kind = end.kind;
+  verdict.exit_code = end.kind == Kind::kRefused ? kExitInternal : end.exit_code;
+  verdict.origin = end.origin;
+  verdict.gave_up = end.gave_up;
+  verdict.final_because = end.final_because;
+  verdict.cause = fmt::format("{}, after {}", end.cause, failed.cause);
+  return verdict;
+}
+
+int exit_code_of_path_error(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCorrupt: return kExitUsage;
+    default: return kExitInternal;
+  }
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,143 @@
+// Whose fault it was, and what the job's exit code is: decided from the facts of one attempt. Pure.
+//
+// The first failing worker is the culprit, by the time at which its end was seen, corrected to the launcher's
+// clock; whoever ended after the workers had been told to stop is a victim, and so is a worker that complains
+// of a lost peer while another fails by itself, or has left with 0. docs/operations.md lists classes and exit
+// codes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/error.h"
+#include "common/base/ids.h"
+#include "launcher/core/verdict/hang.h"
+#include "launcher/core/verdict/worker_end.h"
+
+namespace muster::launcher {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitNodesMissing = 69;
+constexpr int kExitPreempted = 75;
+constexpr int kExitTimeOut = 124;
+constexpr int kExitInternal = 125;
+constexpr int kExitOutOfMemory = 253;
+
+// Who wants the end of the job: a signal of the user's, or `launch cancel`, which counts as a SIGINT.
+struct StopWish {
+  int signal = 0;
+  bool cancelled = false;
+};
+
+// An agent that is gone, and its workers with it.
+struct AgentLoss {
+  NodeId node;
+  TimePoint at;
+  std::string how;  // "its agent was killed by SIGKILL"
+};
+
+// The attempt, or the job, cannot go on for a reason that restarting would not change.
+struct Refusal {
+  enum class Kind { kCannotStart, kFenced } kind = Kind::kCannotStart;
+  std::optional<NodeId> node;
+  int exit_code = kExitInternal;
+  std::string message;
+};
+
+// A worker that lives on after SIGKILL.
+struct Unkillable {
+  Rank rank;
+  NodeId node;
+  std::int32_t pid = 0;
+  std::string what;
+};
+
+struct AttemptFacts {
+  std::int32_t world_size = 0;
+  std::optional<TimePoint> started;  // when the agents were told to start the workers, and then said so
+  bool refused_by_node = false;      // which is lost for that
+  std::vector<WorkerEnd> ends;
+  std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
+  bool stepped = false;                // one of them was made in this attempt
+  bool shrunk = false;                 // it has fewer ranks than the job may have
+  std::vector<AgentLoss> losses;
+  std::optional<Refusal> refusal;
+  std::optional<StopWish> interrupted_by;
+  Hang hang;
+  bool hangs = false;  // it was stopped because of that
+  std::vector<Unkillable> unkillable;
+  // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
+  std::vector<std::string> leftovers;
+  bool notice_given = false;  // to leave
+  StopWish notice{};          // signal 0: the time limit's
+  bool committed_on_notice = false;
+  bool out_of_time = false;  // the time limit has passed
+};
+
+struct Verdict {
+  enum class Kind {  // the class of the cause; name_of() names it
+    kSucceeded,
+    kExit,
+    kSignal,
+    kOutOfMemory,
+    kHang,
+    kGpu,
+    kDiskFull,
+    kNodeLost,
+    kPreempted,
+    kTimeLimit,
+    kRefused,
+    kInterrupted,
+    kCancelled,
+    kInternal,
+  } kind = Kind::kInternal;
+  int exit_code = kExitInternal;
+  std::string origin;                // worker, launcher, user, or none on success
+  std::string cause;                 // one clause: "rank 2 (node1) was killed by SIGKILL"
+  std::optional<WorkerEnd> culprit;  // how it ended, if a worker is to blame and its end is known
+  std::optional<Rank> rank;          // to blame
+  std::vector<Rank> suspects;        // of a hang, where the evidence singles out none of these
+  std::optional<NodeId> node;
+  std::optional<TimePoint> at;       // when that failed, or got on for the last time, by the launcher's clock
+  std::optional<std::int64_t> step;  // the newest of the rank to blame; of any, if it said none
+  std::vector<std::string> evidence;  // a line each
+  std::string hint;                   // what to do about it, or ""
+  std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
+  std::vector<Rank> collateral;       // those of them whose end is known
+  Duration lived{};                   // from the start of the workers to `at`
+  bool refused_by_node = false;       // which was lost for that
+  bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
+  bool cannot_heal = false;           // the program says so: final_because tells how
+  bool at_start = false;              // before the first step, though all ranks were there that may be
+  enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
+  std::string final_because;  // why it is not tried again although restarts are left, or ""
+
+  // A failure of workers or nodes; not what was asked for, nor what would be refused again.
+  bool restart_may_help() const;
+  // Its culprit ended with 0, and another missed it.
+  bool is_early_leave() const;
+  std::string cause_and_step() const;  // "rank 2 (node1) was killed by SIGKILL at step 57"
+};
+
+std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
+std::string name_of(const StopWish& wish);     // "SIGINT"
+
+Verdict judge(const AttemptFacts& facts);
+
+// A failed attempt that would have been repeated, had the user not stopped the job: the user's exit code,
+// with the culprit.
+Verdict stopped_after(const Verdict& failed, const StopWish& wish);
+// The same where the job's time was up: 124.
+Verdict out_of_time_after(const Verdict& failed);
+// `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's
+// input was right once, so a refusal is the launcher's own failure.
+Verdict ended_after(const Verdict& failed, const Verdict& end);
+// Of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
+int exit_code_of_path_error(ErrorCode code);
+
+}  // namespace muster::launcher

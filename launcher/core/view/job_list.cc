@@ -1,0 +1,228 @@
+#include "launcher/core/view/job_list.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fmt/ranges.h>
+#include <functional>
+
+#include "common/wire/process_identity.h"
+#include "launcher/core/settings/job_json.h"
+#include "launcher/core/text/duration.h"
+#include "launcher/core/text/nearest.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+using enum JobEntry::State;
+
+constexpr std::size_t kNamedAtMost = 5;
+
+std::string utc_text(double unix_seconds) {
+  const auto time = std::chrono::sys_seconds(std::chrono::seconds(static_cast<std::int64_t>(unix_seconds)));
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+constexpr std::string_view kJobIdLetters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+ordered_json record_json(const JobRecord& record) {
+  ordered_json json{
+      {"job_id", record.job_id}, {"started_at", record.started_at}, {"started_unix", record.started_unix}};
+  add_identity(json, record.launcher);
+  json["command"] = record.command;
+  json["world_size"] = record.world_size;
+  json["nodes"] = nodes_json(record.nodes);
+  json["log_directory"] = record.directory;
+  json["checkpoint_directory"] = record.checkpoint_directory;
+  return json;
+}
+
+std::string dumped(const ordered_json& json) {
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::vector<const JobEntry*> newest_first(const std::vector<JobEntry>& jobs) {
+  std::vector<const JobEntry*> sorted;
+  for (const JobEntry& job : jobs) sorted.push_back(&job);
+  std::ranges::sort(sorted, std::greater(), [](const JobEntry* job) {
+    return std::pair(job->record.started_unix, std::string_view(job->record.job_id));
+  });
+  return sorted;
+}
+
+std::string command_text(const JobRecord& record) {
+  constexpr std::size_t kShown = 60;
+  std::string text = fmt::format("{}", fmt::join(record.command, " "));
+  std::ranges::replace_if(text, [](char letter) { return letter >= 0 && letter < ' '; }, ' ');
+  return text.size() <= kShown ? text : text.substr(0, kShown - 3) + "...";
+}
+
+std::string names_of(const std::vector<const JobEntry*>& jobs) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(jobs.size(), kNamedAtMost); ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", jobs[i]->record.job_id);
+  return jobs.size() > kNamedAtMost ? names + ", ..." : names;
+}
+
+// Of several that begin so, those that run are meant by who looks for one that does.
+Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std::string& wanted,
+                             Preferred preferred, const std::string& place) {
+  std::vector<const JobEntry*> found;
+  std::vector<std::string_view> names;
+  for (const JobEntry* job : jobs) {
+    if (job->record.job_id == wanted) return *job;
+    if (job->record.job_id.starts_with(wanted)) found.push_back(job);
+    names.push_back(job->record.job_id);
+  }
+  const auto runs = [](const JobEntry* job) { return job->state == kRunning; };
+  if (preferred != Preferred::kEnded && std::ranges::any_of(found, runs))
+    std::erase_if(found, std::not_fn(runs));
+  if (found.size() == 1) return *found.front();
+  if (found.size() > 1)
+    return failure(ErrorCode::kInvalidArgument, "{}: could be {}: give more of the name", wanted,
+                   names_of(found));
+  const auto near = nearest(wanted, names);
+  return failure(ErrorCode::kInvalidArgument, "{}: no job of that name in {}: {}", wanted, place,
+                 near ? fmt::format("did you mean {}?", *near) : std::string("`launch ps` lists them"));
+}
+
+}  // namespace
+
+JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now_unix) {
+  return {.job_id = plan.job.job_id,
+          .launcher = std::move(launcher),
+          .command = plan.job.command,
+          .nodes = plan.nodes,
+          .world_size = plan.world_size(),
+          .directory = plan.job.log_directory,
+          .checkpoint_directory = plan.job.checkpoint_directory,
+          .started_at = utc_text(now_unix),
+          .started_unix = now_unix};
+}
+
+std::string job_record_as_json(const JobRecord& record) {
+  return dumped(record_json(record));
+}
+
+Expected<JobRecord> parse_job_record(std::string_view text) {
+  try {
+    const nlohmann::json json = parse_shallow_json(text, Fractions::kTaken);
+    const std::string job_id = json.at("job_id");
+    // Shells complete it.
+    if (job_id.empty() || job_id.find_first_not_of(kJobIdLetters) != std::string::npos)
+      return failure(ErrorCode::kCorrupt, "'{}' is no name of a job", job_id);
+    JobRecord record{.job_id = job_id,
+                     .launcher = parse_identity(json),
+                     .command = json.at("command").get<std::vector<std::string>>(),
+                     .nodes = {},
+                     .world_size = whole_number<std::int32_t>(json.at("world_size")),
+                     .directory = json.at("log_directory"),
+                     .checkpoint_directory = json.at("checkpoint_directory"),
+                     .started_at = json.at("started_at"),
+                     .started_unix = json.at("started_unix")};
+    record.nodes = nodes_of(json.at("nodes"));
+    return record;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "not a record of a job: {}", error.what());
+  }
+}
+
+std::string_view name_of(JobEntry::State state) {
+  switch (state) {
+    case kRunning: return "running";
+    case kSucceeded: return "succeeded";
+    case kFailed: return "failed";
+    case kStopped: return "stopped";
+    case kCancelled: return "cancelled";
+    case kLost: return "lost";
+    case kElsewhere: return "elsewhere";
+  }
+  return "";
+}
+
+std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix) {
+  std::size_t width = 3;
+  for (const JobEntry& job : jobs) width = std::max(width, job.record.job_id.size());
+  std::string text = fmt::format("{:<{}}  {:<9}  {:>4}  {:>9}  {:>8}  {:>5}  {:>5}  {}\n", "JOB", width,
+                                 "STATE", "EXIT", "STARTED", "DURATION", "NODES", "RANKS", "COMMAND");
+  for (const JobEntry* job : newest_first(jobs)) {
+    const double age = std::max(0.0, now_unix - job->record.started_unix);
+    const std::string duration = job->duration_seconds    ? duration_text(*job->duration_seconds)
+                                 : job->state == kRunning ? duration_text(age)
+                                                          : "-";
+    text += fmt::format("{:<{}}  {:<9}  {:>4}  {:>9}  {:>8}  {:>5}  {:>5}  {}\n", job->record.job_id, width,
+                        name_of(job->state), job->exit_code ? std::to_string(*job->exit_code) : "-",
+                        duration_text(age) + " ago", duration, job->record.nodes.size(),
+                        job->record.world_size, command_text(job->record));
+  }
+  return text;
+}
+
+std::string jobs_as_json(const std::vector<JobEntry>& jobs) {
+  ordered_json array = ordered_json::array();
+  for (const JobEntry* job : newest_first(jobs)) {
+    ordered_json json = record_json(job->record);
+    json["state"] = name_of(job->state);
+    json["exit_code"] = job->exit_code ? ordered_json(*job->exit_code) : ordered_json(nullptr);
+    json["cause"] = job->cause;
+    json["duration_seconds"] =
+        job->duration_seconds ? ordered_json(*job->duration_seconds) : ordered_json(nullptr);
+    array.push_back(std::move(json));
+  }
+  return dumped(array);
+}
+
+void keep_newest(std::vector<JobEntry>& jobs, std::size_t count) {
+  std::vector<JobEntry> kept;
+  for (const JobEntry* job : newest_first(jobs)) {
+    if (kept.size() < count) kept.push_back(*job);
+  }
+  jobs = std::move(kept);
+}
+
+std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
+                                 double now_unix) {
+  std::vector<JobEntry> ended;
+  for (const JobEntry* job : newest_first(jobs)) {
+    if (job->may_run()) continue;
+    if (keep > 0) {
+      --keep;
+      continue;
+    }
+    // When the launcher of a lost job ended is not known.
+    const double end = job->record.started_unix + job->duration_seconds.value_or(0);
+    if (now_unix - end >= in_seconds(age)) ended.push_back(*job);
+  }
+  return ended;
+}
+
+Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,
+                              Preferred preferred, const std::string& place) {
+  const auto sorted = newest_first(jobs);
+  if (!wanted.empty()) return the_named(sorted, wanted, preferred, place);
+  std::vector<const JobEntry*> running;
+  std::vector<const JobEntry*> ended;
+  for (const JobEntry* job : sorted) (job->state == kRunning ? running : ended).push_back(job);
+  if (preferred == Preferred::kEnded) {
+    if (!ended.empty()) return *ended.front();
+    return failure(ErrorCode::kInvalidArgument, "no job in {} has ended: `launch ps` lists them", place);
+  }
+  if (running.size() == 1) return *running.front();
+  if (running.size() > 1)
+    return failure(ErrorCode::kInvalidArgument, "{} jobs run: name one of {}", running.size(),
+                   names_of(running));
+  if (preferred == Preferred::kRunningElseNewest && !sorted.empty()) return *sorted.front();
+  return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists them",
+                 preferred == Preferred::kRunning ? "runs" : "is", place);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,17 @@
+// The step profile of an attempt for report.json: each rank's, and the mean over them.
+//
+// Pure.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/base/step_shares.h"
+#include "launcher/core/job/attempt_history.h"
+
+namespace muster::launcher {
+
+StepShares mean_profile(const AttemptHistory& attempt);
+// null if no rank told of its steps. docs/operations.md describes the fields.
+nlohmann::ordered_json profile_json(const AttemptHistory& attempt);
+
+}  // namespace muster::launcher

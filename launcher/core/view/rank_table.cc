@@ -1,0 +1,79 @@
+#include "launcher/core/view/rank_table.h"
+
+#include <algorithm>
+
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/worker_end.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kWindow = std::chrono::seconds(5);
+
+}  // namespace
+
+// Two windows, one of which is at least kWindow old: the older one is measured over, so that neither a pause
+// nor a burst of reports makes the number jump.
+void RankTable::Entry::add_step(std::int64_t reported, TimePoint now) {
+  step = std::max(step.value_or(reported), reported);
+  newest_ = Sample{now, *step};
+  if (!window_start_) {
+    window_start_ = next_window_start_ = newest_;
+  } else if (now - next_window_start_->at >= kWindow) {
+    window_start_ = std::exchange(next_window_start_, newest_);
+  }
+}
+
+std::optional<double> RankTable::Entry::steps_per_second() const {
+  if (!newest_ || newest_->at <= window_start_->at) return std::nullopt;
+  const auto count = static_cast<double>(newest_->step - window_start_->step);
+  return count / in_seconds(newest_->at - window_start_->at);
+}
+
+void RankTable::on(NodeId node, Attempt attempt, const wire::ToLauncher& message,
+                   std::span<const NodePlan> members, TimePoint now) {
+  const auto member = std::ranges::find(members, node, &NodePlan::node);
+  if (attempt == Attempt() || member == members.end()) return;
+  if (attempt != attempt_) {
+    attempt_ = attempt;
+    entries_.clear();
+  }
+  std::visit([&](const auto& what) { hear(*member, what, now); }, message);
+}
+
+const RankTable::Entry* RankTable::find(Rank rank) const {
+  const auto found = entries_.find(rank);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint) {
+  for (std::size_t i = 0; i < started.pids.size(); ++i) {
+    Entry& entry = entries_[Rank(node.first_rank.value() + static_cast<std::int32_t>(i))];
+    entry.pid = started.pids[i];
+  }
+}
+
+void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, TimePoint now) {
+  Entry& entry = entries_[reported.rank];
+  entry.last_report = now;
+  if (reported.kind == "heartbeat") entry.section = reported.text;
+  if (reported.kind == "step") {
+    entry.add_step(reported.step, now);
+    entry.said.clear();
+  }
+  if (reported.kind == "resumed") entry.resumed_step = reported.step;
+  if (reported.kind == "finished" || reported.kind == "preempted") entry.said = reported.kind;
+  if (reported.kind == "committed")
+    committed_step_ = std::max(committed_step_.value_or(reported.step), reported.step);
+}
+
+void RankTable::hear(const NodePlan&, const wire::WorkerStalled& stalled, TimePoint) {
+  entries_[stalled.rank].said = stalled.what;
+}
+
+void RankTable::hear(const NodePlan& node, const wire::WorkerExited& exited, TimePoint) {
+  entries_[exited.rank].end = end_text(worker_end(node.node, exited, false));
+}
+
+}  // namespace muster::launcher

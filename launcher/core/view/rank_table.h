@@ -1,0 +1,63 @@
+// What each rank of the attempt is known to do: its process, its steps and how fast they come, when it last
+// reported. For people who ask; nothing is decided by it.
+//
+// Fed with what the agents say; forgets all of it when the attempt changes. Pure: the time is passed in.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/wire/messages.h"
+#include "launcher/core/settings/plan.h"
+
+namespace muster::launcher {
+
+class RankTable {
+ public:
+  struct Entry {
+    std::int32_t pid = 0;
+    std::optional<std::int64_t> step;
+    std::optional<std::int64_t> resumed_step;
+    std::string section;  // the innermost, as the last heartbeat said
+    std::string said;     // that it stalls, has finished or has committed its last checkpoint
+    std::string end;      // how its process ended
+    std::optional<TimePoint> last_report;
+    // Over a window of 5 to 10 s: nothing before the second step.
+    std::optional<double> steps_per_second() const;
+
+   private:
+    friend class RankTable;
+    struct Sample {
+      TimePoint at;
+      std::int64_t step = 0;
+    };
+    void add_step(std::int64_t reported, TimePoint now);
+    std::optional<Sample> window_start_;
+    std::optional<Sample> next_window_start_;
+    std::optional<Sample> newest_;
+  };
+
+  // What the agent of `node` said in `attempt`; `members` are the nodes of that attempt.
+  void on(NodeId node, Attempt attempt, const wire::ToLauncher& message, std::span<const NodePlan> members,
+          TimePoint now);
+  // nullptr: nothing is known of it.
+  const Entry* find(Rank rank) const;
+  std::optional<std::int64_t> committed_step() const { return committed_step_; }
+
+ private:
+  void hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint now);
+  void hear(const NodePlan& node, const wire::WorkerReported& reported, TimePoint now);
+  void hear(const NodePlan& node, const wire::WorkerStalled& stalled, TimePoint now);
+  void hear(const NodePlan& node, const wire::WorkerExited& exited, TimePoint now);
+  template <class Other>
+  void hear(const NodePlan&, const Other&, TimePoint) {}
+
+  Attempt attempt_;
+  std::map<Rank, Entry> entries_;
+  std::optional<std::int64_t> committed_step_;  // of any attempt
+};
+
+}  // namespace muster::launcher

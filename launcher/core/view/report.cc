@@ -1,0 +1,281 @@
+#include "launcher/core/view/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <span>
+
+#include "common/wire/json.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/view/profile_report.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kSummaryLines = 10;
+constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kFixedLines = 5;  // what happened, attempts, logs, exit code, next
+
+// Seconds since 1970, to the microsecond.
+double unix_time(const Outcome& outcome, TimePoint at) {
+  return std::round((outcome.now_unix - in_seconds(outcome.now - at)) * 1e6) / 1e6;
+}
+
+ordered_json numbers_of(const std::vector<Rank>& ranks) {
+  ordered_json numbers = ordered_json::array();
+  for (const Rank rank : ranks) numbers.push_back(rank.value());
+  return numbers;
+}
+
+ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
+  ordered_json json = {{"rank", nullptr},
+                       {"suspects", numbers_of(verdict.suspects)},
+                       {"node", nullptr},
+                       {"class", name_of(verdict.kind)},
+                       {"cause", verdict.cause},
+                       {"time", nullptr},
+                       {"step", or_null(verdict.step)},
+                       {"exit_code", nullptr},
+                       {"signal", nullptr},
+                       {"evidence", verdict.evidence},
+                       {"hint", verdict.hint}};
+  if (verdict.rank) json["rank"] = verdict.rank->value();
+  if (verdict.node) json["node"] = verdict.node->value();
+  if (verdict.at) json["time"] = unix_time(outcome, *verdict.at);
+  if (!verdict.culprit) return json;
+  const WorkerEnd& end = *verdict.culprit;
+  json[end.signal != 0 ? "signal" : "exit_code"] = end.signal != 0 ? end.signal : end.exit_code;
+  if (!end.message.empty()) json["message"] = end.message;
+  if (!end.exception.empty()) json["exception"] = end.exception;
+  json["last_lines"] = end.last_lines;
+  return json;
+}
+
+ordered_json gave_up_json(Verdict::GaveUp gave_up) {
+  switch (gave_up) {
+    case Verdict::GaveUp::kNot: break;
+    case Verdict::GaveUp::kNoProgress: return "no_progress";
+    case Verdict::GaveUp::kBudget: return "budget";
+  }
+  return nullptr;
+}
+
+ordered_json stragglers_json(const AttemptHistory& attempt) {
+  ordered_json all = ordered_json::array();
+  for (const Slowness& each : attempt.stragglers)
+    all.push_back({{"rank", each.rank.value()},
+                   {"node", each.node.value()},
+                   {"busy_ms", in_seconds(each.busy) * 1000},
+                   {"usual_ms", in_seconds(each.usual) * 1000},
+                   {"since_step", each.since_step},
+                   {"until_step", or_null(each.until_step)}});
+  return all;
+}
+
+ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt) {
+  const bool failed = attempt.verdict && attempt.verdict->kind != Verdict::Kind::kSucceeded;
+  return {{"attempt", attempt.attempt.value()},
+          {"node_count", attempt.node_count},
+          {"world_size", attempt.world_size},
+          {"resumed_step", or_null(attempt.resumed_step)},
+          {"last_step", or_null(attempt.last_step)},
+          {"repeated_steps", or_null(attempt.repeated_steps)},
+          {"committed_step", or_null(attempt.committed_step)},
+          {"stragglers", stragglers_json(attempt)},
+          {"profile", profile_json(attempt)},
+          {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
+}
+
+// Of the last attempt: an elastic job need not have its full size.
+std::int32_t world_size_of(const Outcome& outcome) {
+  return outcome.attempts.empty() ? outcome.plan.world_size() : outcome.attempts.back().world_size;
+}
+
+std::string success_line(const Outcome& outcome) {
+  const std::string restarts =
+      outcome.restart_count == 0
+          ? ""
+          : fmt::format(" after {}", count_of(static_cast<std::size_t>(outcome.restart_count), "restart"));
+  return fmt::format("launch: {} succeeded in {:.1f} s{}; logs: {}\n",
+                     count_of(static_cast<std::size_t>(world_size_of(outcome)), "rank"),
+                     in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
+}
+
+// Without the error itself, which the cause or the line of the error says.
+std::vector<std::string> other_lines(const WorkerEnd& end) {
+  std::vector<std::string> lines = end.last_lines;
+  std::erase_if(lines, [error = first_line(end.message), own = fmt::format("rank {}: ", end.rank),
+                        &end](std::string_view line) {
+    if (line.starts_with(own)) line.remove_prefix(own.size());
+    return !line.empty() && (line == error || (end.exception + " (").starts_with(fmt::format("{} (", line)));
+  });
+  return lines;
+}
+
+// In `room` lines, three at least: what the worker itself said last is told even where there is much else.
+void add_evidence(std::string& text, const Verdict& verdict, std::size_t room) {
+  const bool by_itself = verdict.culprit && verdict.kind != Verdict::Kind::kHang;
+  WorkerEnd end = by_itself ? *verdict.culprit : WorkerEnd{};
+  end.last_lines = other_lines(end);
+  std::string error = first_line(end.message);
+  if (verdict.cause.contains(error)) error.clear();
+  if (!error.empty()) --room;
+  const std::size_t spared = std::min<std::size_t>(end.last_lines.size(), error.empty() ? 2 : 1);
+  const std::size_t evidence_count = std::min(verdict.evidence.size(), room - spared);
+  for (std::size_t i = 0; i < evidence_count; ++i)
+    text += fmt::format("  {:<12}{}\n", i == 0 ? "evidence" : "", verdict.evidence[i]);
+  if (!error.empty())
+    text += fmt::format("  error       {}{}\n", error, error.size() + 1 < end.message.size() ? " ..." : "");
+  const std::size_t first = end.last_lines.size() - std::min(end.last_lines.size(), room - evidence_count);
+  for (std::size_t i = first; i < end.last_lines.size(); ++i)
+    text += fmt::format("  {:<12}| {}\n", i == first ? "last lines" : "", end.last_lines[i]);
+}
+
+std::string attempts_text(const Outcome& outcome) {
+  const std::int32_t allowed = outcome.plan.job.max_restarts;
+  std::string text = count_of(outcome.attempts.size(), "attempt");
+  if (outcome.restart_count <= allowed) {
+    text += fmt::format(", {} of {} restarts used", outcome.restart_count, allowed);
+  } else {  // not all within the window
+    text += fmt::format(", {} allowed within {:g} s", count_of(static_cast<std::size_t>(allowed), "restart"),
+                        in_seconds(outcome.plan.recovery.restart_window));
+  }
+  if (outcome.attempts.empty()) return text;
+  const AttemptHistory& last = outcome.attempts.back();
+  if (last.resumed_step) text += fmt::format("; the last resumed from step {}", *last.resumed_step);
+  if (last.repeated_steps)
+    text += fmt::format(" and repeated {}", count_of(static_cast<std::size_t>(*last.repeated_steps), "step"));
+  if (last.committed_step) text += fmt::format("; committed up to step {}", *last.committed_step);
+  const std::string loss = loss_text(outcome.attempts);
+  if (!loss.empty() && !outcome.verdict.cause.ends_with(loss)) text += "; " + loss;
+  if (!outcome.verdict.final_because.empty() && outcome.restart_count < allowed)
+    text += fmt::format("; not tried again: {}", outcome.verdict.final_because);
+  return text;
+}
+
+// "resumed from step 40, repeated 17 steps; rank 2 (node1) was killed by SIGKILL at step 57"
+std::string attempt_text(const AttemptHistory& attempt) {
+  std::string text;
+  if (attempt.resumed_step) text += fmt::format("resumed from step {}", *attempt.resumed_step);
+  if (attempt.repeated_steps.value_or(0) > 0)
+    text += fmt::format(", repeated {}", count_of(static_cast<std::size_t>(*attempt.repeated_steps), "step"));
+  if (!text.empty()) text += "; ";
+  if (attempt.verdict->kind != Verdict::Kind::kSucceeded) return text + attempt.verdict->cause_and_step();
+  return text +
+         (attempt.last_step ? fmt::format("succeeded after step {}", *attempt.last_step) : "succeeded");
+}
+
+// How the attempts ended: told where there is room. What the last one failed of is told anyway.
+std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
+  std::string text;
+  if (most_lines != kAllLines || outcome.attempts.size() < 2) return text;
+  const bool succeeded = outcome.verdict.kind == Verdict::Kind::kSucceeded;
+  for (const AttemptHistory& attempt :
+       std::span(outcome.attempts).first(outcome.attempts.size() - (succeeded ? 0 : 1))) {
+    if (attempt.verdict)
+      text += fmt::format("  {:<12}{}\n", fmt::format("attempt {}", attempt.attempt), attempt_text(attempt));
+  }
+  return text;
+}
+
+// Where the steps' time went, in the newest attempt of which that is known: all of it, or one line of a
+// success.
+std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
+  for (const AttemptHistory& attempt : outcome.attempts | std::views::reverse) {
+    const StepShares all = mean_profile(attempt);
+    if (all.step_count == 0) continue;
+    if (most_lines == kAllLines) return to_table(all, "  ");
+    return outcome.verdict.kind == Verdict::Kind::kSucceeded ? fmt::format("launch: {}\n", to_line(all)) : "";
+  }
+  return {};
+}
+
+// What to type next: the culprit's output, or all that is known; who has read that, all output.
+std::string next_command(const Outcome& outcome, std::size_t most_lines) {
+  const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
+  if (outcome.verdict.rank) return fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank);
+  return fmt::format("launch {} {}", most_lines == kAllLines ? "logs" : "report", job);
+}
+
+std::string_view outcome_word(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kInterrupted:
+    case Verdict::Kind::kTimeLimit: return "stopped";
+    case Verdict::Kind::kCancelled: return "cancelled";
+    case Verdict::Kind::kPreempted: return "left";
+    default: return "failed";
+  }
+}
+
+// Of a failure at most so many lines: ten hold something of each kind.
+std::string text_of(const Outcome& outcome, std::size_t most_lines) {
+  const Verdict& verdict = outcome.verdict;
+  const std::string profile = profile_text(outcome, most_lines);
+  const std::string attempts = all_attempts_text(outcome, most_lines);
+  if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + attempts + profile;
+  std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
+                                 in_seconds(outcome.duration), verdict.cause);
+  const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
+  add_evidence(text, verdict, most_lines - kFixedLines - further);
+  if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
+  if (verdict.collateral_count > 0) {
+    text += fmt::format("  collateral  {} ended after it\n",
+                        count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
+  }
+  text += fmt::format("  attempts    {}\n", attempts_text(outcome)) + attempts;
+  text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);
+  const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
+                          verdict.culprit->exit_code != verdict.exit_code;
+  text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
+                      translated ? fmt::format(" (the worker's own, {}, {})", verdict.culprit->exit_code,
+                                               verdict.culprit->failed() ? "is one of the launcher's verdicts"
+                                                                         : "would mean success")
+                                 : "");
+  text += fmt::format("  next        {}\n", next_command(outcome, most_lines));
+  return text + profile;
+}
+
+}  // namespace
+
+std::string report_as_json(const Outcome& outcome) {
+  ordered_json attempts = ordered_json::array();
+  for (const AttemptHistory& attempt : outcome.attempts) attempts.push_back(attempt_json(outcome, attempt));
+  const bool failed = outcome.verdict.kind != Verdict::Kind::kSucceeded;
+  const ordered_json json = {
+      {"job_id", outcome.plan.job.job_id},
+      {"exit_code", outcome.verdict.exit_code},
+      {"origin", outcome.verdict.origin},
+      {"class", name_of(outcome.verdict.kind)},
+      {"gave_up", gave_up_json(outcome.verdict.gave_up)},
+      {"cause", outcome.verdict.cause},
+      {"evidence", outcome.verdict.evidence},
+      {"hint", outcome.verdict.hint},
+      {"culprit", failed ? culprit_json(outcome, outcome.verdict) : ordered_json(nullptr)},
+      {"collateral_count", outcome.verdict.collateral_count},
+      {"collateral", numbers_of(outcome.verdict.collateral)},
+      {"restarts", outcome.restart_count},
+      {"lost_steps", or_null(lost_steps(outcome.attempts))},
+      {"duration_seconds", in_seconds(outcome.duration)},
+      {"node_count", outcome.attempts.empty() ? static_cast<std::int32_t>(outcome.plan.nodes.size())
+                                              : outcome.attempts.back().node_count},
+      {"world_size", world_size_of(outcome)},
+      {"command", outcome.plan.job.command},
+      {"log_directory", outcome.plan.job.log_directory},
+      {"checkpoint_directory", outcome.plan.job.checkpoint_directory},
+      {"attempts", std::move(attempts)},
+      {"summary", summary(outcome)},
+      {"details", text_of(outcome, kAllLines)}};
+  // What workers wrote need not be UTF-8.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string summary(const Outcome& outcome) {
+  return text_of(outcome, kSummaryLines);
+}
+
+}  // namespace muster::launcher

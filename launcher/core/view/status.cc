@@ -1,0 +1,163 @@
+#include "launcher/core/view/status.h"
+
+#include "launcher/core/settings/job_json.h"
+#include "launcher/core/text/duration.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/view/job_list.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::optional<std::int64_t> whole_or_nothing(const nlohmann::json& value) {
+  return value.is_null() ? std::nullopt : std::optional(whole_number<std::int64_t>(value));
+}
+
+std::optional<double> number_or_nothing(const nlohmann::json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+RankStatus rank_of(const nlohmann::json& json) {
+  return {.rank = Rank(whole_number<std::int32_t>(json.at("rank"))),
+          .node = NodeId(whole_number<std::int32_t>(json.at("node"))),
+          .pid = whole_number<std::int32_t>(json.at("pid")),
+          .step = whole_or_nothing(json.at("step")),
+          .resumed_step = whole_or_nothing(json.at("resumed_step")),
+          .steps_per_second = number_or_nothing(json.at("steps_per_second")),
+          .last_sign_seconds = number_or_nothing(json.at("last_sign_seconds")),
+          .section = json.at("section"),
+          .state = json.at("state")};
+}
+
+std::string text_of(const std::optional<std::int64_t>& value) {
+  return value ? std::to_string(*value) : "-";
+}
+
+std::string ago(const std::optional<double>& seconds) {
+  if (!seconds) return "-";
+  return (*seconds < 10 ? fmt::format("{:.1f}s", *seconds) : duration_text(*seconds)) + " ago";
+}
+
+std::string row_of(const RankStatus& rank) {
+  return fmt::format("{:>5}  {:<8}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", rank.rank,
+                     fmt::format("node{}", rank.node), rank.pid == 0 ? "-" : std::to_string(rank.pid),
+                     text_of(rank.step),
+                     rank.steps_per_second ? fmt::format("{:.2f}", *rank.steps_per_second) : "-",
+                     ago(rank.last_sign_seconds), rank.section.empty() ? "-" : rank.section, rank.state);
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kGathering: return "waiting for agents";
+    case Phase::kBeginning: return "beginning an attempt";
+    case Phase::kPreparing: return "preparing";
+    case Phase::kRunning: return "running";
+    case Phase::kDumping: return "collecting stacks";
+    case Phase::kPreempting: return "saving, to leave";
+    case Phase::kStopping: return "stopping";
+    case Phase::kLeaving: return "leaving";
+    case Phase::kDone: return "done";
+  }
+  return "";
+}
+
+std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<NodePlan>& members,
+                                    TimePoint now) {
+  std::vector<RankStatus> ranks;
+  for (const NodePlan& node : members) {
+    for (std::int32_t local = 0; local < node.worker_count; ++local) {
+      RankStatus status{
+          .rank = Rank(node.first_rank.value() + local), .node = node.node, .state = "not started"};
+      if (const RankTable::Entry* known = table.find(status.rank)) {
+        status.pid = known->pid;
+        status.step = known->step;
+        status.resumed_step = known->resumed_step;
+        status.steps_per_second = known->steps_per_second();
+        if (known->last_report) status.last_sign_seconds = in_seconds(now - *known->last_report);
+        status.section = known->section;
+        status.state = !known->end.empty() ? known->end : !known->said.empty() ? known->said : "running";
+      }
+      ranks.push_back(std::move(status));
+    }
+  }
+  return ranks;
+}
+
+std::string status_as_line(const JobStatus& status) {
+  ordered_json ranks = ordered_json::array();
+  for (const RankStatus& rank : status.ranks) {
+    ranks.push_back({{"rank", rank.rank.value()},
+                     {"node", rank.node.value()},
+                     {"pid", rank.pid},
+                     {"state", rank.state},
+                     {"step", or_null(rank.step)},
+                     {"steps_per_second", or_null(rank.steps_per_second)},
+                     {"last_sign_seconds", or_null(rank.last_sign_seconds)},
+                     {"section", rank.section},
+                     {"resumed_step", or_null(rank.resumed_step)}});
+  }
+  ordered_json events = ordered_json::array();
+  for (const ToldEvent& event : status.events)
+    events.push_back({{"seconds_ago", event.seconds_ago}, {"text", event.text}});
+  const ordered_json json = {{"job_id", status.job_id},
+                             {"state", "running"},
+                             {"phase", status.phase},
+                             {"waiting_for", status.waiting_for},
+                             {"attempt", status.attempt},
+                             {"restarts", status.restart_count},
+                             {"max_restarts", status.max_restarts},
+                             {"elapsed_seconds", status.elapsed_seconds},
+                             {"committed_step", or_null(status.committed_step)},
+                             {"nodes", nodes_json(status.nodes)},
+                             {"ranks", std::move(ranks)},
+                             {"events", std::move(events)}};
+  // What workers wrote need not be UTF-8.
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+Expected<JobStatus> parse_status(std::string_view line) {
+  try {
+    const nlohmann::json json = parse_shallow_json(line, Fractions::kTaken);
+    JobStatus status{.job_id = json.at("job_id"),
+                     .phase = json.at("phase"),
+                     .waiting_for = json.at("waiting_for"),
+                     .attempt = whole_number<std::uint64_t>(json.at("attempt")),
+                     .restart_count = whole_number<std::int32_t>(json.at("restarts")),
+                     .max_restarts = whole_number<std::int32_t>(json.at("max_restarts")),
+                     .elapsed_seconds = json.at("elapsed_seconds").get<double>(),
+                     .committed_step = whole_or_nothing(json.at("committed_step"))};
+    status.nodes = nodes_of(json.at("nodes"));
+    for (const nlohmann::json& rank : json.at("ranks")) status.ranks.push_back(rank_of(rank));
+    for (const nlohmann::json& event : json.at("events"))
+      status.events.push_back({event.at("seconds_ago").get<double>(), event.at("text")});
+    return status;
+  } catch (const nlohmann::json::exception& error) {
+    return failure(ErrorCode::kCorrupt, "the launcher's answer cannot be read: {}", error.what());
+  }
+}
+
+std::string status_as_text(const JobStatus& status) {
+  std::string text = fmt::format("{}  {} for {}: {} on {}\n", status.job_id, status.phase,
+                                 duration_text(status.elapsed_seconds), count_of(status.ranks.size(), "rank"),
+                                 count_of(status.nodes.size(), "node"));
+  if (!status.waiting_for.empty()) text += fmt::format("  {}\n", status.waiting_for);
+  text += fmt::format("  attempt      {}, ", status.attempt);
+  text += status.restart_count <= status.max_restarts
+              ? fmt::format("{} of {} restarts used\n", status.restart_count, status.max_restarts)
+              : fmt::format("{} restarts, not all of them lately\n", status.restart_count);
+  if (status.committed_step)
+    text += fmt::format("  checkpoint   committed up to step {}\n", *status.committed_step);
+  text += fmt::format("\n{:>5}  {:<8}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", "RANK", "NODE", "PID",
+                      "STEP", "STEPS/S", "LAST SIGN", "SECTION", "STATE");
+  for (const RankStatus& rank : status.ranks) text += row_of(rank);
+  if (!status.events.empty()) text += "\nlast events\n";
+  for (const ToldEvent& event : status.events)
+    text += fmt::format("{:>10}  {}\n", duration_text(event.seconds_ago) + " ago", event.text);
+  return text;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,117 @@
+#include "launcher/io/fleet/local_bootstrap.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/program.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr int kControlFd = 3;
+constexpr int kSocketBytes = 1 << 20;  // of the workers' output: the fewer turns, the faster
+
+// posix_spawn's two argument objects, which must be destroyed.
+struct SpawnRequest {
+  SpawnRequest() {
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+  }
+  SpawnRequest(const SpawnRequest&) = delete;
+  SpawnRequest& operator=(const SpawnRequest&) = delete;
+  ~SpawnRequest() {
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+  }
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+};
+
+// A clean start: own session, nothing blocked or ignored, whatever the launcher inherited or does.
+void clean(posix_spawnattr_t& attributes) {
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+}  // namespace
+
+Expected<std::string> LocalBootstrap::find_agent_program() {
+  auto agent = beside_own_program("agent");
+  if (agent && access(agent->c_str(), X_OK) != 0) return system_failure("cannot execute " + *agent, errno);
+  return agent;
+}
+
+Expected<StartedAgent> LocalBootstrap::start_with_socket(NodeId node) const {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_failure("cannot make a socket", errno);
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const int much = kSocketBytes;
+  if (setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUFFORCE, &much, sizeof much) != 0)
+    setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &much, sizeof much);
+  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto pid =
+      spawn(node, {"--control-fd", std::to_string(kControlFd), "--node", fmt::format("{}", node)},
+            nothing.get(), theirs.get());
+  if (!pid) return std::unexpected(pid.error());
+  return StartedAgent{*pid, std::move(ours)};
+}
+
+Expected<StartedAgent> LocalBootstrap::start_with_tcp(NodeId node, std::uint16_t port,
+                                                      const std::string& identity,
+                                                      const std::string& key) const {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
+  const UniqueFd input(ends[0]);
+  UniqueFd output(ends[1]);
+  if (Status written = write_all(output.get(), key + "\n", "the agent's stdin"); !written)
+    return std::unexpected(written.error());
+  output.reset();
+  const auto pid = spawn(node,
+                         {"--connect", fmt::format("127.0.0.1:{}", port), "--identity", identity, "--node",
+                          fmt::format("{}", node)},
+                         input.get(), -1);
+  if (!pid) return std::unexpected(pid.error());
+  return StartedAgent{*pid, UniqueFd()};
+}
+
+Expected<pid_t> LocalBootstrap::spawn(NodeId node, std::vector<std::string> arguments, int input,
+                                      int socket) const {
+  const std::string log = fmt::format("{}/agent.node{}.log", log_directory_, node);
+  const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!messages) return system_failure("cannot open " + log, errno);
+  SpawnRequest request;
+  // Descriptors are moved in this order, and a source must not be overwritten before it was moved: all
+  // sources lie above 3, but for the socket's, which may be 3 itself.
+  posix_spawn_file_actions_adddup2(&request.files, input, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&request.files, messages.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&request.files, messages.get(), STDERR_FILENO);
+  if (socket >= 0) posix_spawn_file_actions_adddup2(&request.files, socket, kControlFd);
+  posix_spawn_file_actions_addclosefrom_np(&request.files, socket >= 0 ? kControlFd + 1 : kControlFd);
+  clean(request.attributes);
+  arguments.insert(arguments.begin(), agent_program_);
+  std::vector<char*> words;
+  for (std::string& word : arguments) words.push_back(word.data());
+  words.push_back(nullptr);
+  pid_t pid = 0;
+  rlimit own{};
+  getrlimit(RLIMIT_NOFILE, &own);
+  setrlimit(RLIMIT_NOFILE, &inherited_limit_);
+  const int error =
+      posix_spawn(&pid, agent_program_.c_str(), &request.files, &request.attributes, words.data(), environ);
+  setrlimit(RLIMIT_NOFILE, &own);
+  if (error != 0) return system_failure("cannot start " + agent_program_, error);
+  return pid;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,92 @@
+#include "launcher/io/fleet/session.h"
+
+#include "common/base/log.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Term kTerm{1};
+constexpr std::uint64_t kToldPerWindow = 4;
+
+}  // namespace
+
+void Session::start(net::TaskGroup& tasks, OnMessage on_message, OnClosed on_closed) {
+  on_message_ = std::move(on_message);
+  on_closed_ = std::move(on_closed);
+  tasks.spawn(read());
+}
+
+void Session::send(Attempt attempt, const wire::ToAgent& message) {
+  sent_ = sent_.next();
+  connection_->send(wire::encode(
+      {.type = 0, .destination = node_, .term = kTerm, .attempt = attempt, .sequence = sent_}, message));
+}
+
+void Session::send_ping(TimePoint now, bool output_waits) {
+  send(Attempt(), wire::Ping{to_ns(now), output_waits});
+}
+
+Session::Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
+  Received& its = received(stream);
+  its.all += bytes;
+  if (!its.on_taken) {
+    its.on_taken = std::make_shared<const std::function<void(std::size_t)>>(
+        [weak = weak_from_this(), stream](std::size_t taken_bytes) {
+          const auto self = weak.lock();
+          if (!self) return;
+          Received& ours = self->received(stream);
+          ours.taken += taken_bytes;
+          // A part of the window at a time: most agents never need all of it.
+          if (self->window_bytes_ > 0 && ours.taken - ours.told >= self->window_bytes_ / kToldPerWindow)
+            self->tell_taken(stream);
+        });
+  }
+  return its.on_taken;
+}
+
+void Session::reassure(std::int32_t stream) {
+  if (window_bytes_ > 0 && received(stream).told < received(stream).all) tell_taken(stream);
+}
+
+void Session::tell_taken(std::int32_t stream) {
+  Received& its = received(stream);
+  its.told = its.taken;
+  send(Attempt(), wire::OutputTaken{stream, static_cast<std::int64_t>(its.taken)});
+}
+
+void Session::close() {
+  on_message_ = nullptr;
+  on_closed_ = nullptr;
+  connection_->close();
+}
+
+awaitable<void> Session::read() {
+  const auto self = shared_from_this();
+  for (;;) {
+    auto frame = co_await connection_->receive();
+    if (!frame) {
+      connection_->close();
+      if (on_closed_) on_closed_(*this, frame.error());
+      co_return;
+    }
+    hear(*frame);
+  }
+}
+
+void Session::hear(const wire::Frame& frame) {
+  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver || !on_message_) return;
+  auto message = wire::decode_for_launcher(frame);
+  if (!message) {
+    log::warning("node{}: {}", node_, message.error().message());
+    return;
+  }
+  if (const auto* pong = std::get_if<wire::Pong>(&*message)) clock_offset_.on(*pong, Clock::now());
+  if (auto* exited = std::get_if<wire::WorkerExited>(&*message))
+    exited->at_ns = clock_offset_.here(exited->at_ns, Clock::now());
+  if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
+    stalled->since_ns = clock_offset_.here(stalled->since_ns, Clock::now());
+  on_message_(*this, frame.header.attempt, std::move(*message));
+}
+
+}  // namespace muster::launcher

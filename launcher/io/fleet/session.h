@@ -1,0 +1,67 @@
+// The conversation with one agent: frames in and out, the two clocks compared, stale frames dropped, and how
+// much of its output has been taken, which it is told.
+//
+// Carries messages and decides nothing. Kept alive by its own reading coroutine until the connection closes;
+// the owner may let go of it earlier with close(). One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "common/net/connection.h"
+#include "common/net/task_group.h"
+#include "common/wire/codec.h"
+#include "launcher/core/job/clock_offset.h"
+
+namespace muster::launcher {
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  using OnMessage = std::function<void(Session& from, Attempt attempt, wire::ToLauncher message)>;
+  using OnClosed = std::function<void(Session& from, const Error& why)>;
+
+  // `window_bytes`: so much output of each stream the agent may have on its way; zero: any amount.
+  Session(NodeId node, std::shared_ptr<net::Connection> connection, std::uint64_t window_bytes = 0)
+      : node_(node), connection_(std::move(connection)), window_bytes_(window_bytes) {}
+  void start(net::TaskGroup& tasks, OnMessage on_message, OnClosed on_closed);
+  void send(Attempt attempt, const wire::ToAgent& message);
+  void send_ping(TimePoint now, bool output_waits);
+  // Output of the agent's: `taken` is to be told when it has been taken, or thrown away.
+  using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
+  Taken received_output(std::int32_t stream, std::size_t bytes);
+  // The reader of this stream takes what it gets, though perhaps from others: the agent, if it waits, is
+  // told.
+  void reassure(std::int32_t stream);
+  // Frames of earlier attempts are dropped from now on.
+  void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
+  // Neither function is called again.
+  void close();
+  NodeId node() const { return node_; }
+
+ private:
+  awaitable<void> read();
+  void hear(const wire::Frame& frame);
+  void tell_taken(std::int32_t stream);
+  struct Received {  // output of one stream, in bytes
+    std::uint64_t all = 0;
+    std::uint64_t taken = 0;
+    std::uint64_t told = 0;
+    Taken on_taken;
+  };
+  Received& received(std::int32_t stream) { return received_[stream == 2 ? 1 : 0]; }
+
+  NodeId node_;
+  std::shared_ptr<net::Connection> connection_;
+  OnMessage on_message_;
+  OnClosed on_closed_;
+  wire::Dispatcher dispatcher_{wire::kLauncher};
+  Sequence sent_;
+  std::uint64_t window_bytes_;
+  std::array<Received, 2> received_;  // stdout, stderr
+  ClockOffset clock_offset_;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,55 @@
+#include "launcher/io/settings/command_line.h"
+
+#include <filesystem>
+
+#include "launcher/core/settings/arguments.h"
+#include "launcher/core/settings/help.h"
+#include "launcher/io/settings/config_file.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// The last value of a flag counts, but of --env all do: add_setting keeps them in their order.
+Expected<Settings> settings_of(const Arguments& arguments) {
+  Settings settings;
+  for (const GivenFlag& given : arguments.flags) {
+    if (Status added = add_setting(settings, *given.flag, given.spelling, given.value.value_or("1")); !added)
+      return std::unexpected(added.error());
+  }
+  return settings;
+}
+
+}  // namespace
+
+Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
+                                                          const Surroundings& here, const Command& command) {
+  auto arguments = sort_arguments(words);
+  if (!arguments) return std::unexpected(arguments.error());
+  auto settings = settings_of(*arguments);
+  if (!settings) return std::unexpected(settings.error());
+  if (settings->contains("help")) return Answer{command.name == "run" ? overview() : help_of(command)};
+  if (settings->contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
+  auto variables = settings_from_environment(here.environment);
+  if (!variables) return std::unexpected(variables.error());
+  settings->merge(*variables);
+  std::vector<std::string> program = std::move(arguments->program);
+  if (const auto path = settings->find("config"); path != settings->end()) {
+    auto file = read_config_file(
+        (std::filesystem::path(here.working_directory) / path->second.values.back()).string(),
+        here.environment);
+    if (!file) return failure_within(path->second.source, Expected<Request>(std::unexpected(file.error())));
+    settings->merge(file->settings);
+    if (program.empty()) program = std::move(file->program);
+  }
+  const bool has_program = !program.empty();
+  // A machine can be checked without a program; `true` is one that asks for nothing.
+  if (!has_program && command.name == "check") program = {"true"};
+  auto options = make_options(*settings, std::move(program), here);
+  if (!options) return std::unexpected(options.error());
+  const auto display = make_display_options(*settings);
+  if (!display) return std::unexpected(display.error());
+  return Request{std::move(*options), *display, std::move(arguments->notices), has_program};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,31 @@
+// From words, variables and the configuration file to options.
+//
+// Reads the configuration file, and nothing else; starts nothing. Each error is one line for the user.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/core/settings/commands.h"
+#include "launcher/core/settings/display_options.h"
+#include "launcher/core/settings/options.h"
+
+namespace muster::launcher {
+
+struct Request {
+  Options options;
+  DisplayOptions display;
+  std::vector<std::string> notices;  // one line each, for stderr
+  bool has_program = true;           // false only for `check`
+};
+struct Answer {  // --help or --version: to be printed, and that is all
+  std::string text;
+};
+
+// `words`: those after the name of `command`, which takes a program.
+Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std::string>& words,
+                                                          const Surroundings& here,
+                                                          const Command& command = *find_command("run"));
+
+}  // namespace muster::launcher

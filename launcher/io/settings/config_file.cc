@@ -1,0 +1,199 @@
+#include "launcher/io/settings/config_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/ranges.h>
+#include <set>
+#include <yaml-cpp/yaml.h>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "launcher/core/settings/arguments.h"
+#include "launcher/core/text/variable_name.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::uint64_t kLimitBytes = 1 << 20;
+
+struct Reading {
+  const std::string& path;
+  const Environment& environment;
+  ConfigFile file{};
+  std::map<std::string, int, std::less<>> lines{};  // by option, where it stands
+};
+
+// `~` at the beginning, $NAME and ${NAME}; $$ is a dollar sign. What the environment does not have is an
+// error, or stays.
+Expected<std::string> expanded(std::string_view text, const Environment& environment, bool may_stay) {
+  std::string result;
+  const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  };
+  if (text == "~" || text.starts_with("~/")) {
+    const auto home = value_of("HOME");
+    if (!home) return failure(ErrorCode::kInvalidArgument, "{}: HOME is not set", text);
+    result = *home;
+    text.remove_prefix(1);
+  }
+  while (!text.empty()) {
+    const std::size_t plain = std::min(text.find('$'), text.size());
+    result += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    if (text.starts_with("$$")) {
+      result += '$';
+      text.remove_prefix(2);
+      continue;
+    }
+    const auto [name, size] = name_in(text.substr(1));
+    const bool is_name = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+    const auto value = is_name ? value_of(name) : std::nullopt;
+    if (is_name && !value && !may_stay) return failure(ErrorCode::kInvalidArgument, "${} is not set", name);
+    result += value ? *value : text.substr(0, 1 + size);
+    text.remove_prefix(1 + size);
+  }
+  return result;
+}
+
+// The list that was meant: `[train, --lr, 0.1]`.
+std::string as_list(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=$~-";
+  std::vector<std::string> words;
+  for (const std::string_view word : split(text, ' ')) {
+    if (word.empty()) continue;
+    const bool plain = word.find_first_not_of(kPlain) == std::string_view::npos;
+    words.push_back(plain ? std::string(word) : fmt::format("\"{}\"", word));
+  }
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
+
+// The words of a value: a scalar is one, a list several, a map gives KEY=VALUE each (for `env`).
+Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::string& name,
+                                            const Environment& environment) {
+  if (!value.IsScalar() && !value.IsSequence() && !value.IsMap())
+    return failure(ErrorCode::kInvalidArgument, "has no value");
+  const auto word_of = [&](const YAML::Node& node) -> Expected<std::string> {
+    if (!node.IsScalar()) return failure(ErrorCode::kInvalidArgument, "its parts must be plain values");
+    // Its names are those of a line's prefix.
+    if (name == "log-line-prefix-template") return node.Scalar();
+    return expanded(node.Scalar(), environment, /*may_stay=*/name == "program");
+  };
+  std::vector<std::string> words;
+  std::set<std::string> keys;
+  const auto add = [&](const Expected<std::string>& word, const std::string& before) -> Status {
+    if (!word) return std::unexpected(word.error());
+    words.push_back(before + *word);
+    return {};
+  };
+  if (value.IsScalar()) {
+    if (Status added = add(word_of(value), ""); !added) return std::unexpected(added.error());
+    return words;
+  }
+  for (const auto& part : value) {
+    if (value.IsMap() && !keys.insert(part.first.Scalar()).second)
+      return failure(ErrorCode::kInvalidArgument, "{} stands there twice", part.first.Scalar());
+    const Status added =
+        value.IsMap() ? add(word_of(part.second), part.first.Scalar() + "=") : add(word_of(part), "");
+    if (!added) return std::unexpected(added.error());
+  }
+  return words;
+}
+
+Status check_new(Reading& reading, const std::string& option, int line) {
+  const auto [place, is_new] = reading.lines.try_emplace(option, line);
+  if (is_new) return {};
+  return failure(ErrorCode::kInvalidArgument, "{}: stands in line {} already: give it once", option,
+                 place->second);
+}
+
+Status add_program(Reading& reading, const YAML::Node& value) {
+  if (value.IsScalar())
+    return failure(ErrorCode::kInvalidArgument, "program: is a list of words: write `program: {}`",
+                   as_list(value.Scalar()));
+  if (!value.IsSequence())
+    return failure(ErrorCode::kInvalidArgument,
+                   "program: is a list of words: write `program: [train, --lr, 0.1]`");
+  auto words = words_of(value, "program", reading.environment);
+  if (!words) return failure_within("program", std::move(words));
+  reading.file.program = *std::move(words);
+  return {};
+}
+
+Status add(Reading& reading, std::string name, const YAML::Node& value, int line) {
+  std::ranges::replace(name, '_', '-');
+  const Flag* flag = find_flag(name);
+  if (Status is_new = check_new(reading, flag == nullptr ? name : std::string(option_name(*flag)), line);
+      !is_new)
+    return is_new;
+  if (name == "program") return add_program(reading, value);
+  if (flag == nullptr || flag->name == "config" || flag->name == "help" || flag->name == "version") {
+    return failure(ErrorCode::kInvalidArgument, "{}: {}", name,
+                   flag == nullptr ? unknown_flag_hint(name) : "cannot stand in a file");
+  }
+  if (flag->treatment == Treatment::kUnsupported)
+    return failure(ErrorCode::kInvalidArgument, "{}: not supported: {}", name, flag->text);
+  auto words = words_of(value, name, reading.environment);
+  if (!words) return failure_within(name, std::move(words));
+  if (words->size() != 1 && flag->name != "env")
+    return failure(ErrorCode::kInvalidArgument, "{}: takes one value", name);
+  const std::string source = fmt::format("{} in {}", name, reading.path);
+  for (std::string& word : *words) {
+    if (flag->value.empty()) {
+      bool on = false;
+      if (!YAML::convert<bool>::decode(YAML::Node(word), on)) {
+        return failure(ErrorCode::kInvalidArgument, "{}: {} is neither true nor false", name, word);
+      }
+      word = on ? "1" : "0";
+    }
+    if (Status added = add_setting(reading.file.settings, *flag, source, std::move(word)); !added)
+      return added;
+  }
+  return {};
+}
+
+// What yaml-cpp says, with the line itself: where the indent is wrong, its words mean little.
+Error unreadable(const std::string& path, const std::string& text, const YAML::Exception& error) {
+  if (error.mark.is_null()) return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, error.msg)};
+  const auto lines = split(text, '\n');
+  const auto number = std::min(static_cast<std::size_t>(error.mark.line), lines.size() - 1);
+  const std::string_view line = lines[number];
+  const bool indented = line.starts_with(' ') || line.starts_with('\t');
+  return {
+      ErrorCode::kInvalidArgument,
+      fmt::format(
+          "{} line {}: `{}`: {}{}", path, number + 1, line.substr(0, 200), error.msg,
+          indented ? ": keys begin in the first column, and what belongs to one is indented by spaces" : "")};
+}
+
+Expected<ConfigFile> read(const std::string& path, const Environment& environment) {
+  auto text = read_file(path, kLimitBytes);
+  if (!text) return std::unexpected(text.error());
+  Reading reading{path, environment};
+  try {
+    const YAML::Node root = YAML::Load(*text);
+    if (!root.IsMap()) return failure(ErrorCode::kInvalidArgument, "{}: must hold `flag: value` lines", path);
+    for (const auto& entry : root) {
+      const int line = entry.first.Mark().line + 1;
+      if (Status added = add(reading, entry.first.Scalar(), entry.second, line); !added)
+        return failure_within(fmt::format("{} line {}", path, line), std::move(added));
+    }
+  } catch (const YAML::Exception& error) {
+    return std::unexpected(unreadable(path, *text, error));
+  }
+  return std::move(reading.file);
+}
+
+}  // namespace
+
+Expected<ConfigFile> read_config_file(const std::string& path, const Environment& environment) {
+  auto file = read(path, environment);
+  // Keys and values are quoted, and what yaml-cpp says quotes too; line breaks among them.
+  if (!file) return std::unexpected(Error(file.error().code(), one_line(file.error().message())));
+  return file;
+}
+
+}  // namespace muster::launcher

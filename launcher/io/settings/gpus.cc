@@ -1,0 +1,52 @@
+#include "launcher/io/settings/gpus.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "common/base/text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// As CUDA reads it: the list ends at the first entry that names no device.
+std::int32_t visible_count(std::string_view list, std::int32_t present) {
+  std::int32_t count = 0;
+  for (const std::string_view entry : split(list, ',')) {
+    const auto index = parse_number<int>(entry);
+    if (entry.empty() || (index && (*index < 0 || *index >= present))) break;
+    ++count;
+  }
+  return std::min(count, present);
+}
+
+// The search for a library that is not there takes a hundred system calls, in each launch. Whoever names
+// places of libraries may have another kind of driver.
+bool may_have_driver() {
+  return std::getenv("LD_LIBRARY_PATH") != nullptr || access("/dev/nvidiactl", F_OK) == 0 ||
+         access("/dev/dxg", F_OK) == 0;
+}
+
+}  // namespace
+
+GpuCount count_gpus(const std::optional<std::string>& visible) {
+  if (!may_have_driver()) return {0, "there is no /dev/nvidiactl: no NVIDIA driver is loaded"};
+  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return {0, "libnvidia-ml.so.1 is not found: no NVIDIA driver"};
+  const auto initialize = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+  const auto get_count = reinterpret_cast<int (*)(unsigned*)>(dlsym(library, "nvmlDeviceGetCount_v2"));
+  if (initialize == nullptr || get_count == nullptr) return {0, "libnvidia-ml.so.1 lacks nvmlInit_v2"};
+  // The library stays loaded and initialized: taking it down costs more than it gives back.
+  unsigned present = 0;
+  if (const int code = initialize(); code != 0) return {0, fmt::format("NVML reports error {}", code)};
+  if (const int code = get_count(&present); code != 0) return {0, fmt::format("NVML reports error {}", code)};
+  if (present == 0) return {0, "NVML reports none"};
+  if (!visible) return {static_cast<std::int32_t>(present), ""};
+  const std::int32_t count = visible_count(*visible, static_cast<std::int32_t>(present));
+  return {count, count > 0 ? "" : fmt::format("CUDA_VISIBLE_DEVICES is \"{}\"", *visible)};
+}
+
+}  // namespace muster::launcher

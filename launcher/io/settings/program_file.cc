@@ -1,0 +1,46 @@
+#include "launcher/io/settings/program_file.h"
+
+#include <cerrno>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/program.h"
+
+namespace muster::launcher {
+
+namespace {
+
+Status check_script(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return failure(ErrorCode::kNotFound, "{}: not found", path);
+  if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kPermission, "{}: is a directory", path);
+  if (access(path.c_str(), R_OK) != 0) return failure(ErrorCode::kPermission, "{}: may not be read", path);
+  return {};
+}
+
+Status check_executable(const std::string& name, const std::string& search_path) {
+  const FoundProgram found = look_up_program(name, search_path, "");
+  if (found.error == 0) return {};
+  const bool in_path = name.find('/') == std::string::npos;
+  if (found.error == EISDIR) return failure(ErrorCode::kPermission, "{}: is a directory", name);
+  if (found.error != ENOENT) {
+    return failure(ErrorCode::kPermission, "{}: {}may not be executed", name,
+                   in_path ? "found in PATH, but " : "");
+  }
+  if (!in_path) return failure(ErrorCode::kNotFound, "{}: not found", name);
+  const bool here = look_up_program("./" + name, "", "").error == 0;
+  return failure(ErrorCode::kNotFound, "{}: not found in PATH{}", name,
+                 here ? fmt::format(": did you mean ./{}?", name) : "");
+}
+
+}  // namespace
+
+Status check_program(const std::vector<std::string>& command, const std::string& search_path) {
+  if (Status executable = check_executable(command.front(), search_path); !executable) return executable;
+  // `python3 -u FILE`, as the plan makes it.
+  if (command.size() > 2 && command[1] == "-u" && command[2].ends_with(".py"))
+    return check_script(command[2]);
+  return {};
+}
+
+}  // namespace muster::launcher

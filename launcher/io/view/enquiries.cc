@@ -1,0 +1,98 @@
+#include "launcher/io/view/enquiries.h"
+
+#include "common/wire/json.h"
+
+namespace muster::launcher {
+
+namespace {
+
+using nlohmann::json;
+
+std::string line_of(const json& answer) {
+  // What workers wrote need not be UTF-8.
+  return answer.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+void end_with(const std::shared_ptr<Caller>& caller, const json& answer) {
+  caller->send(line_of(answer));
+  caller->finish();
+}
+
+}  // namespace
+
+Enquiries::Enquiries(asio::io_context& context, net::Time& time, Answers answers)
+    : context_(context),
+      time_(time),
+      answers_(std::move(answers)),
+      tasks_(context.get_executor()),
+      alarm_(time.make_alarm([this] { end_dumps(); })) {}
+
+Status Enquiries::open(const std::string& directory) {
+  auto socket = ControlSocket::open(
+      context_.get_executor(), tasks_, directory,
+      [this](const std::string& line, const std::shared_ptr<Caller>& caller) { answer(line, caller); });
+  if (!socket) return std::unexpected(socket.error());
+  socket_ = std::move(*socket);
+  return {};
+}
+
+void Enquiries::close() {
+  tasks_.cancel();
+  context_.restart();
+  while (!tasks_.empty() && context_.run_one() > 0) {
+  }
+  dumps_.clear();
+  socket_.reset();
+}
+
+void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& caller) {
+  std::string command;
+  bool now = false;
+  try {
+    const json request = parse_shallow_json(line);
+    command = request.at("command");
+    now = request.value("now", false);
+  } catch (const json::exception& error) {
+    return end_with(caller, {{"error", error.what()}});
+  }
+  if (command == "status") {
+    caller->send(status_as_line(answers_.status()));
+    caller->finish();
+  } else if (command == "cancel") {
+    end_with(caller, {{"cancelling", true}});
+    answers_.cancel(now);
+  } else if (command == "dump") {
+    start_dump(caller);
+  } else {
+    end_with(caller, {{"error", "no command: give status, cancel or dump"}});
+  }
+}
+
+void Enquiries::start_dump(const std::shared_ptr<Caller>& caller) {
+  const std::vector<Rank> ranks = answers_.ask_for_stacks();
+  if (ranks.empty()) return end_with(caller, {{"error", "no worker runs"}});
+  dumps_.push_back({caller, {ranks.begin(), ranks.end()}, time_.now() + kStacksLimit});
+  alarm_->set(dumps_.front().deadline);
+}
+
+void Enquiries::hear(const wire::WorkerStacks& stacks) {
+  for (Dump& dump : dumps_) {
+    if (dump.missing.erase(stacks.rank) > 0)
+      dump.caller->send(line_of({{"rank", stacks.rank.value()}, {"text", stacks.text}}));
+  }
+  end_dumps();
+}
+
+// Those that are complete, or have waited long enough.
+void Enquiries::end_dumps() {
+  std::erase_if(dumps_, [this](const Dump& dump) {
+    if (!dump.missing.empty() && dump.deadline > time_.now()) return false;
+    json missing = json::array();
+    for (const Rank rank : dump.missing) missing.push_back(rank.value());
+    end_with(dump.caller, {{"missing", std::move(missing)}});
+    return true;
+  });
+  alarm_->set(dumps_.empty() ? std::nullopt : std::optional(dumps_.front().deadline));
+}
+
+}  // namespace muster::launcher

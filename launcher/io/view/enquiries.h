@@ -1,0 +1,57 @@
+// What those who look at a running job may ask of its launcher: status, dump, cancel.
+//
+// Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by three functions. Stacks
+// that are asked for are passed on as they come; who has not answered in time is named. One thread.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/net/time.h"
+#include "launcher/core/view/status.h"
+#include "launcher/io/view/control_socket.h"
+
+namespace muster::launcher {
+
+class Enquiries {
+ public:
+  static constexpr Duration kStacksLimit = std::chrono::seconds(3);
+
+  struct Answers {
+    std::function<JobStatus()> status;
+    // Saving first, where all ranks can; or `now`.
+    std::function<void(bool now)> cancel;
+    // Asks all agents for the stacks of their workers: the ranks that will answer.
+    std::function<std::vector<Rank>()> ask_for_stacks;
+  };
+  Enquiries(asio::io_context& context, net::Time& time, Answers answers);
+  // Errors: the socket cannot be made; the job goes on without it.
+  Status open(const std::string& directory);
+  // Ends all conversations, running the context until they have ended; before anything else is taken down.
+  void close();
+  void hear(const wire::WorkerStacks& stacks);
+
+ private:
+  struct Dump {
+    std::shared_ptr<Caller> caller;
+    std::set<Rank> missing;
+    TimePoint deadline;
+  };
+  void answer(const std::string& line, const std::shared_ptr<Caller>& caller);
+  void start_dump(const std::shared_ptr<Caller>& caller);
+  void end_dumps();
+
+  asio::io_context& context_;
+  net::Time& time_;
+  Answers answers_;
+  net::TaskGroup tasks_;
+  std::unique_ptr<net::Alarm> alarm_;
+  std::unique_ptr<ControlSocket> socket_;
+  std::list<Dump> dumps_;
+};
+
+}  // namespace muster::launcher

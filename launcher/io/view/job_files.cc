@@ -1,0 +1,84 @@
+#include "launcher/io/view/job_files.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/wire/json.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::uint64_t kRecordLimitBytes = 16 << 20;  // 100,000 nodes fit
+constexpr std::uint64_t kReportLimitBytes = 256 << 20;
+
+void add_report(JobEntry& job, const std::string& text) {
+  try {
+    const nlohmann::json report = parse_shallow_json(text, Fractions::kTaken);
+    job.exit_code = whole_number<int>(report.at("exit_code"));
+    job.cause = report.at("cause");
+    job.duration_seconds = report.at("duration_seconds").get<double>();
+    const std::string kind = report.at("class");
+    const bool told_to = report.at("origin") == "user" || kind == "preempted" || kind == "time_limit";
+    job.state = kind == "cancelled"  ? JobEntry::State::kCancelled
+                : told_to            ? JobEntry::State::kStopped
+                : job.exit_code == 0 ? JobEntry::State::kSucceeded
+                                     : JobEntry::State::kFailed;
+  } catch (const nlohmann::json::exception&) {
+    job.cause = "report.json cannot be read";
+  }
+}
+
+}  // namespace
+
+Status write_job_record(const Plan& plan) {
+  const std::string path = plan.job.log_directory + "/job.json";
+  const std::string temporary = path + ".tmp";
+  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) return system_failure("cannot create " + temporary, errno);
+  const JobRecord record = make_job_record(plan, own_identity(), unix_now());
+  if (Status written = write_all(fd.get(), job_record_as_json(record), temporary); !written) return written;
+  if (rename(temporary.c_str(), path.c_str()) != 0) return system_failure("cannot create " + path, errno);
+  return {};
+}
+
+Expected<JobEntry> read_job(const std::string& directory) {
+  const auto text = read_regular_file(directory + "/job.json", kRecordLimitBytes);
+  if (!text) return std::unexpected(text.error());
+  auto record = parse_job_record(*text);
+  if (!record) return failure_within(directory + "/job.json", std::move(record));
+  JobEntry job{.state = JobEntry::State::kLost, .record = std::move(*record)};
+  job.record.directory = directory;  // it may have been moved
+  // First whether it lives, then the report: a launcher writes it before it ends.
+  const auto alive = is_alive(job.record.launcher);
+  if (const auto report = read_regular_file(directory + "/report.json", kReportLimitBytes)) {
+    add_report(job, *report);
+  } else if (!alive) {
+    job.state = JobEntry::State::kElsewhere;
+  } else if (*alive) {
+    job.state = JobEntry::State::kRunning;
+  }
+  return job;
+}
+
+Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory) {
+  std::vector<JobEntry> jobs;
+  std::error_code error;
+  std::filesystem::directory_iterator next(log_directory, error);
+  if (error == std::errc::no_such_file_or_directory) return jobs;
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    if (auto job = read_job(next->path().string())) jobs.push_back(std::move(*job));
+  }
+  if (error) return system_failure("cannot read " + log_directory, error.value());
+  return jobs;
+}
+
+double unix_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace muster::launcher

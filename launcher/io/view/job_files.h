@@ -1,0 +1,25 @@
+// job.json and report.json in a job's directory: written at the start, and read by the commands that look at
+// jobs.
+//
+// A job whose launcher lives is told from one whose launcher is gone by the process's pid and start time,
+// which only its own machine can know. Blocking.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/view/job_list.h"
+
+namespace muster::launcher {
+
+// Whole or not at all, but not synced: it must not cost the start of a job.
+Status write_job_record(const Plan& plan);
+
+// What is known of the job in `directory`. kNotFound: there is none.
+Expected<JobEntry> read_job(const std::string& directory);
+// Of all directories below `log_directory` that hold a job; none if it does not exist.
+Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
+
+double unix_now();
+
+}  // namespace muster::launcher
