@@ -37,12 +37,12 @@ sigset_t heard_signals() {
 
 }  // namespace
 
-Agent::Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node)
+Agent::Agent(asio::io_context& io, std::shared_ptr<net::Channel> channel, NodeId node)
     : io_(io),
       id_(node),
       worker_descriptor_limit_(prepare_descriptors()),
       time_(io.get_executor()),
-      link_(std::move(connection), node),
+      link_(time_, std::move(channel), node),
       logs_(io.get_executor()),
       tasks_(io.get_executor()),
       node_(time_.now()),
@@ -70,26 +70,18 @@ void Agent::start() {
   guardian_.emplace();
   divert_log();
   open_worker_socket();
-  tasks_.spawn(converse());
+  link_.start([this](const Link::Incoming& incoming) { hear(incoming); },
+              [this](const Error& why) {
+                log::debug("{}", why.message());
+                on(LauncherClosed{});
+              });
   tasks_.spawn(hear_signals());
   set_alarm();
 }
 
-awaitable<void> Agent::converse() {
-  for (;;) {
-    const auto incoming = co_await link_.receive();
-    if (!incoming) {
-      log::debug("{}", incoming.error().message());
-      on(LauncherClosed{});
-      co_return;
-    }
-    on(LauncherHeard{});
-    hear(*incoming);
-  }
-}
-
 void Agent::hear(const Link::Incoming& incoming) {
   const Attempt attempt = incoming.attempt;
+  on(LauncherHeard{});
   if (const auto* ping = std::get_if<wire::Ping>(&incoming.message)) {
     if (ping->output_waits) others_wait_until_ = time_.now() + kOthersWaitLinger;
     const bool waits = finishing_logs_ || (run_ != nullptr && run_->output_waits(time_.now()));

@@ -28,7 +28,7 @@ class Agent {
  public:
   // Blocks the signals that it wants to hear of, and raises the limit of descriptors, for this process and
   // not for its workers.
-  Agent(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node);
+  Agent(asio::io_context& io, std::shared_ptr<net::Channel> channel, NodeId node);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
   ~Agent();
@@ -37,7 +37,6 @@ class Agent {
   int exit_code() const { return exit_code_; }
 
  private:
-  awaitable<void> converse();
   awaitable<void> hear_signals();
   awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
   void hear(const Link::Incoming& incoming);

@@ -16,14 +16,14 @@ wire::FrameHeader Link::next_header(Attempt attempt) {
 }
 
 void Link::send(Attempt attempt, const wire::ToLauncher& message) {
-  connection_->send(wire::encode(next_header(attempt), message));
+  channel_->send(wire::encode(next_header(attempt), message));
 }
 
 void Link::send(Attempt attempt, const wire::Output& output, std::string_view text) {
   Window& its = window(output.stream);
-  if (its.sent_bytes - its.taken_bytes <= its.flow.high_bytes()) its.alive_at = Clock::now();
+  if (its.sent_bytes - its.taken_bytes <= its.flow.high_bytes()) its.alive_at = time_.now();
   its.sent_bytes += text.size();
-  connection_->send(wire::encode_before_text(next_header(attempt), output, text), text);
+  channel_->send(wire::encode_before_text(next_header(attempt), output, text), text);
 }
 
 void Link::set_output_limits(const wire::JobSpec& job) {
@@ -42,34 +42,30 @@ void Link::taken(const wire::OutputTaken& taken) {
   Window& its = window(taken.stream);
   const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(taken.bytes, 0));
   its.taken_bytes = std::clamp(bytes, its.taken_bytes, its.sent_bytes);
-  its.alive_at = Clock::now();
+  its.alive_at = time_.now();
 }
 
 bool Link::hold(std::int32_t stream) {
   Window& its = window(stream);
-  if (its.flow.high_bytes() == 0 || connection_->closed()) return false;
-  return its.flow.hold(its.sent_bytes - its.taken_bytes, its.alive_at, Clock::now());
+  if (its.flow.high_bytes() == 0 || channel_->closed()) return false;
+  return its.flow.hold(its.sent_bytes - its.taken_bytes, its.alive_at, time_.now());
 }
 
-awaitable<Expected<Link::Incoming>> Link::receive() {
-  for (;;) {
-    auto frame = co_await connection_->receive();
-    if (!frame) {
-      connection_->close();
-      co_return std::unexpected(frame.error());
-    }
-    if (dispatcher_.judge(frame->header) != wire::Dispatcher::Verdict::kDeliver) {
-      log::debug("dropped a frame for node {} of term {}, attempt {}", frame->header.destination,
-                 frame->header.term, frame->header.attempt);
-      continue;
-    }
-    auto message = wire::decode_for_agent(*frame);
-    if (!message) {
-      connection_->close();
-      co_return std::unexpected(message.error());
-    }
-    co_return Incoming{frame->header.attempt, *std::move(message)};
-  }
+void Link::start(OnMessage on_message, OnClosed on_closed) {
+  on_message_ = std::move(on_message);
+  on_closed_ = std::move(on_closed);
+  channel_->start([this](const wire::Frame& frame) { hear(frame); },
+                  [this](const Error& why) { on_closed_(why); });
+}
+
+void Link::hear(const wire::Frame& frame) {
+  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver)
+    return log::debug("dropped a frame for node {} of term {}, attempt {}", frame.header.destination,
+                      frame.header.term, frame.header.attempt);
+  auto message = wire::decode_for_agent(frame);
+  if (message) return on_message_({frame.header.attempt, *std::move(message)});
+  close();
+  on_closed_(message.error());
 }
 
 }  // namespace muster::agent

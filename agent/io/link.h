@@ -2,14 +2,15 @@
 //
 // Numbers what is sent, answers with the highest term that was heard, and hands on only what is current.
 // Output has a window of its own: so much of each stream may be on its way that the launcher has not called
-// taken; everything else is sent at once. One thread; one receiver.
+// taken; everything else is sent at once. One thread.
 #pragma once
 
 #include <array>
 #include <memory>
 
 #include "agent/core/output/flow.h"
-#include "common/net/connection.h"
+#include "common/net/channel.h"
+#include "common/net/time.h"
 #include "common/wire/codec.h"
 
 namespace muster::agent {
@@ -23,15 +24,21 @@ class Link {
     wire::ToAgent message;
   };
 
-  Link(std::shared_ptr<net::Connection> connection, NodeId own)
-      : connection_(std::move(connection)), dispatcher_(own) {}
+  using OnMessage = std::function<void(const Incoming& incoming)>;
+  using OnClosed = std::function<void(const Error& why)>;
+
+  Link(const net::Time& time, std::shared_ptr<net::Channel> channel, NodeId own)
+      : time_(time), channel_(std::move(channel)), dispatcher_(own) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link() { close(); }
+  // Messages for this node that are neither repeated nor stale are told from now on, and at last that the
+  // launcher is gone, or has sent what cannot be understood; the link is closed then.
+  void start(OnMessage on_message, OnClosed on_closed);
   // Queued; ignored once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
   // Output, with this text instead of its own.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
-  // The next message for this node that is neither repeated nor stale. kUnavailable: the launcher is gone, or
-  // sent what cannot be understood; the link is closed.
-  awaitable<Expected<Incoming>> receive();
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // How much output may be on its way, and how long the launcher is waited for: from Welcome on.
@@ -44,11 +51,12 @@ class Link {
   // The launcher was waited for in vain: lines of this stream are to be left out.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
   // The launcher does not keep up at all: only what decides about the job should still be sent.
-  bool crowded() const { return connection_->backlog_bytes() > kMaxBacklogBytes; }
-  void close() { connection_->close(); }
-  bool closed() const { return connection_->closed(); }
+  bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
+  void close() { channel_->close(); }
+  bool closed() const { return channel_->closed(); }
 
  private:
+  void hear(const wire::Frame& frame);
   wire::FrameHeader next_header(Attempt attempt);
 
   struct Window {  // of one stream
@@ -59,7 +67,10 @@ class Link {
   };
   Window& window(std::int32_t stream) { return windows_[stream == 2 ? 1 : 0]; }
 
-  std::shared_ptr<net::Connection> connection_;
+  const net::Time& time_;
+  std::shared_ptr<net::Channel> channel_;
+  OnMessage on_message_;
+  OnClosed on_closed_;
   wire::Dispatcher dispatcher_;
   std::array<Window, 2> windows_;     // stdout, stderr
   std::int32_t hurried_streams_ = 0;  // whatever happens: those that go to a terminal

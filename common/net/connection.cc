@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <utility>
@@ -65,6 +66,28 @@ awaitable<Expected<wire::Frame>> Connection::receive() {
   wire::Frame frame = std::move(frames_.front());
   frames_.pop_front();
   co_return frame;
+}
+
+void Connection::start(OnFrame on_frame, OnClosed on_closed) {
+  on_frame_ = std::move(on_frame);
+  on_closed_ = std::move(on_closed);
+  asio::co_spawn(socket_.get_executor(), read_all(), [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);  // a bug: ends the program, with its text
+  });
+}
+
+awaitable<void> Connection::read_all() {
+  auto self = shared_from_this();
+  for (;;) {
+    const auto frame = co_await receive();
+    if (closed()) co_return;
+    if (!frame) {
+      close();
+      on_closed_(frame.error());
+      co_return;
+    }
+    on_frame_(*frame);
+  }
 }
 
 // Reads once and takes apart what came.

@@ -146,16 +146,13 @@ void Launcher::accept(NodeId node, std::shared_ptr<net::Connection> connection) 
 }
 
 void Launcher::add_session(NodeId node, std::shared_ptr<net::Connection> connection) {
-  auto session = std::make_shared<Session>(node, std::move(connection),
+  auto session = std::make_shared<Session>(time_, node, std::move(connection),
                                            static_cast<std::uint64_t>(plan_.job.output_window_bytes));
   agent(node).session = session;
-  session->start(
-      tasks_,
-      [this](Session& from, Attempt attempt, wire::ToLauncher message) {
-        hear(from, attempt, std::move(message));
-      },
-      [this](Session& from, const Error& why) { closed(from, why); });
-  session->send_ping(time_.now(), /*output_waits=*/false);
+  session->start([this](Session& from, Attempt attempt,
+                        wire::ToLauncher message) { hear(from, attempt, std::move(message)); },
+                 [this](Session& from, const Error& why) { closed(from, why); });
+  session->send_ping(/*output_waits=*/false);
 }
 
 void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
@@ -382,7 +379,7 @@ void Launcher::tick() {
   const bool output_waits = std::ranges::any_of(agents_, &Agent::output_waits);
   for (const Agent& each : agents_) {
     if (!each.session) continue;
-    each.session->send_ping(time_.now(), output_waits);
+    each.session->send_ping(output_waits);
     for (const int stream : {1, 2}) {
       if (parts_.terminal.takes(stream, kTickPeriod)) each.session->reassure(stream);
     }

@@ -21,7 +21,8 @@ const net::Key kKey = loaded_tls().derive_key(net::Key{1}, kIdentity);
 // The launcher's end, as listener and session make it.
 class Called {
  public:
-  Called(asio::io_context& io, int socket, bool with_tls) : tasks_(io.get_executor()) {
+  Called(asio::io_context& io, int socket, bool with_tls)
+      : time_(io.get_executor()), tasks_(io.get_executor()) {
     const auto find_key = [](std::string_view identity) -> std::optional<net::Key> {
       if (identity != kIdentity) return std::nullopt;
       return kKey;
@@ -40,13 +41,13 @@ class Called {
       co_return;
     }
     if (with_tls) CHECK(connection_->identity() == kIdentity, "{}", connection_->identity());
-    session_ = std::make_shared<launcher::Session>(NodeId(0), connection_);
-    session_->start(
-        tasks_, [](launcher::Session&, Attempt, const wire::ToLauncher&) {},
-        [](launcher::Session&, const Error&) {});
+    session_ = std::make_shared<launcher::Session>(time_, NodeId(0), connection_);
+    session_->start([](launcher::Session&, Attempt, const wire::ToLauncher&) {},
+                    [](launcher::Session&, const Error&) {});
     session_->send(Attempt(), wire::Welcome{NodeId(0), {}});
   }
 
+  net::SystemTime time_;
   net::TaskGroup tasks_;
   std::shared_ptr<net::Connection> connection_;
   std::shared_ptr<launcher::Session> session_;

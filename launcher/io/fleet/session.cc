@@ -11,20 +11,25 @@ constexpr std::uint64_t kToldPerWindow = 4;
 
 }  // namespace
 
-void Session::start(net::TaskGroup& tasks, OnMessage on_message, OnClosed on_closed) {
+void Session::start(OnMessage on_message, OnClosed on_closed) {
   on_message_ = std::move(on_message);
-  on_closed_ = std::move(on_closed);
-  tasks.spawn(read());
+  channel_->start(
+      [weak = weak_from_this()](const wire::Frame& frame) {
+        if (const auto self = weak.lock()) self->hear(frame);
+      },
+      [weak = weak_from_this(), on_closed = std::move(on_closed)](const Error& why) {
+        if (const auto self = weak.lock()) on_closed(*self, why);
+      });
 }
 
 void Session::send(Attempt attempt, const wire::ToAgent& message) {
   sent_ = sent_.next();
-  connection_->send(wire::encode(
+  channel_->send(wire::encode(
       {.type = 0, .destination = node_, .term = kTerm, .attempt = attempt, .sequence = sent_}, message));
 }
 
-void Session::send_ping(TimePoint now, bool output_waits) {
-  send(Attempt(), wire::Ping{to_ns(now), output_waits});
+void Session::send_ping(bool output_waits) {
+  send(Attempt(), wire::Ping{to_ns(time_.now()), output_waits});
 }
 
 Session::Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
@@ -55,37 +60,18 @@ void Session::tell_taken(std::int32_t stream) {
   send(Attempt(), wire::OutputTaken{stream, static_cast<std::int64_t>(its.taken)});
 }
 
-void Session::close() {
-  on_message_ = nullptr;
-  on_closed_ = nullptr;
-  connection_->close();
-}
-
-awaitable<void> Session::read() {
-  const auto self = shared_from_this();
-  for (;;) {
-    auto frame = co_await connection_->receive();
-    if (!frame) {
-      connection_->close();
-      if (on_closed_) on_closed_(*this, frame.error());
-      co_return;
-    }
-    hear(*frame);
-  }
-}
-
 void Session::hear(const wire::Frame& frame) {
-  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver || !on_message_) return;
+  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver) return;
   auto message = wire::decode_for_launcher(frame);
   if (!message) {
     log::warning("node{}: {}", node_, message.error().message());
     return;
   }
-  if (const auto* pong = std::get_if<wire::Pong>(&*message)) clock_offset_.on(*pong, Clock::now());
+  if (const auto* pong = std::get_if<wire::Pong>(&*message)) clock_offset_.on(*pong, time_.now());
   if (auto* exited = std::get_if<wire::WorkerExited>(&*message))
-    exited->at_ns = clock_offset_.here(exited->at_ns, Clock::now());
+    exited->at_ns = clock_offset_.here(exited->at_ns, time_.now());
   if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
-    stalled->since_ns = clock_offset_.here(stalled->since_ns, Clock::now());
+    stalled->since_ns = clock_offset_.here(stalled->since_ns, time_.now());
   on_message_(*this, frame.header.attempt, std::move(*message));
 }
 

@@ -1,8 +1,7 @@
 // The conversation with one agent: frames in and out, the two clocks compared, stale frames dropped, and how
 // much of its output has been taken, which it is told.
 //
-// Carries messages and decides nothing. Kept alive by its own reading coroutine until the connection closes;
-// the owner may let go of it earlier with close(). One thread.
+// Carries messages and decides nothing. One thread.
 #pragma once
 
 #include <array>
@@ -11,8 +10,8 @@
 #include <memory>
 #include <optional>
 
-#include "common/net/connection.h"
-#include "common/net/task_group.h"
+#include "common/net/channel.h"
+#include "common/net/time.h"
 #include "common/wire/codec.h"
 #include "launcher/core/job/clock_offset.h"
 
@@ -24,11 +23,15 @@ class Session : public std::enable_shared_from_this<Session> {
   using OnClosed = std::function<void(Session& from, const Error& why)>;
 
   // `window_bytes`: so much output of each stream the agent may have on its way; zero: any amount.
-  Session(NodeId node, std::shared_ptr<net::Connection> connection, std::uint64_t window_bytes = 0)
-      : node_(node), connection_(std::move(connection)), window_bytes_(window_bytes) {}
-  void start(net::TaskGroup& tasks, OnMessage on_message, OnClosed on_closed);
+  Session(const net::Time& time, NodeId node, std::shared_ptr<net::Channel> channel,
+          std::uint64_t window_bytes = 0)
+      : time_(time), node_(node), channel_(std::move(channel)), window_bytes_(window_bytes) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { close(); }
+  void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
-  void send_ping(TimePoint now, bool output_waits);
+  void send_ping(bool output_waits);
   // Output of the agent's: `taken` is to be told when it has been taken, or thrown away.
   using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
   Taken received_output(std::int32_t stream, std::size_t bytes);
@@ -38,11 +41,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // Neither function is called again.
-  void close();
+  void close() { channel_->close(); }
   NodeId node() const { return node_; }
 
  private:
-  awaitable<void> read();
   void hear(const wire::Frame& frame);
   void tell_taken(std::int32_t stream);
   struct Received {  // output of one stream, in bytes
@@ -53,10 +55,10 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   Received& received(std::int32_t stream) { return received_[stream == 2 ? 1 : 0]; }
 
+  const net::Time& time_;
   NodeId node_;
-  std::shared_ptr<net::Connection> connection_;
+  std::shared_ptr<net::Channel> channel_;
   OnMessage on_message_;
-  OnClosed on_closed_;
   wire::Dispatcher dispatcher_{wire::kLauncher};
   Sequence sent_;
   std::uint64_t window_bytes_;
