@@ -9,7 +9,7 @@
 #include <memory>
 #include <set>
 
-#include "agent/core/health/report.h"
+#include "agent/core/health/worker_report.h"
 #include "agent/core/node/node.h"
 #include "agent/io/guardian.h"
 #include "agent/io/health/gpu_memory_watch.h"

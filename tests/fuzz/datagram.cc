@@ -1,5 +1,5 @@
 // What a worker may send to MUSTER_SOCKET: any bytes. What is taken for a report can be passed on.
-#include "agent/core/health/report.h"
+#include "agent/core/health/worker_report.h"
 #include "common/base/check.h"
 #include "common/wire/codec.h"
 #include "tests/fuzz/input.h"

@@ -19,6 +19,11 @@ struct Xid {
   std::string text;  // "XID 79: GPU has fallen off the bus"
 };
 
+struct GpuFault {
+  unsigned gpu = 0;  // NVML's number: that of CUDA too if all GPUs are alike
+  Xid xid;
+};
+
 // An unknown number is taken for the hardware's: it was reported as critical.
 Xid describe_xid(std::uint64_t number);
 

@@ -14,11 +14,6 @@
 
 namespace muster::agent {
 
-struct GpuFault {
-  unsigned gpu = 0;  // NVML's number: that of CUDA too if all GPUs are alike
-  Xid xid;
-};
-
 class GpuWatch {
  public:
   GpuWatch();

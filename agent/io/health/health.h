@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "agent/core/health/hang.h"
+#include "agent/core/health/hang_watch.h"
 #include "agent/core/health/stack_dump.h"
 #include "agent/io/health/gpu_watch.h"
 #include "agent/io/health/memory_watch.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <sys/types.h>
 
-#include "agent/core/health/hang.h"
+#include "agent/core/health/hang_watch.h"
 
 namespace muster::agent {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/core/health/report.h"
+#include "agent/core/health/worker_report.h"
 #include "common/base/error.h"
 #include "common/net/asio.h"
 

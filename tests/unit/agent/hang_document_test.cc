@@ -5,7 +5,7 @@
 #include <regex>
 #include <sstream>
 
-#include "agent/core/health/hang.h"
+#include "agent/core/health/hang_watch.h"
 
 namespace muster::agent {
 namespace {

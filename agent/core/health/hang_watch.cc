@@ -1,4 +1,4 @@
-#include "agent/core/health/hang.h"
+#include "agent/core/health/hang_watch.h"
 
 #include <algorithm>
 #include <fmt/format.h>

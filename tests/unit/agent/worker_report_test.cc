@@ -1,4 +1,4 @@
-#include "agent/core/health/report.h"
+#include "agent/core/health/worker_report.h"
 
 #include <gmock/gmock.h>
 

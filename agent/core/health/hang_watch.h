@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/core/health/report.h"
+#include "agent/core/health/worker_report.h"
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
 

@@ -1,0 +1,37 @@
+#include "agent/core/start/start_failure.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr int kUserCanMend = 2;
+constexpr int kAnythingElse = 125;
+constexpr int kCannotExecute = 126;
+constexpr int kNoSuchProgram = 127;
+
+// Want of descriptors, memory or space is nothing that another path would put right.
+bool is_about_the_path(ErrorCode code) {
+  return code == ErrorCode::kNotFound || code == ErrorCode::kPermission ||
+         code == ErrorCode::kInvalidArgument;
+}
+
+}  // namespace
+
+int exit_code_of(StartStep step, ErrorCode code, const wire::JobSpec& job) {
+  switch (step) {
+    case StartStep::kWorkingDirectory:
+    case StartStep::kLogDirectory: return is_about_the_path(code) ? kUserCanMend : kAnythingElse;
+    case StartStep::kProgram:
+      if (code == ErrorCode::kNotFound) return kNoSuchProgram;
+      return code == ErrorCode::kPermission ? kCannotExecute : kAnythingElse;
+    case StartStep::kStore: return job.master_port != 0 ? kUserCanMend : kAnythingElse;
+    case StartStep::kResources: break;
+  }
+  return kAnythingElse;
+}
+
+wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& job) {
+  return {exit_code_of(failure.step, failure.error.code(), job), failure.error.message()};
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,55 @@
+// The seam to where an attempt's output goes: each rank's log files, the terminal's copy, and what is read
+// from them when a worker has ended.
+//
+// The workers' output reaches the launcher through Link, which the implementation knows; so does what is
+// wrong with a disk. Nothing here waits. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/core/node/node.h"
+#include "common/base/error.h"
+
+namespace muster::agent {
+
+// Of what was printed, and is not in the log files of an attempt that is over.
+struct LogLosses {
+  std::uint64_t lines = 0;          // that waited for a file in vain
+  std::uint64_t waiting_bytes = 0;  // may be written yet
+};
+
+class LogsListener {
+ public:
+  virtual ~LogsListener() = default;
+  // Answers Logs::finish(), unless close() came first: the files are complete, or cannot be made so.
+  virtual void logs_finished(const LogLosses& losses) = 0;
+};
+
+class Logs {
+ public:
+  // Of a worker that has ended.
+  struct LastWords {
+    std::string error_file;               // what it left there; or empty
+    std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
+  };
+
+  virtual ~Logs() = default;
+  // Once, before anything else.
+  virtual void begin(LogsListener& listener) = 0;
+  // A place for the attempt's logs, before its workers start. What comes back is for the user to hear of: a
+  // disk that is nearly full. Errors name the directory. close() follows in any case.
+  virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
+  // All that the worker has printed is passed on first.
+  virtual LastWords last_words(LocalRank local_rank) = 0;
+  // Whether some rank is made to wait, for the launcher or a log file, or was a moment ago.
+  virtual bool output_waits() const = 0;
+  // The workers are to end, or the launcher is gone: files are waited for only a moment, now and in finish().
+  virtual void hurry() = 0;
+  // Takes no more output; logs_finished() follows, never inside.
+  virtual void finish() = 0;
+  virtual void close() = 0;
+};
+
+}  // namespace muster::agent

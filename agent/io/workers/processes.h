@@ -1,0 +1,111 @@
+// The seams to the processes of one node: an attempt's workers, the template that they are forked from, what
+// they leave behind, and what they say.
+//
+// Agent performs Node over these. Local processes are one implementation, the simulator's another. Nothing
+// here waits, and nothing here decides; what is told through the listener is told in the order in which it
+// happened, and never inside begin(). One thread.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/health/worker_report.h"
+#include "agent/core/node/node.h"
+#include "agent/core/start/start_failure.h"
+
+namespace muster::agent {
+
+class ProcessListener {
+ public:
+  virtual ~ProcessListener() = default;
+  // It is reaped: `exited` says how it ended and what is known of its memory. Ranks, the GPU's fault and its
+  // last words are for others to fill in.
+  virtual void worker_ended(LocalRank local_rank, wire::WorkerExited exited) = 0;
+  // Of any attempt: stale ones are for the listener to drop. `address`: where the worker can be reached;
+  // empty if it has no address.
+  virtual void worker_reported(const Report& report, const std::string& address) = 0;
+  // Answers WorkerTalk::dump_stacks(), once for each worker that has not ended before.
+  virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
+  // The template that was loading is ready, or one that was there is gone.
+  virtual void template_settled() = 0;
+  // One of Leftovers::find() has ended, and another process may have its pid next. May be told inside any
+  // call of these interfaces.
+  virtual void leftover_ended(std::int32_t pid) = 0;
+  // Some process has ended, which may have left others behind, or was the last of them.
+  virtual void leftovers_changed() = 0;
+};
+
+// The attempt's program and its workers.
+class Processes {
+ public:
+  struct Started {
+    std::int32_t pid = 0;
+    bool forked = false;                 // from the template
+    std::string executed_because{};      // if it might have been forked
+    std::optional<std::uint32_t> gpu{};  // that it takes by its number, in a job with GPUs
+  };
+
+  virtual ~Processes() = default;
+  // After Hello, once. The listener outlives this object's last call of it.
+  virtual void begin(ProcessListener& listener) = 0;
+  // What all attempts have in common is known. Again if the launcher says Welcome again.
+  virtual void set_job(const wire::JobSpec& job) = 0;
+  // Whether the attempt's workers could be started; nothing is started yet. close() follows in any case.
+  virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
+  // The ranks come in order. kProgram where the program turns out to be none.
+  virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
+                                                     const wire::StartWorkers& start) = 0;
+  // To the process group of a worker that has not been told to have ended.
+  virtual void signal(std::int32_t pid, std::int32_t signal) = 0;
+  // No worker of the attempt runs any more.
+  virtual void close() = 0;
+};
+
+// The program, loaded once and kept over attempts; docs/warm_start.md says what it is for.
+class TemplateHost {
+ public:
+  virtual ~TemplateHost() = default;
+  // True: it loads, and template_settled() follows. For the attempt that was opened.
+  virtual bool load() = 0;
+  // The same for an attempt that may come.
+  virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
+  // It takes too long: kills it and tries no other with the same program. Nothing follows.
+  virtual void give_up(const std::string& reason) = 0;
+  // The agent leaves: kills it, and what its program has started.
+  virtual void end() = 0;
+};
+
+// Processes that workers left behind.
+class Leftovers {
+ public:
+  virtual ~Leftovers() = default;
+  // Who has not been reaped and is neither a worker nor the agent's own; nothing if nobody can tell. Each
+  // one's children become leftovers when it dies.
+  virtual std::optional<std::vector<std::int32_t>> find() = 0;
+  virtual void kill(std::int32_t pid) = 0;
+  // Kills it once more, and says who it is.
+  virtual Leftover kill_and_name(std::int32_t pid) = 0;
+};
+
+// What workers say of themselves, and are asked for.
+class WorkerTalk {
+ public:
+  struct Worker {
+    Rank rank;
+    std::int32_t pid = 0;
+    std::string address{};  // if it said that it can write its own stacks
+  };
+
+  virtual ~WorkerTalk() = default;
+  // Tells now what has been said and not been told yet.
+  virtual void receive_waiting() = 0;
+  // Asks the worker at this address to save and leave; false if nobody takes the notice.
+  virtual bool preempt(const std::string& address, Duration grace) = 0;
+  // stacks_dumped() follows for each of them within seconds, whatever the worker does.
+  virtual void dump_stacks(const std::vector<Worker>& workers) = 0;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,47 @@
+#include "agent/core/start/start_failure.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+int exit_code(StartStep step, ErrorCode code, std::int32_t master_port = 0) {
+  wire::JobSpec job;
+  job.master_port = master_port;
+  return exit_code_of(step, code, job);
+}
+
+TEST(StartFailure, AProgramHasTheExitCodesThatAShellHasForIt) {
+  EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kNotFound), 127);
+  EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kPermission), 126);
+  EXPECT_EQ(exit_code(StartStep::kProgram, ErrorCode::kInternal), 125);
+}
+
+TEST(StartFailure, ADirectoryIsTheUsersMistakeIfAnotherPathWouldDo) {
+  for (const StartStep step : {StartStep::kWorkingDirectory, StartStep::kLogDirectory}) {
+    for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kInvalidArgument})
+      EXPECT_EQ(exit_code(step, code), 2);
+    EXPECT_EQ(exit_code(step, ErrorCode::kUnavailable), 125);
+    EXPECT_EQ(exit_code(step, ErrorCode::kInternal), 125);
+  }
+}
+
+TEST(StartFailure, APortIsTheUsersMistakeIfTheUserChoseIt) {
+  EXPECT_EQ(exit_code(StartStep::kStore, ErrorCode::kUnavailable, 29500), 2);
+  EXPECT_EQ(exit_code(StartStep::kStore, ErrorCode::kUnavailable), 125);
+}
+
+TEST(StartFailure, WantOfDescriptorsIsNobodysMistake) {
+  for (const ErrorCode code : {ErrorCode::kNotFound, ErrorCode::kPermission, ErrorCode::kInternal})
+    EXPECT_EQ(exit_code(StartStep::kResources, code), 125);
+}
+
+TEST(StartFailure, ARefusalHasTheErrorsText) {
+  const auto refused =
+      refusal({StartStep::kProgram, Error(ErrorCode::kNotFound, "cannot find the program 'x' in PATH")}, {});
+  EXPECT_EQ(refused.exit_code, 127);
+  EXPECT_EQ(refused.message, "cannot find the program 'x' in PATH");
+}
+
+}  // namespace
+}  // namespace muster::agent
