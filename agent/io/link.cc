@@ -12,7 +12,7 @@ wire::FrameHeader Link::next_header(Attempt attempt) {
     sent_ = {};
   }
   sent_ = sent_.next();
-  return {.term = sent_term_, .attempt = attempt, .sequence = sent_};
+  return {.source = own_, .term = sent_term_, .attempt = attempt, .sequence = sent_};
 }
 
 void Link::send(Attempt attempt, const wire::ToLauncher& message) {
@@ -55,13 +55,16 @@ void Link::start(OnMessage on_message, OnClosed on_closed) {
   on_message_ = std::move(on_message);
   on_closed_ = std::move(on_closed);
   channel_->start([this](const wire::Frame& frame) { hear(frame); },
-                  [this](const Error& why) { on_closed_(why); });
+                  [this](const Error& why) {
+                    if (why.code() == ErrorCode::kCorrupt) log::error("{}", why.message());
+                    on_closed_(why);
+                  });
 }
 
 void Link::hear(const wire::Frame& frame) {
   if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver)
-    return log::debug("dropped a frame for node {} of term {}, attempt {}", frame.header.destination,
-                      frame.header.term, frame.header.attempt);
+    return log::debug("dropped a frame from {} for {} of term {}, attempt {}", frame.header.source,
+                      frame.header.destination, frame.header.term, frame.header.attempt);
   auto message = wire::decode_for_agent(frame);
   if (message) return on_message_({frame.header.attempt, *std::move(message)});
   close();

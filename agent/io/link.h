@@ -28,7 +28,7 @@ class Link {
   using OnClosed = std::function<void(const Error& why)>;
 
   Link(const net::Time& time, std::shared_ptr<net::Channel> channel, NodeId own)
-      : time_(time), channel_(std::move(channel)), dispatcher_(own) {}
+      : time_(time), channel_(std::move(channel)), own_(own) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() { close(); }
@@ -71,7 +71,8 @@ class Link {
   std::shared_ptr<net::Channel> channel_;
   OnMessage on_message_;
   OnClosed on_closed_;
-  wire::Dispatcher dispatcher_;
+  NodeId own_;
+  wire::Dispatcher dispatcher_{own_, wire::kLauncher};
   std::array<Window, 2> windows_;     // stdout, stderr
   std::int32_t hurried_streams_ = 0;  // whatever happens: those that go to a terminal
   Term sent_term_;

@@ -24,13 +24,14 @@ class Id {
   Number value_{};
 };
 
-using NodeId = Id<struct NodeTag, std::int32_t>;          // position of a node in the job, from 0
-using Rank = Id<struct RankTag, std::int32_t>;            // of a worker in the whole job, from 0
-using LocalRank = Id<struct LocalRankTag, std::int32_t>;  // of a worker on its node, from 0
-using Term = Id<struct TermTag, std::uint64_t>;           // counts launchers of one job, from 1
+using NodeId = Id<struct NodeTag, std::int32_t>;               // position of a node in the job, from 0
+using Incarnation = Id<struct IncarnationTag, std::uint32_t>;  // counts starts of one node's agent, from 1
+using Rank = Id<struct RankTag, std::int32_t>;                 // of a worker in the whole job, from 0
+using LocalRank = Id<struct LocalRankTag, std::int32_t>;       // of a worker on its node, from 0
+using Term = Id<struct TermTag, std::uint64_t>;                // counts launchers of one job, from 1
 using Attempt = Id<struct AttemptTag,
                    std::uint64_t>;  // counts starts of the workers; never reused in one checkpoint directory
-using Sequence = Id<struct SequenceTag, std::uint64_t>;  // counts frames of one sender in one term, from 1
+using Sequence = Id<struct SequenceTag, std::uint64_t>;  // counts frames of one source in one term, from 1
 
 }  // namespace muster
 

@@ -166,9 +166,6 @@ Message message_of(const json& body) {
   return body.get<Message>();
 }
 
-constexpr std::uint8_t kFirstToAgent = 1;
-constexpr std::uint8_t kFirstToLauncher = 64;
-
 template <class Messages>
 std::string encode_as(FrameHeader header, const Messages& message, std::uint8_t first) {
   header.type = static_cast<std::uint8_t>(first + message.index());
@@ -267,13 +264,15 @@ Expected<ToLauncher> decode_for_launcher(const Frame& frame) {
 
 Dispatcher::Verdict Dispatcher::judge(const FrameHeader& header) {
   if (header.destination != own_) return Verdict::kOtherNode;
+  const auto newest = newest_.find(header.source);
+  if (newest == newest_.end()) return Verdict::kStranger;
   if (header.term < term_) return Verdict::kStaleTerm;
   if (header.term > term_) {
     term_ = header.term;
-    sequence_ = {};
+    for (auto& [source, sequence] : newest_) sequence = {};
   }
-  if (header.sequence <= sequence_) return Verdict::kRepeated;
-  sequence_ = header.sequence;
+  if (header.sequence <= newest->second) return Verdict::kRepeated;
+  newest->second = header.sequence;
   if (belongs_to_attempt(header.type) && header.attempt < attempt_) return Verdict::kStaleAttempt;
   return Verdict::kDeliver;
 }

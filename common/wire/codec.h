@@ -3,6 +3,7 @@
 // Plain values; one thread at a time. What a frame's type means is decided here alone.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "common/base/error.h"
@@ -24,14 +25,17 @@ std::string encode_before_text(FrameHeader header, const Output& output, std::st
 Expected<ToAgent> decode_for_agent(const Frame& frame);
 Expected<ToLauncher> decode_for_launcher(const Frame& frame);
 
-// Decides which frames of one connection are heard. A frame is dropped when it is for another node, when it
-// repeats a sequence number, when its term is lower than the highest seen, or when it belongs to an attempt
-// that is over (output and liveness belong to none).
+// Decides which frames of one connection are heard. A frame is dropped when it is for another node, when its
+// source is none that was named, when it repeats a sequence number of its source, when its term is lower than
+// the highest seen, or when it belongs to an attempt that is over (output and liveness belong to none).
 class Dispatcher {
  public:
-  enum class Verdict { kDeliver, kOtherNode, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: whose frames are heard, a node's or kLauncher.
-  explicit Dispatcher(NodeId own) : own_(own) {}
+  enum class Verdict { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
+  // `own`: for whom the heard frames are, a node or kLauncher. `peer`: the other end, whose own frames are
+  // heard.
+  Dispatcher(NodeId own, NodeId peer) : own_(own), newest_{{peer, Sequence()}} {}
+  // Frames that the peer passes on from this source are heard as well.
+  void hear(NodeId source) { newest_.try_emplace(source); }
   Verdict judge(const FrameHeader& header);
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { attempt_ = attempt; }
@@ -41,7 +45,7 @@ class Dispatcher {
   NodeId own_;
   Term term_;
   Attempt attempt_;
-  Sequence sequence_;
+  std::map<NodeId, Sequence> newest_;  // by source
 };
 
 }  // namespace muster::wire

@@ -63,6 +63,7 @@ void append_header(std::string& out, const FrameHeader& header, std::size_t body
   put(out, header.type);
   put(out, std::uint16_t{0});
   put(out, static_cast<std::uint32_t>(header.destination.value()));
+  put(out, static_cast<std::uint32_t>(header.source.value()));
   put(out, header.term.value());
   put(out, header.attempt.value());
   put(out, header.sequence.value());
@@ -71,6 +72,16 @@ void append_header(std::string& out, const FrameHeader& header, std::size_t body
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body) {
   append_header(out, header, body.size());
   out.append(body);
+}
+
+Error version_error(std::uint8_t version, std::uint8_t type) {
+  const bool to_launcher = type >= kFirstToLauncher;
+  const std::string_view theirs = to_launcher ? "agent" : "launcher";
+  const std::string_view ours = to_launcher ? "launcher" : "agent";
+  return {ErrorCode::kCorrupt,
+          fmt::format("the {} is {} than this {} (it speaks version {} of the protocol, "
+                      "not {}): install the same Muster on all nodes",
+                      theirs, version < kVersion ? "older" : "newer", ours, version, kVersion)};
 }
 
 std::span<char> FrameReader::room() {
@@ -108,22 +119,24 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
   std::string_view view(buffer_.data() + begin_, end_ - begin_);
   while (view.size() >= 4) {
     const std::size_t length = get<std::uint32_t>(view, 0);
-    if (length < kHeaderBytes - 4 || length > kHeaderBytes - 4 + kMaxBodyBytes) {
+    // The version is the first thing after the length, so that a stranger is refused before its frame is
+    // waited for. A header of another version may be shorter than ours.
+    const bool too_long = length > kHeaderBytes - 4 + kMaxBodyBytes;
+    if (!too_long && view.size() < 6) break;
+    if (!too_long && get<std::uint8_t>(view, 4) != kVersion)
+      return std::unexpected(version_error(get<std::uint8_t>(view, 4), get<std::uint8_t>(view, 5)));
+    if (too_long || length < kHeaderBytes - 4) {
       return failure(ErrorCode::kCorrupt, "frame of {} bytes (allowed: {} to {})", length, kHeaderBytes - 4,
                      kHeaderBytes - 4 + kMaxBodyBytes);
-    }
-    // The version is the first thing after the length, so that a stranger is refused before its frame is
-    // waited for.
-    if (view.size() >= 5 && get<std::uint8_t>(view, 4) != kVersion) {
-      return failure(ErrorCode::kCorrupt, "frame of version {} (this is version {})",
-                     get<std::uint8_t>(view, 4), kVersion);
     }
     if (view.size() < length + 4) break;
     Frame frame;
     frame.header = {get<std::uint8_t>(view, 5),
                     NodeId(static_cast<std::int32_t>(get<std::uint32_t>(view, 8))),
-                    Term(get<std::uint64_t>(view, 12)), Attempt(get<std::uint64_t>(view, 20)),
-                    Sequence(get<std::uint64_t>(view, 28))};
+                    NodeId(static_cast<std::int32_t>(get<std::uint32_t>(view, 12))),
+                    Term(get<std::uint64_t>(view, 16)),
+                    Attempt(get<std::uint64_t>(view, 24)),
+                    Sequence(get<std::uint64_t>(view, 32))};
     frame.body.assign(view.substr(kHeaderBytes, length + 4 - kHeaderBytes));
     if (Status valid = check_cbor(frame.body); !valid) return valid;
     frames.push_back(std::move(frame));

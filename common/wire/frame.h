@@ -1,9 +1,9 @@
 // Frames: what launcher and agent exchange over a stream, before any meaning is given to the body.
 //
 // Layout, integers little-endian: u32 length of all that follows; u8 version; u8 type; u16 zero; u32
-// destination node; u64 term; u64 attempt; u64 sequence; then the body, CBOR. Everything that a peer can get
-// wrong is checked here, before a parser sees the body: length, version, nesting, well-formedness. No
-// sockets; plain values; one thread at a time.
+// destination node; u32 source node; u64 term; u64 attempt; u64 sequence; then the body, CBOR. Everything
+// that a peer can get wrong is checked here, before a parser sees the body: length, version, nesting,
+// well-formedness. No sockets; plain values; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,10 @@
 
 namespace muster::wire {
 
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kHeaderBytes = 36;
+constexpr std::uint8_t kVersion = 2;
+constexpr std::size_t kHeaderBytes = 40;
+constexpr std::uint8_t kFirstToAgent = 1;      // types from here on: launcher to agent
+constexpr std::uint8_t kFirstToLauncher = 64;  // agent to launcher
 constexpr std::size_t kMaxBodyBytes = std::size_t{4}
                                       << 20;  // a command line and its environment are at most 2 MiB
 constexpr int kMaxDepth = 16;  // of arrays and maps within each other; nlohmann's parser recurses
@@ -28,6 +30,7 @@ constexpr NodeId kLauncher{-1};
 struct FrameHeader {
   std::uint8_t type = 0;
   NodeId destination = kLauncher;
+  NodeId source = kLauncher;  // who made the frame, whoever passes it on
   Term term;
   Attempt attempt;
   Sequence sequence;
@@ -41,6 +44,10 @@ struct Frame {
 // Appends the first bytes of a frame to `out`; `body_bytes`, not more than kMaxBodyBytes, follow.
 void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
+
+// That a frame is of another version than ours: one line that says which side is older, and what to do.
+// `type`: the frame's, which stands where it does in every version.
+Error version_error(std::uint8_t version, std::uint8_t type);
 
 // Cuts a stream of bytes into frames.
 class FrameReader {

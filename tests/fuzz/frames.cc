@@ -38,15 +38,16 @@ void travel_again(const wire::FrameHeader& header, const Message& message,
 }
 
 void hear(const std::vector<wire::Frame>& frames) {
-  wire::Dispatcher dispatcher{wire::kLauncher};
+  wire::Dispatcher dispatcher{wire::kLauncher, NodeId(0)};
+  dispatcher.hear(NodeId(1));
   dispatcher.advance_to(Attempt(2));
-  Sequence newest;
-  Term term;
+  std::map<NodeId, std::pair<Term, Sequence>> newest{{NodeId(0), {}}, {NodeId(1), {}}};
   for (const wire::Frame& frame : frames) {
     if (dispatcher.judge(frame.header) == wire::Dispatcher::Verdict::kDeliver) {
-      CHECK(frame.header.term > term || (frame.header.term == term && frame.header.sequence > newest));
-      term = frame.header.term;
-      newest = frame.header.sequence;
+      auto& last = newest.at(frame.header.source);
+      const std::pair now(frame.header.term, frame.header.sequence);
+      CHECK(now > last);
+      last = now;
     }
     if (const auto message = wire::decode_for_agent(frame))
       travel_again(frame.header, *message, &wire::decode_for_agent);

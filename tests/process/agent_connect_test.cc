@@ -67,8 +67,8 @@ class AgentConnect : public testing::Test {
     if (!frame) co_return;
     const auto message = wire::decode_for_launcher(*frame);
     if (message && std::holds_alternative<wire::Hello>(*message)) hello_ = std::get<wire::Hello>(*message);
-    connection_->send(
-        wire::encode({{}, NodeId(3), Term(1), Attempt(0), Sequence(1)}, wire::ToAgent(wire::Leave{})));
+    connection_->send(wire::encode({{}, NodeId(3), wire::kLauncher, Term(1), Attempt(0), Sequence(1)},
+                                   wire::ToAgent(wire::Leave{})));
   }
   // Its exit code.
   int run_agent(const std::string& input) {

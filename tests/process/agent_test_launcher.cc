@@ -51,7 +51,8 @@ TestLauncher::~TestLauncher() {
 
 void TestLauncher::send(const wire::ToAgent& message) {
   sequence_ = sequence_.next();
-  const std::string bytes = wire::encode({{}, NodeId(0), Term(1), attempt_, sequence_}, message);
+  const std::string bytes =
+      wire::encode({{}, NodeId(0), wire::kLauncher, Term(1), attempt_, sequence_}, message);
   EXPECT_TRUE(write_all(socket_.get(), bytes, "the agent's socket"));
 }
 

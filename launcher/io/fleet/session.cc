@@ -25,7 +25,8 @@ void Session::start(OnMessage on_message, OnClosed on_closed) {
 void Session::send(Attempt attempt, const wire::ToAgent& message) {
   sent_ = sent_.next();
   channel_->send(wire::encode(
-      {.type = 0, .destination = node_, .term = kTerm, .attempt = attempt, .sequence = sent_}, message));
+      {.destination = node_, .source = wire::kLauncher, .term = kTerm, .attempt = attempt, .sequence = sent_},
+      message));
 }
 
 void Session::send_ping(bool output_waits) {

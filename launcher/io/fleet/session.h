@@ -59,7 +59,7 @@ class Session : public std::enable_shared_from_this<Session> {
   NodeId node_;
   std::shared_ptr<net::Channel> channel_;
   OnMessage on_message_;
-  wire::Dispatcher dispatcher_{wire::kLauncher};
+  wire::Dispatcher dispatcher_{wire::kLauncher, node_};
   Sequence sent_;
   std::uint64_t window_bytes_;
   std::array<Received, 2> received_;  // stdout, stderr

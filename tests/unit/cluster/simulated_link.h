@@ -66,11 +66,12 @@ template <class Out, class In>
 class Endpoint {
  public:
   Endpoint(std::shared_ptr<Stream> out, NodeId own, NodeId peer)
-      : out_(std::move(out)), peer_(peer), dispatcher_(own) {}
+      : out_(std::move(out)), own_(own), peer_(peer) {}
   void send(Attempt attempt, const Out& message) {
     sent_ = sent_.next();
     out_->send(wire::encode(
-        {.type = 0, .destination = peer_, .term = Term(1), .attempt = attempt, .sequence = sent_}, message));
+        {.destination = peer_, .source = own_, .term = Term(1), .attempt = attempt, .sequence = sent_},
+        message));
   }
   // What the bytes say, but for what is stale.
   std::vector<std::pair<Attempt, In>> receive(const std::string& bytes) {
@@ -90,9 +91,10 @@ class Endpoint {
 
  private:
   std::shared_ptr<Stream> out_;
+  NodeId own_;
   NodeId peer_;
   wire::FrameReader reader_;
-  wire::Dispatcher dispatcher_;
+  wire::Dispatcher dispatcher_{own_, peer_};
   Sequence sent_;
 };
 using LauncherEnd = Endpoint<wire::ToAgent, wire::ToLauncher>;

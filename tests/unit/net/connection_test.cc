@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 std::string frame_bytes(std::uint64_t sequence, std::size_t payload_bytes = 1) {
   std::string body, bytes;
   nlohmann::json::to_cbor(std::string(payload_bytes, 'x'), body);
-  wire::append_frame(bytes, {1, NodeId(0), Term(1), Attempt(0), Sequence(sequence)}, body);
+  wire::append_frame(bytes, {1, NodeId(0), wire::kLauncher, Term(1), Attempt(0), Sequence(sequence)}, body);
   return bytes;
 }
 

@@ -16,7 +16,7 @@ Frame frame_of(const std::string& bytes) {
 }
 
 FrameHeader header(std::uint64_t term, std::uint64_t attempt, std::uint64_t sequence, std::uint8_t type = 0) {
-  return {type, kLauncher, Term(term), Attempt(attempt), Sequence(sequence)};
+  return {type, kLauncher, NodeId(3), Term(term), Attempt(attempt), Sequence(sequence)};
 }
 
 std::uint8_t type_of(const ToLauncher& message) {
@@ -163,26 +163,52 @@ TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
 }
 
 TEST(Dispatcher, DropsFramesForAnotherNode) {
-  Dispatcher dispatcher(NodeId(3));
+  Dispatcher dispatcher(NodeId(4), NodeId(3));
   FrameHeader mine = header(1, 0, 1);
-  mine.destination = NodeId(3);
+  mine.destination = NodeId(4);
   FrameHeader other = header(2, 0, 7);
-  other.destination = NodeId(4);
+  other.destination = NodeId(5);
   EXPECT_EQ(dispatcher.judge(other), Dispatcher::Verdict::kOtherNode);
   EXPECT_EQ(dispatcher.judge(header(2, 0, 8)), Dispatcher::Verdict::kOtherNode);
   EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Verdict::kDeliver) << "nothing was learnt from the others";
 }
 
 TEST(Dispatcher, DropsRepeatedFrames) {
-  Dispatcher dispatcher(kLauncher);
+  Dispatcher dispatcher(kLauncher, NodeId(3));
   EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kRepeated);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 3)), Dispatcher::Verdict::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(1, 0, 2)), Dispatcher::Verdict::kRepeated);
 }
 
+FrameHeader from(NodeId source, std::uint64_t term, std::uint64_t sequence) {
+  FrameHeader made = header(term, 0, sequence);
+  made.source = source;
+  return made;
+}
+
+TEST(Dispatcher, CountsTheFramesOfEachSourceByThemselves) {
+  Dispatcher dispatcher(kLauncher, NodeId(3));
+  dispatcher.hear(NodeId(8));
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 9)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Verdict::kRepeated);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 2)), Dispatcher::Verdict::kRepeated);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 2, 1)), Dispatcher::Verdict::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 2, 1)), Dispatcher::Verdict::kDeliver)
+      << "a term is everybody's, and all count anew in it";
+}
+
+TEST(Dispatcher, DropsWhatItsPeerSaysInAnothersName) {
+  Dispatcher dispatcher(kLauncher, NodeId(3));
+  EXPECT_EQ(dispatcher.judge(from(NodeId(4), 2, 1)), Dispatcher::Verdict::kStranger);
+  EXPECT_EQ(dispatcher.judge(from(kLauncher, 2, 1)), Dispatcher::Verdict::kStranger);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 1)), Dispatcher::Verdict::kDeliver)
+      << "nothing was learnt from the others";
+}
+
 TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
-  Dispatcher dispatcher(kLauncher);
+  Dispatcher dispatcher(kLauncher, NodeId(3));
   EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Verdict::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Verdict::kDeliver)
       << "a new term counts its frames anew";
@@ -191,7 +217,7 @@ TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
 }
 
 TEST(Dispatcher, DropsWhatBelongsToAnEarlierAttemptButNotItsLastWords) {
-  Dispatcher dispatcher(kLauncher);
+  Dispatcher dispatcher(kLauncher, NodeId(3));
   dispatcher.advance_to(Attempt(5));
   EXPECT_EQ(dispatcher.judge(header(1, 4, 1, type_of(ToLauncher(WorkerExited{})))),
             Dispatcher::Verdict::kStaleAttempt);

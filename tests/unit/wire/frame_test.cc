@@ -17,7 +17,7 @@ std::string cbor(const json& value) {
 
 std::string some_frame(const std::string& body) {
   std::string bytes;
-  append_frame(bytes, {64, NodeId(7), Term(2), Attempt(3), Sequence(4)}, body);
+  append_frame(bytes, {64, NodeId(7), NodeId(8), Term(2), Attempt(3), Sequence(4)}, body);
   return bytes;
 }
 
@@ -29,6 +29,7 @@ TEST(Frame, HeaderAndBodyComeBackAsTheyWere) {
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].header.type, 64);
   EXPECT_EQ(frames[0].header.destination, NodeId(7));
+  EXPECT_EQ(frames[0].header.source, NodeId(8));
   EXPECT_EQ(frames[0].header.term, Term(2));
   EXPECT_EQ(frames[0].header.attempt, Attempt(3));
   EXPECT_EQ(frames[0].header.sequence, Sequence(4));
@@ -73,14 +74,35 @@ TEST(Frame, LengthBeyondTheLimitIsRefusedBeforeTheBodyArrives) {
   EXPECT_EQ(status.error().code(), ErrorCode::kCorrupt);
 }
 
-TEST(Frame, OtherVersionIsRefusedByItsFifthByte) {
-  std::string bytes = some_frame(cbor(1)).substr(0, 5);
-  bytes[4] = 2;
+std::string refusal_of(std::string_view bytes) {
   FrameReader reader;
   std::vector<Frame> frames;
   const Status status = reader.feed(bytes, frames);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message(), "frame of version 2 (this is version 1)");
+  EXPECT_TRUE(frames.empty());
+  return status ? "" : status.error().message();
+}
+
+TEST(Frame, OtherVersionIsRefusedByItsFirstSixBytesInALineThatNamesTheOlderSide) {
+  // Version 1 of an agent's WorkersGone, and of a launcher's Leave: 36 bytes of header.
+  const std::string from_agent = std::string("\x21\0\0\0\1\x45", 6) + std::string(30, '\0') + "\xa0";
+  const std::string from_launcher = std::string("\x21\0\0\0\1\5", 6) + std::string(30, '\0') + "\xa0";
+  const std::string older =
+      "the agent is older than this launcher (it speaks version 1 of the protocol, not 2): install the same "
+      "Muster on all nodes";
+  EXPECT_EQ(refusal_of(from_agent), older);
+  EXPECT_EQ(refusal_of(from_agent.substr(0, 6)), older) << "the rest is not waited for";
+  EXPECT_EQ(refusal_of(from_launcher),
+            "the launcher is older than this agent (it speaks version 1 of the protocol, not 2): install the "
+            "same Muster on all nodes");
+  std::string newer = some_frame(cbor(1));
+  newer[4] = 3;
+  EXPECT_EQ(refusal_of(newer),
+            "the agent is newer than this launcher (it speaks version 3 of the protocol, not 2): install the "
+            "same Muster on all nodes");
+}
+
+TEST(Frame, LengthThatHoldsNoHeaderIsRefused) {
+  EXPECT_EQ(refusal_of(std::string("\x23\0\0\0\2\1", 6)), "frame of 35 bytes (allowed: 36 to 4194340)");
 }
 
 TEST(Frame, NestingBombIsRefusedBeforeAParserSeesIt) {
