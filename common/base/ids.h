@@ -33,11 +33,26 @@ using Attempt = Id<struct AttemptTag,
                    std::uint64_t>;  // counts starts of the workers; never reused in one checkpoint directory
 using Sequence = Id<struct SequenceTag, std::uint64_t>;  // counts frames of one source in one term, from 1
 
+// One process of one node's agent: whoever takes its place has the next incarnation.
+struct AgentId {
+  NodeId node;
+  Incarnation incarnation;
+  auto operator<=>(const AgentId&) const = default;
+};
+
 }  // namespace muster
 
 template <class Tag, class Number>
 struct std::hash<muster::Id<Tag, Number>> {
   std::size_t operator()(muster::Id<Tag, Number> id) const { return std::hash<Number>{}(id.value()); }
+};
+
+template <>
+struct std::hash<muster::AgentId> {
+  std::size_t operator()(const muster::AgentId& agent) const {
+    const auto node = static_cast<std::uint32_t>(agent.node.value());
+    return std::hash<std::uint64_t>{}((std::uint64_t{node} << 32U) | agent.incarnation.value());
+  }
 };
 
 template <class Tag, class Number>

@@ -11,6 +11,9 @@
 
 namespace muster::launcher {
 
+// Counts what is asked of the lineage, from 1: an answer says which question it is to.
+using Question = Id<struct QuestionTag, std::uint64_t>;
+
 // ---- Events ----
 struct Began {};    // once, first
 struct AgentSaid {  // its times have been translated to the launcher's clock
@@ -29,6 +32,7 @@ struct StraysRemain {   // some have been killed, and live on: StraysEnded may n
 struct AttemptBegun {  // answers BeginAttempt
   Attempt attempt;
   std::optional<std::uint64_t> resume_step;
+  Question question{};
 };
 struct AttemptDenied {  // answers BeginAttempt: the checkpoint directory cannot be used, or belongs to a
                         // newer launch
