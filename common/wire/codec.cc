@@ -1,37 +1,9 @@
 #include "common/wire/codec.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "common/base/check.h"
-
-namespace nlohmann {
-
-template <class Tag, class Number>
-struct adl_serializer<muster::Id<Tag, Number>> {
-  static void to_json(json& out, muster::Id<Tag, Number> id) { out = id.value(); }
-  static void from_json(const json& in, muster::Id<Tag, Number>& id) {
-    id = muster::Id<Tag, Number>(in.get<Number>());
-  }
-};
-
-template <class T>
-struct adl_serializer<std::optional<T>> {
-  static void to_json(json& out, const std::optional<T>& value) { value ? out = *value : out = nullptr; }
-  static void from_json(const json& in, std::optional<T>& value) {
-    if (in.is_null()) {
-      value.reset();
-    } else {
-      value = in.get<T>();
-    }
-  }
-};
-
-}  // namespace nlohmann
-
-namespace muster {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Leftover, pid, name, uid, error)
-}
+#include "common/wire/json_types.h"
 
 namespace muster::wire {
 

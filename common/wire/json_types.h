@@ -1,0 +1,56 @@
+// How our plain types stand in JSON and CBOR: ids as their numbers, what is not there as null, durations and
+// times as nanoseconds. For those who define conversions with nlohmann's macros.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/process.h"
+
+namespace nlohmann {
+
+template <class Tag, class Number>
+struct adl_serializer<muster::Id<Tag, Number>> {
+  static void to_json(json& out, muster::Id<Tag, Number> id) { out = id.value(); }
+  static void from_json(const json& in, muster::Id<Tag, Number>& id) {
+    id = muster::Id<Tag, Number>(in.get<Number>());
+  }
+};
+
+template <class T>
+struct adl_serializer<std::optional<T>> {
+  static void to_json(json& out, const std::optional<T>& value) { value ? out = *value : out = nullptr; }
+  static void from_json(const json& in, std::optional<T>& value) {
+    if (in.is_null()) {
+      value.reset();
+    } else {
+      value = in.get<T>();
+    }
+  }
+};
+
+template <>
+struct adl_serializer<muster::Duration> {
+  static void to_json(json& out, muster::Duration value) { out = std::chrono::nanoseconds(value).count(); }
+  static void from_json(const json& in, muster::Duration& value) {
+    value = muster::from_ns(in.get<std::int64_t>());
+  }
+};
+
+template <>
+struct adl_serializer<muster::TimePoint> {
+  static void to_json(json& out, muster::TimePoint value) { out = muster::to_ns(value); }
+  static void from_json(const json& in, muster::TimePoint& value) {
+    value = muster::TimePoint(muster::from_ns(in.get<std::int64_t>()));
+  }
+};
+
+}  // namespace nlohmann
+
+namespace muster {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Leftover, pid, name, uid, error)
+
+}  // namespace muster
