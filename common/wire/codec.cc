@@ -7,6 +7,30 @@
 
 namespace muster::wire {
 
+// A word travels as its name.
+template <class Word>
+static void write_word(nlohmann::json& out, Word word) {
+  out = name_of(word);
+}
+template <class Word>
+static void read_word(const nlohmann::json& in, Word& word) {
+  const auto found = word_named<Word>(in.get_ref<const std::string&>());
+  if (!found) throw std::out_of_range(fmt::format("unknown word '{}'", in.get_ref<const std::string&>()));
+  word = *found;
+}
+static void to_json(nlohmann::json& out, ReportKind kind) {
+  write_word(out, kind);
+}
+static void from_json(const nlohmann::json& in, ReportKind& kind) {
+  read_word(in, kind);
+}
+static void to_json(nlohmann::json& out, Warm warm) {
+  write_word(out, warm);
+}
+static void from_json(const nlohmann::json& in, Warm& warm) {
+  read_word(in, warm);
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
                                                 log_directory, checkpoint_directory, role, run_id,
                                                 max_restarts, use_gpus, store_on_agent, master_port,

@@ -15,6 +15,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/process.h"
+#include "common/wire/words.h"
 
 namespace muster::wire {
 
@@ -47,7 +48,7 @@ struct JobSpec {
   std::int64_t heartbeat_limit_ns = 0;
   // A step or section may take so long before anything has been learned about it. 0: not watched.
   std::int64_t hang_limit_ns = 0;
-  std::string warm = "auto";  // auto: programs with the ELF note; on: always; off: never
+  Warm warm = Warm::kAuto;
   // Ranks wait for a launcher or a log file that takes nothing of their output at most so long.
   std::int64_t output_stall_ns = 30'000'000'000;
   // Of each stream's output so much may be on its way that no OutputTaken has answered. 0: any amount.
@@ -184,9 +185,8 @@ struct Output {         // whole lines for the terminal
 };
 struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   Rank rank;
-  std::string kind;       // hello, heartbeat, step, profile, resumed, committed, saving, preempted, fenced,
-                          // finished
-  std::int64_t step = 0;  // profile: how many
+  ReportKind kind = ReportKind::kHeartbeat;  // none that is the agent's own business (section, idle, stacks)
+  std::int64_t step = 0;                     // profile: how many
   std::string text;
   std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said
   std::map<std::string, std::int64_t> parts_ns{};  // profile: where the time of all these steps went

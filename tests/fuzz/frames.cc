@@ -1,6 +1,7 @@
 // A peer that has proven itself and sends any bytes: frames are cut, judged and decoded, and what was
 // understood can be passed on.
 #include <algorithm>
+#include <map>
 
 #include "common/base/check.h"
 #include "common/wire/codec.h"

@@ -403,8 +403,8 @@ TEST_F(AgentProcess, PassesOnWhatWorkersSayAndIgnoresGarbage) {
   int committed = 0;
   for (const auto& report : reports) {
     if (report.rank == Rank(0)) last_step = report.step;
-    if (report.rank == Rank(1)) committed += report.kind == "committed" ? 1 : 0;
-    EXPECT_NE(report.kind, "finished");
+    if (report.rank == Rank(1)) committed += report.kind == wire::ReportKind::kCommitted ? 1 : 0;
+    EXPECT_NE(report.kind, wire::ReportKind::kFinished);
   }
   EXPECT_EQ(last_step, 50);
   EXPECT_EQ(committed, 1);
@@ -429,7 +429,7 @@ TEST_F(AgentProcess, DropsReportsThatTheLauncherDoesNotReadButNotThatARankIsFenc
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   const auto reports = launcher.all<wire::WorkerReported>();
   EXPECT_LT(reports.size(), kReports);
-  EXPECT_EQ(std::ranges::count(reports, "fenced", &wire::WorkerReported::kind), 1);
+  EXPECT_EQ(std::ranges::count(reports, wire::ReportKind::kFenced, &wire::WorkerReported::kind), 1);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST_F(AgentStacks, AreWrittenByAScriptThatAnswersAndTakenFromTheKernelForOneTha
   while (greeted.size() < 2) {
     const auto said = launcher.wait_for<wire::WorkerReported>();
     ASSERT_TRUE(said);
-    if (said->kind == "hello") greeted.insert(said->rank.value());
+    if (said->kind == wire::ReportKind::kHello) greeted.insert(said->rank.value());
   }
   ASSERT_TRUE(eventually([&] { return log("rank_0/stdout.log") == "waiting\n"; }));
   kill(pids[1], SIGSTOP);

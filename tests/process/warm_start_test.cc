@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 class WarmStart : public AgentProcess {
  protected:
   // WORDS of warm_rank's: what it does before and after the fork.
-  wire::JobSpec rank_job(const Words& words, const std::string& warm = "auto") {
+  wire::JobSpec rank_job(const Words& words, wire::Warm warm = wire::Warm::kAuto) {
     wire::JobSpec job = this->job("");
     job.command = {WARM_RANK};
     job.command.insert(job.command.end(), words.begin(), words.end());
@@ -366,7 +366,7 @@ TEST_F(WarmStart, ATemplateThatMayNotForkSaysWhyAndIsNotTriedAgain) {
 TEST_F(WarmStart, AProgramWithoutTheNoteIsExecutedOnceForEachRank) {
   TestLauncher launcher({});
   wire::JobSpec job = this->job("echo x >> " + scratch_ / "runs");
-  job.warm = "auto";
+  job.warm = wire::Warm::kAuto;
   launcher.welcome(job);
   launcher.start(2);
   wait_for_ends(launcher, 2);
@@ -377,7 +377,7 @@ TEST_F(WarmStart, AProgramWithoutTheNoteIsExecutedOnceForEachRank) {
 TEST_F(WarmStart, AProgramThatNeverCallsInitRunsOnceMoreAndSaysSo) {
   TestLauncher launcher({});
   wire::JobSpec job = this->job("echo x >> " + scratch_ / "runs");
-  job.warm = "on";
+  job.warm = wire::Warm::kOn;
   launcher.welcome(job);
   launcher.start(2);
   wait_for_ends(launcher, 2);
@@ -388,7 +388,7 @@ TEST_F(WarmStart, AProgramThatNeverCallsInitRunsOnceMoreAndSaysSo) {
 TEST_F(WarmStart, AProgramBehindAWrapperThatStaysIsExecuted) {
   TestLauncher launcher({});
   wire::JobSpec job = this->job(WARM_RANK " -- ready; true");
-  job.warm = "on";
+  job.warm = wire::Warm::kOn;
   launcher.welcome(job);
   launcher.start(2);
   EXPECT_EQ(how(launcher).executed_because, "init() was called in a child of the program");
@@ -400,7 +400,7 @@ TEST_F(WarmStart, AProgramBehindAWrapperThatStaysIsExecuted) {
 TEST_F(WarmStart, AProgramBehindAWrapperThatExecsIsForked) {
   TestLauncher launcher({});
   wire::JobSpec job = this->job("exec " WARM_RANK " -- ready");
-  job.warm = "on";
+  job.warm = wire::Warm::kOn;
   launcher.welcome(job);
   launcher.start(2);
   EXPECT_EQ(how(launcher).warm_count, 2) << how(launcher).executed_because;

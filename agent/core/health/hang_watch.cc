@@ -55,19 +55,20 @@ void HangWatch::on(const Report& report, TimePoint now) {
   const auto found = watched_.find(report.message.rank);
   if (found == watched_.end()) return;
   Watched& rank = found->second;
-  const std::string& kind = report.message.kind;
-  if (kind == "finished") return remove(report.message.rank);
-  if (rank.heartbeat || kind == "heartbeat") rank.heartbeat = Wait{now};
-  if (kind == "step" || (kind == "heartbeat" && report.message.step > rank.newest_step))
+  using enum wire::ReportKind;
+  const wire::ReportKind kind = report.message.kind;
+  if (kind == kFinished) return remove(report.message.rank);
+  if (rank.heartbeat || kind == kHeartbeat) rank.heartbeat = Wait{now};
+  if (kind == kStep || (kind == kHeartbeat && report.message.step > rank.newest_step))
     step(rank, report.message.step, now);
-  if (kind == "idle") rank.step.reset();
-  if (kind == "section" && report.section) {
+  if (kind == kIdle) rank.step.reset();
+  if (kind == kSection && report.section) {
     if (report.entered)
       enter(rank, *report.section, now);
     else
       leave(rank, *report.section, now);
   }
-  if (kind == "heartbeat" && report.section) correct_section(rank, report, now);
+  if (kind == kHeartbeat && report.section) correct_section(rank, report, now);
 }
 
 void HangWatch::step(Watched& rank, std::int64_t step, TimePoint now) {

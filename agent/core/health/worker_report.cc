@@ -1,7 +1,6 @@
 #include "agent/core/health/worker_report.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,23 +10,20 @@ namespace muster::agent {
 
 namespace {
 
-bool is_progress(std::string_view kind) {
-  return kind == "heartbeat" || kind == "step";
+using wire::ReportKind;
+
+bool is_progress(ReportKind kind) {
+  return kind == ReportKind::kHeartbeat || kind == ReportKind::kStep;
 }
 
-bool is_event(std::string_view kind) {
-  constexpr std::array<std::string_view, 8> kEvents = {"hello",     "resumed", "committed", "saving",
-                                                       "preempted", "fenced",  "finished",  "profile"};
-  return std::ranges::find(kEvents, kind) != kEvents.end();
-}
-
-bool is_for_agent(std::string_view kind) {
-  return kind == "section" || kind == "idle" || kind == "stacks";
+bool is_for_agent(ReportKind kind) {
+  return kind == ReportKind::kSection || kind == ReportKind::kIdle || kind == ReportKind::kStacks;
 }
 
 // About the job's exit code, and what follows from it.
-bool decides(std::string_view kind) {
-  return kind == "hello" || kind == "committed" || kind == "preempted" || kind == "fenced";
+bool decides(ReportKind kind) {
+  using enum ReportKind;
+  return kind == kHello || kind == kCommitted || kind == kPreempted || kind == kFenced;
 }
 
 constexpr std::size_t kMaxSectionBytes = 128;
@@ -44,8 +40,8 @@ std::string printable(std::string text) {
 constexpr std::int64_t kMaxSectionMs = std::int64_t{1} << 40;
 
 void read_section(const nlohmann::json& parsed, Report& report) {
-  const bool beat = report.message.kind == "heartbeat";
-  if (beat ? !parsed.contains("section") : report.message.kind != "section") return;
+  const bool beat = report.message.kind == ReportKind::kHeartbeat;
+  if (beat ? !parsed.contains("section") : report.message.kind != ReportKind::kSection) return;
   report.section = parsed.at(beat ? "section" : "name").get<std::string>();
   report.section = printable(*std::move(report.section));
   if (beat) report.message.text = *report.section;
@@ -90,17 +86,16 @@ Expected<Report> parse_report(std::string_view datagram) {
     Report report;
     report.attempt = Attempt(whole_number<std::uint64_t>(parsed.at("attempt")));
     report.message.rank = Rank(whole_number<std::int32_t>(parsed.at("rank")));
-    report.message.kind = parsed.at("type").get<std::string>();
+    const auto known = wire::word_named<ReportKind>(parsed.at("type").get_ref<const std::string&>());
+    if (parsed.at("v") != 1 || !known) return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    const ReportKind kind = report.message.kind = *known;
     // A heartbeat that names no step has made none.
     report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
-                                                  : (report.message.kind == "heartbeat" ? -1 : 0);
+                                                  : (kind == ReportKind::kHeartbeat ? -1 : 0);
     report.message.text = parsed.value("text", std::string());
-    const std::string& kind = report.message.kind;
-    if (kind == "step" && parsed.contains("busy_ms"))
+    if (kind == ReportKind::kStep && parsed.contains("busy_ms"))
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
-    if (kind == "profile") read_profile(parsed, report.message);
-    if (parsed.at("v") != 1 || !(is_progress(kind) || is_event(kind) || is_for_agent(kind)))
-      return failure(ErrorCode::kCorrupt, "a report of an unknown kind");
+    if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
     read_section(parsed, report);
     return report;
   } catch (const json::exception& error) {
@@ -120,7 +115,8 @@ std::vector<wire::WorkerReported> Reports::on(const wire::WorkerReported& report
   }
   Progress& progress = progress_[report.rank];
   // A heartbeat says less than the step that it would replace.
-  if (!progress.held || report.kind == "step" || progress.held->kind == "heartbeat") progress.held = report;
+  const bool beat = report.kind == ReportKind::kHeartbeat;
+  if (!progress.held || !beat || progress.held->kind == ReportKind::kHeartbeat) progress.held = report;
   return due(now);
 }
 

@@ -60,7 +60,7 @@ class Reports {
     std::optional<wire::WorkerReported> held;
   };
   std::map<Rank, Progress> progress_;
-  std::map<std::pair<Rank, std::string>, std::int32_t> sent_in_spite_;  // of the crowd: by rank and kind
+  std::map<std::pair<Rank, wire::ReportKind>, std::int32_t> sent_in_spite_;  // of the crowd: by rank and kind
   std::uint64_t dropped_count_ = 0;
 };
 

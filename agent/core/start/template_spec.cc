@@ -61,7 +61,7 @@ std::optional<std::string> value_in(const Environment& environment, const std::s
 std::expected<TemplateSpec, std::string> wanted_template(const ProgramFacts& program, const NodeContext& node,
                                                          const wire::JobSpec& job,
                                                          const wire::PrepareAttempt& plan) {
-  const bool wanted = job.warm == "on" || (job.warm == "auto" && program.has_note);
+  const bool wanted = job.warm == wire::Warm::kOn || (job.warm == wire::Warm::kAuto && program.has_note);
   if (!wanted) return std::unexpected("");
   TemplateSpec spec{.program = program.path,
                     .file = program.file,

@@ -76,11 +76,11 @@ Health::Messages Health::on(const Report& report, const std::string& sender, Tim
   const auto found = workers_.find(rank);
   if (found == workers_.end()) return {};
   if (!sender.empty()) found->second.address = sender;
-  if (report.message.kind == "hello") {
+  if (report.message.kind == wire::ReportKind::kHello) {
     found->second.writes_stacks = lists(report.message.text, "stacks");
     found->second.can_be_preempted = lists(report.message.text, "preemption");
   }
-  if (report.message.kind == "stacks" && dump_.answered(rank)) return {read_stacks(rank)};
+  if (report.message.kind == wire::ReportKind::kStacks && dump_.answered(rank)) return {read_stacks(rank)};
   return {};
 }
 

@@ -350,7 +350,7 @@ AttemptRun::OrRefused<Process> AttemptRun::execute(std::vector<std::string> argu
 }
 
 std::expected<TemplateSpec, std::string> AttemptRun::wanted_template() const {
-  if (setting_.job.warm == "off") return std::unexpected("");
+  if (setting_.job.warm == wire::Warm::kOff) return std::unexpected("");
   return muster::agent::wanted_template(facts_of_program(program_), setting_.context, setting_.job,
                                         setting_.plan);
 }
@@ -358,7 +358,7 @@ std::expected<TemplateSpec, std::string> AttemptRun::wanted_template() const {
 std::expected<TemplateSpec, std::string> AttemptRun::template_for(const wire::JobSpec& job,
                                                                   const NodeContext& context,
                                                                   const wire::PrepareAttempt& likely) {
-  if (job.warm == "off") return std::unexpected("");
+  if (job.warm == wire::Warm::kOff) return std::unexpected("");
   const auto program = program_of(job, context);
   if (!program) return std::unexpected(program.error().message());
   return muster::agent::wanted_template(facts_of_program(*program), context, job, likely);

@@ -160,12 +160,13 @@ void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
 }
 
 void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
+  using enum wire::ReportKind;
   if (history_.empty() || !owns(id, reported.rank)) return;
   note_report(history_, reported);
-  if (reported.kind == "hello") preemption_.hello(reported.rank, reported.text);
+  if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
   // Once it is decided that the attempt hangs, this is what its end is judged by: a worker that was woken to
   // hear the stop takes steps again.
-  if (reported.kind == "step" || reported.kind == "heartbeat") {
+  if (reported.kind == kStep || reported.kind == kHeartbeat) {
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (facts_.hang.stalls().empty()) asked_for_stacks_ = false;  // it was no hang, and the next is told anew
     if (reported.step >= 0) {  // a heartbeat may come before the first step
@@ -176,17 +177,18 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
       if (reported.step > history_.back().resumed_step.value_or(resumed)) facts_.stepped = true;
     }
   }
-  if (reported.kind == "committed") {
+  if (reported.kind == kCommitted) {
     progressed_ = true;
     preemption_.committed();
   }
-  if (reported.kind == "step" && phase_ == Phase::kRunning) watch_pace(reported);
-  if (reported.kind == "saving" && phase_ == Phase::kPreempting)
+  if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
+  if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, how_to_hurry())}, "all ranks agree on it");
-  for (const char* kind : {"resumed", "committed", "saving", "preempted", "fenced"}) {
-    if (reported.kind == kind) record(kind, fmt::format("step {}", reported.step), id, reported.rank);
+  for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
+    if (reported.kind == kind)
+      record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
   }
-  if (reported.kind != "fenced" || reaction(Occurrence::kFenced) == Reaction::kIgnore) return;
+  if (reported.kind != kFenced || reaction(Occurrence::kFenced) == Reaction::kIgnore) return;
   if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};
   react(Occurrence::kFenced, now);
 }

@@ -150,7 +150,7 @@ void Job::start_workers(TimePoint now) {
 // are known by number it is the last of its machine, as spares are.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
-  if (plan_.job.warm == "off" || !workers_start || member(id) != nullptr ||
+  if (plan_.job.warm == wire::Warm::kOff || !workers_start || member(id) != nullptr ||
       roster_.at(id).state != State::kJoined)
     return;
   const auto agents = static_cast<std::int32_t>(members_.size());

@@ -223,7 +223,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   bool no_warm = false;
   reader.flag("warm", warm);
   reader.flag("no-warm", no_warm);
-  options.warm = warm ? "on" : no_warm ? "off" : "auto";
+  options.warm = warm ? wire::Warm::kOn : no_warm ? wire::Warm::kOff : wire::Warm::kAuto;
   read_environment(reader, here.environment, options);
   read_directories(reader, here, options);
   read_output(reader, options);

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/wire/words.h"
 #include "launcher/core/settings/flags.h"
 
 namespace muster::launcher {
@@ -67,10 +68,10 @@ struct Options {
   Duration hang_limit = std::chrono::seconds(600);      // zero: not watched
   Duration output_stall = std::chrono::seconds(30);     // zero: nobody waits
   std::int64_t log_limit_bytes = 0;                     // of a rank's log files; zero: none
-  std::string warm = "auto";                            // auto, on, off
-  std::string log_directory;                            // absolute
-  std::string checkpoint_directory;                     // absolute, or empty
-  bool take_over = false;                               // that directory, from a launch that uses it
+  wire::Warm warm = wire::Warm::kAuto;
+  std::string log_directory;         // absolute
+  std::string checkpoint_directory;  // absolute, or empty
+  bool take_over = false;            // that directory, from a launch that uses it
   std::string role = "default";
   std::string run_id;                        // --rdzv-id as it is, or empty
   std::string job_name;                      // the same as it may stand in a file's name, or empty

@@ -55,16 +55,17 @@ void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, 
 }
 
 void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, TimePoint now) {
+  using enum wire::ReportKind;
   Entry& entry = entries_[reported.rank];
   entry.last_report = now;
-  if (reported.kind == "heartbeat") entry.section = reported.text;
-  if (reported.kind == "step") {
+  if (reported.kind == kHeartbeat) entry.section = reported.text;
+  if (reported.kind == kStep) {
     entry.add_step(reported.step, now);
     entry.said.clear();
   }
-  if (reported.kind == "resumed") entry.resumed_step = reported.step;
-  if (reported.kind == "finished" || reported.kind == "preempted") entry.said = reported.kind;
-  if (reported.kind == "committed")
+  if (reported.kind == kResumed) entry.resumed_step = reported.step;
+  if (reported.kind == kFinished || reported.kind == kPreempted) entry.said = name_of(reported.kind);
+  if (reported.kind == kCommitted)
     committed_step_ = std::max(committed_step_.value_or(reported.step), reported.step);
 }
 

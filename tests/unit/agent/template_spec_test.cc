@@ -14,7 +14,7 @@ class TemplateSpecTest : public testing::Test {
   TemplateSpecTest() {
     job_.command = {"train", "--lr", "1"};
     job_.job_id = "job";
-    job_.warm = "auto";
+    job_.warm = wire::Warm::kAuto;
     program_.has_note = true;
     program_.path = "/bin/train";
     plan_.local_world_size = 4;
@@ -30,7 +30,7 @@ class TemplateSpecTest : public testing::Test {
   }
   void use_python(std::vector<std::string> command) {
     job_.command = std::move(command);
-    job_.warm = "on";
+    job_.warm = wire::Warm::kOn;
     program_ = {.path = "/usr/bin/python3.11", .file = {}, .python_runner = "/lib/runner.py"};
   }
 
@@ -44,10 +44,10 @@ TEST_F(TemplateSpecTest, IsWantedByTheNoteOrByTheUser) {
   EXPECT_TRUE(wanted());
   program_.has_note = false;
   EXPECT_EQ(wanted().error(), "");
-  job_.warm = "on";
+  job_.warm = wire::Warm::kOn;
   EXPECT_TRUE(wanted());
   program_.has_note = true;
-  job_.warm = "off";
+  job_.warm = wire::Warm::kOff;
   EXPECT_EQ(wanted().error(), "");
 }
 

@@ -8,15 +8,16 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using wire::ReportKind;
 
 wire::WorkerReported step(std::int32_t rank, std::int64_t number) {
-  return {Rank(rank), "step", number, ""};
+  return {Rank(rank), ReportKind::kStep, number, ""};
 }
 
 std::vector<std::string> words(const std::vector<wire::WorkerReported>& reports) {
   std::vector<std::string> found;
   for (const auto& report : reports) {
-    found.push_back(std::to_string(report.rank.value()) + " " + report.kind + " " +
+    found.push_back(std::to_string(report.rank.value()) + " " + std::string(name_of(report.kind)) + " " +
                     std::to_string(report.step));
   }
   return found;
@@ -28,9 +29,20 @@ TEST(ParseReport, ReadsADatagram) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->attempt, Attempt(7));
   EXPECT_EQ(report->message.rank, Rank(3));
-  EXPECT_EQ(report->message.kind, "committed");
+  EXPECT_EQ(report->message.kind, ReportKind::kCommitted);
   EXPECT_EQ(report->message.step, 400);
   EXPECT_EQ(report->message.text, "x");
+}
+
+TEST(ParseReport, KnowsEveryKindByItsName) {
+  for (const auto& [kind, name] : wire::Words<ReportKind>::kAll) {
+    const auto report = parse_report(fmt::format(
+        R"({{"v":1,"type":"{}","rank":0,"attempt":1,"steps":1,"parts_ms":{{}},"name":"a","state":"enter"}})",
+        name));
+    ASSERT_TRUE(report) << name;
+    EXPECT_EQ(report->message.kind, kind);
+    EXPECT_EQ(is_for_launcher(*report), name != "section" && name != "idle" && name != "stacks") << name;
+  }
 }
 
 TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
@@ -91,7 +103,7 @@ TEST(Reports, PassesTheFirstStepOnAndThenTheNewestOfEachInterval) {
   EXPECT_EQ(reports.next_deadline(), std::nullopt);
   EXPECT_THAT(reports.on(step(0, 2), now + 10ms), IsEmpty());
   EXPECT_THAT(reports.on(step(0, 3), now + 20ms), IsEmpty());
-  EXPECT_THAT(reports.on({Rank(0), "heartbeat", 3, ""}, now + 30ms), IsEmpty());
+  EXPECT_THAT(reports.on({Rank(0), ReportKind::kHeartbeat, 3, ""}, now + 30ms), IsEmpty());
   EXPECT_EQ(reports.next_deadline(), now + 100ms);
   EXPECT_THAT(reports.due(now + 99ms), IsEmpty());
   EXPECT_THAT(words(reports.due(now + 100ms)), ElementsAre("0 step 3"));
@@ -110,7 +122,7 @@ TEST(Reports, PassesEventsOnAtOnceAfterWhatWasHeldBack) {
   const TimePoint now{1000s};
   reports.on(step(0, 1), now);
   reports.on(step(0, 2), now);
-  EXPECT_THAT(words(reports.on({Rank(0), "committed", 2, ""}, now)),
+  EXPECT_THAT(words(reports.on({Rank(0), ReportKind::kCommitted, 2, ""}, now)),
               ElementsAre("0 step 2", "0 committed 2"));
 }
 
@@ -118,10 +130,11 @@ TEST(Reports, DropsAndCountsWhatALauncherDoesNotReadButNotWhatDecidesAboutTheJob
   Reports reports;
   EXPECT_TRUE(reports.admit(step(0, 3), false));
   EXPECT_FALSE(reports.admit(step(0, 4), true));
-  EXPECT_FALSE(reports.admit({Rank(0), "resumed", 1, ""}, true));
-  for (const char* kind : {"hello", "committed", "preempted", "fenced"}) {
-    EXPECT_TRUE(reports.admit({Rank(0), kind, 1, "x"}, true)) << kind;
-    EXPECT_TRUE(reports.admit({Rank(1), kind, 1, "x"}, true)) << kind;
+  EXPECT_FALSE(reports.admit({Rank(0), ReportKind::kResumed, 1, ""}, true));
+  for (const auto kind :
+       {ReportKind::kHello, ReportKind::kCommitted, ReportKind::kPreempted, ReportKind::kFenced}) {
+    EXPECT_TRUE(reports.admit({Rank(0), kind, 1, "x"}, true)) << name_of(kind);
+    EXPECT_TRUE(reports.admit({Rank(1), kind, 1, "x"}, true)) << name_of(kind);
   }
   EXPECT_EQ(reports.dropped_count(), 2U);
 }
@@ -130,9 +143,9 @@ TEST(Reports, ARankThatFloodsTheLauncherIsDroppedInTheEndWhateverItSays) {
   Reports reports;
   int admitted = 0;
   for (int i = 0; i < 10 * Reports::kMostInSpite; ++i)
-    admitted += reports.admit({Rank(0), "committed", i, ""}, true);
+    admitted += reports.admit({Rank(0), ReportKind::kCommitted, i, ""}, true);
   EXPECT_EQ(admitted, Reports::kMostInSpite);
-  EXPECT_TRUE(reports.admit({Rank(1), "committed", 1, ""}, true));
+  EXPECT_TRUE(reports.admit({Rank(1), ReportKind::kCommitted, 1, ""}, true));
 }
 
 TEST(Reports, GivesUpWhatIsHeldBackWhenTheWorkerEnds) {

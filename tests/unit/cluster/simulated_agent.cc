@@ -146,8 +146,9 @@ void SimulatedAgent::perform(const agent::Quit& action) {
   parts_.on_quit(action.exit_code);
 }
 
-void SimulatedAgent::report(Rank rank, std::string kind, std::int64_t step, std::string text) {
-  link_.send(node_.attempt(), wire::WorkerReported{rank, std::move(kind), step, std::move(text)});
+void SimulatedAgent::report(Rank rank, const std::string& kind, std::int64_t step, std::string text) {
+  link_.send(node_.attempt(),
+             wire::WorkerReported{rank, *wire::word_named<wire::ReportKind>(kind), step, std::move(text)});
 }
 
 void SimulatedAgent::worker_stalls(std::int32_t pid, bool stopped, std::int64_t step, Duration seen_after) {

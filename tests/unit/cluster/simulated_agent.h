@@ -48,7 +48,7 @@ class SimulatedAgent : public std::enable_shared_from_this<SimulatedAgent> {
   void hear(const std::string& bytes);
   void obey(Attempt attempt, const wire::ToAgent& message);
   void on(agent::Event event);
-  void report(Rank rank, std::string kind, std::int64_t step, std::string text);
+  void report(Rank rank, const std::string& kind, std::int64_t step, std::string text);
   void send_stacks();
   void preempt();
   Rank rank_of(LocalRank local_rank) const { return Rank(first_rank_.value() + local_rank.value()); }

@@ -163,7 +163,7 @@ void SimulatedCluster::perform(const launcher::Send& action) {
 void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
   for (auto& [attempt, message] : machine(node).session->receive(bytes)) {
     const auto* reported = std::get_if<wire::WorkerReported>(&message);
-    if (reported != nullptr && reported->kind == "committed") ++commit_count_;
+    if (reported != nullptr && reported->kind == wire::ReportKind::kCommitted) ++commit_count_;
     const auto* left = std::get_if<wire::LeftoversUnkillable>(&message);
     if (left != nullptr) survivor_count_ += static_cast<int>(left->left.size());
     tell(launcher::AgentSaid{node, attempt, std::move(message)});

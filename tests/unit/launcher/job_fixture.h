@@ -75,7 +75,7 @@ class JobTest : public testing::Test {
     said(rank / 2, message);
   }
   void reported(int rank, const char* kind, std::int64_t step = 0, const char* text = "") {
-    said(rank / 2, wire::WorkerReported{Rank(rank), kind, step, text});
+    said(rank / 2, wire::WorkerReported{Rank(rank), *wire::word_named<wire::ReportKind>(kind), step, text});
   }
   // Whatever was said to the user at the last event, a line each.
   std::string told() const {

@@ -156,7 +156,7 @@ TEST_F(JobTest, RestartsOnceEveryWorkerIsGone) {
 
 TEST_F(JobTest, SaysAtWhichStepTheWorkerFailed) {
   run();
-  said(1, wire::WorkerReported{Rank(3), "step", 57, ""});
+  said(1, wire::WorkerReported{Rank(3), wire::ReportKind::kStep, 57, ""});
   worker_exits(2, 0, SIGKILL);
   empty_all();
   happen(AttemptBegun{Attempt(2), 40});
@@ -333,7 +333,7 @@ TEST_F(JobTest, DoesNotRestartWhenANewerLaunchHasTakenOver) {
 
 TEST_F(JobTest, AFencedWorkerEndsTheJob) {
   run();
-  said(0, wire::WorkerReported{Rank(0), "fenced", 0, "attempt 9 of job x has taken over"});
+  said(0, wire::WorkerReported{Rank(0), wire::ReportKind::kFenced, 0, "attempt 9 of job x has taken over"});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   worker_exits(0, 1, 0, true);
   empty_all();
@@ -445,7 +445,7 @@ TEST_F(JobTest, ASignalWhileARestartRunsBlamesNobody) {
 
 TEST_F(JobTest, ARestartThatCannotBeginIsTheLaunchersFailureAndKeepsTheCulprit) {
   run();
-  said(1, wire::WorkerReported{Rank(3), "step", 57, ""});
+  said(1, wire::WorkerReported{Rank(3), wire::ReportKind::kStep, 57, ""});
   worker_exits(2, 3);
   empty_all();
   happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
@@ -522,15 +522,15 @@ TEST_F(JobTest, KillsAgentsThatDoNotLeave) {
 
 TEST_F(JobTest, RemembersStepsOfEachAttempt) {
   run();
-  said(0, wire::WorkerReported{Rank(0), "committed", 40, ""});
-  said(0, wire::WorkerReported{Rank(1), "step", 55, ""});
-  said(1, wire::WorkerReported{Rank(2), "step", 57, ""});
+  said(0, wire::WorkerReported{Rank(0), wire::ReportKind::kCommitted, 40, ""});
+  said(0, wire::WorkerReported{Rank(1), wire::ReportKind::kStep, 55, ""});
+  said(1, wire::WorkerReported{Rank(2), wire::ReportKind::kStep, 57, ""});
   worker_exits(2, 0, SIGKILL);
   empty_all();
   begin();
   start_workers();
-  said(0, wire::WorkerReported{Rank(1), "resumed", 39, ""});
-  said(0, wire::WorkerReported{Rank(0), "resumed", 40, ""});
+  said(0, wire::WorkerReported{Rank(1), wire::ReportKind::kResumed, 39, ""});
+  said(0, wire::WorkerReported{Rank(0), wire::ReportKind::kResumed, 40, ""});
   ASSERT_EQ(job.history().size(), 2U);
   EXPECT_EQ(job.history()[0].committed_step, 40);
   EXPECT_EQ(job.history()[0].last_step, 57);
@@ -541,7 +541,8 @@ TEST_F(JobTest, RemembersStepsOfEachAttempt) {
 TEST_F(JobTest, TheNewestProfileOfEachRankIsRemembered) {
   run();
   for (const std::int64_t steps : {10, 20})
-    said(1, wire::WorkerReported{Rank(3), "profile", steps, "", 0, {{"data", steps * 1000}}});
+    said(1,
+         wire::WorkerReported{Rank(3), wire::ReportKind::kProfile, steps, "", 0, {{"data", steps * 1000}}});
   const auto& profiles = job.history()[0].profiles;
   ASSERT_EQ(profiles.size(), 1U);
   EXPECT_EQ(profiles.at(Rank(3)).rank, 3);
@@ -560,7 +561,7 @@ TEST_F(JobTest, ARankThatIsSlowerThanTheOthersIsToldRecordedAndRemembered) {
       ++step;
       for (int rank = 0; rank < 4; ++rank) {
         const std::chrono::nanoseconds busy = rank == 3 ? slow : 100ms;
-        said(rank / 2, wire::WorkerReported{Rank(rank), "step", step, "", busy.count()});
+        said(rank / 2, wire::WorkerReported{Rank(rank), wire::ReportKind::kStep, step, "", busy.count()});
         said_so += told();
         for (const Record& record : decided<Record>()) recorded.push_back(record);
       }

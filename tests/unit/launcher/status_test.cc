@@ -17,7 +17,7 @@ class RankTableTest : public testing::Test {
     table.on(node, attempt, message, members, now);
   }
   void report(const std::string& kind, std::int64_t step, const std::string& text = "") {
-    say(wire::WorkerReported{Rank(3), kind, step, text});
+    say(wire::WorkerReported{Rank(3), *wire::word_named<wire::ReportKind>(kind), step, text});
   }
   RankStatus rank(std::int32_t number) const {
     return statuses_of(table, members, now).at(static_cast<std::size_t>(number));

@@ -73,7 +73,8 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
   const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(exited))));
   EXPECT_EQ(std::get<WorkerExited>(back.value()).rank, Rank(2));
   EXPECT_EQ(std::get<WorkerExited>(back.value()).last_lines, exited.last_lines);
-  const WorkerReported profile{Rank(1), "profile", 7, "", 0, {{"data", 5}, {"compute", 1'000'000'000'000}}};
+  const WorkerReported profile{
+      Rank(1), ReportKind::kProfile, 7, "", 0, {{"data", 5}, {"compute", 1'000'000'000'000}}};
   const auto told = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(profile))));
   EXPECT_EQ(std::get<WorkerReported>(told.value()).parts_ns, profile.parts_ns);
   for (const ToLauncher& message :
@@ -84,6 +85,38 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
+  }
+}
+
+TEST(Codec, EveryWordTravelsByItsName) {
+  for (const auto& [kind, name] : Words<ReportKind>::kAll) {
+    const Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(WorkerReported{Rank(1), kind, 7, ""})));
+    EXPECT_EQ(nlohmann::json::from_cbor(frame.body).at("kind"), name);
+    const auto back = decode_for_launcher(frame);
+    ASSERT_TRUE(back) << name;
+    EXPECT_EQ(std::get<WorkerReported>(*back).kind, kind);
+  }
+  for (const auto& [warm, name] : Words<Warm>::kAll) {
+    JobSpec job;
+    job.warm = warm;
+    const Frame frame = frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), job})));
+    EXPECT_EQ(nlohmann::json::from_cbor(frame.body).at("job").at("warm"), name);
+    const auto back = decode_for_agent(frame);
+    ASSERT_TRUE(back) << name;
+    EXPECT_EQ(std::get<Welcome>(*back).job.warm, warm);
+  }
+}
+
+TEST(Codec, AMessageWithAnUnknownWordIsRefusedWithTheWord) {
+  Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(WorkerReported{})));
+  auto body = nlohmann::json::from_cbor(frame.body);
+  for (const nlohmann::json& wrong : {nlohmann::json("shout"), nlohmann::json(3), nlohmann::json(nullptr)}) {
+    body["kind"] = wrong;
+    nlohmann::json::to_cbor(body, frame.body = "");
+    const auto refused = decode_for_launcher(frame);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+    if (wrong.is_string()) EXPECT_THAT(refused.error().message(), testing::HasSubstr("unknown word 'shout'"));
   }
 }
 

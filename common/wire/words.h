@@ -1,0 +1,71 @@
+// Words that stand for one of a few meanings, in messages and in workers' datagrams: for each enum one table
+// of its names, which is read both ways.
+//
+// Plain values; safe in any thread. What a meaning leads to is decided elsewhere.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace muster::wire {
+
+// What a worker says over MUSTER_SOCKET (docs/protocol.md).
+enum class ReportKind : std::uint8_t {
+  kHeartbeat,
+  kStep,
+  kSection,
+  kProfile,
+  kResumed,
+  kCommitted,
+  kSaving,
+  kFenced,
+  kIdle,
+  kFinished,
+  kHello,
+  kStacks,
+  kPreempted,
+};
+
+// Whether ranks are forked from a process that has loaded their program.
+enum class Warm : std::uint8_t {
+  kAuto,  // programs with the ELF note
+  kOn,
+  kOff,
+};
+
+template <class Word>
+struct Words;
+template <>
+struct Words<ReportKind> {
+  static constexpr std::pair<ReportKind, std::string_view> kAll[] = {
+      {ReportKind::kHeartbeat, "heartbeat"}, {ReportKind::kStep, "step"},
+      {ReportKind::kSection, "section"},     {ReportKind::kProfile, "profile"},
+      {ReportKind::kResumed, "resumed"},     {ReportKind::kCommitted, "committed"},
+      {ReportKind::kSaving, "saving"},       {ReportKind::kFenced, "fenced"},
+      {ReportKind::kIdle, "idle"},           {ReportKind::kFinished, "finished"},
+      {ReportKind::kHello, "hello"},         {ReportKind::kStacks, "stacks"},
+      {ReportKind::kPreempted, "preempted"},
+  };
+};
+template <>
+struct Words<Warm> {
+  static constexpr std::pair<Warm, std::string_view> kAll[] = {
+      {Warm::kAuto, "auto"}, {Warm::kOn, "on"}, {Warm::kOff, "off"}};
+};
+
+// The name of a meaning that stands in the table, as all do.
+template <class Word>
+constexpr std::string_view name_of(Word word) {
+  return std::ranges::find(Words<Word>::kAll, word, &std::pair<Word, std::string_view>::first)->second;
+}
+
+template <class Word>
+constexpr std::optional<Word> word_named(std::string_view name) {
+  const auto* found = std::ranges::find(Words<Word>::kAll, name, &std::pair<Word, std::string_view>::second);
+  return found == std::end(Words<Word>::kAll) ? std::nullopt : std::optional(found->first);
+}
+
+}  // namespace muster::wire
