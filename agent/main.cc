@@ -4,7 +4,10 @@
 //   agent --connect ADDRESS:PORT --identity JOB/ROLE/NODE --node K   any other; its key comes on stdin, 64
 //   hexadecimal digits
 //
-// The wiring: connection, then agent.
+// The wiring: connection, parts, agent.
+#include <array>
+#include <climits>
+#include <csignal>
 #include <cstdio>
 #include <linux/close_range.h>
 #include <string_view>
@@ -12,8 +15,16 @@
 
 #include "agent/core/start/arguments.h"
 #include "agent/io/agent.h"
+#include "agent/io/guardian.h"
+#include "agent/io/health/local_vitals.h"
+#include "agent/io/link.h"
+#include "agent/io/output/local_logs.h"
+#include "agent/io/signals.h"
+#include "agent/io/store/local_store_host.h"
+#include "agent/io/workers/local_processes.h"
 #include "agent/io/workers/process.h"
 #include "common/base/log.h"
+#include "common/base/machine.h"
 #include "common/base/process.h"
 #include "common/net/listener.h"
 
@@ -24,6 +35,7 @@ namespace {
 constexpr Duration kConnectLimit = std::chrono::seconds(10);
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
+const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
 using Connecting = Expected<std::shared_ptr<net::Connection>>;
 
@@ -51,20 +63,47 @@ Connecting connect(asio::io_context& io, const Arguments& arguments) {
   return result;
 }
 
+wire::Hello hello(NodeId node) {
+  std::array<char, HOST_NAME_MAX + 1> hostname{};
+  gethostname(hostname.data(), hostname.size() - 1);
+  return {node, getpid(), hostname.data(), MUSTER_VERSION, count_cores()};
+}
+
+// Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
+int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node) {
+  int exit_code = 0;
+  Guardian guardian;
+  net::SystemTime time(io.get_executor());
+  Link link(time, std::move(connection), node);
+  net::TaskGroup tasks(io.get_executor());
+  LocalLogs logs({io.get_executor(), tasks, link, node});
+  LocalStoreHost store(io);
+  LocalVitals vitals;
+  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, node});
+  block_signals(kSignalsToLeave);
+  Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store}, [&](int code) {
+    exit_code = code;
+    // Not now: the task that brought this about would be cancelled while it runs.
+    asio::post(io, [&tasks] { tasks.cancel(); });
+  });
+  agent.start(hello(node));
+  logs.divert_own_log();
+  tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
+    agent.leave(fmt::format("the agent got signal {}", signal));
+  }));
+  io.run();
+  return exit_code;
+}
+
 int run(const Arguments& arguments) {
   log::set_up(fmt::format("agent {}", arguments.node), log::Level::kInfo);
   become_subreaper();
   ask_for_short_slices();
   asio::io_context io(1);
   auto connection = connect(io, arguments);
-  if (!connection) {
-    log::error("{}", connection.error().message());
-    return kExitNoLauncher;
-  }
-  Agent agent(io, *std::move(connection), arguments.node);
-  agent.start();
-  io.run();
-  return agent.exit_code();
+  if (connection) return serve(io, *std::move(connection), arguments.node);
+  log::error("{}", connection.error().message());
+  return kExitNoLauncher;
 }
 
 // None of the inherited descriptors is a worker's business.

@@ -1,21 +1,11 @@
 #include "agent/io/agent.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
 #include <csignal>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fmt/format.h>
 #include <utility>
 
-#include "agent/io/readable.h"
-#include "agent/io/workers/children.h"
-#include "common/base/check.h"
 #include "common/base/log.h"
-#include "common/base/machine.h"
-#include "common/base/process.h"
 
 namespace muster::agent {
 
@@ -26,189 +16,136 @@ constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
 // In one message; more are killed, and waited for, by whoever is their parent next.
 constexpr std::size_t kMostLeftoversNamed = 1000;
 
-constexpr int kSignals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP};
-
-sigset_t heard_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : kSignals) sigaddset(&set, signal);
-  return set;
-}
-
 }  // namespace
 
-Agent::Agent(asio::io_context& io, std::shared_ptr<net::Channel> channel, NodeId node)
-    : io_(io),
-      id_(node),
-      worker_descriptor_limit_(prepare_descriptors()),
-      time_(io.get_executor()),
-      link_(time_, std::move(channel), node),
-      logs_(io.get_executor()),
-      tasks_(io.get_executor()),
-      node_(time_.now()),
-      warm_(io.get_executor(), tasks_,
-            [this] {
-              on(TemplateSettled{});
-              reap_all();
-              // The template may have hidden the ends of others, which nobody else has seen then.
-              if (clearing_) clear_leftovers();
-            }),
-      alarm_(time_.make_alarm([this] { ring(); })) {
-  const sigset_t signals = heard_signals();
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-}
+Agent::Agent(Parts parts, std::function<void(int exit_code)> on_quit)
+    : parts_(parts),
+      on_quit_(std::move(on_quit)),
+      node_(parts_.time.now()),
+      alarm_(parts_.time.make_alarm([this] { ring(); })) {}
 
-Agent::~Agent() {
-  log::divert({});
-}
-
-void Agent::start() {
-  std::array<char, HOST_NAME_MAX + 1> hostname{};
-  gethostname(hostname.data(), hostname.size() - 1);
-  link_.send(Attempt(), wire::Hello{id_, getpid(), hostname.data(), MUSTER_VERSION, count_cores()});
+void Agent::start(const wire::Hello& hello) {
+  parts_.link.send(Attempt(), hello);
   // While the launcher answers.
-  guardian_.emplace();
-  divert_log();
-  open_worker_socket();
-  link_.start([this](const Link::Incoming& incoming) { hear(incoming); },
-              [this](const Error& why) {
-                log::debug("{}", why.message());
-                on(LauncherClosed{});
-              });
-  tasks_.spawn(hear_signals());
+  parts_.processes.begin(*this);
+  parts_.logs.begin(*this);
+  parts_.link.start([this](const Link::Incoming& incoming) { hear(incoming); },
+                    [this](const Error& why) {
+                      log::debug("{}", why.message());
+                      if (finishing_logs_) hurry();
+                      on(LauncherClosed{});
+                    });
   set_alarm();
 }
 
+void Agent::leave(std::string reason) {
+  on(LeaveRequested{std::move(reason)});
+}
+
 void Agent::hear(const Link::Incoming& incoming) {
-  const Attempt attempt = incoming.attempt;
   on(LauncherHeard{});
-  if (const auto* ping = std::get_if<wire::Ping>(&incoming.message)) {
-    if (ping->output_waits) others_wait_until_ = time_.now() + kOthersWaitLinger;
-    const bool waits = finishing_logs_ || (run_ != nullptr && run_->output_waits(time_.now()));
-    link_.send(node_.attempt(), wire::Pong{ping->sent_ns, to_ns(time_.now()), waits});
-  } else if (const auto* taken = std::get_if<wire::OutputTaken>(&incoming.message)) {
-    link_.taken(*taken);
-  } else if (const auto* said = std::get_if<wire::Welcome>(&incoming.message)) {
-    welcome(*said);
-  } else if (const auto* plan = std::get_if<wire::PrepareAttempt>(&incoming.message)) {
-    link_.advance_to(attempt);
-    on(AttemptRequested{attempt, *plan});
-  } else if (const auto* standby = std::get_if<wire::StandBy>(&incoming.message)) {
-    on(StandByRequested{*standby});
-  } else if (const auto* orders = std::get_if<wire::StartWorkers>(&incoming.message)) {
-    on(StartRequested{attempt, *orders});
-  } else if (const auto* stop = std::get_if<wire::StopWorkers>(&incoming.message)) {
-    if (attempt == node_.attempt()) hurry();
-    on(StopRequested{attempt, *stop});
-  } else if (const auto* order = std::get_if<wire::SignalWorkers>(&incoming.message)) {
-    on(SignalRequested{attempt, order->signal});
-  } else if (std::holds_alternative<wire::DumpStacks>(incoming.message)) {
-    if (health_) send_all(health_->dump_stacks(time_.now()));
-    set_alarm();
-  } else if (const auto* notice = std::get_if<wire::Preempt>(&incoming.message)) {
-    if (health_) health_->preempt(from_ns(notice->grace_ns));
-    hurry();
-  } else if (std::holds_alternative<wire::Leave>(incoming.message)) {
-    hurry();
-    on(LeaveRequested{"the launcher said so"});
-  }
+  std::visit([this, attempt = incoming.attempt](const auto& said) { obey(attempt, said); }, incoming.message);
 }
 
-void Agent::open_worker_socket() {
-  auto socket = WorkerSocket::open(
-      io_.get_executor(),
-      [this](const Report& report, const std::string& sender) { pass_on(report, sender); });
-  // Training does not need it: heartbeats and progress are missed.
-  if (!socket) return log::error("{}", socket.error().message());
-  socket_ = *std::move(socket);
-  guardian_->guard_run_directory(socket_->directory());
-  tasks_.spawn(socket_->receive_all());
+void Agent::obey(Attempt, const wire::Ping& ping) {
+  const TimePoint now = parts_.time.now();
+  if (ping.output_waits) others_wait_until_ = now + kOthersWaitLinger;
+  const bool waits = finishing_logs_ || parts_.logs.output_waits();
+  parts_.link.send(node_.attempt(), wire::Pong{ping.sent_ns, to_ns(now), waits});
 }
 
-// What the agent itself has to say goes to a file beside the workers', and must not block it either.
-void Agent::divert_log() {
-  struct stat status{};
-  if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
-  const auto file = logs_.add(
-      std::make_unique<net::LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
-      [](const std::string&) {});
-  log::divert([file](std::string_view line) {
-    if (file->backlog_bytes() < Output::kLogQueueBytes) file->put(line);
-  });
+void Agent::obey(Attempt, const wire::OutputTaken& taken) {
+  parts_.link.taken(taken);
 }
 
-void Agent::welcome(const wire::Welcome& welcome) {
-  job_ = welcome.job;
-  link_.set_output_limits(job_);
-  guardian_->guard_job(job_.job_id, id_);
-  if (job_.use_gpus && gpus_ == nullptr) {
-    gpus_ = std::make_unique<GpuWatch>();
-    gpu_memory_ = std::make_unique<GpuMemoryWatch>();
-  }
+void Agent::obey(Attempt, const wire::Welcome& said) {
+  job_ = said.job;
+  parts_.link.set_output_limits(job_);
+  parts_.processes.set_job(job_);
   on(Welcomed{job_});
 }
 
-void Agent::pass_on(const Report& report, const std::string& sender) {
-  if (run_ == nullptr || report.attempt != node_.attempt() || !run_->has_rank(report.message.rank)) return;
-  if (health_) send_all(health_->on(report, sender, time_.now()));
+void Agent::obey(Attempt attempt, const wire::PrepareAttempt& plan) {
+  parts_.link.advance_to(attempt);
+  on(AttemptRequested{attempt, plan});
+}
+
+void Agent::obey(Attempt, const wire::StandBy& standby) {
+  on(StandByRequested{standby});
+}
+
+void Agent::obey(Attempt attempt, const wire::StartWorkers& orders) {
+  on(StartRequested{attempt, orders});
+}
+
+void Agent::obey(Attempt attempt, const wire::StopWorkers& stop) {
+  if (attempt == node_.attempt()) hurry();
+  on(StopRequested{attempt, stop});
+}
+
+void Agent::obey(Attempt attempt, const wire::SignalWorkers& order) {
+  on(SignalRequested{attempt, order.signal});
+}
+
+void Agent::obey(Attempt, const wire::DumpStacks&) {
+  if (!health_) return;
+  std::vector<WorkerTalk::Worker> workers;
+  for (const auto& [rank, worker] : health_->workers())
+    workers.push_back({rank, worker.pid, worker.writes_stacks ? worker.address : ""});
+  parts_.talk.dump_stacks(workers);
+}
+
+void Agent::obey(Attempt, const wire::Preempt& notice) {
+  if (!health_) return;
+  for (const auto& [rank, worker] : health_->workers()) {
+    if (worker.can_be_preempted && !parts_.talk.preempt(worker.address, from_ns(notice.grace_ns)))
+      log::warning("rank {} does not take the notice of preemption", rank);
+  }
+  hurry();
+}
+
+void Agent::obey(Attempt, const wire::Leave&) {
+  hurry();
+  leave("the launcher said so");
+}
+
+void Agent::worker_reported(const Report& report, const std::string& address) {
+  if (!health_ || report.attempt != node_.attempt() || !node_.has_rank(report.message.rank)) return;
+  const TimePoint now = parts_.time.now();
+  health_->on(report, address, now);
   if (is_for_launcher(report)) {
     wire::WorkerReported message = report.message;
     if (output_waits()) message.busy_ns = 0;  // who prints is not slow
-    send_reports(reports_.on(message, time_.now()));
+    send_reports(reports_.on(message, now));
   }
   set_alarm();
 }
 
 void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
   for (const wire::WorkerReported& report : reports) {
-    if (reports_.admit(report, link_.crowded())) link_.send(node_.attempt(), report);
+    if (reports_.admit(report, parts_.link.crowded())) parts_.link.send(node_.attempt(), report);
   }
 }
 
-void Agent::send_all(const std::vector<wire::ToLauncher>& messages) {
-  for (const wire::ToLauncher& message : messages) link_.send(node_.attempt(), message);
+void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
+  if (!health_) return;  // the agent has left
+  const Rank rank = node_.rank_of(local_rank);
+  Logs::LastWords words = parts_.logs.last_words(local_rank);
+  exited.error_file = std::move(words.error_file);
+  exited.last_lines = std::move(words.last_lines);
+  health_->on(parts_.vitals.take_gpu_faults(), TimePoint(from_ns(exited.at_ns)));
+  health_->ended(rank, exited);
+  parts_.talk.receive_waiting();
+  send_reports(reports_.take(rank));
+  on(WorkerEnded{local_rank, std::move(exited)});
 }
 
-awaitable<void> Agent::hear_signals() {
-  const sigset_t signals = heard_signals();
-  asio::posix::stream_descriptor source(io_, signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  for (;;) {
-    boost::system::error_code error;
-    co_await source.async_wait(asio::posix::stream_descriptor::wait_read,
-                               asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return;
-    signalfd_siginfo heard{};
-    while (read(source.native_handle(), &heard, sizeof heard) == sizeof heard) {
-      if (heard.ssi_signo != SIGCHLD)
-        on(LeaveRequested{fmt::format("the agent got signal {}", heard.ssi_signo)});
-    }
-    reap_all();
-    if (clearing_) clear_leftovers();
-  }
+void Agent::stacks_dumped(wire::WorkerStacks stacks) {
+  if (health_) parts_.link.send(node_.attempt(), std::move(stacks));
 }
 
-// The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
-awaitable<void> Agent::watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu) {
-  co_await asio::post(io_, asio::use_awaitable);  // when all that are to be started have been
-  asio::posix::stream_descriptor pidfd(io_, process.pidfd.release());
-  const bool ended = co_await readable(pidfd);
-  if (!ended) co_return;
-  const TimePoint now = time_.now();
-  const Ending ending = reap(pidfd.native_handle());
-  workers_.erase(process.pid);
-  wire::WorkerExited report = run_->last_words(local_rank);
-  report.exit_code = ending.exit_code;
-  report.signal = ending.signal;
-  report.core_dumped = ending.core_dumped;
-  report.peak_memory_bytes = ending.peak_memory_bytes;
-  report.at_ns = to_ns(now);
-  report.pid = process.pid;
-  if (gpu && ending.signal != 0) killed_on_gpus_[*gpu].push_back(process.pid);
-  health_->ended(run_->rank_of(local_rank), report);
-  if (socket_ != nullptr) socket_->receive_waiting();
-  send_reports(reports_.take(run_->rank_of(local_rank)));
-  on(WorkerEnded{local_rank, std::move(report)});
-  reap_all();
+void Agent::template_settled() {
+  on(TemplateSettled{});
 }
 
 void Agent::on(Event event) {
@@ -218,7 +155,7 @@ void Agent::on(Event event) {
   while (!events_.empty()) {
     const Event next = std::move(events_.front());
     events_.pop_front();
-    for (const Action& action : node_.on(next, time_.now())) {
+    for (const Action& action : node_.on(next, parts_.time.now())) {
       std::visit([this](const auto& what) { perform(what); }, action);
     }
   }
@@ -237,139 +174,117 @@ void Agent::set_alarm() {
 }
 
 void Agent::ring() {
-  send_reports(reports_.due(time_.now()));
+  send_reports(reports_.due(parts_.time.now()));
   look_after_workers();
   on(TimePassed{});
 }
 
 void Agent::look_after_workers() {
   const auto due = health_ ? health_->next_deadline() : std::nullopt;
-  if (!due || *due > time_.now()) return;
+  if (!due || *due > parts_.time.now()) return;
   // What they have said already must not be missed.
-  if (socket_ != nullptr) socket_->receive_waiting();
-  send_all(health_->look(time_.now(), output_waits()));
+  parts_.talk.receive_waiting();
+  const auto states = parts_.vitals.look(health_->pids());
+  const TimePoint now = parts_.time.now();
+  health_->on(parts_.vitals.take_gpu_faults(), now);
+  for (const wire::ToLauncher& message : health_->look(states, output_waits(), now)) {
+    if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message))
+      log::warning("rank {} {}", stalled->rank, stalled->what);
+    parts_.link.send(node_.attempt(), message);
+  }
 }
 
 // Of any rank of the job: the others wait for it in every step.
 bool Agent::output_waits() const {
-  const TimePoint now = time_.now();
-  return now < others_wait_until_ || (run_ != nullptr && run_->output_waits(now));
+  return parts_.time.now() < others_wait_until_ || parts_.logs.output_waits();
 }
 
 // The workers have been told to end, or to save and leave: what they print does not hold them up.
 void Agent::hurry() {
-  if (run_ == nullptr || std::exchange(hurried_, true)) return;
-  run_->hurry();
+  if (!health_ || std::exchange(hurried_, true)) return;
+  parts_.link.set_hurry(true);
+  parts_.logs.hurry();
 }
 
-// Orphans that have ended; of workers, watch() learns.
-void Agent::reap_all() {
-  reap_orphans([this](pid_t pid) {
-    if (pid == guardian_->pid()) {
-      log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
-      guardian_->ended();
-    }
-    named_.erase(pid);
-    return workers_.contains(pid) || warm_.owns(pid);
-  });
+void Agent::leftover_ended(std::int32_t pid) {
+  named_.erase(pid);
 }
 
-std::optional<std::vector<pid_t>> Agent::strays() const {
-  auto children = list_children();
-  if (!children) {
-    log::warning("cannot look for processes that are left: {}", children.error().message());
-    return std::nullopt;
-  }
-  std::erase_if(*children, [this](pid_t pid) {
-    return pid == guardian_->pid() || workers_.contains(pid) || warm_.owns(pid) || named_.contains(pid);
-  });
-  return *std::move(children);
+void Agent::leftovers_changed() {
+  if (clearing_) clear_leftovers();
 }
 
-void Agent::kill_strays() const {
-  for (const pid_t pid : strays().value_or(std::vector<pid_t>())) kill(pid, SIGKILL);
+std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
+  auto found = parts_.leftovers.find();
+  if (found) std::erase_if(*found, [this](std::int32_t pid) { return named_.contains(pid); });
+  return found;
 }
 
 void Agent::clear_leftovers() {
-  reap_all();
-  const auto left = strays();
-  // Each one's own children come to us when it dies, and its end brings us here again.
+  const auto left = unnamed_leftovers();
+  // The children of each become leftovers when it dies, and its end brings us here again.
   clearing_ = !left || !left->empty();
-  if (left) std::ranges::for_each(*left, [](pid_t pid) { kill(pid, SIGKILL); });
+  if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
   if (clearing_) return;
-  if (run_ == nullptr) return on(LeftoversGone{});
+  if (!health_) return on(LeftoversGone{});
   if (std::exchange(finishing_logs_, true)) return;
-  run_->close_outputs();
-  tasks_.spawn(finish_logs());
+  parts_.logs.finish();
+  if (parts_.link.closed()) hurry();
 }
 
 // An attempt is over on this node when its log files are complete, or cannot be made so.
-awaitable<void> Agent::finish_logs() {
-  const Attempt attempt = node_.attempt();
-  co_await logs_.written(from_ns(job_.output_stall_ns), [this] { return hurried_ || link_.closed(); });
-  co_await asio::post(io_, asio::use_awaitable);  // what went wrong with a file has been heard of then
-  if (node_.attempt() != attempt || !std::exchange(finishing_logs_, false)) co_return;
-  if (const std::string losses = run_->losses(); !losses.empty())
-    link_.send(node_.attempt(), wire::AgentNotice{losses});
+void Agent::logs_finished(const LogLosses& losses) {
+  if (!std::exchange(finishing_logs_, false)) return;
+  if (losses.lines + losses.waiting_bytes > 0) {
+    parts_.link.send(
+        node_.attempt(),
+        wire::AgentNotice{fmt::format(
+            "the log files of attempt {} did not take {} lines in time{}", node_.attempt(), losses.lines,
+            losses.waiting_bytes == 0 ? "" : fmt::format("; {} bytes still wait", losses.waiting_bytes))});
+  }
   on(LeftoversGone{});
 }
 
 void Agent::perform(const OpenAttempt& action) {
-  finished_store_.reset();
-  auto run = AttemptRun::open(
-      {io_, tasks_, link_, logs_, job_, context(action.attempt), action.plan, worker_descriptor_limit_});
-  if (!run) return on(AttemptNotOpened{run.error()});
-  run_ = *std::move(run);
+  parts_.store.close(false);
+  const auto store_port = open(action);
+  if (!store_port) return on(AttemptNotOpened{refusal(store_port.error(), job_)});
   hurried_ = false;
-  link_.set_hurry(false);
-  health_.emplace(Health::Setting{job_, action.attempt, gpus_.get(),
-                                  [this](const std::string& receiver, const std::string& datagram) {
-                                    return socket_ != nullptr && socket_->send(receiver, datagram);
-                                  }});
-  const bool gpus_may_be_full = gpu_memory_ != nullptr && gpu_memory_->held() != "";
-  on(AttemptOpened{run_->store_port(), load_template(run_->wanted_template()), gpus_may_be_full});
+  parts_.link.set_hurry(false);
+  health_.emplace(job_);
+  const bool gpus_may_be_full = parts_.vitals.held_gpu_memory() != "";
+  on(AttemptOpened{*store_port, parts_.templates.load(), gpus_may_be_full});
+}
+
+std::expected<std::int32_t, StartFailure> Agent::open(const OpenAttempt& attempt) {
+  if (auto opened = parts_.processes.open(attempt); !opened)
+    return std::unexpected(std::move(opened.error()));
+  const auto notices = parts_.logs.open(job_, attempt);
+  if (!notices) return std::unexpected(StartFailure{StartStep::kLogDirectory, notices.error()});
+  auto store_port = parts_.store.open(job_, attempt.plan);
+  if (!store_port) return std::unexpected(StartFailure{StartStep::kStore, store_port.error()});
+  for (const std::string& notice : *notices) parts_.link.send(attempt.attempt, wire::AgentNotice{notice});
+  return *store_port;
 }
 
 void Agent::perform(const LoadTemplate& action) {
-  if (!load_template(AttemptRun::template_for(job_, context(node_.attempt()), action.likely)))
-    on(TemplateSettled{});
-}
-
-NodeContext Agent::context(Attempt attempt) const {
-  return {own_environment(),
-          count_cores(),
-          id_,
-          attempt,
-          socket_ != nullptr ? socket_->path() : "",
-          socket_ != nullptr ? socket_->directory() : ""};
-}
-
-bool Agent::load_template(std::expected<TemplateSpec, std::string> wanted) {
-  const std::string output_file = fmt::format("{}/template.node{}.log", job_.log_directory, id_);
-  return warm_.prepare(std::move(wanted), output_file, worker_descriptor_limit_);
+  if (!parts_.templates.load_for(action.likely)) on(TemplateSettled{});
 }
 
 void Agent::perform(const StartWorker& action) {
-  const bool had_template = warm_.has_template();
-  if (gpu_memory_ != nullptr) gpu_memory_->workers_start();
-  auto started = run_->start(action.local_rank, action.start, warm_);
-  if (!started) return on(WorkerNotStarted{action.local_rank, started.error()});
-  const pid_t pid = started->process.pid;
-  workers_.insert(pid);
-  // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
-  if (had_template && !warm_.has_template()) kill_strays();
-  health_->started(run_->rank_of(action.local_rank), {pid, started->gpu}, time_.now());
-  on(WorkerStarted{action.local_rank, pid, started->forked, started->executed_because});
-  tasks_.spawn(watch(action.local_rank, std::move(started->process), started->gpu));
+  const auto started = parts_.processes.start(action.local_rank, action.start);
+  if (!started) return on(WorkerNotStarted{action.local_rank, refusal(started.error(), job_)});
+  health_->started(node_.rank_of(action.local_rank), started->pid, started->gpu, parts_.time.now());
+  on(WorkerStarted{action.local_rank, started->pid, started->forked, started->executed_because});
 }
 
 void Agent::perform(const SignalWorker& action) {
   log::info("signal {} to worker {}", action.signal, action.pid);
   if (!action.passed_on) {
-    health_->told_to_stop(run_->rank_of(action.local_rank));
+    health_->told_to_stop(node_.rank_of(action.local_rank));
     hurry();
   }
-  kill(-action.pid, action.signal);
+  parts_.processes.signal(action.pid, action.signal);
 }
 
 void Agent::perform(const KillLeftovers&) {
@@ -377,28 +292,27 @@ void Agent::perform(const KillLeftovers&) {
 }
 
 void Agent::perform(const NameLeftovers&) {
-  reap_all();
-  const auto left = strays();
+  const auto left = unnamed_leftovers();
   // Then only the log files are waited for, by a rule of their own.
   if (left && left->empty()) return clear_leftovers();
   LeftoversNamed answer;
-  for (const pid_t pid : left.value_or(std::vector<pid_t>())) {
+  for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {
     named_.insert(pid);
     if (answer.left.size() == kMostLeftoversNamed) continue;
-    answer.left.push_back(kill_leftover(pid));
+    answer.left.push_back(parts_.leftovers.kill_and_name(pid));
     log::warning("{}", describe(answer.left.back()));
   }
   on(std::move(answer));
 }
 
 void Agent::perform(const LookAtGpus&) {
-  if (auto held = gpu_memory_->held()) on(GpusLookedAt{*std::move(held)});
+  if (auto held = parts_.vitals.held_gpu_memory()) on(GpusLookedAt{*std::move(held)});
 }
 
 void Agent::perform(const CloseAttempt& action) {
-  if (gpu_memory_ != nullptr) gpu_memory_->expect_back_from(std::exchange(killed_on_gpus_, {}));
-  if (action.keep_store) finished_store_ = run_->take_store();
-  run_.reset();
+  parts_.processes.close();
+  parts_.logs.close();
+  parts_.store.close(action.keep_store);
   finishing_logs_ = false;
   health_.reset();
   if (reports_.dropped_count() > 0)
@@ -408,7 +322,7 @@ void Agent::perform(const CloseAttempt& action) {
 }
 
 void Agent::perform(const GiveUpTemplate& action) {
-  warm_.give_up(action.reason);
+  parts_.templates.give_up(action.reason);
 }
 
 void Agent::perform(const Send& action) {
@@ -417,19 +331,18 @@ void Agent::perform(const Send& action) {
       log::info("{} of {} workers were forked", started->warm_count, started->pids.size());
     if (!started->executed_because.empty()) log::info("executed: {}", started->executed_because);
   }
-  link_.send(node_.attempt(), action.message);
+  parts_.link.send(node_.attempt(), action.message);
 }
 
 void Agent::perform(const Quit& action) {
   log::info("leaving: {}", action.reason);
-  exit_code_ = action.exit_code;
-  const bool had_template = warm_.has_template();
-  warm_.end();
-  if (had_template) kill_strays();  // what code before init() started
-  finished_store_.reset();          // what still listens would keep this process alive
-  link_.close();
-  // Not now: the task that brought this about would be cancelled while it runs.
-  asio::post(io_, [this] { tasks_.cancel(); });
+  parts_.templates.end();
+  parts_.store.close(false);  // what still listens would keep this process alive
+  parts_.link.close();
+  // A worker that could not be killed may be there: nobody looks after it any more.
+  health_.reset();
+  reports_ = {};
+  on_quit_(action.exit_code);
 }
 
 }  // namespace muster::agent

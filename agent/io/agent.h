@@ -1,63 +1,86 @@
 // The agent: performs what Node decides, and tells it what happens.
 //
-// Events are handled one after the other, also those that an action brings about at once. One thread, one
-// io_context, one alarm; run the io_context until it has nothing left to do, then ask for the exit code. Log
-// files are written by another thread. Decides nothing.
+// Everything outside is behind interfaces, which the wiring makes: no process, file, socket or clock is
+// touched here, so that the simulator runs this very class. Events are handled one after the other, also
+// those that an action brings about at once. One thread, one alarm. Decides nothing.
 #pragma once
 
 #include <deque>
+#include <expected>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "agent/core/health/worker_health.h"
 #include "agent/core/health/worker_report.h"
 #include "agent/core/node/node.h"
-#include "agent/io/guardian.h"
-#include "agent/io/health/gpu_memory_watch.h"
-#include "agent/io/health/health.h"
+#include "agent/io/health/vitals.h"
 #include "agent/io/link.h"
-#include "agent/io/workers/attempt_run.h"
-#include "agent/io/workers/warm_start.h"
-#include "agent/io/workers/worker_socket.h"
-#include "common/net/log_writer.h"
-#include "common/net/task_group.h"
+#include "agent/io/output/logs.h"
+#include "agent/io/store/store_host.h"
+#include "agent/io/workers/processes.h"
 #include "common/net/time.h"
 
 namespace muster::agent {
 
-class Agent {
+class Agent final : private ProcessListener, private LogsListener {
  public:
-  // Blocks the signals that it wants to hear of, and raises the limit of descriptors, for this process and
-  // not for its workers.
-  Agent(asio::io_context& io, std::shared_ptr<net::Channel> channel, NodeId node);
+  // Outlive the agent.
+  struct Parts {
+    net::Time& time;
+    Link& link;
+    Processes& processes;
+    TemplateHost& templates;
+    Leftovers& leftovers;
+    WorkerTalk& talk;
+    Vitals& vitals;
+    Logs& logs;
+    StoreHost& store;
+  };
+  // `on_quit`: nothing more is asked of any part; called inside an event.
+  Agent(Parts parts, std::function<void(int exit_code)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
-  ~Agent();
-  // Says Hello and begins to obey. Forks the guardian.
-  void start();
-  int exit_code() const { return exit_code_; }
+
+  // Says Hello and begins to obey.
+  void start(const wire::Hello& hello);
+  // Stops what runs, and quits.
+  void leave(std::string reason);
 
  private:
-  awaitable<void> hear_signals();
-  awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
   void hear(const Link::Incoming& incoming);
-  void open_worker_socket();
-  void divert_log();
-  void welcome(const wire::Welcome& welcome);
-  void pass_on(const Report& report, const std::string& sender);
-  void send_reports(const std::vector<wire::WorkerReported>& reports);
-  void send_all(const std::vector<wire::ToLauncher>& messages);
+  void obey(Attempt attempt, const wire::Welcome& said);
+  void obey(Attempt attempt, const wire::PrepareAttempt& plan);
+  void obey(Attempt attempt, const wire::StartWorkers& orders);
+  void obey(Attempt attempt, const wire::StopWorkers& stop);
+  void obey(Attempt attempt, const wire::Leave& order);
+  void obey(Attempt attempt, const wire::Ping& ping);
+  void obey(Attempt attempt, const wire::DumpStacks& order);
+  void obey(Attempt attempt, const wire::Preempt& notice);
+  void obey(Attempt attempt, const wire::SignalWorkers& order);
+  void obey(Attempt attempt, const wire::StandBy& standby);
+  void obey(Attempt attempt, const wire::OutputTaken& taken);
+
+  void worker_ended(LocalRank local_rank, wire::WorkerExited exited) override;
+  void worker_reported(const Report& report, const std::string& address) override;
+  void stacks_dumped(wire::WorkerStacks stacks) override;
+  void template_settled() override;
+  void leftover_ended(std::int32_t pid) override;
+  void leftovers_changed() override;
+  void logs_finished(const LogLosses& losses) override;
+
   void on(Event event);
   void set_alarm();
   void ring();
   void look_after_workers();
-  void reap_all();
-  NodeContext context(Attempt attempt) const;
-  bool load_template(std::expected<TemplateSpec, std::string> wanted);
-  // All children but those that belong here, and those that were named already; nothing if nobody can tell.
-  std::optional<std::vector<pid_t>> strays() const;
-  void kill_strays() const;
+  void send_reports(const std::vector<wire::WorkerReported>& reports);
+  std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
+  // Those that were not named before; nothing if nobody can tell.
+  std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   void clear_leftovers();
-  awaitable<void> finish_logs();
   bool output_waits() const;
   void hurry();
 
@@ -73,34 +96,19 @@ class Agent {
   void perform(const Send& action);
   void perform(const Quit& action);
 
-  asio::io_context& io_;
-  std::optional<Guardian> guardian_;  // from start() on; the last to go
-  NodeId id_;
-  rlimit worker_descriptor_limit_;
-  net::SystemTime time_;
-  Link link_;
-  net::LogWriter logs_;
-  net::TaskGroup tasks_;
+  Parts parts_;
+  std::function<void(int exit_code)> on_quit_;
   Node node_;
   Reports reports_;
   wire::JobSpec job_;
-  WarmStart warm_;
-  std::unique_ptr<WorkerSocket> socket_;        // from Welcome on
-  std::unique_ptr<AttemptRun> run_;             // of the attempt at hand
-  std::optional<StoreServer> finished_store_;   // of the attempt before
-  std::unique_ptr<GpuWatch> gpus_;              // of a job with GPUs
-  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // as well
-  KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
-  std::optional<Health> health_;                // of its workers
-  std::set<pid_t> workers_;                     // that have not been reaped
-  bool clearing_ = false;                       // leftovers are being killed
-  bool finishing_logs_ = false;                 // they are gone, and the log files are waited for
-  bool hurried_ = false;                        // the attempt's workers are to end
-  TimePoint others_wait_until_;                 // for their output, as the launcher last said
-  std::set<pid_t> named_;                       // leftovers that could not be
+  std::optional<WorkerHealth> health_;  // of the attempt that is open
+  bool clearing_ = false;               // leftovers are being killed
+  bool finishing_logs_ = false;         // leftovers are gone, and the log files are waited for
+  bool hurried_ = false;                // the attempt's workers are to end
+  TimePoint others_wait_until_;         // for their output, as the launcher last said
+  std::set<std::int32_t> named_;        // leftovers that could not be killed
   std::deque<Event> events_;
   bool handling_ = false;
-  int exit_code_ = 0;
   std::unique_ptr<net::Alarm> alarm_;
 };
 

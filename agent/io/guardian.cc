@@ -95,7 +95,7 @@ void kill_job(const std::string& job, const std::string& node) {
 
 }  // namespace
 
-Guardian::Guardian() {
+void Guardian::start() {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
   pid_ = fork();
@@ -106,6 +106,7 @@ Guardian::Guardian() {
 }
 
 Guardian::~Guardian() {
+  if (!pipe_) return;
   // If it is gone already, there is nobody to tell.
   (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }

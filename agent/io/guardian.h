@@ -17,13 +17,16 @@ namespace muster::agent {
 
 class Guardian {
  public:
-  // Forks. Only while this process has one thread.
-  Guardian();
+  Guardian() = default;
   // The agent ends in order: the guardian has nothing to do.
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  pid_t pid() const { return pid_; }  // 0 once it has ended: another process may have its pid then
+  // Forks. Only while this process has one thread.
+  void start();
+  pid_t pid() const {
+    return pid_;
+  }  // 0 before, and once it has ended: another process may have its pid then
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
@@ -32,7 +35,7 @@ class Guardian {
  private:
   void tell(const std::string& name, const std::string& value);
 
-  pid_t pid_;
+  pid_t pid_ = 0;
   UniqueFd pipe_;
 };
 

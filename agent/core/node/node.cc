@@ -199,7 +199,7 @@ void Node::handle(const WorkerEnded& event, TimePoint now) {
   Worker& worker = workers_.at(index_of(event.local_rank));
   worker.on(WorkerEvent::kExited);
   wire::WorkerExited report = event.report;
-  report.rank = Rank(plan_.first_rank.value() + event.local_rank.value());
+  report.rank = rank_of(event.local_rank);
   report.local_rank = event.local_rank;
   report.pid = worker.pid();
   report.after_stop = worker.stop_requested();

@@ -134,6 +134,11 @@ class Node {
   Actions on(const Event& event, TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   Attempt attempt() const { return attempt_; }
+  // Of the newest attempt.
+  Rank rank_of(LocalRank local_rank) const { return Rank(plan_.first_rank.value() + local_rank.value()); }
+  bool has_rank(Rank rank) const {
+    return rank >= plan_.first_rank && rank.value() < plan_.first_rank.value() + plan_.local_world_size;
+  }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.

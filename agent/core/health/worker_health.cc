@@ -1,0 +1,78 @@
+#include "agent/core/health/worker_health.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+bool lists(const std::string& capabilities, std::string_view word) {
+  const auto words = split(capabilities, ' ');
+  return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+WorkerHealth::WorkerHealth(const wire::JobSpec& job)
+    : hang_({.heartbeat = from_ns(job.heartbeat_limit_ns), .hang = from_ns(job.hang_limit_ns)}) {}
+
+void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
+  hang_.add(rank, now);
+  workers_[rank] = {.pid = pid, .gpu = gpu};
+}
+
+void WorkerHealth::on(const Report& report, const std::string& address, TimePoint now) {
+  hang_.on(report, now);
+  const auto found = workers_.find(report.message.rank);
+  if (found == workers_.end()) return;
+  Worker& worker = found->second;
+  if (!address.empty()) worker.address = address;
+  if (report.message.kind != wire::ReportKind::kHello) return;
+  worker.writes_stacks = lists(report.message.text, "stacks");
+  worker.can_be_preempted = lists(report.message.text, "preemption");
+}
+
+void WorkerHealth::on(const std::vector<GpuFault>& faults, TimePoint now) {
+  for (const GpuFault& fault : faults) {
+    const std::string text = fmt::format("{} (GPU {})", fault.xid.text, fault.gpu);
+    for (auto& [rank, worker] : workers_) {
+      if (worker.gpu != fault.gpu) continue;
+      waiting_.emplace_back(wire::AgentNotice{fmt::format("rank {}: {}", rank, text)});
+      if (fault.xid.fault_class == XidClass::kProgram) continue;
+      if (worker.gpu_fault.empty()) worker.gpu_fault = text;
+      if (fault.xid.fault_class != XidClass::kLost) continue;
+      wire::WorkerStalled stalled;
+      stalled.rank = rank;
+      stalled.hard = true;
+      stalled.what = fmt::format("has lost its GPU: {}", text);
+      stalled.since_ns = to_ns(now);
+      waiting_.emplace_back(std::move(stalled));
+    }
+  }
+}
+
+void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
+  exited.gpu_fault = workers_[rank].gpu_fault;
+  hang_.remove(rank);
+  workers_.erase(rank);
+}
+
+WorkerHealth::Messages WorkerHealth::look(const std::map<Rank, ProcessState>& states, bool output_waits,
+                                          TimePoint now) {
+  Messages messages = std::exchange(waiting_, {});
+  if (output_waits) hang_.pause(now);
+  for (wire::WorkerStalled& stalled : hang_.look(states, now)) messages.emplace_back(std::move(stalled));
+  return messages;
+}
+
+std::map<Rank, std::int32_t> WorkerHealth::pids() const {
+  std::map<Rank, std::int32_t> pids;
+  for (const auto& [rank, worker] : workers_) pids[rank] = worker.pid;
+  return pids;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,45 @@
+#include "agent/io/health/local_vitals.h"
+
+#include <csignal>
+#include <utility>
+
+namespace muster::agent {
+
+std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t>& pids) {
+  attempt_->memory.look(pids);
+  return attempt_->states.look(pids);
+}
+
+std::vector<GpuFault> LocalVitals::take_gpu_faults() {
+  return gpus_ != nullptr ? gpus_->take() : std::vector<GpuFault>();
+}
+
+std::optional<std::string> LocalVitals::held_gpu_memory() {
+  return gpu_memory_ != nullptr ? gpu_memory_->held() : "";
+}
+
+void LocalVitals::watch_gpus() {
+  if (gpus_ != nullptr) return;
+  gpus_ = std::make_unique<GpuWatch>();
+  gpu_memory_ = std::make_unique<GpuMemoryWatch>();
+}
+
+void LocalVitals::attempt_opens() {
+  attempt_.emplace();
+}
+
+void LocalVitals::worker_starts() {
+  if (gpu_memory_ != nullptr) gpu_memory_->workers_start();
+}
+
+void LocalVitals::worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu) {
+  if (gpu && exited.signal != 0) killed_on_gpus_[*gpu].push_back(exited.pid);
+  if (exited.signal == SIGKILL) attempt_->memory.add_evidence(exited.pid, exited);
+}
+
+void LocalVitals::attempt_is_over() {
+  if (gpu_memory_ != nullptr) gpu_memory_->expect_back_from(std::exchange(killed_on_gpus_, {}));
+  attempt_.reset();
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,42 @@
+// What /proc, the memory cgroups and the NVIDIA driver show of this node's workers.
+//
+// One thread, besides those of the driver's, which are never waited for.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "agent/io/health/gpu_memory_watch.h"
+#include "agent/io/health/gpu_watch.h"
+#include "agent/io/health/memory_watch.h"
+#include "agent/io/health/process_states.h"
+#include "agent/io/health/vitals.h"
+
+namespace muster::agent {
+
+class LocalVitals final : public Vitals {
+ public:
+  std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
+  std::vector<GpuFault> take_gpu_faults() override;
+  std::optional<std::string> held_gpu_memory() override;
+
+  // The job has no worker yet. Again has no effect.
+  void watch_gpus();
+  void attempt_opens();
+  void worker_starts();
+  // It was reaped. Adds to `exited` what is known of its memory.
+  void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
+  void attempt_is_over();
+
+ private:
+  std::unique_ptr<GpuWatch> gpus_;              // of a job with GPUs
+  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // as well
+  KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
+  struct OfAttempt {
+    ProcessStates states;
+    MemoryWatch memory;
+  };
+  std::optional<OfAttempt> attempt_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,55 @@
+// Has the stacks of an attempt's workers written, each to a file beside its logs, and reads them.
+//
+// A worker that said it can is asked for its stacks itself; of other Python programs py-spy shows them, where
+// it is installed; for the rest, and for those that do not answer in time, the kernel's view of their threads
+// must do. Nothing here waits. One thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/health/stack_dump.h"
+#include "agent/core/health/worker_report.h"
+#include "agent/io/health/py_spy.h"
+#include "agent/io/workers/processes.h"
+
+namespace muster::agent {
+
+class Stacks {
+ public:
+  // To a worker's address; false if it cannot be reached.
+  using SendDatagram = std::function<bool(const std::string& address, const std::string& datagram)>;
+  using Told = std::vector<wire::WorkerStacks>;
+
+  Stacks(wire::JobSpec job, Attempt attempt, SendDatagram send)
+      : job_(std::move(job)), attempt_(attempt), send_(std::move(send)) {}
+
+  // What is there at once. For the rest, look() when next_deadline() has come, and on() tell it.
+  Told dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now);
+  // Any report of the attempt's; of interest are those that stacks have been written.
+  Told on(const Report& report);
+  void ended(Rank rank);
+  Told look(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  // Why there will be no stacks of the program's own; nothing where they are on their way.
+  std::optional<std::string> ask(const WorkerTalk::Worker& worker);
+  void look_at_spies(TimePoint now, Told& told);
+  std::string path_of(Rank rank) const;
+  wire::WorkerStacks read(Rank rank) const;
+  wire::WorkerStacks write_kernels_view(Rank rank, const std::string& reason) const;
+
+  wire::JobSpec job_;
+  Attempt attempt_;
+  SendDatagram send_;
+  StackDump dump_;
+  std::map<Rank, pid_t> pids_;   // of those that were to be dumped
+  std::map<Rank, PySpy> spies_;  // that are at work
+  TimePoint spies_looked_at_;
+};
+
+}  // namespace muster::agent

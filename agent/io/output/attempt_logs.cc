@@ -1,0 +1,229 @@
+#include "agent/io/output/attempt_logs.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/core/output/disk_space.h"
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr Duration kLogsPause = std::chrono::milliseconds(50);
+constexpr std::int64_t kMaxErrorFileBytes = 16 << 20;
+constexpr std::size_t kMaxReportedBytes = 64 << 10;
+
+// A worker's own file: neither a device nor a pipe may make the agent wait.
+std::string read_error_file(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  struct stat status{};
+  if (!fd || fstat(fd.get(), &status) < 0 || !S_ISREG(status.st_mode)) return {};
+  std::string text(static_cast<std::size_t>(std::min(status.st_size, kMaxErrorFileBytes)), '\0');
+  const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+// Not while the last workers' programs are being loaded, and one at a time, so that other things have their
+// turn. A stream that had output or was closed meanwhile has its file.
+awaitable<void> open_logs(std::vector<std::shared_ptr<Output>> outputs) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  boost::system::error_code cancelled;
+  asio::steady_timer pause(executor, kLogsPause);
+  co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  if (cancelled) co_return;
+  for (const auto& output : outputs) {
+    co_await asio::post(executor, asio::use_awaitable);
+    output->prepare_log();
+  }
+}
+
+}  // namespace
+
+// Creating a rank's directory and files may take longer than starting it: ext4 passes over every inode that
+// was freed in the last minutes. The attempt's directory tells whether the disk can be used, the others come
+// when all workers run, or are needed.
+Status AttemptLogs::make_log_directories() const {
+  const std::filesystem::path first = directory_of(LocalRank(0));
+  if (Status made = make_directories(first.parent_path().string()); !made)
+    return failure_within("cannot keep logs", std::move(made));
+  if (!setting_.context.run_directory.empty()) return {};
+  // Then workers leave their error files among the logs.
+  for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
+       local_rank = local_rank.next()) {
+    if (Status made = make_directories(directory_of(local_rank)); !made)
+      return failure_within("cannot keep logs", std::move(made));
+  }
+  return {};
+}
+
+std::vector<std::string> AttemptLogs::low_disks() const {
+  if (setting_.plan.agent_on_host > 0) return {};  // another one has said it
+  std::vector<std::string> found;
+  const std::pair<const char*, const std::string&> directories[] = {
+      {"the log directory", setting_.job.log_directory},
+      {"the checkpoint directory", setting_.job.checkpoint_directory}};
+  for (const auto& [what, directory] : directories) {
+    struct statvfs disk{};
+    if (directory.empty() || statvfs(directory.c_str(), &disk) != 0) continue;
+    auto low = low_space(what, directory, {disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize});
+    if (low) found.push_back(*std::move(low));
+  }
+  return found;
+}
+
+Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
+  std::shared_ptr<net::LogBudget> budget;
+  if (const std::int64_t limit = setting_.job.log_limit_bytes; limit > 0)
+    budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
+  // Under a limit the oldest parts of either stream go, and nothing could be put in order by counting.
+  std::shared_ptr<LogOrder> order;
+  if (!budget) order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
+  auto standard = open_stream(local_rank, 1, budget, order);
+  if (!standard) return std::unexpected(standard.error());
+  auto error = open_stream(local_rank, 2, budget, order);
+  if (!error) return std::unexpected(error.error());
+  ranks_.push_back({*std::move(standard), *std::move(error)});
+  const RankStreams& streams = ranks_.back();
+  return std::array{streams[0].output->worker_end(), streams[1].output->worker_end()};
+}
+
+Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int stream,
+                                                       std::shared_ptr<net::LogBudget> budget,
+                                                       std::shared_ptr<LogOrder> order) {
+  const auto index = static_cast<std::size_t>(local_rank.value());
+  const std::vector<std::int32_t>& redirects = setting_.job.redirects;
+  const bool shown = index >= redirects.size() || (redirects[index] & stream) == 0;
+  auto copy = std::make_shared<TerminalCopy>(
+      setting_.link, TerminalCopy::Source{setting_.context.attempt, rank_of(local_rank), local_rank, stream},
+      shown);
+  // Once an attempt: all logs are on one file system, and are full together.
+  const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
+                     told = disk_told_](const std::string& line) {
+    if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
+  };
+  const auto filtered = filtered_copy(stream, tell);
+  const auto lines = [copy, filtered,
+                      prefix = fmt::format("node{}:{}: ", setting_.context.node, rank_of(local_rank))](
+                         std::string_view text) {
+    copy->lines(text);
+    if (filtered) filtered->add(prefix, text);
+  };
+  auto output =
+      Output::open(setting_.executor,
+                   {.path = directory_of(local_rank) + (stream == 1 ? "/stdout.log" : "/stderr.log"),
+                    .writer = setting_.writer,
+                    .stream = stream,
+                    .order = std::move(order),
+                    .budget = std::move(budget),
+                    .stall = from_ns(setting_.job.output_stall_ns)},
+                   {.lines = lines,
+                    .notice = tell,
+                    .hold = [copy, filtered] { return copy->hold() || (filtered && filtered->hold()); },
+                    .waits = [waited_at = waited_at_] { *waited_at = Clock::now(); }});
+  if (!output) return std::unexpected(output.error());
+  return Stream{std::move(copy), *std::move(output)};
+}
+
+// One for all ranks; null if nothing is filtered.
+std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& notice) {
+  const wire::JobSpec& job = setting_.job;
+  const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
+  auto& copy = filtered_.at(static_cast<std::size_t>(stream - 1));
+  if (!copy && !texts.empty()) {
+    copy = std::make_shared<FilteredCopy>(
+        FilteredCopy::File{.path = fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory,
+                                               setting_.context.attempt, stream == 1 ? "stdout" : "stderr"),
+                           .writer = setting_.writer,
+                           .stall = from_ns(job.output_stall_ns)},
+        texts, notice);
+  }
+  return copy;
+}
+
+void AttemptLogs::worker_runs(LocalRank local_rank) {
+  for (const Stream& stream : ranks_.at(static_cast<std::size_t>(local_rank.value()))) {
+    stream.output->worker_has_its_end();
+    setting_.tasks.spawn(stream.output->read_all());
+  }
+  const bool last = local_rank.value() + 1 == setting_.plan.local_world_size;
+  if (last) setting_.tasks.spawn(open_logs(outputs()));
+}
+
+Logs::LastWords AttemptLogs::last_words(LocalRank local_rank) {
+  RankStreams& streams = ranks_.at(static_cast<std::size_t>(local_rank.value()));
+  for (Stream& stream : streams) {
+    stream.output->finish();
+    stream.copy->end();
+  }
+  Logs::LastWords words;
+  words.error_file = keep_error_file(rank_of(local_rank));
+  const LastLines& errors = streams[1].output->last_lines();
+  words.last_lines = errors.empty() ? streams[0].output->last_lines().lines() : errors.lines();
+  return words;
+}
+
+std::string AttemptLogs::keep_error_file(Rank rank) const {
+  const std::string left = error_file(setting_.context, setting_.job, rank);
+  std::string text = read_error_file(left);
+  if (text.empty()) return text;
+  const std::string directory = rank_directory(setting_.job, setting_.context.attempt, rank);
+  if (!left.starts_with(directory)) {
+    const auto file =
+        setting_.writer.add(std::make_unique<net::LogParts>(directory + "/error.json", UniqueFd(), nullptr),
+                            [](const std::string& what) { log::warning("{}", what); });
+    file->put(text);
+    file->close();
+    unlink(left.c_str());
+  }
+  text.resize(std::min(text.size(), kMaxReportedBytes));
+  return text;
+}
+
+void AttemptLogs::close_outputs() {
+  for (RankStreams& streams : ranks_) {
+    for (Stream& stream : streams) {
+      stream.output->close();
+      stream.copy->end();
+    }
+  }
+}
+
+void AttemptLogs::hurry() {
+  for (const auto& output : outputs()) output->hurry();
+  for (const auto& filtered : filtered_) {
+    if (filtered) filtered->hurry();
+  }
+}
+
+LogLosses AttemptLogs::losses() const {
+  LogLosses all;
+  for (const auto& output : outputs()) {
+    const Output::Lost lost = output->lost();
+    if (lost.bytes > 0) log::warning("{} bytes of {} were lost", lost.bytes, output->log_path());
+    all.lines += lost.lines;
+    all.waiting_bytes += lost.waiting_bytes;
+  }
+  for (const auto& filtered : filtered_) all.lines += filtered ? filtered->lost_lines() : 0;
+  return all;
+}
+
+std::vector<std::shared_ptr<Output>> AttemptLogs::outputs() const {
+  std::vector<std::shared_ptr<Output>> all;
+  for (const RankStreams& streams : ranks_) {
+    for (const Stream& stream : streams) all.push_back(stream.output);
+  }
+  return all;
+}
+
+std::string AttemptLogs::directory_of(LocalRank local_rank) const {
+  return rank_directory(setting_.job, setting_.context.attempt, rank_of(local_rank));
+}
+
+}  // namespace muster::agent

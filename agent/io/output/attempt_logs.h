@@ -1,0 +1,87 @@
+// What becomes of the output of one attempt's workers on this node: each rank's pipes, log files and terminal
+// copies, the filtered copies, and the error files.
+//
+// A rank's pipes are made when it is about to start, while the worker before it loads its program; its files
+// when all workers run, or are needed. Closing is destruction. Does not decide and does not wait. One thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/start/environment.h"
+#include "agent/io/link.h"
+#include "agent/io/output/filtered_copy.h"
+#include "agent/io/output/logs.h"
+#include "agent/io/output/output.h"
+#include "agent/io/output/terminal_copy.h"
+#include "common/net/log_writer.h"
+#include "common/net/task_group.h"
+
+namespace muster::agent {
+
+class AttemptLogs {
+ public:
+  struct Setting {
+    asio::any_io_executor executor;
+    net::TaskGroup& tasks;  // that read the outputs
+    Link& link;             // where terminal copies go
+    net::LogWriter& writer;
+    wire::JobSpec job;
+    wire::PrepareAttempt plan;
+    NodeContext context;  // of which it needs the node, the attempt and the run directory
+  };
+
+  explicit AttemptLogs(Setting setting) : setting_(std::move(setting)) {}
+  AttemptLogs(const AttemptLogs&) = delete;
+  AttemptLogs& operator=(const AttemptLogs&) = delete;
+  ~AttemptLogs() { close_outputs(); }
+
+  Attempt attempt() const { return setting_.context.attempt; }
+  // Whether there is a place for the logs at all.
+  Status make_log_directories() const;
+  // A line for each file system that is nearly full.
+  std::vector<std::string> low_disks() const;
+  // The next rank's: the ends that its worker writes to, stdout and stderr, which stay ours.
+  Expected<std::array<int, 2>> open_streams(LocalRank local_rank);
+  // The worker has them.
+  void worker_runs(LocalRank local_rank);
+  // Once the worker has ended. Its output has been passed on when this returns.
+  Logs::LastWords last_words(LocalRank local_rank);
+  // The workers are to end: no output waits any more for who takes it slowly.
+  void hurry();
+  // Whether a worker had to wait for that at `now`, or within the last second.
+  bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
+  // Nothing of the attempt is left: takes what is in the pipes, and closes the log files when all is written.
+  void close_outputs();
+  // To be asked once the log files are closed.
+  LogLosses losses() const;
+
+ private:
+  struct Stream {
+    std::shared_ptr<TerminalCopy> copy;
+    std::shared_ptr<Output> output;
+  };
+  using RankStreams = std::array<Stream, 2>;  // stdout, stderr
+
+  Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<net::LogBudget> budget,
+                               std::shared_ptr<LogOrder> order);
+  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& notice);
+  std::vector<std::shared_ptr<Output>> outputs() const;
+  std::string keep_error_file(Rank rank) const;
+  std::string directory_of(LocalRank local_rank) const;
+  Rank rank_of(LocalRank local_rank) const {
+    return Rank(setting_.plan.first_rank.value() + local_rank.value());
+  }
+
+  static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
+
+  Setting setting_;
+  std::shared_ptr<bool> disk_told_ = std::make_shared<bool>(false);  // outputs may outlive this
+  std::shared_ptr<TimePoint> waited_at_ = std::make_shared<TimePoint>();
+  std::array<std::shared_ptr<FilteredCopy>, 2> filtered_;  // stdout, stderr
+  std::vector<RankStreams> ranks_;                         // by local rank
+};
+
+}  // namespace muster::agent

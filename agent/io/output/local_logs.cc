@@ -1,0 +1,68 @@
+#include "agent/io/output/local_logs.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace muster::agent {
+
+LocalLogs::~LocalLogs() {
+  log::divert({});
+}
+
+Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
+  NodeContext context;
+  context.node = setting_.node;
+  context.attempt = attempt.attempt;
+  context.run_directory = run_directory_;
+  attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{
+      setting_.executor, setting_.tasks, setting_.link, writer_, job, attempt.plan, std::move(context)});
+  hurried_ = false;
+  stall_ = from_ns(job.output_stall_ns);
+  if (Status made = attempt_->make_log_directories(); !made) return std::unexpected(std::move(made).error());
+  return attempt_->low_disks();
+}
+
+Logs::LastWords LocalLogs::last_words(LocalRank local_rank) {
+  return attempt_->last_words(local_rank);
+}
+
+bool LocalLogs::output_waits() const {
+  return attempt_ != nullptr && attempt_->output_waits(Clock::now());
+}
+
+void LocalLogs::hurry() {
+  hurried_ = true;
+  if (attempt_ != nullptr) attempt_->hurry();
+}
+
+void LocalLogs::finish() {
+  attempt_->close_outputs();
+  setting_.tasks.spawn(wait_until_written(attempt_, stall_));
+}
+
+awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall) {
+  co_await writer_.written(stall, [this] { return hurried_; });
+  // What went wrong with a file has been heard of after the next turn.
+  co_await asio::post(setting_.executor, asio::use_awaitable);
+  if (attempt_ == finished) listener_->logs_finished(finished->losses());
+}
+
+void LocalLogs::close() {
+  attempt_.reset();
+}
+
+void LocalLogs::divert_own_log() {
+  struct stat status{};
+  if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const auto file = writer_.add(
+      std::make_unique<net::LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
+      [](const std::string&) {});
+  log::divert([file](std::string_view line) {
+    if (file->backlog_bytes() < Output::kLogQueueBytes) file->put(line);
+  });
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,58 @@
+// The logs of this node's attempts, one after the other, written by another thread; and the agent's own log.
+//
+// One thread, besides the writer's. The task group ends its waits.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "agent/io/output/attempt_logs.h"
+
+namespace muster::agent {
+
+class LocalLogs final : public Logs {
+ public:
+  struct Setting {
+    asio::any_io_executor executor;
+    net::TaskGroup& tasks;
+    Link& link;
+    NodeId node;
+  };
+  explicit LocalLogs(Setting setting) : setting_(std::move(setting)), writer_(setting_.executor) {}
+  LocalLogs(const LocalLogs&) = delete;
+  LocalLogs& operator=(const LocalLogs&) = delete;
+  ~LocalLogs() override;
+
+  void begin(LogsListener& listener) override { listener_ = &listener; }
+  Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
+  LastWords last_words(LocalRank local_rank) override;
+  bool output_waits() const override;
+  void hurry() override;
+  void finish() override;
+  void close() override;
+
+  // What the agent itself has to say goes to a file beside the workers', if that is what stderr is, and must
+  // not block it either. The writer's thread begins with it.
+  void divert_own_log();
+  // Where workers leave their error files; empty: beside their logs. Before open().
+  void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
+  // For Processes: of a worker that is about to start, and that runs.
+  Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
+    return attempt_->open_streams(local_rank);
+  }
+  void worker_runs(LocalRank local_rank) { attempt_->worker_runs(local_rank); }
+
+ private:
+  awaitable<void> wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall);
+
+  Setting setting_;
+  net::LogWriter writer_;
+  LogsListener* listener_ = nullptr;
+  std::string run_directory_;
+  std::shared_ptr<AttemptLogs> attempt_;  // that is open; shared with who waits for its files
+  Duration stall_{};                      // of the job
+  bool hurried_ = false;
+};
+
+}  // namespace muster::agent

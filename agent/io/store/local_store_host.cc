@@ -1,0 +1,31 @@
+#include "agent/io/store/local_store_host.h"
+
+#include <utility>
+
+namespace muster::agent {
+
+Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) {
+  if (!plan.host_store) return 0;
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(plan.store_address, error);
+  if (error)
+    return failure(ErrorCode::kInvalidArgument, "store address '{}': not an IP address", plan.store_address);
+  const auto port = static_cast<std::uint16_t>(job.master_port);
+  if (!job.store_on_agent) {
+    auto reserved = bind_store_port(address, port);
+    if (!reserved) return std::unexpected(reserved.error());
+    worker_port_ = *std::move(reserved);
+    return worker_port_.number;
+  }
+  auto store = StoreServer::open(io_, {.address = address, .port = port});
+  if (!store) return std::unexpected(store.error());
+  store_ = *std::move(store);
+  return store_->port();
+}
+
+void LocalStoreHost::close(bool keep) {
+  worker_port_ = {};
+  if (!keep) store_.reset();
+}
+
+}  // namespace muster::agent

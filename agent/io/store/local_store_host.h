@@ -1,0 +1,27 @@
+// The store of this agent's attempts: served by the agent's own process, or a port reserved for rank 0.
+//
+// One thread, one io_context, which must outlive it.
+#pragma once
+
+#include <optional>
+
+#include "agent/io/store/store_host.h"
+#include "agent/io/store/store_port.h"
+#include "agent/io/store/store_server.h"
+#include "common/net/asio.h"
+
+namespace muster::agent {
+
+class LocalStoreHost final : public StoreHost {
+ public:
+  explicit LocalStoreHost(asio::io_context& io) : io_(io) {}
+  Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
+  void close(bool keep) override;
+
+ private:
+  asio::io_context& io_;
+  std::optional<StoreServer> store_;  // when this agent hosts it, or of the attempt before
+  StorePort worker_port_;             // when rank 0 does, on this node
+};
+
+}  // namespace muster::agent

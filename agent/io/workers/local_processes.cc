@@ -1,0 +1,219 @@
+#include "agent/io/workers/local_processes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <utility>
+
+#include "agent/io/readable.h"
+#include "agent/io/signals.h"
+#include "common/base/log.h"
+#include "common/base/machine.h"
+#include "common/base/process.h"
+
+namespace muster::agent {
+
+LocalProcesses::LocalProcesses(Setting setting)
+    : setting_(setting),
+      worker_descriptor_limit_(prepare_descriptors()),
+      warm_(setting_.io.get_executor(), setting_.tasks,
+            [this] {
+              listener_->template_settled();
+              reap_leftovers();
+              // The template may have hidden the ends of others, which nobody else has seen then.
+              listener_->leftovers_changed();
+            }),
+      stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })) {
+  block_signals({SIGCHLD});
+}
+
+void LocalProcesses::begin(ProcessListener& listener) {
+  listener_ = &listener;
+  setting_.guardian.start();
+  open_worker_socket();
+  setting_.tasks.spawn(hear_signals({SIGCHLD}, [this](int) {
+    reap_leftovers();
+    listener_->leftovers_changed();
+  }));
+}
+
+void LocalProcesses::open_worker_socket() {
+  auto socket =
+      WorkerSocket::open(setting_.io.get_executor(),
+                         [this](const Report& report, const std::string& sender) { hear(report, sender); });
+  // Training does not need it: heartbeats and progress are missed.
+  if (!socket) return log::error("{}", socket.error().message());
+  socket_ = *std::move(socket);
+  setting_.guardian.guard_run_directory(socket_->directory());
+  setting_.logs.set_run_directory(socket_->directory());
+  setting_.tasks.spawn(socket_->receive_all());
+}
+
+void LocalProcesses::set_job(const wire::JobSpec& job) {
+  job_ = job;
+  setting_.guardian.guard_job(job_.job_id, setting_.node);
+  if (job_.use_gpus) setting_.vitals.watch_gpus();
+}
+
+std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attempt) {
+  auto run = AttemptRun::open({job_, context(attempt.attempt), attempt.plan, worker_descriptor_limit_});
+  if (!run) return std::unexpected(std::move(run.error()));
+  run_ = *std::move(run);
+  attempt_ = attempt.attempt;
+  first_rank_ = attempt.plan.first_rank;
+  stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
+    return socket_ != nullptr && socket_->send(address, datagram);
+  });
+  setting_.vitals.attempt_opens();
+  return {};
+}
+
+NodeContext LocalProcesses::context(Attempt attempt) const {
+  return {own_environment(),
+          count_cores(),
+          setting_.node,
+          attempt,
+          socket_ != nullptr ? socket_->path() : "",
+          socket_ != nullptr ? socket_->directory() : ""};
+}
+
+std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,
+                                                                      const wire::StartWorkers& start) {
+  const bool had_template = warm_.has_template();
+  setting_.vitals.worker_starts();
+  const auto outputs = setting_.logs.open_streams(local_rank);
+  if (!outputs) return std::unexpected(StartFailure{StartStep::kResources, outputs.error()});
+  auto started = run_->start(local_rank, start, *outputs, warm_);
+  if (!started) return std::unexpected(std::move(started.error()));
+  setting_.logs.worker_runs(local_rank);
+  workers_.insert(started->process.pid);
+  // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
+  if (had_template && !warm_.has_template()) kill_leftovers();
+  setting_.tasks.spawn(watch(local_rank, std::move(started->process), started->facts.gpu));
+  return std::move(started->facts);
+}
+
+// The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
+awaitable<void> LocalProcesses::watch(LocalRank local_rank, Process process,
+                                      std::optional<std::uint32_t> gpu) {
+  co_await asio::post(setting_.io, asio::use_awaitable);  // when all that are to be started have been
+  asio::posix::stream_descriptor pidfd(setting_.io, process.pidfd.release());
+  const bool ended = co_await readable(pidfd);
+  if (!ended) co_return;
+  const TimePoint now = setting_.time.now();
+  const Ending ending = reap(pidfd.native_handle());
+  workers_.erase(process.pid);
+  wire::WorkerExited exited;
+  exited.pid = process.pid;
+  exited.exit_code = ending.exit_code;
+  exited.signal = ending.signal;
+  exited.core_dumped = ending.core_dumped;
+  exited.peak_memory_bytes = ending.peak_memory_bytes;
+  exited.at_ns = to_ns(now);
+  setting_.vitals.worker_ended(exited, gpu);
+  if (stacks_) stacks_->ended(rank_of(local_rank));
+  listener_->worker_ended(local_rank, std::move(exited));
+  reap_leftovers();
+}
+
+void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
+  ::kill(-pid, signal);
+}
+
+void LocalProcesses::close() {
+  setting_.vitals.attempt_is_over();
+  run_.reset();
+  stacks_.reset();
+  stacks_alarm_->set(std::nullopt);
+}
+
+bool LocalProcesses::load() {
+  return prepare_template(run_->wanted_template());
+}
+
+bool LocalProcesses::load_for(const wire::PrepareAttempt& likely) {
+  return prepare_template(AttemptRun::template_for(job_, context(attempt_), likely));
+}
+
+bool LocalProcesses::prepare_template(std::expected<TemplateSpec, std::string> wanted) {
+  const std::string output_file = fmt::format("{}/template.node{}.log", job_.log_directory, setting_.node);
+  return warm_.prepare(std::move(wanted), output_file, worker_descriptor_limit_);
+}
+
+void LocalProcesses::end() {
+  const bool had_template = warm_.has_template();
+  warm_.end();
+  if (had_template) kill_leftovers();  // what code before init() started
+}
+
+// In the order of their ends, until one that somebody else waits for.
+void LocalProcesses::reap_leftovers() {
+  for (;;) {
+    siginfo_t next{};
+    if (waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) < 0 || next.si_pid == 0) return;
+    if (next.si_pid == setting_.guardian.pid()) {
+      log::error("the guardian was killed: if this agent is killed too, processes may stay behind");
+      setting_.guardian.ended();
+    }
+    listener_->leftover_ended(next.si_pid);
+    if (workers_.contains(next.si_pid) || warm_.owns(next.si_pid)) return;
+    waitid(P_PID, static_cast<id_t>(next.si_pid), &next, WEXITED | WNOHANG);
+  }
+}
+
+std::optional<std::vector<std::int32_t>> LocalProcesses::find() {
+  reap_leftovers();
+  auto children = list_children();
+  if (!children) {
+    log::warning("cannot look for processes that are left: {}", children.error().message());
+    return std::nullopt;
+  }
+  std::erase_if(*children, [this](pid_t pid) {
+    return pid == setting_.guardian.pid() || workers_.contains(pid) || warm_.owns(pid);
+  });
+  return *std::move(children);
+}
+
+void LocalProcesses::kill(std::int32_t pid) {
+  ::kill(pid, SIGKILL);
+}
+
+void LocalProcesses::kill_leftovers() {
+  for (const std::int32_t pid : find().value_or(std::vector<std::int32_t>())) kill(pid);
+}
+
+void LocalProcesses::hear(const Report& report, const std::string& address) {
+  Stacks::Told stacks = stacks_ ? stacks_->on(report) : Stacks::Told();
+  if (!stacks.empty()) tell(std::move(stacks));
+  listener_->worker_reported(report, address);
+}
+
+void LocalProcesses::receive_waiting() {
+  if (socket_ != nullptr) socket_->receive_waiting();
+}
+
+bool LocalProcesses::preempt(const std::string& address, Duration grace) {
+  const nlohmann::json notice{
+      {"v", 1},
+      {"type", "preempt"},
+      {"grace_ms", std::chrono::duration_cast<std::chrono::milliseconds>(grace).count()}};
+  return socket_ != nullptr && socket_->send(address, notice.dump());
+}
+
+void LocalProcesses::dump_stacks(const std::vector<Worker>& workers) {
+  if (stacks_) tell(stacks_->dump(workers, setting_.time.now()));
+}
+
+void LocalProcesses::look_at_stacks() {
+  if (!stacks_) return;
+  receive_waiting();  // an answer that is there is not late
+  tell(stacks_->look(setting_.time.now()));
+}
+
+void LocalProcesses::tell(Stacks::Told stacks) {
+  for (wire::WorkerStacks& each : stacks) listener_->stacks_dumped(std::move(each));
+  stacks_alarm_->set(stacks_->next_deadline());
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,87 @@
+// The processes of this agent: real ones, children of this process, which it starts, hears and reaps.
+//
+// The agent must be a child subreaper, so that whatever workers leave behind becomes a child of its own. One
+// thread, one io_context; the task group ends its waits.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "agent/io/guardian.h"
+#include "agent/io/health/local_vitals.h"
+#include "agent/io/health/stacks.h"
+#include "agent/io/output/local_logs.h"
+#include "agent/io/workers/attempt_run.h"
+#include "agent/io/workers/processes.h"
+#include "agent/io/workers/warm_start.h"
+#include "agent/io/workers/worker_socket.h"
+#include "common/net/task_group.h"
+#include "common/net/time.h"
+
+namespace muster::agent {
+
+class LocalProcesses final : public Processes, public TemplateHost, public Leftovers, public WorkerTalk {
+ public:
+  struct Setting {  // all of it outlives this object
+    asio::io_context& io;
+    net::TaskGroup& tasks;
+    net::Time& time;
+    Guardian& guardian;  // started by begin()
+    LocalLogs& logs;
+    LocalVitals& vitals;
+    NodeId node;
+  };
+  // Blocks SIGCHLD, and raises the limit of descriptors, for this process and not for its workers.
+  explicit LocalProcesses(Setting setting);
+  LocalProcesses(const LocalProcesses&) = delete;
+  LocalProcesses& operator=(const LocalProcesses&) = delete;
+
+  void begin(ProcessListener& listener) override;
+  void set_job(const wire::JobSpec& job) override;
+  std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
+  std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
+  void signal(std::int32_t pid, std::int32_t signal) override;
+  void close() override;
+
+  bool load() override;
+  bool load_for(const wire::PrepareAttempt& likely) override;
+  void give_up(const std::string& reason) override { warm_.give_up(reason); }
+  void end() override;
+
+  std::optional<std::vector<std::int32_t>> find() override;
+  void kill(std::int32_t pid) override;
+  Leftover kill_and_name(std::int32_t pid) override { return kill_leftover(pid); }
+
+  void receive_waiting() override;
+  bool preempt(const std::string& address, Duration grace) override;
+  void dump_stacks(const std::vector<Worker>& workers) override;
+
+ private:
+  awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
+  void open_worker_socket();
+  void hear(const Report& report, const std::string& address);
+  void tell(Stacks::Told stacks);
+  void look_at_stacks();
+  // Leftovers that have ended; of workers, watch() learns.
+  void reap_leftovers();
+  void kill_leftovers();
+  NodeContext context(Attempt attempt) const;
+  bool prepare_template(std::expected<TemplateSpec, std::string> wanted);
+  Rank rank_of(LocalRank local_rank) const { return Rank(first_rank_.value() + local_rank.value()); }
+
+  Setting setting_;
+  rlimit worker_descriptor_limit_;
+  ProcessListener* listener_ = nullptr;
+  wire::JobSpec job_;
+  WarmStart warm_;
+  std::unique_ptr<WorkerSocket> socket_;  // from begin() on
+  std::unique_ptr<AttemptRun> run_;       // of the attempt that is open
+  std::optional<Stacks> stacks_;          // of its workers
+  Attempt attempt_;
+  Rank first_rank_;
+  std::set<pid_t> workers_;  // that have not been reaped
+  std::unique_ptr<net::Alarm> stacks_alarm_;
+};
+
+}  // namespace muster::agent

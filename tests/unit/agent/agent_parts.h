@@ -1,0 +1,207 @@
+// What an Agent performs Node over, as small fakes: nothing happens by itself, and everything that was asked
+// for is noted in one list, in order.
+#pragma once
+
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/io/agent.h"
+#include "common/base/check.h"
+
+namespace muster::agent {
+
+using Noted = std::vector<std::string>;
+
+class HandTime final : public net::Time {
+ public:
+  TimePoint now() const override { return now_; }
+  std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override;
+  // An alarm whose time comes rings then, and those that it sets.
+  void advance(Duration step);
+
+ private:
+  struct Set {
+    std::function<void()> ring;
+    std::optional<TimePoint> when;
+  };
+  class HandAlarm final : public net::Alarm {
+   public:
+    explicit HandAlarm(std::shared_ptr<Set> set) : set_(std::move(set)) {}
+    ~HandAlarm() override { set_->when.reset(); }
+    void set(std::optional<TimePoint> when) override { set_->when = when; }
+
+   private:
+    std::shared_ptr<Set> set_;
+  };
+  TimePoint now_{std::chrono::seconds(1000)};
+  std::vector<std::shared_ptr<Set>> alarms_;
+};
+
+inline std::unique_ptr<net::Alarm> HandTime::make_alarm(std::function<void()> ring) {
+  alarms_.push_back(std::make_shared<Set>(Set{std::move(ring), std::nullopt}));
+  return std::make_unique<HandAlarm>(alarms_.back());
+}
+
+inline void HandTime::advance(Duration step) {
+  const TimePoint end = now_ + step;
+  for (;;) {
+    std::shared_ptr<Set> next;
+    for (const auto& each : alarms_) {
+      if (each->when && *each->when <= end && (!next || *each->when < *next->when)) next = each;
+    }
+    if (!next) break;
+    now_ = std::max(now_, *std::exchange(next->when, std::nullopt));
+    next->ring();
+  }
+  now_ = end;
+}
+
+// The launcher's end of an agent's channel.
+class HandChannel final : public net::Channel {
+ public:
+  void start(OnFrame on_frame, OnClosed on_closed) override {
+    on_frame_ = std::move(on_frame);
+    on_closed_ = std::move(on_closed);
+  }
+  void send(std::string_view frames, std::string_view more) override {
+    std::vector<wire::Frame> cut;
+    CHECK(reader_.feed(std::string(frames).append(more), cut), "an agent's frame");
+    for (const wire::Frame& frame : cut) sent.push_back(wire::decode_for_launcher(frame).value());
+  }
+  std::size_t backlog_bytes() const override { return backlog; }
+  bool closed() const override { return closed_; }
+  void close() override { closed_ = true; }
+
+  void say(NodeId node, Attempt attempt, const wire::ToAgent& message) {
+    sequence_ = sequence_.next();
+    std::vector<wire::Frame> cut;
+    CHECK(to_agent_.feed(
+              wire::encode({.destination = node, .term = Term(1), .attempt = attempt, .sequence = sequence_},
+                           message),
+              cut),
+          "a launcher's frame");
+    for (const wire::Frame& frame : cut) on_frame_(frame);
+  }
+  void end() {
+    closed_ = true;
+    on_closed_(Error(ErrorCode::kUnavailable, "the launcher is gone"));
+  }
+
+  std::vector<wire::ToLauncher> sent;
+  std::size_t backlog = 0;
+
+ private:
+  OnFrame on_frame_;
+  OnClosed on_closed_;
+  wire::FrameReader reader_, to_agent_;
+  Sequence sequence_;
+  bool closed_ = false;
+};
+
+struct HandProcesses final : Processes {
+  explicit HandProcesses(Noted& noted) : asked(noted) {}
+  void begin(ProcessListener& agent) override { listener = &agent; }
+  void set_job(const wire::JobSpec&) override {}
+  std::expected<void, StartFailure> open(const OpenAttempt& attempt) override {
+    asked.push_back(fmt::format("open {}", attempt.attempt));
+    if (failure) return std::unexpected(*failure);
+    return {};
+  }
+  std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers&) override {
+    asked.push_back(fmt::format("start {}", local_rank));
+    return Started{.pid = 100 + local_rank.value(), .gpu = local_rank.value()};
+  }
+  void signal(std::int32_t pid, std::int32_t signal) override {
+    asked.push_back(fmt::format("signal {} to {}", signal, pid));
+  }
+  void close() override { asked.emplace_back("close workers"); }
+
+  Noted& asked;
+  ProcessListener* listener = nullptr;
+  std::optional<StartFailure> failure;
+};
+
+struct HandTemplate final : TemplateHost {
+  explicit HandTemplate(Noted& noted) : asked(noted) {}
+  bool load() override { return false; }
+  bool load_for(const wire::PrepareAttempt&) override { return false; }
+  void give_up(const std::string&) override {}
+  void end() override { asked.emplace_back("end template"); }
+
+  Noted& asked;
+};
+
+struct HandLeftovers final : Leftovers {
+  explicit HandLeftovers(Noted& noted) : asked(noted) {}
+  std::optional<std::vector<std::int32_t>> find() override { return left; }
+  void kill(std::int32_t pid) override { asked.push_back(fmt::format("kill {}", pid)); }
+  Leftover kill_and_name(std::int32_t pid) override {
+    asked.push_back(fmt::format("name {}", pid));
+    return {.pid = pid, .name = "daemon", .uid = 0, .error = 1};
+  }
+
+  Noted& asked;
+  std::optional<std::vector<std::int32_t>> left = std::vector<std::int32_t>();
+};
+
+struct HandTalk final : WorkerTalk {
+  explicit HandTalk(Noted& noted) : asked(noted) {}
+  void receive_waiting() override {
+    if (waiting) std::exchange(waiting, nullptr)();
+  }
+  bool preempt(const std::string& address, Duration) override {
+    asked.push_back("preempt " + address);
+    return true;
+  }
+  void dump_stacks(const std::vector<Worker>& workers) override {
+    for (const Worker& worker : workers)
+      asked.push_back(fmt::format("stacks of {} at '{}'", worker.rank, worker.address));
+  }
+
+  Noted& asked;
+  std::function<void()> waiting;
+};
+
+struct HandVitals final : Vitals {
+  std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>&) override { return states; }
+  std::vector<GpuFault> take_gpu_faults() override { return std::exchange(faults, {}); }
+  std::optional<std::string> held_gpu_memory() override { return ""; }
+
+  std::map<Rank, ProcessState> states;
+  std::vector<GpuFault> faults;
+};
+
+struct HandLogs final : Logs {
+  explicit HandLogs(Noted& noted) : asked(noted) {}
+  void begin(LogsListener& agent) override { listener = &agent; }
+  Expected<std::vector<std::string>> open(const wire::JobSpec&, const OpenAttempt&) override {
+    asked.emplace_back("open logs");
+    return opened;
+  }
+  LastWords last_words(LocalRank) override { return {"{}", {"the last line"}}; }
+  bool output_waits() const override { return waits; }
+  void hurry() override { asked.emplace_back("hurry"); }
+  void finish() override { asked.emplace_back("finish logs"); }
+  void close() override { asked.emplace_back("close logs"); }
+
+  Noted& asked;
+  LogsListener* listener = nullptr;
+  Expected<std::vector<std::string>> opened = std::vector<std::string>();
+  bool waits = false;
+};
+
+struct HandStore final : StoreHost {
+  explicit HandStore(Noted& noted) : asked(noted) {}
+  Expected<std::int32_t> open(const wire::JobSpec&, const wire::PrepareAttempt&) override { return port; }
+  void close(bool keep) override { asked.emplace_back(keep ? "keep store" : "close store"); }
+
+  Noted& asked;
+  Expected<std::int32_t> port = 1234;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,299 @@
+#include <cerrno>
+#include <csignal>
+#include <gmock/gmock.h>
+
+#include "tests/unit/agent/agent_parts.h"
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr NodeId kNode{3};
+constexpr Attempt kFirst{1};
+
+// An agent, the launcher's end of its channel, and everything else in the hands of the test.
+class AgentPerformerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    agent_.start({kNode, 1, "host", "1.0", 4});
+    wire::JobSpec job;
+    job.grace_ns = Duration(3s).count();
+    job.controller_grace_ns = Duration(30s).count();
+    job.silence_limit_ns = Duration(1h).count();
+    job.heartbeat_limit_ns = Duration(30s).count();
+    say(Attempt(), wire::Welcome{kNode, job});
+  }
+  void say(Attempt attempt, const wire::ToAgent& message) { channel_->say(kNode, attempt, message); }
+  // Two workers: ranks 4 and 5 of pids 100 and 101.
+  void prepare(Attempt attempt) {
+    wire::PrepareAttempt plan;
+    plan.first_rank = Rank(4);
+    plan.local_world_size = 2;
+    say(attempt, plan);
+  }
+  void run(Attempt attempt) {
+    prepare(attempt);
+    say(attempt, wire::StartWorkers{});
+    asked_.clear();
+    channel_->sent.clear();
+  }
+  void end_worker(LocalRank local_rank, int signal = 0) {
+    wire::WorkerExited exited;
+    exited.pid = 100 + local_rank.value();
+    exited.signal = signal;
+    exited.at_ns = to_ns(time_.now());
+    processes_.listener->worker_ended(local_rank, exited);
+  }
+  void end_workers() {
+    end_worker(LocalRank(0));
+    end_worker(LocalRank(1));
+  }
+  void report(Attempt attempt, Rank rank, std::string_view type, std::string_view more = "") {
+    const auto parsed = parse_report(
+        fmt::format(R"({{"v":1,"attempt":{},"rank":{},"type":"{}"{}}})", attempt, rank, type, more));
+    processes_.listener->worker_reported(parsed.value(), fmt::format("worker {}", rank));
+  }
+  template <class Message>
+  std::vector<Message> sent() const {
+    std::vector<Message> found;
+    for (const wire::ToLauncher& message : channel_->sent) {
+      if (const auto* wanted = std::get_if<Message>(&message)) found.push_back(*wanted);
+    }
+    return found;
+  }
+
+  HandTime time_;
+  std::shared_ptr<HandChannel> channel_ = std::make_shared<HandChannel>();
+  Link link_{time_, channel_, kNode};
+  Noted asked_;
+  HandProcesses processes_{asked_};
+  HandTemplate template_{asked_};
+  HandLeftovers leftovers_{asked_};
+  HandTalk talk_{asked_};
+  HandVitals vitals_;
+  HandLogs logs_{asked_};
+  HandStore store_{asked_};
+  std::optional<int> exit_code_;
+  Agent agent_{{time_, link_, processes_, template_, leftovers_, talk_, vitals_, logs_, store_},
+               [this](int code) { exit_code_ = code; }};
+};
+
+TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
+  prepare(kFirst);
+  ASSERT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
+  EXPECT_EQ(sent<wire::AttemptPrepared>()[0].store_port, 1234);
+  say(kFirst, wire::StartWorkers{});
+  EXPECT_THAT(asked_, ElementsAre("close store", "open 1", "open logs", "start 0", "start 1"));
+  ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);
+  EXPECT_THAT(sent<wire::WorkersStarted>()[0].pids, ElementsAre(100, 101));
+}
+
+TEST_F(AgentPerformerTest, AProgramThatIsNotThereRefusesTheAttemptAndClosesIt) {
+  processes_.failure = {StartStep::kProgram, Error(ErrorCode::kNotFound, "no such program")};
+  prepare(kFirst);
+  ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 127);
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].message, "no such program");
+  EXPECT_THAT(asked_, ElementsAre("close store", "open 1", "close workers", "close logs", "close store"));
+}
+
+TEST_F(AgentPerformerTest, ADirectoryForLogsThatCannotBeMadeRefusesTheAttempt) {
+  logs_.opened = failure(ErrorCode::kPermission, "cannot keep logs");
+  prepare(kFirst);
+  ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 2);
+}
+
+TEST_F(AgentPerformerTest, ADiskThatIsNearlyFullIsSaidOnlyIfTheAttemptOpens) {
+  logs_.opened = std::vector<std::string>{"the log directory has 3 MiB left"};
+  store_.port = failure(ErrorCode::kUnavailable, "the port is taken");
+  prepare(kFirst);
+  EXPECT_THAT(sent<wire::AgentNotice>(), IsEmpty());
+  store_.port = 1234;
+  prepare(Attempt(2));
+  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+}
+
+TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
+  run(kFirst);
+  end_workers();
+  EXPECT_THAT(asked_, ElementsAre("finish logs"));
+  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
+  say(Attempt(), wire::Ping{});
+  EXPECT_TRUE(sent<wire::Pong>().at(0).output_waits);
+  logs_.listener->logs_finished({.lines = 7});
+  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentNotice>()[0].text, "the log files of attempt 1 did not take 7 lines in time");
+  EXPECT_TRUE(std::holds_alternative<wire::WorkersGone>(channel_->sent.back()));
+  EXPECT_THAT(asked_, ElementsAre("finish logs", "close workers", "close logs", "keep store"));
+}
+
+TEST_F(AgentPerformerTest, WhatALogDidNotTakeIsNotSaidOfAnAttemptThatIsOver) {
+  run(kFirst);
+  end_workers();
+  logs_.listener->logs_finished({});
+  channel_->sent.clear();
+  logs_.listener->logs_finished({.lines = 7});
+  EXPECT_THAT(channel_->sent, IsEmpty());
+}
+
+TEST_F(AgentPerformerTest, LeftoversAreKilledAgainWheneverOneEnds) {
+  run(kFirst);
+  leftovers_.left = {200, 201};
+  end_workers();
+  EXPECT_THAT(asked_, ElementsAre("kill 200", "kill 201"));
+  leftovers_.left = {202};
+  processes_.listener->leftovers_changed();
+  leftovers_.left = std::vector<std::int32_t>();
+  processes_.listener->leftovers_changed();
+  EXPECT_THAT(asked_, ElementsAre("kill 200", "kill 201", "kill 202", "finish logs"));
+}
+
+TEST_F(AgentPerformerTest, LeftoversAreLeftAloneWhileWorkersRun) {
+  run(kFirst);
+  leftovers_.left = {200};
+  processes_.listener->leftovers_changed();
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(AgentPerformerTest, ALeftoverThatCannotBeKilledIsNamedOnceAndNeverWaitedForAgain) {
+  run(kFirst);
+  leftovers_.left = {200};
+  end_workers();
+  time_.advance(Node::kUnkillableLimit);
+  ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
+  EXPECT_EQ(sent<wire::LeftoversUnkillable>()[0].left.at(0).pid, 200);
+  EXPECT_THAT(asked_, Contains("finish logs"));
+  logs_.listener->logs_finished({});
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  run(Attempt(2));
+  end_workers();
+  logs_.listener->logs_finished({});
+  EXPECT_THAT(asked_, ElementsAre("finish logs", "close workers", "close logs", "keep store"));
+  EXPECT_THAT(sent<wire::LeftoversUnkillable>(), IsEmpty());
+}
+
+TEST_F(AgentPerformerTest, AProcessWithThePidOfANamedOneThatHasEndedIsALeftover) {
+  run(kFirst);
+  leftovers_.left = {200};
+  end_workers();
+  time_.advance(Node::kUnkillableLimit);
+  logs_.listener->logs_finished({});
+  processes_.listener->leftover_ended(200);
+  run(Attempt(2));
+  end_workers();
+  EXPECT_THAT(asked_, ElementsAre("kill 200"));
+}
+
+TEST_F(AgentPerformerTest, WhereNobodyCanTellWhatIsLeftItIsWaitedForAsLongAsForAnUnkillableOne) {
+  run(kFirst);
+  leftovers_.left.reset();
+  end_workers();
+  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
+  time_.advance(Node::kUnkillableLimit);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(AgentPerformerTest, OutputIsHurriedOnceWhenTheWorkersAreToEnd) {
+  run(kFirst);
+  say(kFirst, wire::SignalWorkers{SIGUSR1});
+  EXPECT_THAT(asked_, Not(Contains("hurry")));
+  say(kFirst, wire::StopWorkers{SIGTERM, Duration(3s).count()});
+  say(kFirst, wire::StopWorkers{SIGTERM, Duration(3s).count()});
+  time_.advance(3s);
+  EXPECT_THAT(asked_, ElementsAre("signal 10 to 100", "signal 10 to 101", "hurry", "signal 15 to 100",
+                                  "signal 15 to 101", "signal 9 to 100", "signal 9 to 101"));
+}
+
+TEST_F(AgentPerformerTest, LogFilesAreHurriedOnceTheLauncherIsGone) {
+  run(kFirst);
+  end_workers();
+  EXPECT_THAT(asked_, ElementsAre("finish logs"));
+  channel_->end();
+  EXPECT_THAT(asked_, ElementsAre("finish logs", "hurry"));
+  EXPECT_FALSE(exit_code_);
+  logs_.listener->logs_finished({});
+  EXPECT_EQ(exit_code_, 1);
+}
+
+TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel) {
+  agent_.leave("the agent got signal 15");
+  EXPECT_THAT(asked_, ElementsAre("end template", "close store"));
+  EXPECT_TRUE(channel_->closed());
+  EXPECT_EQ(exit_code_, 0);
+}
+
+TEST_F(AgentPerformerTest, AWorkersLastReportsGoBeforeItsEnd) {
+  run(kFirst);
+  talk_.waiting = [this] { report(kFirst, Rank(4), "step", R"(,"step":7)"); };
+  report(kFirst, Rank(4), "step", R"(,"step":6)");
+  end_worker(LocalRank(0), SIGKILL);
+  ASSERT_EQ(sent<wire::WorkerReported>().size(), 2U);
+  EXPECT_EQ(sent<wire::WorkerReported>()[1].step, 7);
+  ASSERT_TRUE(std::holds_alternative<wire::WorkerExited>(channel_->sent.back()));
+  const auto exited = sent<wire::WorkerExited>().at(0);
+  EXPECT_EQ(exited.rank, Rank(4));
+  EXPECT_EQ(exited.signal, SIGKILL);
+  EXPECT_THAT(exited.last_lines, ElementsAre("the last line"));
+}
+
+TEST_F(AgentPerformerTest, ReportsOfOtherAttemptsAndOtherNodesRanksAreDropped) {
+  report(kFirst, Rank(4), "committed");
+  run(kFirst);
+  report(Attempt(2), Rank(4), "committed");
+  report(kFirst, Rank(6), "committed");
+  report(kFirst, Rank(3), "committed");
+  EXPECT_THAT(channel_->sent, IsEmpty());
+  report(kFirst, Rank(5), "committed");
+  EXPECT_EQ(sent<wire::WorkerReported>().size(), 1U);
+}
+
+TEST_F(AgentPerformerTest, WhoIsMadeToWaitForItsOutputIsNotSlow) {
+  run(kFirst);
+  report(kFirst, Rank(4), "step", R"(,"step":1,"busy_ms":5)");
+  say(Attempt(), wire::Ping{.output_waits = true});
+  report(kFirst, Rank(5), "step", R"(,"step":1,"busy_ms":5)");
+  ASSERT_EQ(sent<wire::WorkerReported>().size(), 2U);
+  EXPECT_EQ(sent<wire::WorkerReported>()[0].busy_ns, Duration(5ms).count());
+  EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
+}
+
+TEST_F(AgentPerformerTest, AWorkerThatIsStoppedIsToldOfOnce) {
+  run(kFirst);
+  vitals_.states = {{Rank(5), ProcessState::kStopped}};
+  time_.advance(20s);
+  ASSERT_EQ(sent<wire::WorkerStalled>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkerStalled>()[0].rank, Rank(5));
+  EXPECT_TRUE(sent<wire::WorkerStalled>()[0].hard);
+}
+
+TEST_F(AgentPerformerTest, AGpuThatIsLostIsToldOfAndKeptForTheWorkersEnd) {
+  run(kFirst);
+  vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
+  time_.advance(1s);
+  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  ASSERT_EQ(sent<wire::WorkerStalled>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkerStalled>()[0].rank, Rank(5));
+  end_worker(LocalRank(1), SIGKILL);
+  EXPECT_THAT(sent<wire::WorkerExited>().at(0).gpu_fault, testing::HasSubstr("(GPU 1)"));
+}
+
+TEST_F(AgentPerformerTest, OnlyWorkersThatCanAreAskedForStacksAndGetTheNotice) {
+  run(kFirst);
+  report(kFirst, Rank(4), "hello", R"(,"text":"stacks")");
+  report(kFirst, Rank(5), "hello", R"(,"text":"preemption")");
+  say(kFirst, wire::DumpStacks{});
+  say(kFirst, wire::Preempt{Duration(10s).count()});
+  EXPECT_THAT(asked_,
+              ElementsAre("stacks of 4 at 'worker 4'", "stacks of 5 at ''", "preempt worker 5", "hurry"));
+  processes_.listener->stacks_dumped({Rank(4), "main"});
+  EXPECT_EQ(sent<wire::WorkerStacks>().size(), 1U);
+}
+
+}  // namespace
+}  // namespace muster::agent
