@@ -73,7 +73,7 @@ class Ranks : public WarmStart, public testing::WithParamInterface<bool> {
   bool forked() const { return GetParam(); }
   // Starts the ranks and makes sure that they were started as this test means it.
   std::vector<std::int32_t> start(TestLauncher& launcher, const Words& words, std::int32_t count) {
-    launcher.welcome(rank_job(words, forked() ? "auto" : "off"));
+    launcher.welcome(rank_job(words, forked() ? wire::Warm::kAuto : wire::Warm::kOff));
     auto pids = launcher.start(count);
     EXPECT_EQ(how(launcher).warm_count, forked() ? count : 0) << how(launcher).executed_because;
     EXPECT_EQ(how(launcher).executed_because, "");
@@ -205,7 +205,7 @@ TEST_F(WarmStart, ForkedRanksHaveTheEnvironmentOfExecutedOnes) {
   std::set<std::string> environments[2];
   for (const bool forked : {false, true}) {
     TestLauncher launcher({.environment = {"RANK=77", "OWN=value", "OMP_NUM_THREADS=3"}});
-    launcher.welcome(rank_job({"--", "environment"}, forked ? "on" : "off"));
+    launcher.welcome(rank_job({"--", "environment"}, forked ? wire::Warm::kOn : wire::Warm::kOff));
     launcher.start(2);
     EXPECT_EQ(how(launcher).warm_count, forked ? 2 : 0) << how(launcher).executed_because;
     wait_for_ends(launcher, 2);
@@ -259,7 +259,7 @@ TEST_F(WarmStart, AnAgentThatStandsByHasLoadedTheProgramBeforeItsFirstAttempt) {
 
 TEST_F(WarmStart, AnAgentThatStandsByLoadsNothingThatNobodyWants) {
   TestLauncher launcher({});
-  launcher.welcome(rank_job({"print", "--", "rank_code"}, "off"));
+  launcher.welcome(rank_job({"print", "--", "rank_code"}, wire::Warm::kOff));
   launcher.send(wire::StandBy{2});
   ASSERT_EQ(launcher.start(2).size(), 2U);
   EXPECT_EQ(how(launcher).warm_count, 0);
