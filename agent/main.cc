@@ -13,7 +13,7 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "agent/core/start/arguments.h"
+#include "agent/core/start/agent_arguments.h"
 #include "agent/io/agent.h"
 #include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"

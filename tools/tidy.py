@@ -52,6 +52,11 @@ FORBIDDEN_LIBRARIES = {
     "agent": [(TORCH, "the agent starts in milliseconds: no torch")],
     "runtime/include": [(ASIO, "public headers do not show Asio")],
 }
+# What performs decisions over interfaces, so that the simulator can run it: neither it nor an interface may name what is behind one.
+PERFORMERS = (
+    "agent/io/agent", "agent/io/link", "agent/io/workers/processes", "agent/io/health/vitals", "agent/io/output/logs", "agent/io/store/store_host",
+)
+OUTSIDE = re.compile(r"sys/|linux/|(unistd|fcntl|poll|dirent)\.h$|(thread|mutex|filesystem|fstream)$|boost/|common/net/(?!channel\.h|time\.h)|.*/local_")
 CLOCK_READING = re.compile(r"\b(?:(?:Clock|\w+_clock)::now|clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|nullptr|0|&)")
 SLEEP = re.compile(r"\b(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
@@ -106,6 +111,7 @@ def project_file(include, files):
 def check_includes(path, text, files, report):
     allowed = folder_rule(MAY_INCLUDE, path)
     forbidden = folder_rule(FORBIDDEN_LIBRARIES, path) or []
+    performs = path.rsplit(".", 1)[0] in PERFORMERS
     for line, included in includes_of(text):
         target = project_file(included, files)
         if not target and str(Path(path).parent / included) in files:
@@ -115,7 +121,9 @@ def check_includes(path, text, files, report):
         for pattern, reason in forbidden:
             if pattern.match(included):
                 report.error(path, line, f"may not include {included}: {reason}")
-    if "/core/" in path and path.split("/")[0] in ("launcher", "agent"):
+        if performs and OUTSIDE.match(included):
+            report.error(path, line, f"may not include {included}: a performer knows the outside by interfaces only")
+    if performs or ("/core/" in path and path.split("/")[0] in ("launcher", "agent")):
         for line in lines_with(CLOCK_READING, code_of(text)):
             report.error(path, line, "reads a clock: decisions are given the time")
 

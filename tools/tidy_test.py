@@ -87,6 +87,13 @@ class Includes(Tidy):
             with self.subTest(name=name, include=include):
                 self.assert_error(self.check_with(name, include), f":6: error: may not include {include[1:-1]}")
 
+    def test_a_performer_knows_the_outside_by_interfaces_only(self):
+        for include in ["<sys/wait.h>", "<unistd.h>", "<filesystem>", '"common/net/task_group.h"', '"agent/io/local_a.h"']:
+            with self.subTest(include=include):
+                self.assert_error(self.check_with("agent__io__agent_dot_h", include), f":6: error: may not include {include[1:-1]}")
+        self.assert_clean(self.check_with("agent__io__agent_dot_h", '"common/net/time.h"'))
+        self.assert_error(tree(agent__io__agent_dot_cc="auto t = Clock::now();\n"), "agent/io/agent.cc:1: error: reads a clock")
+
     def test_an_include_from_the_own_folder_is_an_error(self):
         self.assert_error(self.check_with("launcher__core__b_dot_h", '"a.h"'), "from the root")
 

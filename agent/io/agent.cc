@@ -1,7 +1,6 @@
 #include "agent/io/agent.h"
 
 #include <algorithm>
-#include <csignal>
 #include <fmt/format.h>
 #include <utility>
 

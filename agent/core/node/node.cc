@@ -30,7 +30,7 @@ std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
   for (const auto& other :
-       {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, orphan_deadline()}) {
+       {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, launcher_deadline()}) {
     if (other && (!next || *other < *next)) next = other;
   }
   return next;
@@ -38,7 +38,7 @@ std::optional<TimePoint> Node::next_deadline() const {
 
 // When the agent gives up on its launcher. Silence counts from the last thing heard, a closed connection from
 // its end.
-std::optional<TimePoint> Node::orphan_deadline() const {
+std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
   const Duration silence = closed_ ? Duration::zero() : from_ns(job_->silence_limit_ns);
@@ -275,8 +275,8 @@ void Node::handle(const TimePassed&, TimePoint now) {
   if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
   if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) mind_gpus(now);
-  const auto orphan = orphan_deadline();
-  if (orphan && *orphan <= now)
+  const auto until = launcher_deadline();
+  if (until && *until <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 

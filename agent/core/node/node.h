@@ -180,7 +180,7 @@ class Node {
   bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
   // Prepared, and no worker started yet.
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
-  std::optional<TimePoint> orphan_deadline() const;
+  std::optional<TimePoint> launcher_deadline() const;
   void open(const AttemptRequested& request);
   void start_if_ready();
   void mind_gpus(TimePoint now);

@@ -1,4 +1,4 @@
-#include "agent/core/start/arguments.h"
+#include "agent/core/start/agent_arguments.h"
 
 #include <map>
 #include <string_view>
