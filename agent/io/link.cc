@@ -29,7 +29,7 @@ void Link::send(Attempt attempt, const wire::Output& output, std::string_view te
 void Link::set_output_limits(const wire::JobSpec& job) {
   hurried_streams_ = job.terminal_streams;
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(job.output_window_bytes, 0));
-  for (Window& each : windows_) each.flow = Flow(bytes, from_ns(job.output_stall_ns));
+  for (Window& each : windows_) each.flow = Flow(bytes, job.limits.output_stall);
   set_hurry(false);
 }
 

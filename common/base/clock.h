@@ -18,6 +18,9 @@ using Seconds = std::chrono::duration<double>;  // for durations that people rea
 constexpr std::int64_t to_ns(TimePoint time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
+constexpr std::int64_t to_ns(Duration time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
 constexpr Duration from_ns(std::int64_t count) {
   return std::chrono::nanoseconds(count);
 }

@@ -31,13 +31,21 @@ static void from_json(const nlohmann::json& in, Warm& warm) {
   read_word(in, warm);
 }
 
+static void to_json(nlohmann::json& out, const JobLimits& limits) {
+  for (const auto& [name, field, may_be_zero] : kTimeLimits) out[name] = to_ns(limits.*field);
+  for (const auto& [name, field, least_bytes] : kSizeLimits) out[name] = limits.*field;
+}
+static void from_json(const nlohmann::json& in, JobLimits& limits) {
+  for (const auto& [name, field, may_be_zero] : kTimeLimits)
+    limits.*field = from_ns(in.value(name, to_ns(limits.*field)));
+  for (const auto& [name, field, least_bytes] : kSizeLimits) limits.*field = in.value(name, limits.*field);
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, working_directory,
                                                 log_directory, checkpoint_directory, role, run_id,
                                                 max_restarts, use_gpus, store_on_agent, master_port,
                                                 virtual_local_rank, redirects, stdout_filters, stderr_filters,
-                                                grace_ns, controller_grace_ns, silence_limit_ns,
-                                                heartbeat_limit_ns, hang_limit_ns, warm, output_stall_ns,
-                                                output_window_bytes, terminal_streams, log_limit_bytes)
+                                                limits, warm, output_window_bytes, terminal_streams)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
@@ -105,9 +113,8 @@ namespace {
 template <class Message>
 constexpr std::initializer_list<const char*> kRequired{};
 template <>
-constexpr std::initializer_list<const char*> kRequired<JobSpec>{
-    "job_id",          "command", "working_directory", "log_directory", "grace_ns", "controller_grace_ns",
-    "silence_limit_ns"};
+constexpr std::initializer_list<const char*> kRequired<JobSpec>{"job_id", "command", "working_directory",
+                                                                "log_directory", "limits"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Welcome>{"node", "job"};
 template <>

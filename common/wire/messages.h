@@ -15,6 +15,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/process.h"
+#include "common/wire/job_limits.h"
 #include "common/wire/words.h"
 
 namespace muster::wire {
@@ -41,21 +42,12 @@ struct JobSpec {
   // well.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
-  std::int64_t grace_ns = 0;             // from TERM to KILL
-  std::int64_t controller_grace_ns = 0;  // workers live this long without a launcher
-  std::int64_t silence_limit_ns = 0;     // a peer that says nothing for so long is taken for dead
-  // A worker that heartbeats, and then does not for so long, hangs. 0: not watched.
-  std::int64_t heartbeat_limit_ns = 0;
-  // A step or section may take so long before anything has been learned about it. 0: not watched.
-  std::int64_t hang_limit_ns = 0;
+  JobLimits limits;
   Warm warm = Warm::kAuto;
-  // Ranks wait for a launcher or a log file that takes nothing of their output at most so long.
-  std::int64_t output_stall_ns = 30'000'000'000;
   // Of each stream's output so much may be on its way that no OutputTaken has answered. 0: any amount.
   std::int64_t output_window_bytes = 0;
   std::int32_t terminal_streams =
       0;  // 1 stdout, 2 stderr, 3 both: shown on a terminal, which is not waited for
-  std::int64_t log_limit_bytes = 0;  // of a rank's log files of one attempt; 0: none
 };
 
 // Launcher to agent.

@@ -112,7 +112,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   Launcher launcher(plan, {context, terminal, bootstrap, signals, files, journal, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
-  write_last_lines(context, files, options.output_stall);
+  write_last_lines(context, files, options.limits.output_stall);
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
@@ -126,7 +126,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   }
   if (options.json) terminal.print(1, report);
   const bool cut_short = was_stopped(outcome.verdict);
-  terminal.flush({.stall = options.output_stall,
+  terminal.flush({.stall = options.limits.output_stall,
                   .limit = cut_short ? kFlushLimit : Duration::max(),
                   .signals = signals});
   return outcome.verdict.exit_code;

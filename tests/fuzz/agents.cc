@@ -18,8 +18,8 @@ Plan two_nodes_of_two() {
   plan.spare_nodes = 1;
   plan.job.job_id = "job";
   plan.job.max_restarts = 3;
-  plan.job.grace_ns = std::chrono::nanoseconds(1s).count();
-  plan.job.silence_limit_ns = std::chrono::nanoseconds(10s).count();
+  plan.job.limits.grace = 1s;
+  plan.job.limits.silence_limit = 10s;
   return plan;
 }
 

@@ -83,8 +83,8 @@ TEST_F(AgentHang, TellsAWorkerWhoseStepsSectionsOrHeartbeatsStop) {
   wire::JobSpec job = this->job("");
   job.command = {"python3", scratch_ / "worker.py"};
   for (const bool heartbeats : {true, false}) {
-    job.heartbeat_limit_ns = heartbeats ? 3'000'000'000 : 0;
-    job.hang_limit_ns = heartbeats ? 0 : 2'000'000'000;
+    job.limits.heartbeat_limit = std::chrono::seconds(heartbeats ? 3 : 0);
+    job.limits.hang_limit = std::chrono::seconds(heartbeats ? 0 : 2);
     TestLauncher launcher({});
     launcher.welcome(job);
     ASSERT_EQ(launcher.start(2).size(), 2U);

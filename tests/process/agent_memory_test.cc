@@ -58,7 +58,7 @@ TEST_F(AgentMemory, SaysSoOfAWorkerInAGroupOfItsOwn) {
   limit(group);
   TestLauncher launcher({});
   wire::JobSpec job = this->job(eater(scratch_ / "go"));
-  job.hang_limit_ns = 1;
+  job.limits.hang_limit = std::chrono::nanoseconds(1);
   launcher.welcome(job);
   const auto pids = launcher.start(2);
   ASSERT_EQ(pids.size(), 2U);

@@ -122,7 +122,7 @@ class BlockedLog : public AgentProcess {
   }
   void begin_waiting(TestLauncher& launcher) {
     wire::JobSpec job = this->job(kPrintsMuchAndIgnoresTerm);
-    job.output_stall_ns = 3'600'000'000'000;
+    job.limits.output_stall = std::chrono::hours(1);
     launcher.welcome(job);
     ASSERT_EQ(launcher.start(1).size(), 1U);
     ASSERT_TRUE(launcher.wait_for<wire::Output>());
@@ -149,7 +149,7 @@ TEST_F(BlockedLog, TheAgentAnswersAndWorkersThatPrintLittleGoOn) {
 TEST_F(BlockedLog, HoldsUpWhoPrintsMuchForTheStallAndThenLinesAreCounted) {
   TestLauncher launcher({});
   wire::JobSpec job = this->job("seq 1000000 1999999");
-  job.output_stall_ns = 500'000'000;
+  job.limits.output_stall = std::chrono::milliseconds(500);
   launcher.welcome(job);
   ASSERT_EQ(launcher.start(1).size(), 1U);
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
@@ -230,7 +230,7 @@ class OutputWindow : public AgentProcess {
   wire::JobSpec job(const std::string& script, std::chrono::nanoseconds stall) {
     wire::JobSpec spec = AgentProcess::job(script);
     spec.output_window_bytes = kWindow;
-    spec.output_stall_ns = stall.count();
+    spec.limits.output_stall = stall;
     return spec;
   }
   static std::int64_t received(const TestLauncher& launcher) {
@@ -306,7 +306,7 @@ TEST_F(OutputWindow, ALauncherThatIsGoneHoldsUpNobody) {
   TestLauncher launcher({});
   const std::string done = scratch_ / "done";
   wire::JobSpec spec = job("seq 1000000 1999999; : > " + done + "; sleep 1000", std::chrono::hours(1));
-  spec.controller_grace_ns = 60'000'000'000;
+  spec.limits.controller_grace = std::chrono::seconds(60);
   launcher.welcome(spec);
   ASSERT_EQ(launcher.start(1).size(), 1U);
   while (received(launcher) <= kWindow) ASSERT_TRUE(launcher.wait_for<wire::Output>());

@@ -117,9 +117,9 @@ wire::JobSpec shell_job(const std::string& script, const std::string& log_direct
   job.command = {"sh", "-c", script};
   job.working_directory = "/";
   job.log_directory = log_directory;
-  job.grace_ns = 2'000'000'000;
-  job.controller_grace_ns = 1'000'000'000;
-  job.silence_limit_ns = 100'000'000'000;  // this launcher sends no pings
+  job.limits.grace = std::chrono::seconds(2);
+  job.limits.controller_grace = std::chrono::seconds(1);
+  job.limits.silence_limit = std::chrono::seconds(100);  // this launcher sends no pings
   return job;
 }
 

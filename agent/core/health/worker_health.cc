@@ -18,7 +18,7 @@ bool lists(const std::string& capabilities, std::string_view word) {
 }  // namespace
 
 WorkerHealth::WorkerHealth(const wire::JobSpec& job)
-    : hang_({.heartbeat = from_ns(job.heartbeat_limit_ns), .hang = from_ns(job.hang_limit_ns)}) {}
+    : hang_({.heartbeat = job.limits.heartbeat_limit, .hang = job.limits.hang_limit}) {}
 
 void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
   hang_.add(rank, now);

@@ -41,8 +41,8 @@ std::optional<TimePoint> Node::next_deadline() const {
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
-  const Duration silence = closed_ ? Duration::zero() : from_ns(job_->silence_limit_ns);
-  return heard_ + silence + from_ns(job_->controller_grace_ns);
+  const Duration silence = closed_ ? Duration::zero() : job_->limits.silence_limit;
+  return heard_ + silence + job_->limits.controller_grace;
 }
 
 void Node::handle(const Welcomed& event, TimePoint) {
@@ -284,7 +284,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
 void Node::leave(std::string reason, int exit_code, TimePoint now) {
   waiting_.reset();
   if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
-  if (workers_live()) stop_workers(SIGTERM, job_ ? from_ns(job_->grace_ns) : Duration::zero(), now);
+  if (workers_live()) stop_workers(SIGTERM, job_ ? job_->limits.grace : Duration::zero(), now);
   if (can_still_start()) attempt_is_over();
   quit_if_left();
 }

@@ -80,7 +80,7 @@ std::vector<std::string> AttemptLogs::low_disks() const {
 
 Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
   std::shared_ptr<net::LogBudget> budget;
-  if (const std::int64_t limit = setting_.job.log_limit_bytes; limit > 0)
+  if (const std::int64_t limit = setting_.job.limits.log_limit_bytes; limit > 0)
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
   // Under a limit the oldest parts of either stream go, and nothing could be put in order by counting.
   std::shared_ptr<LogOrder> order;
@@ -122,7 +122,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
                     .stream = stream,
                     .order = std::move(order),
                     .budget = std::move(budget),
-                    .stall = from_ns(setting_.job.output_stall_ns)},
+                    .stall = setting_.job.limits.output_stall},
                    {.lines = lines,
                     .notice = tell,
                     .hold = [copy, filtered] { return copy->hold() || (filtered && filtered->hold()); },
@@ -141,7 +141,7 @@ std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::
         FilteredCopy::File{.path = fmt::format("{}/attempt_{}/filtered_{}.log", job.log_directory,
                                                setting_.context.attempt, stream == 1 ? "stdout" : "stderr"),
                            .writer = setting_.writer,
-                           .stall = from_ns(job.output_stall_ns)},
+                           .stall = job.limits.output_stall},
         texts, notice);
   }
   return copy;

@@ -20,7 +20,7 @@ Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, con
   attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{
       setting_.executor, setting_.tasks, setting_.link, writer_, job, attempt.plan, std::move(context)});
   hurried_ = false;
-  stall_ = from_ns(job.output_stall_ns);
+  stall_ = job.limits.output_stall;
   if (Status made = attempt_->make_log_directories(); !made) return std::unexpected(std::move(made).error());
   return attempt_->low_disks();
 }

@@ -47,7 +47,7 @@ Decisions Job::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Job::next_deadline() const {
   if (phase_ == Phase::kDone) return std::nullopt;
   std::optional<TimePoint> next = phase_deadline_;
-  take_earlier(next, roster_.next_silence(from_ns(plan_.job.silence_limit_ns)));
+  take_earlier(next, roster_.next_silence(plan_.job.limits.silence_limit));
   if (plan_.recovery.time_limit && !time_is_up_ && phase_ != Phase::kLeaving) {
     const Duration limit = *plan_.recovery.time_limit;
     take_earlier(

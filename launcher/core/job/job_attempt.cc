@@ -175,14 +175,15 @@ void Job::dump(TimePoint now) {
 
 void Job::stop_workers(TimePoint now) {
   phase_ = Phase::kStopping;
-  kill_from_ = now + from_ns(plan_.job.grace_ns);
+  kill_from_ = now + plan_.job.limits.grace;
   phase_deadline_ = kill_from_ + kStopMargin;
   killed_late_ = false;
   const bool stopped = facts_.hangs && facts_.hang.suspects().front().stopped;
   for (const NodeId node : roster_.nodes_with_workers()) {
     // A process that is stopped would not hear TERM.
     if (stopped) decide(Send{node, wire::SignalWorkers{SIGCONT}}, "a worker is stopped");
-    decide(Send{node, wire::StopWorkers{SIGTERM, plan_.job.grace_ns}}, "the attempt cannot succeed any more");
+    decide(Send{node, wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)}},
+           "the attempt cannot succeed any more");
   }
   if (facts_.interrupted_by) tell_wait(now);
   advance(now);

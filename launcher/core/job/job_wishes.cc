@@ -93,7 +93,7 @@ void Job::handle(const TimePassed&, TimePoint now) {
   const auto due = next_deadline();
   if (!due || *due > now) return;
   if (now - *due > kOverslept) roster_.forgive_silence(now);
-  const Duration limit = from_ns(plan_.job.silence_limit_ns);
+  const Duration limit = plan_.job.limits.silence_limit;
   for (const NodeId id : roster_.silent(limit, now)) {
     const Roster::Agent& quiet = roster_.at(id);
     const std::string how = fmt::format(

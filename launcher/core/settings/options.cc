@@ -13,9 +13,6 @@ namespace muster::launcher {
 
 namespace {
 
-// Of it an eighth is a part; smaller ones would be more names than text.
-constexpr std::int64_t kLeastLogLimitBytes = 64 << 10;
-
 std::string variable_name(std::string_view prefix, std::string_view flag) {
   std::string name(prefix);
   for (const char letter : flag) name += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
@@ -212,13 +209,10 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.choice("device", {{"auto", Device::kAuto}, {"cuda", Device::kCuda}, {"cpu", Device::kCpu}},
                 options.device);
   read_recovery(reader, options);
-  reader.seconds("grace", true, options.grace);
-  reader.seconds("controller-grace", true, options.controller_grace);
-  reader.seconds("silence-limit", false, options.silence_limit);
-  reader.seconds("heartbeat-limit", true, options.heartbeat_limit);
-  reader.seconds("hang-limit", true, options.hang_limit);
-  reader.seconds("output-stall", true, options.output_stall);
-  reader.bytes("log-limit", kLeastLogLimitBytes, options.log_limit_bytes);
+  for (const auto& [name, field, may_be_zero] : wire::kTimeLimits)
+    reader.seconds(name, may_be_zero, options.limits.*field);
+  for (const auto& [name, field, least_bytes] : wire::kSizeLimits)
+    reader.bytes(name, least_bytes, options.limits.*field);
   bool warm = false;
   bool no_warm = false;
   reader.flag("warm", warm);

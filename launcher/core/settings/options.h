@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "common/wire/job_limits.h"
 #include "common/wire/words.h"
 #include "launcher/core/settings/flags.h"
 
@@ -61,13 +62,7 @@ struct Options {
   Device device = Device::kAuto;
   std::int32_t max_restarts = 3;
   RecoveryOptions recovery;
-  Duration grace = std::chrono::seconds(10);
-  Duration controller_grace = std::chrono::seconds(30);
-  Duration silence_limit = std::chrono::seconds(10);
-  Duration heartbeat_limit = std::chrono::seconds(30);  // zero: not watched
-  Duration hang_limit = std::chrono::seconds(600);      // zero: not watched
-  Duration output_stall = std::chrono::seconds(30);     // zero: nobody waits
-  std::int64_t log_limit_bytes = 0;                     // of a rank's log files; zero: none
+  wire::JobLimits limits;
   wire::Warm warm = wire::Warm::kAuto;
   std::string log_directory;         // absolute
   std::string checkpoint_directory;  // absolute, or empty

@@ -160,15 +160,9 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.redirects = hidden_streams(options, *per_node);
   job.stdout_filters = options.stdout_filters;
   job.stderr_filters = options.stderr_filters;
-  job.grace_ns = std::chrono::nanoseconds(options.grace).count();
-  job.controller_grace_ns = std::chrono::nanoseconds(options.controller_grace).count();
-  job.silence_limit_ns = std::chrono::nanoseconds(options.silence_limit).count();
-  job.heartbeat_limit_ns = std::chrono::nanoseconds(options.heartbeat_limit).count();
-  job.hang_limit_ns = std::chrono::nanoseconds(options.hang_limit).count();
-  job.output_stall_ns = std::chrono::nanoseconds(options.output_stall).count();
+  job.limits = options.limits;
   job.output_window_bytes =
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
-  job.log_limit_bytes = options.log_limit_bytes;
   job.warm = options.warm;
   if (const Status small = check_command_size(job); !small) return std::unexpected(small.error());
   return plan;

@@ -22,10 +22,10 @@ class AgentPerformerTest : public testing::Test {
   void SetUp() override {
     agent_.start({kNode, 1, "host", "1.0", 4});
     wire::JobSpec job;
-    job.grace_ns = Duration(3s).count();
-    job.controller_grace_ns = Duration(30s).count();
-    job.silence_limit_ns = Duration(1h).count();
-    job.heartbeat_limit_ns = Duration(30s).count();
+    job.limits.grace = 3s;
+    job.limits.controller_grace = 30s;
+    job.limits.silence_limit = 1h;
+    job.limits.heartbeat_limit = 30s;
     say(Attempt(), wire::Welcome{kNode, job});
   }
   void say(Attempt attempt, const wire::ToAgent& message) { channel_->say(kNode, attempt, message); }

@@ -16,9 +16,9 @@ class NodeTest : public testing::Test {
  protected:
   static wire::JobSpec job() {
     wire::JobSpec job;
-    job.grace_ns = Duration(3s).count();
-    job.controller_grace_ns = Duration(30s).count();
-    job.silence_limit_ns = Duration(10s).count();
+    job.limits.grace = 3s;
+    job.limits.controller_grace = 30s;
+    job.limits.silence_limit = 10s;
     return job;
   }
   static wire::PrepareAttempt plan(std::int32_t count) {

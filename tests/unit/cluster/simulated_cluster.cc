@@ -21,9 +21,9 @@ launcher::Plan plan_of(const Script& script) {
   plan.spare_nodes = script.spare_nodes;
   plan.recovery.preemption_grace = SimulatedCluster::kPreemptionGrace;
   plan.job.max_restarts = script.max_restarts;
-  plan.job.grace_ns = std::chrono::nanoseconds(SimulatedCluster::kGrace).count();
-  plan.job.silence_limit_ns = std::chrono::nanoseconds(SimulatedCluster::kSilenceLimit).count();
-  plan.job.controller_grace_ns = std::chrono::nanoseconds(SimulatedCluster::kControllerGrace).count();
+  plan.job.limits.grace = SimulatedCluster::kGrace;
+  plan.job.limits.silence_limit = SimulatedCluster::kSilenceLimit;
+  plan.job.limits.controller_grace = SimulatedCluster::kControllerGrace;
   return plan;
 }
 

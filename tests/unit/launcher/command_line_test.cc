@@ -41,7 +41,7 @@ TEST_F(CommandLine, PrefersFlagsToVariablesToTheFile) {
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->nodes, 2);
   EXPECT_EQ(read->workers_per_node.number, 3);
-  EXPECT_EQ(read->grace, std::chrono::seconds(6));
+  EXPECT_EQ(read->limits.grace, std::chrono::seconds(6));
   EXPECT_THAT(read->program, ElementsAre("train", "--lr", "0.1"));
 }
 

@@ -19,8 +19,8 @@ inline Plan two_nodes_of_two(std::int32_t max_restarts) {
   Plan plan;
   plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
   plan.job.max_restarts = max_restarts;
-  plan.job.grace_ns = std::chrono::nanoseconds(10s).count();
-  plan.job.silence_limit_ns = std::chrono::nanoseconds(2s).count();
+  plan.job.limits.grace = 10s;
+  plan.job.limits.silence_limit = 2s;
   return plan;
 }
 

@@ -44,8 +44,8 @@ TEST(Options, HaveDefaults) {
   EXPECT_EQ(options->nodes, 1);
   EXPECT_EQ(options->workers_per_node.number, 1);
   EXPECT_EQ(options->max_restarts, 3);
-  EXPECT_EQ(options->grace, 10s);
-  EXPECT_EQ(options->controller_grace, 30s);
+  EXPECT_EQ(options->limits.grace, 10s);
+  EXPECT_EQ(options->limits.controller_grace, 30s);
   EXPECT_EQ(options->log_directory, "/home/ada/.local/state/muster");
   EXPECT_EQ(options->checkpoint_directory, "");
   EXPECT_THAT(options->program, ElementsAre("train", "--lr", "0.1"));
@@ -58,10 +58,10 @@ TEST(Options, TakeDurationsWithUnits) {
                                    {"silence-limit", "1.5s"},
                                    {"time-limit", "2d"}});
   ASSERT_TRUE(options) << options.error().message();
-  EXPECT_EQ(options->grace, 10s);
-  EXPECT_EQ(options->hang_limit, 5min);
+  EXPECT_EQ(options->limits.grace, 10s);
+  EXPECT_EQ(options->limits.hang_limit, 5min);
   EXPECT_EQ(options->recovery.restart_window, 90min);
-  EXPECT_EQ(options->silence_limit, 1500ms);
+  EXPECT_EQ(options->limits.silence_limit, 1500ms);
   EXPECT_EQ(options->recovery.time_limit, 48h);
 }
 
@@ -197,11 +197,24 @@ TEST(Options, SayHowToRecover) {
   EXPECT_EQ(given->recovery.preemption_grace, 5s);
 }
 
+TEST(Options, TakeEveryLimitFromTheFlagOfItsName) {
+  for (const auto& [name, field, may_be_zero] : wire::kTimeLimits) {
+    ASSERT_NE(find_flag(name), nullptr) << name;
+    EXPECT_EQ(options_of({{std::string(name), "17"}})->limits.*field, 17s) << name;
+    EXPECT_EQ(options_of({{std::string(name), "0"}}).has_value(), may_be_zero) << name;
+  }
+  for (const auto& [name, field, least_bytes] : wire::kSizeLimits) {
+    ASSERT_NE(find_flag(name), nullptr) << name;
+    EXPECT_EQ(options_of({{std::string(name), "3M"}})->limits.*field, 3 << 20) << name;
+    EXPECT_FALSE(options_of({{std::string(name), std::to_string(least_bytes - 1)}})) << name;
+  }
+}
+
 TEST(Options, TakeANumberOfBytesWithItsUnit) {
-  EXPECT_EQ(options_of({})->log_limit_bytes, 0);
-  EXPECT_EQ(options_of({{"log-limit", "65536"}})->log_limit_bytes, 65536);
-  EXPECT_EQ(options_of({{"log-limit", "512M"}})->log_limit_bytes, std::int64_t{512} << 20);
-  EXPECT_EQ(options_of({{"log-limit", "2G"}})->log_limit_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(options_of({})->limits.log_limit_bytes, 0);
+  EXPECT_EQ(options_of({{"log-limit", "65536"}})->limits.log_limit_bytes, 65536);
+  EXPECT_EQ(options_of({{"log-limit", "512M"}})->limits.log_limit_bytes, std::int64_t{512} << 20);
+  EXPECT_EQ(options_of({{"log-limit", "2G"}})->limits.log_limit_bytes, std::int64_t{2} << 30);
 }
 
 TEST(Options, TakeATimeInSecondsOrAsOnAClock) {

@@ -7,6 +7,8 @@
 namespace muster::wire {
 namespace {
 
+using namespace std::chrono_literals;
+
 Frame frame_of(const std::string& bytes) {
   FrameReader reader;
   std::vector<Frame> frames;
@@ -36,7 +38,13 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   job.run_id = "r";
   job.master_port = 29517;
   job.virtual_local_rank = true;
-  job.grace_ns = 5;
+  job.limits = {.grace = 1s,
+                .controller_grace = 2s,
+                .silence_limit = 3s,
+                .heartbeat_limit = 4s,
+                .hang_limit = 5s,
+                .output_stall = 6ms,
+                .log_limit_bytes = 7};
   const auto welcome = decode_for_agent(frame_of(encode(header(1, 2, 3), ToAgent(Welcome{NodeId(4), job}))));
   ASSERT_TRUE(welcome);
   EXPECT_EQ(std::get<Welcome>(*welcome).node, NodeId(4));
@@ -45,6 +53,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.redirects, job.redirects);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.stdout_filters, job.stdout_filters);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.run_id, "r");
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.limits, job.limits);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.master_port, 29517);
   EXPECT_TRUE(std::get<Welcome>(*welcome).job.virtual_local_rank);
 
@@ -163,6 +172,14 @@ TEST(Codec, AFieldWithADefaultMayBeMissing) {
   ASSERT_TRUE(older);
   EXPECT_TRUE(std::get<Welcome>(*older).job.store_on_agent);
   EXPECT_EQ(std::get<Welcome>(*older).job.max_restarts, 3);
+  for (const auto& [name, field, may_be_zero] : kTimeLimits) {
+    job.limits.*field = 1h;
+    const auto said =
+        decode_for_agent(without(frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), job}))),
+                                 "/job/limits/" + std::string(name)));
+    ASSERT_TRUE(said) << name;
+    EXPECT_EQ(std::get<Welcome>(*said).job.limits.*field, JobLimits{}.*field) << name;
+  }
   const Frame start = frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40})));
   const auto clean = decode_for_agent(without(start, "/resume_step"));
   ASSERT_TRUE(clean);
@@ -177,7 +194,7 @@ TEST(Codec, AFieldWithADefaultMayBeMissing) {
 
 TEST(Codec, ARequiredFieldMayNotBeMissing) {
   const Frame welcome = frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), {}})));
-  for (const std::string field : {"/node", "/job/command", "/job/silence_limit_ns"})
+  for (const std::string field : {"/node", "/job/command", "/job/limits"})
     EXPECT_FALSE(decode_for_agent(without(welcome, field))) << field;
   const Frame exited = frame_of(encode(FrameHeader{}, ToLauncher(WorkerExited{})));
   for (const std::string field : {"/rank", "/exit_code", "/signal"})
