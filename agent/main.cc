@@ -1,8 +1,10 @@
 // agent: started on a node by a bootstrap of the launcher's, never by a person.
 //
-//   agent --control-fd FD --node K                               a local agent: FD is its end of a socketpair
-//   agent --connect ADDRESS:PORT --identity JOB/ROLE/NODE --node K   any other; its key comes on stdin, 64
-//   hexadecimal digits
+//   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
+//   agent --connect ADDRESS:PORT --identity JOB/ROLE/K/N --node K --incarnation N     any other; its key
+//   comes on stdin, 64 hexadecimal digits
+//
+// N counts the starts of this node's agent, and is 1 if it is not given.
 //
 // The wiring: connection, parts, agent.
 #include <array>
@@ -63,30 +65,30 @@ Connecting connect(asio::io_context& io, const Arguments& arguments) {
   return result;
 }
 
-wire::Hello hello(NodeId node) {
+wire::Hello hello(AgentId own) {
   std::array<char, HOST_NAME_MAX + 1> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
-  return {node, getpid(), hostname.data(), MUSTER_VERSION, count_cores()};
+  return {own.node, getpid(), hostname.data(), MUSTER_VERSION, count_cores(), own.incarnation};
 }
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
-int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, NodeId node) {
+int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, AgentId own) {
   int exit_code = 0;
   Guardian guardian;
   net::SystemTime time(io.get_executor());
-  Link link(time, std::move(connection), node);
+  Link link(time, std::move(connection), own.node);
   net::TaskGroup tasks(io.get_executor());
-  LocalLogs logs({io.get_executor(), tasks, link, node});
+  LocalLogs logs({io.get_executor(), tasks, link, own.node});
   LocalStoreHost store(io);
   LocalVitals vitals;
-  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, node});
+  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});
   block_signals(kSignalsToLeave);
   Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store}, [&](int code) {
     exit_code = code;
     // Not now: the task that brought this about would be cancelled while it runs.
     asio::post(io, [&tasks] { tasks.cancel(); });
   });
-  agent.start(hello(node));
+  agent.start(hello(own));
   logs.divert_own_log();
   tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
     agent.leave(fmt::format("the agent got signal {}", signal));
@@ -96,12 +98,12 @@ int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, Nod
 }
 
 int run(const Arguments& arguments) {
-  log::set_up(fmt::format("agent {}", arguments.node), log::Level::kInfo);
+  log::set_up(fmt::format("agent {}", arguments.agent.node), log::Level::kInfo);
   become_subreaper();
   ask_for_short_slices();
   asio::io_context io(1);
   auto connection = connect(io, arguments);
-  if (connection) return serve(io, *std::move(connection), arguments.node);
+  if (connection) return serve(io, *std::move(connection), arguments.agent);
   log::error("{}", connection.error().message());
   return kExitNoLauncher;
 }

@@ -54,7 +54,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, ma
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OutputTaken, stream, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count, incarnation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count, executed_because)
@@ -131,7 +131,7 @@ constexpr std::initializer_list<const char*> kRequired<Ping>{"sent_ns"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<OutputTaken>{"stream", "bytes"};
 template <>
-constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid"};
+constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid", "version", "incarnation"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<AttemptPrepared>{"store_port"};
 template <>

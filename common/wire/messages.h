@@ -106,8 +106,9 @@ struct Hello {
   NodeId node;
   std::int32_t pid = 0;
   std::string hostname;
-  std::string version;
+  std::string version;  // of the program
   std::int32_t core_count = 0;
+  Incarnation incarnation{1};
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0

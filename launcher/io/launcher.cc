@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "launcher/core/fleet/hello.h"
 #include "launcher/core/view/events.h"
 
 namespace muster::launcher {
@@ -126,20 +127,22 @@ void Launcher::perform(const StartAgent& action) {
 }
 
 Expected<StartedAgent> Launcher::start_agent(NodeId node) {
-  if (plan_.control == Control::kSocket) return parts_.bootstrap.start_with_socket(node);
+  const AgentId id{node, incarnations_[node] = incarnations_[node].next()};
+  if (plan_.control == Control::kSocket) return parts_.bootstrap.start_with_socket(id);
   if (!control_port_) {
     auto port = ControlPort::open(parts_.context.get_executor(), tasks_, plan_,
-                                  [this](NodeId caller, std::shared_ptr<net::Connection> connection) {
+                                  [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
                                     accept(caller, std::move(connection));
                                   });
     if (!port) return std::unexpected(port.error());
     control_port_ = std::move(*port);
   }
-  return parts_.bootstrap.start_with_tcp(node, control_port_->port(), control_port_->identity_of(node),
-                                         control_port_->key_of(node));
+  const auto [identity, key] = control_port_->invite(id);
+  return parts_.bootstrap.start_with_tcp(id, control_port_->port(), identity, key);
 }
 
-void Launcher::accept(NodeId node, std::shared_ptr<net::Connection> connection) {
+void Launcher::accept(AgentId caller, std::shared_ptr<net::Connection> connection) {
+  const NodeId node = caller.node;
   // A late connection of an agent that was replaced or killed is of no use.
   if (agent(node).pid == 0 || agent(node).session) return connection->close();
   add_session(node, std::move(connection));
@@ -166,7 +169,12 @@ void Launcher::hear(Session& from, Attempt attempt, wire::ToLauncher message) {
                                     from.received_output(output->stream, text.size()));
     message = wire::Pong{};  // to the job, output is a sign of life
   }
-  if (std::holds_alternative<wire::Hello>(message)) agent(from.node()).joined = true;
+  if (const auto* hello = std::get_if<wire::Hello>(&message)) {
+    const AgentId expected{from.node(), incarnations_[from.node()]};
+    if (const Status same = check_hello(*hello, {expected, MUSTER_VERSION}); !same)
+      return kill_for(agent(from.node()), "cannot be used: " + same.error().message());
+    agent(from.node()).joined = true;
+  }
   if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&message)) {
     for (const Leftover& each : left->left) left_behind_.insert(each.pid);
   }

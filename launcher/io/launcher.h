@@ -76,7 +76,7 @@ class Launcher {
   std::string start_progress() const;
 
   Expected<StartedAgent> start_agent(NodeId node);
-  void accept(NodeId node, std::shared_ptr<net::Connection> connection);
+  void accept(AgentId caller, std::shared_ptr<net::Connection> connection);
   void add_session(NodeId node, std::shared_ptr<net::Connection> connection);
   void hear(Session& from, Attempt attempt, wire::ToLauncher message);
   void closed(Session& from, const Error& why);
@@ -106,6 +106,7 @@ class Launcher {
   std::unique_ptr<net::Alarm> half_gone_;
   std::unique_ptr<net::Alarm> strays_;
   std::vector<Agent> agents_;
+  std::map<NodeId, Incarnation> incarnations_;  // of the agents that were started last
   RankTable ranks_;
   Enquiries enquiries_;
   std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask

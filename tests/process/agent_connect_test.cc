@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kIdentity = "job/agent/3";
+constexpr const char* kIdentity = "job/agent/3/2";
 
 std::string line_of(const net::Key& key) {
   return net::to_hex(key) + "\n";
@@ -33,7 +33,7 @@ pid_t start_agent(std::uint16_t port, const std::string& input) {
     dup2(read_end.get(), STDIN_FILENO);
     const std::string address = "127.0.0.1:" + std::to_string(port);
     execl(AGENT_PROGRAM, AGENT_PROGRAM, "--connect", address.c_str(), "--identity", kIdentity, "--node", "3",
-          nullptr);
+          "--incarnation", "2", nullptr);
     _exit(127);
   }
   return pid;
@@ -96,6 +96,7 @@ TEST_F(AgentConnect, ProvesItselfWithItsKeyAndObeys) {
   EXPECT_EQ(run_agent(line_of(key_)), 0);
   ASSERT_TRUE(hello_);
   EXPECT_EQ(hello_->node, NodeId(3));
+  EXPECT_EQ(hello_->incarnation, Incarnation(2));
   EXPECT_EQ(connection_->identity(), kIdentity);
 }
 

@@ -7,6 +7,7 @@
 namespace muster {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Leaves a process behind that has a session of its own and is nobody's child.
@@ -74,6 +75,20 @@ TEST_F(AgentProcess, ClosesTheAttemptAndLeavesWhenTheLauncherGoesBeforeTheStart)
   ASSERT_TRUE(launcher.wait_for<wire::AttemptPrepared>());
   launcher.hang_up();
   EXPECT_EQ(launcher.agent_exit(), 1);
+}
+
+TEST_F(AgentProcess, LeavesALauncherOfAnotherVersionWithALineThatNamesTheOlderSide) {
+  const std::string log = scratch_ / "agent.log";
+  TestLauncher launcher({.error_file = log});
+  launcher.welcome(job("true"));
+  std::string ping = wire::encode(wire::FrameHeader{}, wire::ToAgent(wire::Ping{}));
+  ping[4] = 1;
+  launcher.send_bytes(ping);
+  EXPECT_EQ(launcher.agent_exit(), 1);
+  EXPECT_THAT(
+      read_file(log, 1 << 20).value(),
+      HasSubstr("error: the launcher is older than this agent (it speaks version 1 of the protocol, not "
+                "2): install the same Muster on all nodes\n"));
 }
 
 }  // namespace

@@ -51,8 +51,10 @@ TestLauncher::~TestLauncher() {
 
 void TestLauncher::send(const wire::ToAgent& message) {
   sequence_ = sequence_.next();
-  const std::string bytes =
-      wire::encode({{}, NodeId(0), wire::kLauncher, Term(1), attempt_, sequence_}, message);
+  send_bytes(wire::encode({{}, NodeId(0), wire::kLauncher, Term(1), attempt_, sequence_}, message));
+}
+
+void TestLauncher::send_bytes(const std::string& bytes) {
   EXPECT_TRUE(write_all(socket_.get(), bytes, "the agent's socket"));
 }
 

@@ -34,6 +34,7 @@ class TestLauncher {
 
   pid_t agent_pid() const { return agent_; }
   void send(const wire::ToAgent& message);
+  void send_bytes(const std::string& bytes);  // as they are
   void welcome(const wire::JobSpec& job) { send(wire::Welcome{NodeId(0), job}); }
   // Prepares and starts one attempt of `count` workers. The pids, empty if it was refused.
   std::vector<std::int32_t> start(std::int32_t count);

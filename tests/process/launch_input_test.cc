@@ -324,7 +324,7 @@ TEST(LaunchControlPort, RefusesAClientWithoutTheKey) {
   LaunchRun run({"--control", "tcp", "sh", "-c", "echo ready; sleep 1000"});
   ASSERT_TRUE(run.printed("node0:0: ready"));
   const std::string identity = word_after(run, std::string("--identity\0", 11));
-  ASSERT_THAT(identity, HasSubstr("/default/0"));
+  ASSERT_THAT(identity, HasSubstr("/default/0/1"));
   asio::io_context context;
   std::optional<Expected<std::shared_ptr<net::Connection>>> result;
   asio::co_spawn(

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/base/text.h"
+#include "common/wire/agent_identity.h"
 
 namespace muster::agent {
 
@@ -27,7 +28,7 @@ Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   std::map<std::string, std::string> given;
   for (std::size_t i = 0; i < words.size(); i += 2) {
     const bool known = words[i] == "--control-fd" || words[i] == "--connect" || words[i] == "--identity" ||
-                       words[i] == "--node";
+                       words[i] == "--node" || words[i] == "--incarnation";
     if (!known) return failure(ErrorCode::kInvalidArgument, "unknown argument '{}'", words[i]);
     if (i + 1 == words.size())
       return failure(ErrorCode::kInvalidArgument, "{}: a value is missing", words[i]);
@@ -36,14 +37,23 @@ Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   Arguments arguments;
   const auto node = parse_number<std::int32_t>(given["--node"]);
   if (!node || *node < 0) return failure(ErrorCode::kInvalidArgument, "--node: expected a number from 0");
-  arguments.node = NodeId(*node);
+  arguments.agent.node = NodeId(*node);
+  if (given.contains("--incarnation")) {
+    const auto incarnation = parse_number<std::uint32_t>(given["--incarnation"]);
+    if (!incarnation || *incarnation == 0)
+      return failure(ErrorCode::kInvalidArgument, "--incarnation: expected a number from 1");
+    arguments.agent.incarnation = Incarnation(*incarnation);
+  }
   if (given.contains("--control-fd") == given.contains("--connect")) {
     return failure(ErrorCode::kInvalidArgument, "expected either --control-fd or --connect");
   }
   if (given.contains("--connect")) {
     arguments.identity = given["--identity"];
-    if (arguments.identity.empty())
-      return failure(ErrorCode::kInvalidArgument, "--identity: needed with --connect");
+    const auto identity = wire::parse_agent_identity(arguments.identity);
+    if (!identity || identity->agent != arguments.agent)
+      return failure(ErrorCode::kInvalidArgument,
+                     "--identity: expected JOB/ROLE/{}/{} with --connect, got '{}'", arguments.agent.node,
+                     arguments.agent.incarnation, arguments.identity);
     if (Status parsed = parse_peer(given["--connect"], arguments); !parsed)
       return std::unexpected(parsed.error());
     return arguments;

@@ -15,7 +15,7 @@
 namespace muster::agent {
 
 struct Arguments {
-  NodeId node;
+  AgentId agent{NodeId(), Incarnation(1)};
   std::optional<int> control_fd;  // or, without it, the three below
   std::string address;
   std::uint16_t port = 0;

@@ -1,5 +1,9 @@
 #include "launcher/io/fleet/control_port.h"
 
+#include <algorithm>
+
+#include "common/wire/agent_identity.h"
+
 namespace muster::launcher {
 
 Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_executor& executor,
@@ -11,18 +15,15 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
   if (!listener) return std::unexpected(listener.error());
   std::unique_ptr<ControlPort> port(new ControlPort(plan, **tls, std::move(*listener)));
   ControlPort* const self = port.get();
-  const auto node_of = [self](std::string_view identity) -> std::optional<NodeId> {
-    for (const NodeId node : self->nodes_) {
-      if (identity == self->identity_of(node)) return node;
-    }
-    return std::nullopt;
-  };
-  const auto find_key = [self, node_of](std::string_view identity) -> std::optional<net::Key> {
-    if (!node_of(identity)) return std::nullopt;
+  const auto find_key = [self](std::string_view identity) -> std::optional<net::Key> {
+    if (!self->guest(identity)) return std::nullopt;
     return self->tls_.derive_key(self->secret_, identity);
   };
-  const auto accept = [node_of, on_agent](std::shared_ptr<net::Connection> connection) {
-    if (const auto node = node_of(connection->identity())) on_agent(*node, std::move(connection));
+  const auto accept = [self, on_agent](std::shared_ptr<net::Connection> connection) {
+    // Since the key was found, another may have been invited.
+    const auto agent = self->guest(connection->identity());
+    if (!agent) return connection->close();
+    on_agent(*agent, std::move(connection));
   };
   port->listener_->start(tasks, find_key, accept, {});
   return port;
@@ -30,14 +31,24 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
 
 ControlPort::ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener)
     : tls_(tls),
-      job_and_role_(fmt::format("{}/{}", plan.job.job_id, plan.job.role)),
+      job_(plan.job.job_id),
+      role_(plan.job.role),
       listener_(std::move(listener)),
-      secret_(net::make_key()) {
-  for (std::int32_t node = 0; node < plan.agent_count(); ++node) nodes_.emplace_back(node);
+      secret_(net::make_key()) {}
+
+std::optional<AgentId> ControlPort::guest(std::string_view identity) const {
+  const auto caller = wire::parse_agent_identity(identity);
+  if (!caller || caller->job != job_ || caller->role != role_) return std::nullopt;
+  const auto invited = invited_.find(caller->agent.node);
+  if (invited == invited_.end() || invited->second != caller->agent.incarnation) return std::nullopt;
+  return caller->agent;
 }
 
-std::string ControlPort::key_of(NodeId node) const {
-  return net::to_hex(tls_.derive_key(secret_, identity_of(node)));
+ControlPort::Invitation ControlPort::invite(AgentId agent) {
+  Incarnation& newest = invited_[agent.node];
+  newest = std::max(newest, agent.incarnation);
+  const std::string identity = wire::as_text({job_, role_, agent});
+  return {identity, net::to_hex(tls_.derive_key(secret_, identity))};
 }
 
 }  // namespace muster::launcher

@@ -1,12 +1,15 @@
 // The TCP port that agents without an inherited socket call, over TLS, each with a key of its own.
 //
-// A key is derived for one agent's identity, JOB/ROLE/NODE, from a secret made here; the bootstrap carries it
-// to the agent. Who calls without it is cut off and never heard of. Must live as long as the task group that
-// it was opened with. One thread.
+// A key is derived for one agent's identity, JOB/ROLE/NODE/INCARNATION, from a secret made here; the
+// bootstrap carries it to the agent. Who calls without it is cut off and never heard of, and so is an agent
+// whose place another start of it has taken. Must live as long as the task group that it was opened with. One
+// thread.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/ids.h"
@@ -17,8 +20,8 @@ namespace muster::launcher {
 
 class ControlPort {
  public:
-  // Of an agent that has proven to be the node's.
-  using OnAgent = std::function<void(NodeId node, std::shared_ptr<net::Connection> connection)>;
+  // Of an agent that has proven to be this one.
+  using OnAgent = std::function<void(AgentId agent, std::shared_ptr<net::Connection> connection)>;
   static Expected<std::unique_ptr<ControlPort>> open(const asio::any_io_executor& executor,
                                                      net::TaskGroup& tasks, const Plan& plan,
                                                      OnAgent on_agent);
@@ -26,16 +29,24 @@ class ControlPort {
   ControlPort& operator=(const ControlPort&) = delete;
 
   std::uint16_t port() const { return listener_->port(); }
-  std::string identity_of(NodeId node) const { return fmt::format("{}/{}", job_and_role_, node); }
-  std::string key_of(NodeId node) const;  // 64 hexadecimal digits
+  struct Invitation {
+    std::string identity;
+    std::string key;  // 64 hexadecimal digits
+  };
+  // Whoever is invited may call, and no earlier incarnation of that node's agent from now on.
+  Invitation invite(AgentId agent);
   void stop() { listener_->stop(); }
 
  private:
   ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener);
 
+  // Who calls, if it is invited.
+  std::optional<AgentId> guest(std::string_view identity) const;
+
   const net::Tls& tls_;
-  std::string job_and_role_;
-  std::vector<NodeId> nodes_;
+  std::string job_;
+  std::string role_;
+  std::map<NodeId, Incarnation> invited_;
   std::unique_ptr<net::Listener> listener_;
   net::Key secret_;
 };

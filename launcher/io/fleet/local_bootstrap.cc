@@ -50,7 +50,7 @@ Expected<std::string> LocalBootstrap::find_agent_program() {
   return agent;
 }
 
-Expected<StartedAgent> LocalBootstrap::start_with_socket(NodeId node) const {
+Expected<StartedAgent> LocalBootstrap::start_with_socket(AgentId agent) const {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return system_failure("cannot make a socket", errno);
@@ -60,14 +60,12 @@ Expected<StartedAgent> LocalBootstrap::start_with_socket(NodeId node) const {
   if (setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUFFORCE, &much, sizeof much) != 0)
     setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &much, sizeof much);
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto pid =
-      spawn(node, {"--control-fd", std::to_string(kControlFd), "--node", fmt::format("{}", node)},
-            nothing.get(), theirs.get());
+  const auto pid = spawn(agent, {"--control-fd", std::to_string(kControlFd)}, nothing.get(), theirs.get());
   if (!pid) return std::unexpected(pid.error());
   return StartedAgent{*pid, std::move(ours)};
 }
 
-Expected<StartedAgent> LocalBootstrap::start_with_tcp(NodeId node, std::uint16_t port,
+Expected<StartedAgent> LocalBootstrap::start_with_tcp(AgentId agent, std::uint16_t port,
                                                       const std::string& identity,
                                                       const std::string& key) const {
   int ends[2];
@@ -77,17 +75,15 @@ Expected<StartedAgent> LocalBootstrap::start_with_tcp(NodeId node, std::uint16_t
   if (Status written = write_all(output.get(), key + "\n", "the agent's stdin"); !written)
     return std::unexpected(written.error());
   output.reset();
-  const auto pid = spawn(node,
-                         {"--connect", fmt::format("127.0.0.1:{}", port), "--identity", identity, "--node",
-                          fmt::format("{}", node)},
-                         input.get(), -1);
+  const auto pid =
+      spawn(agent, {"--connect", fmt::format("127.0.0.1:{}", port), "--identity", identity}, input.get(), -1);
   if (!pid) return std::unexpected(pid.error());
   return StartedAgent{*pid, UniqueFd()};
 }
 
-Expected<pid_t> LocalBootstrap::spawn(NodeId node, std::vector<std::string> arguments, int input,
+Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> arguments, int input,
                                       int socket) const {
-  const std::string log = fmt::format("{}/agent.node{}.log", log_directory_, node);
+  const std::string log = fmt::format("{}/agent.node{}.log", log_directory_, agent.node);
   const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!messages) return system_failure("cannot open " + log, errno);
   SpawnRequest request;
@@ -100,6 +96,8 @@ Expected<pid_t> LocalBootstrap::spawn(NodeId node, std::vector<std::string> argu
   posix_spawn_file_actions_addclosefrom_np(&request.files, socket >= 0 ? kControlFd + 1 : kControlFd);
   clean(request.attributes);
   arguments.insert(arguments.begin(), agent_program_);
+  arguments.insert(arguments.end(), {"--node", fmt::format("{}", agent.node), "--incarnation",
+                                     fmt::format("{}", agent.incarnation)});
   std::vector<char*> words;
   for (std::string& word : arguments) words.push_back(word.data());
   words.push_back(nullptr);

@@ -32,16 +32,16 @@ class LocalBootstrap {
         log_directory_(std::move(log_directory)),
         inherited_limit_(raise_descriptor_limit()) {}
 
-  Expected<StartedAgent> start_with_socket(NodeId node) const;
+  Expected<StartedAgent> start_with_socket(AgentId agent) const;
   // `key` is its 64 hexadecimal digits.
-  Expected<StartedAgent> start_with_tcp(NodeId node, std::uint16_t port, const std::string& identity,
+  Expected<StartedAgent> start_with_tcp(AgentId agent, std::uint16_t port, const std::string& identity,
                                         const std::string& key) const;
 
   // The agent beside this program's own file. kNotFound if there is none.
   static Expected<std::string> find_agent_program();
 
  private:
-  Expected<pid_t> spawn(NodeId node, std::vector<std::string> arguments, int input, int socket) const;
+  Expected<pid_t> spawn(AgentId agent, std::vector<std::string> arguments, int input, int socket) const;
 
   std::string agent_program_;
   std::string log_directory_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/wire/agent_identity.h"
 #include "tests/certificate_server.h"
 #include "tests/loaded_tls.h"
 
@@ -48,6 +49,20 @@ TEST(Tls, BothSidesAreEstablishedAndTheServerKnowsWhoItIs) {
   ASSERT_TRUE(pair.pump());
   EXPECT_EQ(pair.to_server_plain, text);
   EXPECT_EQ(pair.to_client_plain, "answer");
+}
+
+TEST(Tls, TwoAgentsShareAKeyThatIsOnlyTheirs) {
+  const Key secret = make_key();
+  const auto key_of = [&secret](AgentId one, AgentId other) {
+    return loaded_tls().derive_key(secret, wire::peer_identity("job", one, other));
+  };
+  const AgentId a{NodeId(0), Incarnation(1)};
+  const AgentId b{NodeId(1), Incarnation(1)};
+  EXPECT_EQ(key_of(a, b), key_of(b, a));
+  EXPECT_NE(key_of(a, b), key_of(a, {NodeId(2), Incarnation(1)}));
+  EXPECT_NE(key_of(a, b), key_of(a, {NodeId(1), Incarnation(2)}));
+  EXPECT_NE(key_of(a, b), key_of({NodeId(0), Incarnation(2)}, b));
+  EXPECT_NE(key_of(a, b), loaded_tls().derive_key(make_key(), wire::peer_identity("job", a, b)));
 }
 
 TEST(Tls, AKeyOfAnotherNodeOpensNothing) {

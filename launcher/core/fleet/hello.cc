@@ -1,0 +1,43 @@
+#include "launcher/core/fleet/hello.h"
+
+#include <vector>
+
+#include "common/base/text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// Its numbers, as far as there are any.
+std::vector<std::uint32_t> numbers_of(std::string_view version) {
+  std::vector<std::uint32_t> numbers;
+  for (const std::string_view part : split(version, '.')) {
+    const auto number = parse_number<std::uint32_t>(part);
+    if (!number) break;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::string_view relation(std::string_view theirs, std::string_view ours) {
+  const auto order = numbers_of(theirs) <=> numbers_of(ours);
+  return order < 0 ? "older than" : order > 0 ? "newer than" : "not the same as";
+}
+
+}  // namespace
+
+Status check_hello(const wire::Hello& hello, const ExpectedAgent& expected) {
+  if (hello.node != expected.agent.node)
+    return failure(ErrorCode::kCorrupt, "the agent of node{} says that it is node{}'s", expected.agent.node,
+                   hello.node);
+  if (hello.version != expected.version)
+    return failure(ErrorCode::kInvalidArgument,
+                   "the agent is {} this launcher (Muster {}, not {}): install the same Muster on all nodes",
+                   relation(hello.version, expected.version), hello.version, expected.version);
+  if (hello.incarnation != expected.agent.incarnation)
+    return failure(ErrorCode::kFenced, "the agent of node{} is start {} of it, and {} has taken its place",
+                   hello.node, hello.incarnation, expected.agent.incarnation);
+  return {};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,58 @@
+#include "launcher/core/fleet/hello.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+constexpr AgentId kSecondOfNode3{NodeId(3), Incarnation(2)};
+
+wire::Hello hello_of(std::string version, AgentId agent = kSecondOfNode3) {
+  wire::Hello hello;
+  hello.node = agent.node;
+  hello.version = std::move(version);
+  hello.incarnation = agent.incarnation;
+  return hello;
+}
+
+Status check(const wire::Hello& hello) {
+  return check_hello(hello, {kSecondOfNode3, "1.10.0"});
+}
+
+TEST(Hello, OfTheAgentThatWasStartedIsTaken) {
+  EXPECT_TRUE(check(hello_of("1.10.0")));
+}
+
+TEST(Hello, OfAnotherVersionIsRefusedInALineThatNamesTheOlderSide) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"1.9.2", "older than"},    {"0.99.0", "older than"},     {"1.10", "older than"},
+      {"", "older than"},         {"1.10.1", "newer than"},     {"2.0.0", "newer than"},
+      {"1.10.0.1", "newer than"}, {"1.10.0-rc1", "older than"}, {"1.10.0 ", "older than"},
+  };
+  for (const auto& [version, relation] : cases) {
+    const Status refused = check(hello_of(version));
+    ASSERT_FALSE(refused) << version;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().message(),
+              fmt::format("the agent is {} this launcher (Muster {}, not 1.10.0): install the same Muster on "
+                          "all nodes",
+                          relation, version));
+  }
+}
+
+TEST(Hello, OfAnotherStartOfTheAgentIsStale) {
+  for (const std::uint32_t incarnation : {1U, 3U}) {
+    const Status stale = check(hello_of("1.10.0", {NodeId(3), Incarnation(incarnation)}));
+    ASSERT_FALSE(stale);
+    EXPECT_EQ(stale.error().code(), ErrorCode::kFenced);
+  }
+}
+
+TEST(Hello, OfAnotherNodeIsRefused) {
+  const Status wrong = check(hello_of("1.10.0", {NodeId(4), Incarnation(2)}));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace muster::launcher
