@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace muster::net {
 
@@ -23,9 +24,13 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
 
-struct LogWriter::Shared {
+struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   explicit Shared(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
 
+  // Has the thread look at the list when the executor's turn is over. Under the lock.
+  void call_later();
+  void call();
+  void run();
   // Does what is to be done for the file at the head of the list; the lock is given up meanwhile.
   void serve(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
@@ -41,30 +46,33 @@ struct LogWriter::Shared {
   std::condition_variable wake;
   std::condition_variable emptied;
   std::deque<std::shared_ptr<File>> listed;
-  std::string spare;  // memory of a queue that was written
+  std::vector<std::string> spares;  // memory of queues that were written, the last still in the caches
   bool busy = false;
   bool ended = false;  // the executor is gone, or will be
   std::atomic<std::int64_t> alive_ns = 0;
   std::shared_ptr<asio::steady_timer> waiter;  // in written()
-  std::thread thread;
+  // The executor's thread's:
+  bool called = false;  // or will be after this turn
+  bool started = false;
 };
 
 LogWriter::LogWriter(asio::any_io_executor executor)
     : shared_(std::make_shared<Shared>(std::move(executor))) {}
 
 LogWriter::~LogWriter() {
-  if (!shared_->thread.joinable()) return;
   const TimePoint end = Clock::now() + kLastLimit;
+  if (shared_->called) {  // the executor has not come to it
+    shared_->alive_ns = to_ns(Clock::now());
+    shared_->call();
+  }
   std::unique_lock lock(shared_->mutex);
   while ((shared_->busy || !shared_->listed.empty()) && shared_->lives(end))
     shared_->emptied.wait_for(lock, kLookAgain);
   shared_->ended = true;
   shared_->listed.clear();
   shared_->waiter.reset();  // a thread that hangs may outlive the timer's io_context
-  shared_->wake.notify_one();
-  const bool hangs = shared_->busy;
   lock.unlock();
-  hangs ? shared_->thread.detach() : shared_->thread.join();
+  shared_->wake.notify_one();
 }
 
 std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts, Trouble trouble) {
@@ -72,23 +80,35 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
   file->shared_ = shared_;
   file->parts_ = std::move(parts);
   file->trouble_ = std::move(trouble);
-  if (!shared_->thread.joinable()) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    shared_->thread = std::thread([shared = shared_] { run(*shared); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
   return file;
 }
 
-void LogWriter::run(Shared& shared) {
+// Once for all files of a turn: waking a thread, or starting it, takes longer than most of what is written,
+// and a thread that runs wants the lock.
+void LogWriter::Shared::call_later() {
+  if (ended || std::exchange(called, true)) return;
+  asio::post(executor, [shared = shared_from_this()] { shared->call(); });
+}
+
+// Nobody waits for the thread's end: it may hang.
+void LogWriter::Shared::call() {
+  called = false;
+  if (ended) return;
+  if (std::exchange(started, true)) return wake.notify_one();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([shared = shared_from_this()] { shared->run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void LogWriter::Shared::run() {
   pthread_setname_np(pthread_self(), "muster-logs");
-  std::unique_lock lock(shared.mutex);
+  std::unique_lock lock(mutex);
   for (;;) {
-    shared.wake.wait(lock, [&shared] { return shared.ended || !shared.listed.empty(); });
-    if (shared.ended) return;
-    shared.serve(lock);
+    wake.wait(lock, [this] { return ended || !listed.empty(); });
+    if (ended) return;
+    serve(lock);
   }
 }
 
@@ -96,7 +116,7 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<File> file = std::move(listed.front());
   listed.pop_front();
   file->listed_ = false;
-  std::string bytes = std::exchange(file->queue_, std::exchange(spare, {}));
+  std::string bytes = std::exchange(file->queue_, {});
   file->writing_bytes_ = bytes.size();
   const bool closing = file->closing_;
   busy = true;
@@ -106,8 +126,7 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   busy = false;
   file->writing_bytes_ = 0;
-  bytes.clear();
-  spare = std::move(bytes);
+  if (!bytes.empty()) spares.emplace_back(std::move(bytes)).clear();
   if (listed.empty()) emptied.notify_all();
   if (listed.empty() && waiter && !ended) asio::post(executor, [timer = waiter] { timer->cancel(); });
 }
@@ -163,6 +182,10 @@ awaitable<void> LogWriter::written(Duration stall, std::function<bool()> in_hurr
 
 void LogWriter::File::put(std::string_view bytes) {
   const std::scoped_lock lock(shared_->mutex);
+  if (queue_.empty() && !bytes.empty() && !shared_->spares.empty()) {
+    queue_ = std::move(shared_->spares.back());
+    shared_->spares.pop_back();
+  }
   queue_.append(bytes);
   list();
 }
@@ -176,7 +199,7 @@ void LogWriter::File::list() {
   if (std::exchange(listed_, true)) return;
   if (!shared_->busy && shared_->listed.empty()) shared_->alive_ns = to_ns(Clock::now());
   shared_->listed.push_back(shared_from_this());
-  shared_->wake.notify_one();
+  if (!shared_->busy) shared_->call_later();
 }
 
 std::size_t LogWriter::File::backlog_bytes() const {

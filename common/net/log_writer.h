@@ -2,9 +2,10 @@
 // as there is room in a file's queue, its workers.
 //
 // One thread for all files, in the order in which they got something to do. put() queues without limit: who
-// puts asks backlog_bytes() and alive_at() first (flow.h). The thread begins with the first file. When this
-// object goes it is given a moment to write what is left, and is left behind if it hangs in the kernel.
-// Everything here is called by the executor's thread, which also hears of trouble.
+// puts asks backlog_bytes() and alive_at() first (flow.h). The thread begins with the first that is put, and
+// hears of what is put once the executor's handler has returned. When this object goes the thread is given a
+// moment to write what is left; then it ends by itself, unless it hangs in the kernel. Everything here is
+// called by the executor's thread, which also hears of trouble.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,6 @@ class LogWriter {
 
  private:
   struct Shared;
-  static void run(Shared& shared);
 
   std::shared_ptr<Shared> shared_;
 };

@@ -74,6 +74,8 @@ TEST_F(LineFileTest, ADiskThatHangsHoldsNobodyUp) {
   const std::string path = scratch_ / "events.jsonl";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // which nobody opens to read
   LineFile file = make(path);
+  file.append("one\n");
+  context_.poll();  // the writer's thread begins
   const std::string line(1000, 'x');
   for (std::size_t bytes = 0; bytes <= LineFile::kQueueBytes; bytes += line.size()) file.append(line);
   EXPECT_THAT(
