@@ -228,6 +228,19 @@ TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel)
   EXPECT_EQ(exit_code_, 0);
 }
 
+TEST_F(AgentPerformerTest, WhoLeavesAWorkerThatCannotBeKilledServesItsStoreNoMore) {
+  run(kFirst);
+  agent_.leave("the agent got signal 15");
+  time_.advance(3s + Node::kUnkillableLimit);
+  EXPECT_EQ(sent<wire::WorkerUnkillable>().size(), 2U);
+  EXPECT_EQ(exit_code_, 0);
+  EXPECT_THAT(asked_, Contains("close store"));
+  asked_.clear();
+  end_workers();
+  time_.advance(1h);
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
 TEST_F(AgentPerformerTest, AWorkersLastReportsGoBeforeItsEnd) {
   run(kFirst);
   talk_.waiting = [this] { report(kFirst, Rank(4), "step", R"(,"step":7)"); };
