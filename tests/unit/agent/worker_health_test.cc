@@ -43,7 +43,7 @@ class WorkerHealthTest : public testing::Test {
   std::map<Rank, ProcessState> states_;
   wire::JobSpec job_ = [] {
     wire::JobSpec job;
-    job.heartbeat_limit_ns = Duration(6s).count();
+    job.limits.heartbeat_limit = 6s;
     return job;
   }();
   WorkerHealth health_{job_};
