@@ -49,7 +49,7 @@ class Tls {
   // Loaded the first time, and there until the program ends. An error names the file.
   static Expected<const Tls*> load();
 
-  // HMAC-SHA256 of the identity, keyed with the job's secret. An identity is "job/role/node".
+  // HMAC-SHA256 of the identity, keyed with the job's secret (common/wire/agent_identity.h).
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   virtual std::unique_ptr<TlsSession> server(TlsSession::FindKey find_key) const = 0;
   virtual std::unique_ptr<TlsSession> client(std::string identity, const Key& key) const = 0;
