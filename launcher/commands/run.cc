@@ -8,7 +8,7 @@
 #include "launcher/commands/prepare.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/report.h"
-#include "launcher/io/launcher.h"
+#include "launcher/io/local_launcher.h"
 #include "launcher/io/view/job_directory.h"
 #include "launcher/io/view/job_files.h"
 
@@ -106,10 +106,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
   net::LogWriter files(context.get_executor());
-  LineFile journal(files, plan.job.log_directory + "/launcher.log",
-                   [&terminal](const std::string& what) { terminal.say(what); });
-  const LocalBootstrap bootstrap(*agent_program, plan.job.log_directory);
-  Launcher launcher(plan, {context, terminal, bootstrap, signals, files, journal, options.quiet});
+  LocalLauncher launcher(plan, {context, terminal, files, *agent_program, signals, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
   write_last_lines(context, files, options.limits.output_stall);

@@ -1,7 +1,10 @@
 // What proven agents may say to the launcher: any messages, in any order, and ends and signals between them.
 // The job decides, ends, and can be reported.
+#include <array>
+
 #include "common/base/check.h"
 #include "common/wire/codec.h"
+#include "launcher/core/controller.h"
 #include "launcher/core/view/events.h"
 #include "launcher/core/view/report.h"
 #include "tests/fuzz/input.h"
@@ -17,6 +20,7 @@ Plan two_nodes_of_two() {
   plan.min_nodes = 1;
   plan.spare_nodes = 1;
   plan.job.job_id = "job";
+  plan.job.checkpoint_directory = "/checkpoints";
   plan.job.max_restarts = 3;
   plan.job.limits.grace = 1s;
   plan.job.limits.silence_limit = 10s;
@@ -26,28 +30,37 @@ Plan two_nodes_of_two() {
 class FuzzedJob {
  public:
   void happen(const Event& event) {
-    const Decisions decisions = job_.on(event, now_);
+    const Decisions decisions = controller_.on(event, now_);
     CHECK(decisions.size() < 1000, "{} decisions", decisions.size());
     for (const Decision& decision : decisions) {
       CHECK(!decision.reason.empty());
       if (const auto* record = std::get_if<Record>(&decision.action))
         event_line(*record, job_.attempt(), 1.0);
       if (std::holds_alternative<Finish>(decision.action)) finished_ = true;
-      if (std::holds_alternative<BeginAttempt>(decision.action) && !finished_)
-        happen(AttemptBegun{job_.attempt().next(), std::nullopt});
+      if (const auto* begin = std::get_if<BeginAttempt>(&decision.action); begin && !finished_)
+        happen(AttemptBegun{begin->last.next(), std::nullopt, begin->question});
+      if (const auto* start = std::get_if<StartAgent>(&decision.action)) {
+        agents_.at(static_cast<std::size_t>(start->agent.node.value())) = start->agent;
+        happen(AgentConnected{start->agent, connection_of(start->agent)});
+      }
     }
+  }
+  static ConnectionId connection_of(AgentId agent) {
+    return ConnectionId(agent.incarnation.value() * 3ULL + static_cast<std::uint64_t>(agent.node.value()));
   }
   // One thing: who, how much later, what.
   void happen(FuzzInput& input) {
-    const NodeId node(static_cast<std::int32_t>(input.byte() % 3));
+    const AgentId agent = agents_.at(input.byte() % 3);
     now_ += std::chrono::milliseconds(20 * input.byte());
     const unsigned what = input.byte();
-    const auto deadline = job_.next_deadline();
+    const auto deadline = controller_.next_deadline();
     if (deadline && *deadline <= now_) happen(TimePassed{});
     if (finished_) return;
     switch (what) {
-      case 0: return happen(AgentEnded{node, "its agent ended"});
-      case 1: return happen(StraysEnded{});
+      case 0:
+        happen(ProcessEnded{agent, "its agent ended"});
+        return happen(ConnectionClosed{agent, connection_of(agent)});
+      case 1: return happen(LeftoversSeen{});
       case 2: return happen(Interrupted{static_cast<int>(input.byte() % 32)});
       default: break;
     }
@@ -55,8 +68,10 @@ class FuzzedJob {
     frame.header.type = static_cast<std::uint8_t>(what);
     frame.body = input.take(input.byte() * 256 + input.byte());
     if (!wire::check_cbor(frame.body)) return;
-    if (auto message = wire::decode_for_launcher(frame))
-      happen(AgentSaid{node, job_.attempt(), *std::move(message)});
+    auto message = wire::decode_for_launcher(frame);
+    if (!message) return;
+    if (auto* hello = std::get_if<wire::Hello>(&*message)) hello->incarnation = agent.incarnation;
+    happen(AgentSaid{agent, job_.attempt(), *std::move(message)});
   }
   bool finished() const { return finished_; }
   void report() const {
@@ -70,7 +85,9 @@ class FuzzedJob {
 
  private:
   Plan plan_ = two_nodes_of_two();
-  Job job_{plan_};
+  Controller controller_{plan_, ""};
+  const Job& job_ = controller_.job();
+  std::array<AgentId, 3> agents_{AgentId{NodeId(0), {}}, AgentId{NodeId(1), {}}, AgentId{NodeId(2), {}}};
   TimePoint now_{1000s};
   bool finished_ = false;
 };

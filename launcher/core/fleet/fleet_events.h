@@ -1,14 +1,18 @@
-// What can happen to the agents of a job: plain values, in and out of fleet.h.
+// What can happen to the agents of a job, what is decided about them, and what a job hears of that: plain
+// values, in and out of fleet.h.
 //
 // An agent is named by its node and its incarnation. Whatever comes of an earlier incarnation than the newest
 // is stale, and is dropped in one place, the fleet.
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/process.h"
+#include "common/wire/messages.h"
 
 namespace muster::launcher {
 
@@ -29,9 +33,53 @@ struct ProcessEnded {  // or could not be started
   AgentId agent;
   std::string how;  // "its agent was killed by SIGKILL"
 };
+struct AgentSaid {  // its times have been translated to the launcher's clock
+  AgentId agent;
+  Attempt attempt;
+  wire::ToLauncher message;
+};
 struct LeftoversSeen {  // of lost and killed agents; empty: nothing is left
   std::vector<Leftover> left{};
   bool killed = false;  // just now
 };
+using FleetEvent = std::variant<AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen>;
+
+// ---- Actions ----
+struct StartAgent {
+  AgentId agent;
+};
+struct KillAgent {  // by SIGKILL
+  AgentId agent;
+};
+struct AcceptConnection {  // listen to it, and answer
+  AgentId agent;
+  ConnectionId connection;
+};
+struct CloseConnection {
+  ConnectionId connection;
+};
+struct LookForLeftovers {  // answered by LeftoversSeen
+  bool kill = false;
+};
+struct FleetDecision {
+  std::variant<StartAgent, KillAgent, AcceptConnection, CloseConnection, LookForLeftovers> action;
+  std::string reason;
+};
+using FleetDecisions = std::vector<FleetDecision>;
+
+// ---- News, for the job ----
+struct NodeJoined {  // its agent has greeted
+  NodeId node;
+};
+struct NodeLost {
+  NodeId node;
+  TimePoint at;     // its last sign of life, if it fell silent
+  std::string how;  // "its agent was killed by SIGKILL"
+};
+struct LeftoversGone {};  // no process of a lost or killed agent is left
+struct LeftoversRemain {  // some have been killed, and live on: LeftoversGone may never come
+  std::vector<Leftover> left;
+};
+using FleetNews = std::variant<NodeJoined, NodeLost, LeftoversGone, LeftoversRemain>;
 
 }  // namespace muster::launcher

@@ -44,15 +44,18 @@ std::string loss_text(std::span<const AttemptHistory> history) {
 void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported) {
   using enum wire::ReportKind;
   AttemptHistory& current = history.back();
-  const bool moves = reported.kind == kStep || reported.kind == kHeartbeat;
-  if (moves && reported.step >= 0) raise_to(current.last_step, reported.step);
   if (reported.kind == kProfile)
     current.profiles[reported.rank] = {reported.rank.value(), reported.step, reported.parts_ns};
-  if (reported.kind == kCommitted) raise_to(current.committed_step, reported.step);
   if (reported.kind != kResumed || reported.rank != Rank(0)) return;
   current.resumed_step = reported.step;
   const auto before = history.size() > 1 ? history[history.size() - 2].last_step : std::nullopt;
   if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
+}
+
+void note_end(AttemptHistory& attempt, const Steps& steps, const Verdict& verdict) {
+  attempt.last_step = steps.newest();
+  attempt.committed_step = steps.committed();
+  attempt.verdict = verdict;
 }
 
 void note_pace(AttemptHistory& current, const Slowness& now, bool slower) {

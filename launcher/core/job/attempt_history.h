@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/step_shares.h"
 #include "common/wire/messages.h"
+#include "launcher/core/job/steps.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -29,7 +30,8 @@ struct Slowness {
 struct AttemptHistory {
   Attempt attempt;
   std::optional<std::int64_t> resumed_step;  // said by rank 0
-  std::optional<std::int64_t> last_step;     // the highest that any rank reported
+  // Once it has ended: the highest that any rank reported, and the newest checkpoint.
+  std::optional<std::int64_t> last_step;
   std::optional<std::int64_t> committed_step;
   std::optional<std::int64_t> repeated_steps;
   std::optional<Verdict> verdict;  // empty while it runs
@@ -42,6 +44,8 @@ struct AttemptHistory {
 
 // Adds to the last of `history` what one of its workers reported.
 void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported);
+// It has ended.
+void note_end(AttemptHistory& attempt, const Steps& steps, const Verdict& verdict);
 // The steps of all attempts that the next launch has to do again; nothing where none are known.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
 // "4 steps are lost"; empty where none are known.

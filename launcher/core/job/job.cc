@@ -5,16 +5,25 @@
 #include <functional>
 #include <utility>
 
-#include "common/base/check.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
 namespace {
 
-using State = Roster::Agent::State;
+using Presence = Fleet::Presence;
 
 constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
+constexpr Duration kStacksLimit = std::chrono::seconds(2);
+// Beyond the workers' grace: for the agent to reap, read what was written, and tell.
+constexpr Duration kStopMargin = std::chrono::seconds(5);
+constexpr Duration kLeaveLimit = std::chrono::seconds(5);
+// Of killed agents, for what they leave to end.
+constexpr Duration kLastMargin = std::chrono::seconds(5);
+
+// Where the ranks find the store that the agent of rank 0's node serves: all agents are on this machine. The
+// port is what that agent says when it has prepared the attempt.
+constexpr const char* kStoreAddress = "127.0.0.1";
 
 RestartLimits restart_limits(const Plan& plan) {
   return {.max_restarts = plan.job.max_restarts,
@@ -24,266 +33,563 @@ RestartLimits restart_limits(const Plan& plan) {
           .seed = std::hash<std::string>{}(plan.job.job_id)};
 }
 
-void take_earlier(std::optional<TimePoint>& value, std::optional<TimePoint> other) {
-  if (other && (!value || *other < *value)) value = other;
+std::string names_of(const std::vector<NodeId>& nodes) {
+  std::string names;
+  for (const NodeId id : nodes) names += fmt::format("{}node{}", names.empty() ? "" : ", ", id);
+  return names;
 }
 
 }  // namespace
 
-Job::Job(Plan plan)
-    : plan_(std::move(plan)),
-      size_{.min_nodes = plan_.min_nodes.value_or(static_cast<std::int32_t>(plan_.nodes.size())),
-            .max_nodes = static_cast<std::int32_t>(plan_.nodes.size()),
-            .workers_per_node = plan_.nodes.front().worker_count},
-      roster_(plan_.agent_count(),
-              {.window = plan_.recovery.restart_window, .exclusion = plan_.recovery.node_exclusion}),
-      policy_(restart_limits(plan_)) {}
-
-Decisions Job::on(const Event& event, TimePoint now) {
-  std::visit([this, now](const auto& what) { handle(what, now); }, event);
-  return std::exchange(decisions_, {});
+Refusal refusal_of(const AttemptDenied& denied) {
+  using By = AttemptDenied::By;
+  const std::string& why = denied.why.message();
+  switch (denied.by) {
+    case By::kNewerLaunch:
+      return {Refusal::Kind::kFenced, std::nullopt, kExitInternal, why + "; nothing is restarted here"};
+    case By::kLivingLaunch:
+      return {Refusal::Kind::kFenced, std::nullopt, kExitUsage, why + "; --take-over would stop it"};
+    case By::kDisk: break;
+  }
+  return {Refusal::Kind::kCannotStart, std::nullopt, exit_code_of_path_error(denied.why.code()), why};
 }
+
+Job::Job(Plan plan, Fleet& fleet)
+    : plan_(std::move(plan)),
+      fleet_(fleet),
+      recruiter_(plan_, fleet),
+      recovery_(restart_limits(plan_)),
+      time_limit_(plan_.recovery.time_limit, plan_.recovery.preemption_grace) {}
 
 std::optional<TimePoint> Job::next_deadline() const {
   if (phase_ == Phase::kDone) return std::nullopt;
-  std::optional<TimePoint> next = phase_deadline_;
-  take_earlier(next, roster_.next_silence(plan_.job.limits.silence_limit));
-  if (plan_.recovery.time_limit && !time_is_up_ && phase_ != Phase::kLeaving) {
-    const Duration limit = *plan_.recovery.time_limit;
-    take_earlier(
-        next, time_noticed_ ? began_ + limit : notice_time(began_, limit, plan_.recovery.preemption_grace));
+  const auto limit = phase_ == Phase::kLeaving ? std::nullopt : time_limit_.next();
+  if (!deadline_) return limit;
+  return std::min(deadline_->at, limit.value_or(deadline_->at));
+}
+
+// ---- Events ----
+
+void Job::handle(const Began&, TimePoint now) {
+  time_limit_.begin(now);
+  gather(now);
+}
+
+void Job::handle(const NodeJoined& event, TimePoint now) {
+  decide(Send{event.node, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
+  record("agent_joined", "", event.node);
+  stand_by(event.node);
+  react(Occurrence::kJoined, now);
+}
+
+void Job::handle(const NodeLost& event, TimePoint now) {
+  lose(event.node, event.at, event.how, now);
+}
+
+void Job::handle(const LeftoversGone&, TimePoint now) {
+  awaits_leftovers_ = false;
+  react(Occurrence::kLeftoversGone, now);
+}
+
+// An attempt is not repeated beside processes of a lost node, which may be its ranks. Anything else does not
+// wait for them.
+void Job::handle(const LeftoversRemain& event, TimePoint now) {
+  name_leftovers(event.left, std::nullopt);
+  if (phase_ == Phase::kStopping && !all_ranks_ended()) return;
+  awaits_leftovers_ = false;
+  react(Occurrence::kLeftoversGone, now);
+}
+
+void Job::handle(const AttemptBegun& event, TimePoint now) {
+  if (!answers(event.question)) return;
+  newest_begun_ = event.attempt;
+  react(Occurrence::kBegun, now, [&] { open_attempt(event, "it takes part in the attempt", now); });
+}
+
+void Job::handle(const AttemptDenied& event, TimePoint now) {
+  if (!answers(event.question)) return;
+  react(Occurrence::kDenied, now, [&] { facts_.refusal = refusal_of(event); });
+}
+
+void Job::handle(const CheckpointFound& event, TimePoint now) {
+  if (!answers(event.question)) return;
+  preemption_.found(event.step);
+  advance(now);
+}
+
+// TERM and USR1 are how schedulers say that the machine is needed, INT is how a user does; what workers can
+// do with it is theirs to say.
+void Job::handle(const Interrupted& event, TimePoint now) {
+  const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1 || event.signal == SIGINT;
+  if (is_notice && can_save()) return notice({event.signal}, now + plan_.recovery.preemption_grace, now);
+  if (event.signal == SIGUSR1 || event.signal == SIGUSR2) return pass_on(event.signal);
+  interrupt({event.signal}, now);
+}
+
+// However often it is asked for: to leave without waiting for anything takes a third signal.
+void Job::handle(const Cancelled& event, TimePoint now) {
+  const StopWish wish{.signal = SIGINT, .cancelled = true};
+  if (!event.now && can_save()) return notice(wish, now + plan_.recovery.preemption_grace, now);
+  if (!event.now && preemption_.given() && phase_ <= Phase::kPreempting) return preemption_.want(wish);
+  const std::int32_t wanted = event.now ? 2 : 1;
+  for (std::int32_t count = interrupt_count_; count < wanted; ++count) interrupt(wish, now);
+}
+
+void Job::handle(const TimePassed&, TimePoint now) {
+  mind_time_limit(now);
+  if (deadline_ && deadline_->at <= now) mind_deadline(now);
+}
+
+void Job::mind_time_limit(TimePoint now) {
+  if (phase_ >= Phase::kLeaving) return;
+  switch (time_limit_.mind(now)) {
+    case TimeLimit::Due::kNothing: return;
+    case TimeLimit::Due::kNotice:
+      if (preemption_.all_can(facts_.world_size)) notice({}, time_limit_.end(), now);
+      return;
+    case TimeLimit::Due::kEnd:
+      facts_.out_of_time = phase_ < Phase::kStopping;
+      return react(Occurrence::kTimeLimit, now);
   }
-  return next;
 }
 
-Reaction Job::reaction(Occurrence occurrence) const {
-  return kReactions[static_cast<std::size_t>(occurrence)][static_cast<std::size_t>(phase_)];
+void Job::mind_deadline(TimePoint now) {
+  using What = Deadline::What;
+  switch (deadline_->what) {
+    case What::kBackOff: deadline_.reset(); return gather(now);
+    case What::kCulprit: deadline_.reset(); return react(Occurrence::kWorkerFailed, now);
+    case What::kStacks: return react(Occurrence::kStacksEnded, now);
+    case What::kNotice:
+      if (preemption_.wish().signal != 0) facts_.interrupted_by = preemption_.wish();
+      return react(Occurrence::kNoticeExpired, now);
+    case What::kEnd: return give_up_on_late_nodes(now);
+    case What::kLastWait: return abandon(now, "processes of the job cannot be killed");
+  }
 }
 
-// The occurrence itself has been noted by its handler.
-void Job::react(Occurrence occurrence, TimePoint now) {
-  switch (reaction(occurrence)) {
+bool Job::can_save() const {
+  return phase_ == Phase::kRunning && !preemption_.given() && preemption_.all_can(facts_.world_size);
+}
+
+void Job::interrupt(const StopWish& wish, TimePoint now) {
+  constexpr int kLeaveAtOnce = 3;
+  if (phase_ == Phase::kDone) return;
+  record("interrupted", name_of(wish));
+  // A job that has its verdict keeps it.
+  if (phase_ < Phase::kStopping) facts_.interrupted_by = wish;
+  const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
+  if (++interrupt_count_ >= kLeaveAtOnce) {
+    if (stops_for_another_reason) recovery_.forbid(wish);
+    return abandon(now, "the user asked three times");
+  }
+  if (stops_for_another_reason && !recovery_.is_forbidden()) {
+    recovery_.forbid(wish);
+    // Where no worker is left, it is log files that are waited for, which only a hurry ends.
+    if (!all_ranks_ended()) return tell_wait(now);
+  }
+  react(Occurrence::kInterrupted, now);
+}
+
+// Without a signal it is the time limit's.
+void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
+  react(Occurrence::kNoticed, now, [&] {
+    preemption_.give(wish, until, steps_);
+    record("preemption_notice", wish.signal == 0 ? "the time limit comes near" : name_of(wish));
+  });
+}
+
+void Job::pass_on(int signal) {
+  const bool noticed = signal == SIGUSR1 && preemption_.given();
+  if (phase_ == Phase::kDone || noticed) return;
+  const bool anybody = phase_ < Phase::kStopping && !crew_.with_workers().empty();
+  decide(Tell{fmt::format(
+             "{} {}", signal_name(signal),
+             anybody ? "is passed on to the workers" : "is ignored: no worker runs that could take it")},
+         "the user sent it");
+  if (anybody) send_to_workers(wire::SignalWorkers{signal}, "the user sent it");
+}
+
+// ---- Reactions ----
+
+void Job::follow(Reaction reaction, TimePoint now) {
+  switch (reaction) {
     case Reaction::kUndecided:
     case Reaction::kIgnore: break;
     case Reaction::kNote: advance(now); break;
     case Reaction::kAwait: await_culprit(now); break;
     case Reaction::kDump: dump(now); break;
-    case Reaction::kPreempt: phase_ = Phase::kPreempting; break;
+    case Reaction::kPreempt: preempt(now); break;
     case Reaction::kStop: stop_workers(now); break;
     case Reaction::kHurry: hurry(now); break;
   }
 }
 
-void Job::handle(const Began&, TimePoint now) {
-  began_ = not_before_ = now;
-  gather(now);
-}
-
-void Job::handle(const AgentSaid& event, TimePoint now) {
-  Roster::Agent& from = roster_.at(event.node);
-  if (!from.alive()) return;
-  from.last_heard = now;
-  // Greetings and notices belong to no attempt; everything else that matters here does.
-  const bool free = std::holds_alternative<wire::Hello>(event.message) ||
-                    std::holds_alternative<wire::AgentNotice>(event.message);
-  if (!free && event.attempt != attempt_) return;
-  std::visit([&](const auto& message) { hear(event.node, message, now); }, event.message);
-}
-
-void Job::hear(NodeId id, const wire::Hello&, TimePoint now) {
-  if (roster_.at(id).state != State::kStarting) return;
-  roster_.at(id).state = State::kJoined;
-  decide(Send{id, wire::Welcome{id, plan_.job}}, "the agent greeted");
-  record("agent_joined", "", id);
-  stand_by(id);
-  react(Occurrence::kJoined, now);
-}
-
-void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) {
-  if (reaction(Occurrence::kPrepared) == Reaction::kIgnore) return;
-  roster_.at(id).prepared = true;
-  if (id == members_.front().node) store_port_ = prepared.store_port;
-  react(Occurrence::kPrepared, now);
-}
-
-void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
-  if (reaction(Occurrence::kRefused) == Reaction::kIgnore) return;
-  record("attempt_refused", refused.message, id);
-  // It could when the job began: something is wrong with that node, and another may do.
-  facts_.refused_by_node = restart_count_ > 0;
-  if (facts_.refused_by_node) return kill_node(id, now, "it refused the attempt: " + refused.message, now);
-  if (!facts_.refusal)
-    facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
-  react(Occurrence::kRefused, now);
-}
-
-void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
-  if (facts_.started) facts_.started = now;
-  std::string text = fmt::format("{} workers", started.pids.size());
-  if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);
-  if (!started.executed_because.empty()) {
-    text += "; executed because " + started.executed_because;
-    if (!std::exchange(told_executed_, true))
-      decide(Tell{fmt::format("node{} executes its ranks and does not fork them: {}", id,
-                              started.executed_because)},
-             "a warm start was wanted");
+// Goes on if what the phase waits for is complete.
+void Job::advance(TimePoint now) {
+  switch (phase_) {
+    case Phase::kGathering:
+      if (deadline_) return;  // a back-off passes
+      if (Placement placed = recruiter_.place(crew_, now); !placed.members.empty())
+        begin_attempt(std::move(placed), now);
+      return;
+    case Phase::kPreparing:
+      if (crew_.all_prepared()) start_workers(now);
+      return;
+    case Phase::kRunning:
+    case Phase::kDumping:
+    case Phase::kPreempting:
+    case Phase::kStopping:
+      if (crew_.with_workers().empty() && !awaits_leftovers_) return conclude(now);
+      if (phase_ != Phase::kStopping && all_ranks_ended()) clear_up(now);
+      return;
+    case Phase::kLeaving:
+      if (fleet_.alive_count() > 0 || awaits_leftovers_) return;
+      phase_ = Phase::kDone;
+      deadline_.reset();
+      return decide(Finish{}, "nothing of the job is left");
+    case Phase::kBeginning:
+    case Phase::kDone: return;
   }
-  if (const NodePlan* started_on = member(id))
-    record("workers_started", std::move(text), id, started_on->first_rank);
-}
-
-void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
-  const bool seen = std::ranges::find(facts_.ends, exited.rank, &WorkerEnd::rank) != facts_.ends.end();
-  if (reaction(Occurrence::kWorkerEnded) == Reaction::kIgnore || seen || !owns(id, exited.rank)) return;
-  WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
-  const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
-  const bool failed = end.failed() && !end.after_stop && !left_on_notice;
-  const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
-                          : end.is_about_another() ? Occurrence::kPeerMissed
-                                                   : Occurrence::kWorkerFailed;
-  record("worker_exited", end_text(end), id, end.rank);
-  facts_.ends.push_back(std::move(end));
-  react(what, now);
 }
 
 // A rank that leaves main() closes its connections first: who misses it there may end before it, and to stop
 // it now would be to lose how it ended. Its end, or that of the patience, stops the attempt.
 void Job::await_culprit(TimePoint now) {
-  if (!phase_deadline_) phase_deadline_ = now + kCulpritPatience;
+  if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
 }
 
-void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
-  if (reaction(Occurrence::kNodeEmptied) == Reaction::kIgnore) return;
-  roster_.at(id).has_workers = false;
-  react(Occurrence::kNodeEmptied, now);
+void Job::dump(TimePoint now) {
+  phase_ = Phase::kDumping;
+  deadline_ = {now + kStacksLimit, Deadline::What::kStacks};
+  facts_.hangs = true;
+  const Stall stall = facts_.hang.suspects().front();
+  decide(Tell{fmt::format("rank {} (node{}) {}: the workers are stopped when their stacks have been written",
+                          stall.rank, stall.node, stall.what)},
+         "a worker hangs");
+  ask_for_stacks("a worker hangs");
 }
 
-void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
-  using enum wire::ReportKind;
-  if (history_.empty() || !owns(id, reported.rank)) return;
-  note_report(history_, reported);
-  if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
-  // Once it is decided that the attempt hangs, this is what its end is judged by: a worker that was woken to
-  // hear the stop takes steps again.
-  if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
-    if (facts_.hang.stalls().empty()) asked_for_stacks_ = false;  // it was no hang, and the next is told anew
-    if (reported.step >= 0) {  // a heartbeat may come before the first step
-      std::int64_t& newest = facts_.steps.try_emplace(reported.rank, reported.step).first->second;
-      newest = std::max(newest, reported.step);
-      // A program that begins to train reports the step that it goes on from.
-      const auto resumed = static_cast<std::int64_t>(resume_step_.value_or(0));
-      if (reported.step > history_.back().resumed_step.value_or(resumed)) facts_.stepped = true;
-    }
+void Job::preempt(TimePoint now) {
+  // A rank has failed, and the others cannot agree on a step any more: all are stopped in a moment.
+  if (deadline_) return;
+  phase_ = Phase::kPreempting;
+  deadline_ = {preemption_.until(), Deadline::What::kNotice};
+  const StopWish& wish = preemption_.wish();
+  const Duration grace = preemption_.until() - now;
+  const std::string why = wish.signal == 0 ? "the time limit comes near" : name_of(wish);
+  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", why,
+                          in_seconds(grace), how_to_hurry())},
+         "all of them can");
+  send_to_workers(wire::Preempt{std::chrono::nanoseconds(grace).count()}, why);
+}
+
+void Job::stop_workers(TimePoint now) {
+  phase_ = Phase::kStopping;
+  kill_from_ = now + plan_.job.limits.grace;
+  deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
+  const bool stopped = facts_.hangs && facts_.hang.suspects().front().stopped;
+  // A process that is stopped would not hear TERM.
+  if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a worker is stopped");
+  send_to_workers(wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)},
+                  "the attempt cannot succeed any more");
+  if (facts_.interrupted_by) tell_wait(now);
+  advance(now);
+}
+
+void Job::hurry(TimePoint now) {
+  if (phase_ == Phase::kLeaving) return kill_late_nodes(now);
+  kill_from_ = now;
+  deadline_->at = now + kStopMargin;
+  send_to_workers(wire::StopWorkers{SIGKILL, 0}, "the user asked twice");
+  if (crew_.living_count() == 0) return;
+  decide(Tell{fmt::format("killing {}; Ctrl-C again to leave at once",
+                          count_of(crew_.living_count(), "worker"))},
+         "the user asked twice");
+}
+
+// ---- An attempt's way from its agents to its workers ----
+
+// A new agent that this attempt does not wait for is started when its workers are: nothing may come before
+// them.
+void Job::gather(TimePoint now) {
+  phase_ = Phase::kGathering;
+  if (deadline_) return;  // a back-off: an agent that cannot start would end it
+  advance(now);
+  if (phase_ == Phase::kGathering) carry(recruiter_.hire_absent(now));
+}
+
+// The attempt's number comes from the checkpoint directory; without one, the job counts by itself.
+void Job::begin_attempt(Placement placed, TimePoint now) {
+  crew_ = Crew(std::move(placed.members));
+  phase_ = Phase::kBeginning;
+  deadline_.reset();
+  if (plan_.job.checkpoint_directory.empty())
+    return react(Occurrence::kBegun, now,
+                 [&] { open_attempt({attempt_.next(), std::nullopt}, placed.reason, now); });
+  if (open_question_) return;  // of a beginning that was cut short: its answer is as good
+  const bool take_over = plan_.take_over || newest_begun_ != Attempt();
+  decide(BeginAttempt{ask(), newest_begun_, take_over}, std::move(placed.reason));
+}
+
+Question Job::ask() {
+  question_ = question_.next();
+  open_question_ = question_;
+  return question_;
+}
+
+bool Job::answers(Question question) {
+  if (question != open_question_) return false;
+  open_question_.reset();
+  return true;
+}
+
+void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, TimePoint now) {
+  phase_ = Phase::kPreparing;
+  attempt_ = begun.attempt;
+  resume_step_ = begun.resume_step;
+  store_port_ = 0;
+  crew_.begin();
+  steps_.begin_attempt();
+  facts_ = {};
+  facts_.world_size = crew_.world_size();
+  facts_.shrunk = facts_.world_size < plan_.world_size();
+  stragglers_ = Stragglers(facts_.world_size);
+  preemption_ = {};
+  told_stall_ = false;
+  const auto node_count = static_cast<std::int32_t>(crew_.members().size());
+  AttemptHistory history;
+  history.attempt = attempt_;
+  history.world_size = facts_.world_size;
+  history.node_count = node_count;
+  if (resume_step_) history.offered_step = static_cast<std::int64_t>(*resume_step_);
+  history_.push_back(std::move(history));
+  record("attempt_begun", resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "");
+  if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
+  std::int32_t position = 0;
+  for (const NodePlan& each : crew_.members()) {
+    decide(Send{each.node, wire::PrepareAttempt{.restart_count = restart_count(),
+                                                .node_count = node_count,
+                                                .world_size = facts_.world_size,
+                                                .first_rank = each.first_rank,
+                                                .local_world_size = each.worker_count,
+                                                .host_store = each.first_rank == Rank(0),
+                                                .store_address = kStoreAddress,
+                                                .agents_on_host = node_count,
+                                                .agent_on_host = position++}},
+           reason);
   }
-  if (reported.kind == kCommitted) {
-    progressed_ = true;
-    preemption_.committed();
+}
+
+void Job::start_workers(TimePoint now) {
+  phase_ = Phase::kRunning;
+  facts_.started = now;
+  crew_.start_workers();
+  send_to_workers(wire::StartWorkers{kStoreAddress, store_port_, resume_step_}, "every node is prepared");
+  for (const NodeId id : fleet_.nodes()) stand_by(id);
+  carry(recruiter_.hire_absent(now));
+}
+
+// A spare, or a node that came too late, can then take part without loading the program first. Where its GPUs
+// are known by number it is the last of its machine, as spares are.
+void Job::stand_by(NodeId id) {
+  const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
+  if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
+      fleet_.presence(id) != Presence::kThere)
+    return;
+  const auto agents = static_cast<std::int32_t>(crew_.members().size());
+  decide(Send{id, wire::StandBy{recruiter_.size().workers_per_node, agents, agents - 1}},
+         "it may be needed next");
+}
+
+// ---- The end of an attempt, and what follows ----
+
+// Every rank has come to its end, and what they left is being killed, which takes milliseconds: an agent that
+// is still at it when the limit has passed is as good as lost.
+void Job::clear_up(TimePoint now) {
+  phase_ = Phase::kStopping;
+  kill_from_ = now;
+  deadline_ = {now + kStopMargin, Deadline::What::kEnd};
+}
+
+void Job::judge_attempt() {
+  facts_.notice_given = preemption_.given();
+  facts_.notice = preemption_.wish();
+  facts_.committed_on_notice = preemption_.has_committed(steps_);
+  if (facts_.world_size == 0) {
+    facts_.world_size = plan_.world_size();  // none has begun
+  } else {
+    facts_.steps = steps_.by_rank();
   }
-  if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
-  if (reported.kind == kSaving && phase_ == Phase::kPreempting)
-    decide(Tell{fmt::format("saving step {}{}", reported.step, how_to_hurry())}, "all ranks agree on it");
-  for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
-    if (reported.kind == kind)
-      record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
+  verdict_ = judge(facts_);
+  if (!history_.empty() && !history_.back().verdict) note_end(history_.back(), steps_, verdict_);
+  record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);
+}
+
+// The last worker of the attempt is gone.
+void Job::conclude(TimePoint now) {
+  if (!plan_.job.checkpoint_directory.empty() && preemption_.is_unclear(steps_)) {
+    if (!open_question_)
+      decide(LookForCheckpoint{ask(), attempt_}, "they left on notice, and told of no commit");
+    return;
   }
-  if (reported.kind != kFenced || reaction(Occurrence::kFenced) == Reaction::kIgnore) return;
-  if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};
-  react(Occurrence::kFenced, now);
+  judge_attempt();
+  const bool cannot_start = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart;
+  const Recovery::Circumstances attempt{
+      .ran = attempt_ran(),
+      .cannot_start = cannot_start,
+      .commit_count = steps_.commit_count(),
+      .notice = preemption_.given() ? std::optional(preemption_.wish()) : std::nullopt,
+      .time_is_up = time_limit_.is_up()};
+  Recovery::Next next = recovery_.after(std::move(verdict_), attempt, now);
+  verdict_ = std::move(next.verdict);
+  if (next.restart) return restart(*next.restart, now);
+  leave(now);
 }
 
-void Job::watch_pace(const wire::WorkerReported& reported) {
-  for (const auto& change : stragglers_.stepped(reported.rank, from_ns(reported.busy_ns))) {
-    const NodeId node = std::ranges::find_if(members_, [&](const NodePlan& each) {
-                          return owns(each.node, change.rank);
-                        })->node;
-    const std::string text = fmt::format("is {} than the others: {} a step against {}",
-                                         change.slower ? "slower" : "no longer slower",
-                                         in_milliseconds(change.busy), in_milliseconds(change.usual));
-    decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
-           "the others wait for it in every step");
-    record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
-    note_pace(history_.back(), {change.rank, node, reported.step, change.busy, change.usual}, change.slower);
+// A worker that cannot be executed keeps the attempt from running; one that is fenced has run.
+bool Job::attempt_ran() const {
+  return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);
+}
+
+void Job::restart(const RestartDecision& decision, TimePoint now) {
+  crew_.rest();
+  facts_ = {};
+  preemption_ = {};
+  deadline_.reset();
+  record("restart", fmt::format("{}, after {:.3f} s", decision.reason, in_seconds(decision.delay)));
+  if (decision.delay > Duration::zero()) {
+    deadline_ = {now + decision.delay, Deadline::What::kBackOff};
+    decide(Tell{fmt::format("{}; it is tried again in {:.1f} s", verdict_.cause_and_step(),
+                            in_seconds(decision.delay))},
+           "nothing was gained since the last restart");
+  }
+  gather(now);
+}
+
+void Job::leave(TimePoint now) {
+  tell_loss();
+  phase_ = Phase::kLeaving;
+  deadline_ = {now + kLeaveLimit, Deadline::What::kEnd};
+  record("job_ended", verdict_.cause, verdict_.node, verdict_.rank);
+  fleet_.release();
+  for (const NodeId id : fleet_.nodes()) {
+    if (fleet_.presence(id) == Presence::kThere) decide(Send{id, wire::Leave{}}, "the job is over");
+    if (fleet_.presence(id) == Presence::kComing)
+      kill_node(id, "the job is over before the agent joined", now);
+  }
+  advance(now);
+}
+
+// Without waiting for anything: guardians clear up what the agents leave.
+void Job::abandon(TimePoint now, const std::string& reason) {
+  if (phase_ < Phase::kLeaving) {
+    judge_attempt();
+    verdict_ = recovery_.abandoned(std::move(verdict_));
+    tell_loss();
+    record("job_ended", verdict_.cause, verdict_.node, verdict_.rank);
+  }
+  phase_ = Phase::kDone;
+  deadline_.reset();
+  fleet_.release();
+  for (const NodeId id : fleet_.nodes()) {
+    if (fleet_.alive(id)) carry(fleet_.drop(id, now, reason, now));
+  }
+  decide(Finish{}, reason);
+}
+
+// First the agents that are late are killed, and their guardians clear up. What still lives after that cannot
+// be killed.
+void Job::give_up_on_late_nodes(TimePoint now) {
+  deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
+  if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");
+  kill_late_nodes(now);
+}
+
+void Job::kill_late_nodes(TimePoint now) {
+  for (const NodeId id : fleet_.nodes()) {
+    if (fleet_.alive(id) && (phase_ == Phase::kLeaving || crew_.with_workers().contains(id)))
+      kill_node(id, "its agent did not finish in time", now);
   }
 }
 
-void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
-  if (!owns(id, stalled.rank) || reaction(Occurrence::kStalled) == Reaction::kIgnore) return;
-  facts_.hang.add({.rank = stalled.rank,
-                   .node = id,
-                   .stopped = stalled.stopped,
-                   .what = stalled.what,
-                   .section = stalled.section,
-                   .step = stalled.step,
-                   .since = TimePoint(from_ns(stalled.since_ns))});
-  record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
-  if (stalled.hard) return react(Occurrence::kStalled, now);
-  if (asked_for_stacks_) return;  // one line is enough: the others wait for this one, as a rule
-  decide(Tell{fmt::format("rank {} (node{}) {}", stalled.rank, id, stalled.what)}, "it may hang");
-  ask_for_stacks("a worker may hang");
+void Job::kill_node(NodeId id, const std::string& how, TimePoint now) {
+  carry(fleet_.drop(id, now, how, now));
+  lose(id, now, how, now);
 }
 
-void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {
-  if (phase_ != Phase::kDumping || !owns(id, stacks.rank)) return;
-  facts_.hang.add_stacks(stacks.rank, id, stacks.text);
-  if (facts_.hang.stacks_count() >= living_worker_count()) react(Occurrence::kStacksEnded, now);
+void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
+  crew_.lose(id);
+  awaits_leftovers_ = true;
+  if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are meant to end
+  record("node_lost", how, id);
+  const bool needed = phase_ == Phase::kGathering ? recruiter_.too_few() : crew_.find(id) != nullptr;
+  if (needed) facts_.losses.push_back({id, at, how});
+  react(needed ? Occurrence::kLost : Occurrence::kSpareLost, now);
 }
 
-void Job::hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint) {
-  if (!owns(id, unkillable.rank)) return;
-  const std::string who = fmt::format("rank {} (node{}, pid {})", unkillable.rank, id, unkillable.pid);
-  decide(Tell{fmt::format("{} {}", who, unkillable.what)}, "it keeps the attempt from ending");
-  record("worker_unkillable", unkillable.what, id, unkillable.rank);
-  facts_.unkillable.push_back({unkillable.rank, id, unkillable.pid, unkillable.what});
+// ---- Words for the user ----
+
+// For a user who has asked for the end and sees workers that take their time.
+void Job::tell_wait(TimePoint now) {
+  if (crew_.living_count() == 0) return;
+  decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
+                          count_of(crew_.living_count(), "worker"),
+                          in_seconds(std::max(Duration::zero(), kill_from_ - now)))},
+         "the user asked for the end");
 }
 
-void Job::hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint) {
-  if (leftovers.left.empty()) return name_leftover("it cannot be told whether processes are left", id);
-  name_leftovers(leftovers.left, id);
+// Who stops a job wants to know what that costs.
+void Job::tell_loss() {
+  const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
+                       verdict_.kind == Verdict::Kind::kCancelled ||
+                       verdict_.kind == Verdict::Kind::kTimeLimit;
+  const std::string loss = stopped ? loss_text(history_) : "";
+  if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
-void Job::name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node) {
-  constexpr std::size_t kMostNamed = 5;
-  for (std::size_t i = 0; i < std::min(left.size(), kMostNamed); ++i) name_leftover(describe(left[i]), node);
-  if (left.size() > kMostNamed)
-    name_leftover(fmt::format("{} more processes cannot be killed either", left.size() - kMostNamed), node);
+std::string Job::restart_text(TimePoint now) const {
+  const std::string from =
+      resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "begins; no Muster checkpoint";
+  std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
+                                 attempt_, from, recovery_.used(now), plan_.job.max_restarts);
+  if (history_.size() > 1 && history_[history_.size() - 2].world_size != facts_.world_size)
+    text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
+                        count_of(crew_.members().size(), "node"));
+  return text;
 }
 
-void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
-  std::string text = node ? fmt::format("node{}: {}", *node, what) : what;
-  decide(Tell{text + "; left behind"}, "nobody waits for it");
-  record("leftover_unkillable", what, node);
-  facts_.leftovers.push_back(std::move(text));
+// For a user who waits; a scheduler knows.
+std::string Job::how_to_hurry() const {
+  if (preemption_.wish().cancelled) return "; `launch cancel --now` stops at once";
+  return preemption_.wish().signal == SIGINT ? "; Ctrl-C again stops at once" : "";
 }
 
-void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
-  decide(Tell{fmt::format("node{}: {}", id, notice.text)}, "the agent has something to say");
-  record("agent_notice", notice.text, id);
+std::string Job::waiting_for(TimePoint now) const {
+  if (phase_ == Phase::kGathering && !deadline_) {
+    const std::vector<NodeId> missing = recruiter_.missing(crew_, now);
+    return missing.empty() ? "" : fmt::format("waiting for the agent of {}", names_of(missing));
+  }
+  if (phase_ != Phase::kPreparing) return "";
+  std::vector<NodeId> missing;
+  for (const NodePlan& each : crew_.members()) {
+    if (!crew_.has_prepared(each.node)) missing.push_back(each.node);
+  }
+  return missing.empty() ? "" : fmt::format("waiting for {} to prepare the attempt", names_of(missing));
 }
 
-void Job::handle(const AgentEnded& event, TimePoint now) {
-  lose(event.node, now, event.how, now);
+void Job::send_to_workers(const wire::ToAgent& message, const std::string& reason) {
+  for (const NodeId node : crew_.with_workers()) decide(Send{node, message}, reason);
 }
 
-void Job::handle(const StraysEnded&, TimePoint now) {
-  strays_ = false;
-  react(Occurrence::kStraysEnded, now);
+void Job::ask_for_stacks(const std::string& reason) {
+  told_stall_ = true;
+  send_to_workers(wire::DumpStacks{}, reason);
 }
 
-// An attempt is not repeated beside processes of a lost node, which may be its ranks. Anything else does not
-// wait for them.
-void Job::handle(const StraysRemain& event, TimePoint now) {
-  name_leftovers(event.left, std::nullopt);
-  if (phase_ == Phase::kStopping && !all_ranks_ended()) return;
-  strays_ = false;
-  react(Occurrence::kStraysEnded, now);
-}
-
-void Job::handle(const AttemptDenied& event, TimePoint now) {
-  if (reaction(Occurrence::kDenied) == Reaction::kIgnore) return;
-  facts_.refusal = event.refusal;
-  react(Occurrence::kDenied, now);
+void Job::carry(FleetDecisions decisions) {
+  for (FleetDecision& each : decisions)
+    std::visit([&](auto& action) { decide(std::move(action), std::move(each.reason)); }, each.action);
 }
 
 }  // namespace muster::launcher

@@ -1,55 +1,95 @@
-// The job as the launcher sees it: which agents there are, what the attempt is doing, what happens next.
+// One job: which attempt there is, what it is doing, what happens next.
 //
 // Decisions only: events come in with the time, and the actions that they lead to go out, each with its
-// reason. Its parts decide by themselves: who takes part (placement.h), whose fault it was (verdict.h),
-// whether and when to try again (restart_policy.h), who hangs (hang.h), who is slow (stragglers.h), who
-// can leave on notice (preemption.h). One thread; performs nothing, reads no clock.
+// reason. Agents are the fleet's (fleet.h), which the job asks who is there, and from which it hires nodes
+// and drops them. The job's parts decide by themselves: who takes part (placement.h), whose fault it was
+// (verdict.h), what follows (recovery.h), who hangs (hang.h), who is slow (stragglers.h), who can leave on
+// notice (preemption.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "launcher/core/fleet/fleet.h"
 #include "launcher/core/job/attempt_history.h"
+#include "launcher/core/job/crew.h"
 #include "launcher/core/job/job_events.h"
 #include "launcher/core/job/preemption.h"
 #include "launcher/core/job/reactions.h"
-#include "launcher/core/job/restart_policy.h"
-#include "launcher/core/job/roster.h"
+#include "launcher/core/job/recovery.h"
+#include "launcher/core/job/recruiter.h"
+#include "launcher/core/job/steps.h"
 #include "launcher/core/job/stragglers.h"
+#include "launcher/core/job/time_limit.h"
 #include "launcher/core/settings/plan.h"
 
 namespace muster::launcher {
 
+// What it means for the job that the lineage denies it an attempt, and its exit code if it ends by that.
+Refusal refusal_of(const AttemptDenied& denied);
+
 class Job {
  public:
-  explicit Job(Plan plan);
-  Decisions on(const Event& event, TimePoint now);
+  // Of `fleet`, which outlives the job, it may use all nodes that the plan names.
+  Job(Plan plan, Fleet& fleet);
+  // Of an event of job_events.h that the job hears of, or the fleet's news.
+  template <class What>
+  Decisions on(const What& event, TimePoint now) {
+    handle(event, now);
+    return std::exchange(decisions_, {});
+  }
   std::optional<TimePoint> next_deadline() const;
 
   Phase phase() const { return phase_; }
   Attempt attempt() const { return attempt_; }
-  std::int32_t restart_count() const { return restart_count_; }
-  const std::vector<NodePlan>& members() const { return members_; }  // of the attempt, with their ranks
+  std::int32_t restart_count() const { return recovery_.restart_count(); }
+  const Crew& crew() const { return crew_; }
+  const std::vector<NodePlan>& members() const {
+    return crew_.members();
+  }  // of the attempt, with their ranks
+  const Steps& steps() const { return steps_; }
   const std::vector<AttemptHistory>& history() const { return history_; }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
   std::string waiting_for(TimePoint now) const;        // for a user who sees nothing happen yet
 
  private:
-  // Events (job.cc).
+  // What is due when the present phase has lasted too long.
+  struct Deadline {
+    enum class What {
+      kBackOff,   // agents are gathered again
+      kCulprit,   // who missed a peer is not the victim of anybody who shows
+      kStacks,    // whatever stacks have come must do
+      kNotice,    // who was to save and leave is stopped
+      kEnd,       // who has not ended or left is killed
+      kLastWait,  // what lives on is left behind
+    };
+    TimePoint at;
+    What what;
+  };
+
+  // Events of the fleet, the lineage, the user and the clock (job.cc).
   void handle(const Began& event, TimePoint now);
-  void handle(const AgentSaid& event, TimePoint now);
-  void handle(const AgentEnded& event, TimePoint now);
-  void handle(const StraysEnded& event, TimePoint now);
-  void handle(const StraysRemain& event, TimePoint now);
+  void handle(const NodeJoined& event, TimePoint now);
+  void handle(const NodeLost& event, TimePoint now);
+  void handle(const LeftoversGone& event, TimePoint now);
+  void handle(const LeftoversRemain& event, TimePoint now);
   void handle(const AttemptBegun& event, TimePoint now);
   void handle(const AttemptDenied& event, TimePoint now);
   void handle(const CheckpointFound& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Cancelled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
+  void mind_time_limit(TimePoint now);
+  void mind_deadline(TimePoint now);
+  void interrupt(const StopWish& wish, TimePoint now);
+  void notice(const StopWish& wish, TimePoint until, TimePoint now);
+  void pass_on(int signal);
+  bool can_save() const;
 
-  void hear(NodeId id, const wire::Hello& hello, TimePoint now);
+  // What agents say (job_messages.cc).
+  void handle(const AgentSaid& event, TimePoint now);
   void hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now);
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
@@ -61,57 +101,66 @@ class Job {
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
   void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
   void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
-  void watch_pace(const wire::WorkerReported& reported);
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
   void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
-
-  Reaction reaction(Occurrence occurrence) const;
-  void react(Occurrence occurrence, TimePoint now);
-  bool can_save() const;
-  void interrupt(const StopWish& wish, TimePoint now);
-  void pass_on(int signal);
-  void notice(const StopWish& wish, Duration grace, TimePoint now);
-  std::string how_to_hurry() const;
-  void mind_time_limit(TimePoint now);
-  void mind_phase_deadline(TimePoint now);
-
-  // What follows from them (job_attempt.cc).
-  void advance(TimePoint now);
-  void clear_up(TimePoint now);
-  void gather(TimePoint now);
-  void start_absent_agents(TimePoint now);
-  void start_workers(TimePoint now);
-  void stand_by(NodeId id);
-  void ask_for_stacks(std::string reason);
-  void dump(TimePoint now);
-  void await_culprit(TimePoint now);
-  void stop_workers(TimePoint now);
-  void hurry(TimePoint now);
-  void give_up_on_late_nodes(TimePoint now);
-  void judge_attempt();
-  void conclude(TimePoint now);
-  bool may_have_saved() const;
-  bool recover(TimePoint now);
-  bool may_start_later() const;
-  void restart(const RestartDecision& decision, TimePoint now);
-  void leave(TimePoint now);
-  void tell_loss();
-  void abandon(TimePoint now, std::string reason);
-  void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
-  void kill_node(NodeId id, TimePoint at, const std::string& how, TimePoint now);
-  void kill_late_nodes(TimePoint now);
-  bool attempt_ran() const;
-  std::string restart_text(TimePoint now) const;
-  void tell_wait(TimePoint now);
-
-  const NodePlan* member(NodeId id) const;  // nullptr: it takes no part in the attempt
-  bool owns(NodeId id, Rank rank) const;
+  void note_step(const wire::WorkerReported& reported);
+  void watch_pace(const wire::WorkerReported& reported);
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
-  std::size_t living_worker_count() const;
-  bool all_ranks_ended() const { return facts_.world_size > 0 && living_worker_count() == 0; }
-  Placement placement(TimePoint now) const;
+
+  // The table (reactions.h) says what an occurrence leads to; what it ignores is not even noted.
+  template <class Note>
+  void react(Occurrence occurrence, TimePoint now, Note note) {
+    const Reaction reaction =
+        kReactions[static_cast<std::size_t>(occurrence)][static_cast<std::size_t>(phase_)];
+    if (reaction == Reaction::kIgnore) return;
+    note();
+    follow(reaction, now);
+  }
+  void react(Occurrence occurrence, TimePoint now) {
+    react(occurrence, now, [] {});
+  }
+  void follow(Reaction reaction, TimePoint now);
+  void advance(TimePoint now);
+  void await_culprit(TimePoint now);
+  void dump(TimePoint now);
+  void preempt(TimePoint now);
+  void stop_workers(TimePoint now);
+  void hurry(TimePoint now);
+
+  // An attempt's way from its agents to its workers.
+  void gather(TimePoint now);
+  void begin_attempt(Placement placed, TimePoint now);
+  Question ask();
+  bool answers(Question question);
+  void open_attempt(const AttemptBegun& begun, const std::string& reason, TimePoint now);
+  void start_workers(TimePoint now);
+  void stand_by(NodeId id);
+
+  // Its end, and what follows.
+  void clear_up(TimePoint now);
+  void judge_attempt();
+  void conclude(TimePoint now);
+  void restart(const RestartDecision& decision, TimePoint now);
+  void leave(TimePoint now);
+  void abandon(TimePoint now, const std::string& reason);
+  void give_up_on_late_nodes(TimePoint now);
+  void kill_late_nodes(TimePoint now);
+  void kill_node(NodeId id, const std::string& how, TimePoint now);
+  void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
+  bool all_ranks_ended() const { return facts_.world_size > 0 && crew_.living_count() == 0; }
+  bool attempt_ran() const;
+
+  // Words for the user.
+  void tell_wait(TimePoint now);
+  void tell_loss();
+  std::string restart_text(TimePoint now) const;
+  std::string how_to_hurry() const;
+
+  void send_to_workers(const wire::ToAgent& message, const std::string& reason);
+  void ask_for_stacks(const std::string& reason);
+  void carry(FleetDecisions decisions);
   void decide(decltype(Decision::action) action, std::string reason) {
     decisions_.push_back({std::move(action), std::move(reason)});
   }
@@ -121,35 +170,33 @@ class Job {
   }
 
   Plan plan_;
-  Size size_;
-  Roster roster_;
-  RestartPolicy policy_;
-  std::vector<NodePlan> members_;
+  Fleet& fleet_;
+  Recruiter recruiter_;
+  Recovery recovery_;
+  TimeLimit time_limit_;
+  Steps steps_;
   Phase phase_ = Phase::kGathering;
+  std::optional<Deadline> deadline_;
+  Question question_;                      // the newest that the lineage was asked
+  std::optional<Question> open_question_;  // it, until it is answered
+
+  // The attempt at hand.
   Attempt attempt_;
-  std::optional<std::uint64_t> resume_step_;
-  std::int32_t store_port_ = 0;
-  std::int32_t restart_count_ = 0;
-  AttemptFacts facts_;  // of this attempt
+  Attempt newest_begun_;  // in the checkpoint directory; one that came too late never was attempt_
+  Crew crew_;
+  AttemptFacts facts_;
   Stragglers stragglers_;
   Preemption preemption_;
-  bool strays_ = false;
+  std::optional<std::uint64_t> resume_step_;
+  std::int32_t store_port_ = 0;
+  bool told_stall_ = false;           // it may hang, and the stacks have been asked for
+  bool awaits_leftovers_ = false;     // of lost nodes
+  TimePoint kill_from_;               // the grace's end, once stopping
+  std::int32_t interrupt_count_ = 0;  // of the job
+
   bool told_executed_ = false;  // why ranks were not started warm
-  bool asked_for_stacks_ = false;
-  bool looked_for_checkpoint_ = false;
-  bool progressed_ = false;  // a checkpoint was committed since the last failure
-  TimePoint began_;
-  TimePoint not_before_;                     // the back-off's end
-  TimePoint kill_from_;                      // the grace's end, once stopping
-  std::optional<TimePoint> phase_deadline_;  // and of a wait for the culprit
-  bool killed_late_ = false;
-  bool time_noticed_ = false;
-  std::int32_t interrupt_count_ = 0;
   std::vector<AttemptHistory> history_;
   Verdict verdict_;
-  std::optional<Verdict> repeated_;               // why this attempt is a restart
-  std::optional<StopWish> restart_forbidden_by_;  // while a failed attempt was being stopped
-  bool time_is_up_ = false;
   Decisions decisions_;  // of the event at hand
 };
 

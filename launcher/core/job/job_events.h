@@ -1,4 +1,4 @@
-// What can happen to a job, and what it can decide to do: plain values, in and out of job.h.
+// What can happen to a job, and what it can decide to do: plain values, in and out of job.h and controller.h.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/wire/messages.h"
-#include "launcher/core/verdict/verdict.h"
+#include "launcher/core/fleet/fleet_events.h"
 
 namespace muster::launcher {
 
@@ -15,31 +16,24 @@ namespace muster::launcher {
 using Question = Id<struct QuestionTag, std::uint64_t>;
 
 // ---- Events ----
-struct Began {};    // once, first
-struct AgentSaid {  // its times have been translated to the launcher's clock
-  NodeId node;
-  Attempt attempt;
-  wire::ToLauncher message;
-};
-struct AgentEnded {  // its process or its connection
-  NodeId node;
-  std::string how;
-};
-struct StraysEnded {};  // no process of a lost or killed agent is left on this machine
-struct StraysRemain {   // some have been killed, and live on: StraysEnded may never come
-  std::vector<Leftover> left;
-};
+struct Began {};       // once, first
 struct AttemptBegun {  // answers BeginAttempt
   Attempt attempt;
   std::optional<std::uint64_t> resume_step;
   Question question{};
 };
-struct AttemptDenied {  // answers BeginAttempt: the checkpoint directory cannot be used, or belongs to a
-                        // newer launch
-  Refusal refusal;
+struct AttemptDenied {  // answers BeginAttempt
+  enum class By {
+    kNewerLaunch,   // has begun an attempt after ours
+    kLivingLaunch,  // uses the checkpoint directory, and is not to be taken over
+    kDisk,
+  } by = By::kDisk;
+  Error why;
+  Question question{};
 };
 struct CheckpointFound {               // answers LookForCheckpoint
   std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or it cannot be known
+  Question question{};
 };
 struct Interrupted {
   int signal = 0;
@@ -48,20 +42,21 @@ struct Cancelled {   // by `launch cancel`
   bool now = false;  // without the grace
 };
 struct TimePassed {};  // next_deadline() has come
-using Event = std::variant<Began, AgentSaid, AgentEnded, StraysEnded, StraysRemain, AttemptBegun,
-                           AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed>;
+
+// Whatever comes from outside (controller.h).
+using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
+                           AttemptBegun, AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed>;
 
 // ---- Actions ----
-struct StartAgent {
-  NodeId node;
+struct BeginAttempt {  // take its number in the checkpoint directory
+  Question question;
+  Attempt last;            // of this job; none: it is the first
+  bool take_over = false;  // from a launch that lives
 };
-struct KillAgent {  // by SIGKILL; its end is not told, only the end of all that it leaves (StraysEnded)
-  NodeId node;
+struct LookForCheckpoint {  // the newest that this attempt has committed
+  Question question;
+  Attempt attempt;
 };
-struct BeginAttempt {  // take its number; answered by AttemptBegun or AttemptDenied
-  std::int32_t restart_count = 0;
-};
-struct LookForCheckpoint {};  // the newest that this attempt has committed; answered by CheckpointFound
 struct Send {
   NodeId node;
   wire::ToAgent message;
@@ -77,7 +72,9 @@ struct Record {  // for events.jsonl: what happened, not what was decided
 };
 struct Finish {};
 struct Decision {
-  std::variant<StartAgent, KillAgent, BeginAttempt, LookForCheckpoint, Send, Tell, Record, Finish> action;
+  std::variant<StartAgent, KillAgent, AcceptConnection, CloseConnection, LookForLeftovers, BeginAttempt,
+               LookForCheckpoint, Send, Tell, Record, Finish>
+      action;
   std::string reason;
 };
 using Decisions = std::vector<Decision>;

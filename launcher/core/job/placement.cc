@@ -28,30 +28,28 @@ auto preference(const NodeStatus& status, bool first) {
 
 }  // namespace
 
-Placement place(const Size& size, const std::vector<NodeStatus>& nodes, bool first) {
-  const auto status = [&](NodeId node) { return nodes.at(static_cast<std::size_t>(node.value())); };
-  std::vector<NodeId> order;
-  for (std::size_t i = 0; i < nodes.size(); ++i) order.push_back(NodeId(static_cast<std::int32_t>(i)));
-  std::ranges::sort(order, {},
-                    [&](NodeId node) { return std::tuple(preference(status(node), first), node); });
-  const auto usable = [&](NodeId node) {
-    return !status(node).excluded && status(node).agent >= (first ? Agent::kComing : Agent::kThere);
+std::int32_t needed_count(const Size& size, std::int32_t usable_count) {
+  return std::clamp(usable_count, size.min_nodes, size.max_nodes);
+}
+
+Placement place(const Size& size, std::vector<NodeStatus> nodes, bool first) {
+  std::ranges::sort(nodes, {}, [first](const NodeStatus& status) {
+    return std::tuple(preference(status, first), status.node);
+  });
+  const auto usable = [first](const NodeStatus& status) {
+    return !status.excluded && status.agent >= (first ? Agent::kComing : Agent::kThere);
   };
   // As many as there are, if that is enough; else as few as are needed.
-  const auto usable_count = static_cast<std::int32_t>(std::ranges::count_if(order, usable));
-  const std::int32_t count = std::clamp(usable_count, size.min_nodes, size.max_nodes);
-  order.resize(static_cast<std::size_t>(count));
-  if (!std::ranges::all_of(order, [&](NodeId node) { return status(node).agent == Agent::kThere; }))
+  const std::int32_t count =
+      needed_count(size, static_cast<std::int32_t>(std::ranges::count_if(nodes, usable)));
+  nodes.resize(static_cast<std::size_t>(count));
+  std::vector<NodeId> order;
+  for (const NodeStatus& each : nodes) order.push_back(each.node);
+  if (!std::ranges::all_of(nodes, [](const NodeStatus& each) { return each.agent == Agent::kThere; }))
     return {.members = {}, .needed = std::move(order), .reason = "agents are missing"};
   std::string reason = count < size.max_nodes ? fmt::format("{} of {} nodes are there", count, size.max_nodes)
                                               : "every agent is there";
   return {.members = with_ranks(order, size.workers_per_node), .needed = order, .reason = std::move(reason)};
-}
-
-bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLimits& limits, TimePoint now) {
-  if (losses.size() < 2) return false;
-  const TimePoint last = losses.back();
-  return last - losses[losses.size() - 2] <= limits.window && now < last + limits.exclusion;
 }
 
 }  // namespace muster::launcher

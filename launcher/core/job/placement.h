@@ -13,6 +13,7 @@
 namespace muster::launcher {
 
 struct NodeStatus {
+  NodeId node;
   enum class Agent { kNone, kComing, kThere } agent = Agent::kNone;
   bool member = false;    // of the last attempt
   bool excluded = false;  // to be used only if the job cannot do without
@@ -30,14 +31,10 @@ struct Placement {
   std::string reason;
 };
 
-// `nodes`: by number. `first`: no attempt was placed yet.
-Placement place(const Size& size, const std::vector<NodeStatus>& nodes, bool first);
-
-// A node that was lost twice within `window` is left out for `exclusion`, counted from its last loss.
-struct ExclusionLimits {
-  Duration window{};
-  Duration exclusion{};
-};
-bool is_excluded(const std::vector<TimePoint>& losses, const ExclusionLimits& limits, TimePoint now);
+// `nodes`: all, by number. `first`: no attempt was placed yet.
+Placement place(const Size& size, std::vector<NodeStatus> nodes, bool first);
+// How many nodes must be there, before it is worth asking for the placement: `usable_count` nodes are
+// there (at first, or are coming), and are not excluded.
+std::int32_t needed_count(const Size& size, std::int32_t usable_count);
 
 }  // namespace muster::launcher

@@ -11,8 +11,21 @@ void Preemption::hello(Rank rank, std::string_view capabilities) {
   if (std::ranges::find(words, "preemption") != words.end()) capable_.insert(rank);
 }
 
-TimePoint notice_time(TimePoint began, Duration time_limit, Duration grace) {
-  return began + time_limit - std::min(grace, time_limit / 2);
+void Preemption::give(const StopWish& wish, TimePoint until, const Steps& steps) {
+  given_ = true;
+  wish_ = wish;
+  until_ = until;
+  commits_before_ = steps.commit_count();
+  committed_before_ = steps.committed();
+}
+
+void Preemption::found(std::optional<std::int64_t> step) {
+  looked_ = true;
+  found_ = given_ && step > committed_before_;
+}
+
+bool Preemption::has_committed(const Steps& steps) const {
+  return given_ && (found_ || steps.commit_count() > commits_before_);
 }
 
 }  // namespace muster::launcher

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "launcher/core/job/steps.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -23,30 +24,28 @@ class Preemption {
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // `committed`: the newest step of which that was told until then.
-  void give(const StopWish& wish, std::optional<std::int64_t> committed) {
-    wish_ = wish, given_ = true, committed_before_ = committed;
-  }
+  // The ranks have time until then; what `steps` has now was committed before the notice.
+  void give(const StopWish& wish, TimePoint until, const Steps& steps);
   // Somebody wants the same meanwhile, and the end is called after that.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit's
-  void committed() { committed_ = committed_ || given_; }
-  // Of the attempt, in its directory.
-  void found(std::optional<std::int64_t> step) {
-    committed_ = committed_ || (given_ && step > committed_before_);
-  }
-  bool has_committed() const { return committed_; }  // since the notice
+  TimePoint until() const { return until_; }
+  // The newest checkpoint that the attempt has in its directory.
+  void found(std::optional<std::int64_t> step);
+  bool has_committed(const Steps& steps) const;  // since the notice
+  // What workers report may be lost with them: only the directory tells whether they have saved.
+  bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
  private:
   std::set<Rank> capable_;
   bool given_ = false;
   StopWish wish_;
-  bool committed_ = false;
+  TimePoint until_;
+  std::int64_t commits_before_ = 0;
   std::optional<std::int64_t> committed_before_;
+  bool looked_ = false;
+  bool found_ = false;
 };
-
-// When the notice of a time limit is due: the grace before it, but not before half of the time.
-TimePoint notice_time(TimePoint began, Duration time_limit, Duration grace);
 
 }  // namespace muster::launcher

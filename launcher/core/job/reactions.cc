@@ -20,11 +20,12 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kNote,   kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // joined
     {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kNote,  kNote,  kIgnor}},  // lost
     {{kNote,   kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kNote,  kNote,  kIgnor}},  // spare lost
-    {{kNote,   kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kIgnor}},  // strays ended
+    {{kNote,   kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kIgnor}},  // leftovers gone
     {{kIgnor,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // begun
     {{kIgnor,  kStop,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // denied
     {{kIgnor,  kIgnor, kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // prepared
     {{kIgnor,  kIgnor, kStop,  kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // refused
+    {{kIgnor,  kIgnor, kNote,  kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // unfit
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // worker ended
     {{kIgnor,  kIgnor, kIgnor, kStop,  kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // worker failed
     {{kIgnor,  kIgnor, kIgnor, kAwait, kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // peer missed
@@ -33,6 +34,7 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kHurry, kHurry, kIgnor}},  // interrupted
     {{kIgnor,  kIgnor, kIgnor, kSave,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // noticed
     {{kIgnor,  kIgnor, kIgnor, kIgnor, kIgnor, kStop,  kIgnor, kIgnor, kIgnor}},  // notice expired
+    {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor}},  // may hang
     {{kIgnor,  kIgnor, kIgnor, kDump,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor}},  // stalled
     {{kIgnor,  kIgnor, kIgnor, kIgnor, kStop,  kIgnor, kIgnor, kIgnor, kIgnor}},  // stacks ended
     {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // time limit

@@ -27,11 +27,12 @@ enum class Occurrence {
   kJoined,
   kLost,       // a node that the attempt cannot do without
   kSpareLost,  // another
-  kStraysEnded,
+  kLeftoversGone,
   kBegun,
   kDenied,
   kPrepared,
   kRefused,
+  kUnfit,  // a node refuses a restart, and is lost for that
   kWorkerEnded,
   kWorkerFailed,
   kPeerMissed,  // a worker failed because it lost another one
@@ -40,6 +41,7 @@ enum class Occurrence {
   kInterrupted,
   kNoticed,        // all workers can save and leave, and are to
   kNoticeExpired,  // and have not done so in time
+  kMayHang,        // a worker does not get on
   kStalled,        // beyond the limit
   kStacksEnded,    // all have answered, or had time to
   kTimeLimit,

@@ -16,8 +16,7 @@ constexpr Duration kWindow = std::chrono::seconds(5);
 // Two windows, one of which is at least kWindow old: the older one is measured over, so that neither a pause
 // nor a burst of reports makes the number jump.
 void RankTable::Entry::add_step(std::int64_t reported, TimePoint now) {
-  step = std::max(step.value_or(reported), reported);
-  newest_ = Sample{now, *step};
+  newest_ = Sample{now, newest_ ? std::max(newest_->step, reported) : reported};
   if (!window_start_) {
     window_start_ = next_window_start_ = newest_;
   } else if (now - next_window_start_->at >= kWindow) {
@@ -31,15 +30,12 @@ std::optional<double> RankTable::Entry::steps_per_second() const {
   return count / in_seconds(newest_->at - window_start_->at);
 }
 
-void RankTable::on(NodeId node, Attempt attempt, const wire::ToLauncher& message,
-                   std::span<const NodePlan> members, TimePoint now) {
-  const auto member = std::ranges::find(members, node, &NodePlan::node);
-  if (attempt == Attempt() || member == members.end()) return;
+void RankTable::on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now) {
   if (attempt != attempt_) {
     attempt_ = attempt;
     entries_.clear();
   }
-  std::visit([&](const auto& what) { hear(*member, what, now); }, message);
+  std::visit([&](const auto& what) { hear(node, what, now); }, message);
 }
 
 const RankTable::Entry* RankTable::find(Rank rank) const {
@@ -65,8 +61,6 @@ void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, Time
   }
   if (reported.kind == kResumed) entry.resumed_step = reported.step;
   if (reported.kind == kFinished || reported.kind == kPreempted) entry.said = name_of(reported.kind);
-  if (reported.kind == kCommitted)
-    committed_step_ = std::max(committed_step_.value_or(reported.step), reported.step);
 }
 
 void RankTable::hear(const NodePlan&, const wire::WorkerStalled& stalled, TimePoint) {

@@ -1,12 +1,11 @@
-// What each rank of the attempt is known to do: its process, its steps and how fast they come, when it last
-// reported. For people who ask; nothing is decided by it.
+// What each rank of the attempt is known to do: its process, how fast its steps come, when it last reported.
+// For people who ask; nothing is decided by it. How far the ranks are is Steps's (job/steps.h).
 //
 // Fed with what the agents say; forgets all of it when the attempt changes. Pure: the time is passed in.
 #pragma once
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "common/base/clock.h"
@@ -19,7 +18,6 @@ class RankTable {
  public:
   struct Entry {
     std::int32_t pid = 0;
-    std::optional<std::int64_t> step;
     std::optional<std::int64_t> resumed_step;
     std::string section;  // the innermost, as the last heartbeat said
     std::string said;     // that it stalls, has finished or has committed its last checkpoint
@@ -40,12 +38,10 @@ class RankTable {
     std::optional<Sample> newest_;
   };
 
-  // What the agent of `node` said in `attempt`; `members` are the nodes of that attempt.
-  void on(NodeId node, Attempt attempt, const wire::ToLauncher& message, std::span<const NodePlan> members,
-          TimePoint now);
+  // What the agent of a node that takes part in `attempt` said.
+  void on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now);
   // nullptr: nothing is known of it.
   const Entry* find(Rank rank) const;
-  std::optional<std::int64_t> committed_step() const { return committed_step_; }
 
  private:
   void hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint now);
@@ -57,7 +53,6 @@ class RankTable {
 
   Attempt attempt_;
   std::map<Rank, Entry> entries_;
-  std::optional<std::int64_t> committed_step_;  // of any attempt
 };
 
 }  // namespace muster::launcher

@@ -65,8 +65,8 @@ std::string_view name_of(Phase phase) {
   return "";
 }
 
-std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<NodePlan>& members,
-                                    TimePoint now) {
+std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
+                                    const std::vector<NodePlan>& members, TimePoint now) {
   std::vector<RankStatus> ranks;
   for (const NodePlan& node : members) {
     for (std::int32_t local = 0; local < node.worker_count; ++local) {
@@ -74,7 +74,7 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<No
           .rank = Rank(node.first_rank.value() + local), .node = node.node, .state = "not started"};
       if (const RankTable::Entry* known = table.find(status.rank)) {
         status.pid = known->pid;
-        status.step = known->step;
+        status.step = steps.of(status.rank);
         status.resumed_step = known->resumed_step;
         status.steps_per_second = known->steps_per_second();
         if (known->last_report) status.last_sign_seconds = in_seconds(now - *known->last_report);

@@ -46,8 +46,8 @@ struct JobStatus {
 };
 
 std::string_view name_of(Phase phase);
-std::vector<RankStatus> statuses_of(const RankTable& table, const std::vector<NodePlan>& members,
-                                    TimePoint now);
+std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
+                                    const std::vector<NodePlan>& members, TimePoint now);
 
 // One line, its newline included.
 std::string status_as_line(const JobStatus& status);

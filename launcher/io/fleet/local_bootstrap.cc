@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/program.h"
+#include "common/net/connection.h"
 
 namespace muster::launcher {
 
@@ -50,7 +51,74 @@ Expected<std::string> LocalBootstrap::find_agent_program() {
   return agent;
 }
 
-Expected<StartedAgent> LocalBootstrap::start_with_socket(AgentId agent) const {
+LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program)
+    : executor_(executor),
+      tasks_(executor),
+      plan_(std::move(plan)),
+      agent_program_(std::move(agent_program)),
+      inherited_limit_(raise_descriptor_limit()),
+      marks_{.entry = "MUSTER_JOB_ID=" + plan_.job.job_id, .sessions = {}} {
+  become_subreaper();
+}
+
+void LocalBootstrap::start(AgentId agent) {
+  auto started = plan_.control == Control::kSocket ? start_with_socket(agent) : start_with_tcp(agent);
+  if (!started) return listener_->agent_ended(agent, started.error().message());
+  children_.emplace(started->pid, Child{agent});
+  pids_.emplace(agent, started->pid);
+  marks_.sessions.insert(started->pid);
+  if (!started->socket) return;
+  listener_->agent_connected(
+      agent, net::Connection::make(net::adopt_socket(executor_, started->socket.release()), nullptr));
+}
+
+void LocalBootstrap::kill(AgentId agent) {
+  const auto found = pids_.find(agent);
+  if (found == pids_.end()) return;
+  children_.at(found->second).killed = true;
+  ::kill(found->second, SIGKILL);
+}
+
+void LocalBootstrap::reap() {
+  bool others = false;
+  for (const ChildEnd& end : reap_children()) {
+    const auto found = children_.find(end.pid);
+    if (found == children_.end()) {
+      others = true;
+      continue;
+    }
+    const AgentId agent = found->second.agent;
+    children_.erase(found);
+    pids_.erase(agent);
+    listener_->agent_ended(agent, "its agent " + end.how);
+  }
+  if (others && saw_leftovers_) look_for_leftovers(killed_leftovers_);
+}
+
+void LocalBootstrap::look_for_leftovers(bool kill) {
+  const std::vector<pid_t> strays = stray_children(marks_, living_agents());
+  if (strays.empty()) marks_.sessions = living_agents();
+  std::vector<Leftover> left;
+  for (const pid_t stray : strays) left.push_back(kill ? kill_leftover(stray) : Leftover{.pid = stray});
+  saw_leftovers_ = !left.empty();
+  killed_leftovers_ = kill;
+  listener_->leftovers_seen(std::move(left), kill);
+}
+
+std::set<pid_t> LocalBootstrap::living_agents() const {
+  std::set<pid_t> living;
+  for (const auto& [pid, child] : children_) {
+    if (!child.killed) living.insert(pid);
+  }
+  return living;
+}
+
+void LocalBootstrap::close() {
+  if (control_port_) control_port_->stop();
+  tasks_.cancel();
+}
+
+Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agent) const {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return system_failure("cannot make a socket", errno);
@@ -62,28 +130,37 @@ Expected<StartedAgent> LocalBootstrap::start_with_socket(AgentId agent) const {
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const auto pid = spawn(agent, {"--control-fd", std::to_string(kControlFd)}, nothing.get(), theirs.get());
   if (!pid) return std::unexpected(pid.error());
-  return StartedAgent{*pid, std::move(ours)};
+  return Started{*pid, std::move(ours)};
 }
 
-Expected<StartedAgent> LocalBootstrap::start_with_tcp(AgentId agent, std::uint16_t port,
-                                                      const std::string& identity,
-                                                      const std::string& key) const {
+Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) {
+  if (!control_port_) {
+    auto port = ControlPort::open(executor_, tasks_, plan_,
+                                  [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
+                                    listener_->agent_connected(caller, std::move(connection));
+                                  });
+    if (!port) return std::unexpected(port.error());
+    control_port_ = std::move(*port);
+  }
+  const ControlPort::Invitation invitation = control_port_->invite(agent);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
   const UniqueFd input(ends[0]);
   UniqueFd output(ends[1]);
-  if (Status written = write_all(output.get(), key + "\n", "the agent's stdin"); !written)
+  if (Status written = write_all(output.get(), invitation.key + "\n", "the agent's stdin"); !written)
     return std::unexpected(written.error());
   output.reset();
-  const auto pid =
-      spawn(agent, {"--connect", fmt::format("127.0.0.1:{}", port), "--identity", identity}, input.get(), -1);
+  const auto pid = spawn(
+      agent,
+      {"--connect", fmt::format("127.0.0.1:{}", control_port_->port()), "--identity", invitation.identity},
+      input.get(), -1);
   if (!pid) return std::unexpected(pid.error());
-  return StartedAgent{*pid, UniqueFd()};
+  return Started{*pid};
 }
 
 Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> arguments, int input,
                                       int socket) const {
-  const std::string log = fmt::format("{}/agent.node{}.log", log_directory_, agent.node);
+  const std::string log = fmt::format("{}/agent.node{}.log", plan_.job.log_directory, agent.node);
   const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!messages) return system_failure("cannot open " + log, errno);
   SpawnRequest request;
@@ -95,9 +172,9 @@ Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> ar
   if (socket >= 0) posix_spawn_file_actions_adddup2(&request.files, socket, kControlFd);
   posix_spawn_file_actions_addclosefrom_np(&request.files, socket >= 0 ? kControlFd + 1 : kControlFd);
   clean(request.attributes);
-  arguments.insert(arguments.begin(), agent_program_);
   arguments.insert(arguments.end(), {"--node", fmt::format("{}", agent.node), "--incarnation",
                                      fmt::format("{}", agent.incarnation)});
+  arguments.insert(arguments.begin(), agent_program_);
   std::vector<char*> words;
   for (std::string& word : arguments) words.push_back(word.data());
   words.push_back(nullptr);

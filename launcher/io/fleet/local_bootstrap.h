@@ -3,9 +3,13 @@
 //
 // The agent program lies beside the launcher's. With a socket, the agent inherits one end of a pair as
 // descriptor 3; with TCP it gets the address by its command line and its key by stdin, which nobody else can
-// read. Owner of the agents' processes is the caller, who reaps them.
+// read. This process becomes a child subreaper: what agents leave become its children, and count as leftovers
+// until they are reaped. One thread, the executor's.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -15,37 +19,61 @@
 #include "common/base/file.h"
 #include "common/base/ids.h"
 #include "common/base/process.h"
+#include "common/net/asio.h"
+#include "common/net/task_group.h"
+#include "launcher/core/settings/plan.h"
+#include "launcher/io/fleet/bootstrap.h"
+#include "launcher/io/fleet/children.h"
+#include "launcher/io/fleet/control_port.h"
 
 namespace muster::launcher {
 
-struct StartedAgent {
-  pid_t pid = 0;
-  UniqueFd socket;  // to talk to it; empty with TCP: it will connect
-};
-
-class LocalBootstrap {
+class LocalBootstrap final : public Bootstrap {
  public:
   // `agent_program` is executed; each agent's own messages go to LOG_DIRECTORY/agent.nodeN.log. This process
   // may have as many descriptors as it likes from now on, one for each agent; they get the limit of before.
-  LocalBootstrap(std::string agent_program, std::string log_directory)
-      : agent_program_(std::move(agent_program)),
-        log_directory_(std::move(log_directory)),
-        inherited_limit_(raise_descriptor_limit()) {}
+  LocalBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program);
 
-  Expected<StartedAgent> start_with_socket(AgentId agent) const;
-  // `key` is its 64 hexadecimal digits.
-  Expected<StartedAgent> start_with_tcp(AgentId agent, std::uint16_t port, const std::string& identity,
-                                        const std::string& key) const;
+  void listen(Listener& listener) override { listener_ = &listener; }
+  void start(AgentId agent) override;
+  void kill(AgentId agent) override;
+  void look_for_leftovers(bool kill) override;
+
+  // Children have ended (SIGCHLD).
+  void reap();
+  // Listens no more; done once idle().
+  void close();
+  bool idle() const { return tasks_.empty(); }
 
   // The agent beside this program's own file. kNotFound if there is none.
   static Expected<std::string> find_agent_program();
 
  private:
+  struct Started {
+    pid_t pid = 0;
+    UniqueFd socket{};  // to talk to it; empty with TCP: it will connect
+  };
+  Expected<Started> start_with_socket(AgentId agent) const;
+  Expected<Started> start_with_tcp(AgentId agent);
   Expected<pid_t> spawn(AgentId agent, std::vector<std::string> arguments, int input, int socket) const;
+  std::set<pid_t> living_agents() const;
 
+  struct Child {
+    AgentId agent;
+    bool killed = false;  // by us: a leftover from then on
+  };
+  asio::any_io_executor executor_;
+  net::TaskGroup tasks_;
+  Plan plan_;
   std::string agent_program_;
-  std::string log_directory_;
   rlimit inherited_limit_;
+  Listener* listener_ = nullptr;
+  std::unique_ptr<ControlPort> control_port_;  // of --control tcp
+  std::map<pid_t, Child> children_;            // agents that have not been reaped
+  std::map<AgentId, pid_t> pids_;              // theirs
+  Marks marks_;                                // of this job's processes
+  bool saw_leftovers_ = false;
+  bool killed_leftovers_ = false;  // when they were looked for last
 };
 
 }  // namespace muster::launcher

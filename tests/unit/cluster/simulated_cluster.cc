@@ -19,6 +19,7 @@ launcher::Plan plan_of(const Script& script) {
     plan.nodes.push_back({NodeId(node), Rank(node * script.workers_per_node), script.workers_per_node});
   if (script.min_nodes < script.node_count) plan.min_nodes = script.min_nodes;
   plan.spare_nodes = script.spare_nodes;
+  plan.job.checkpoint_directory = "/checkpoints";
   plan.recovery.preemption_grace = SimulatedCluster::kPreemptionGrace;
   plan.job.max_restarts = script.max_restarts;
   plan.job.limits.grace = SimulatedCluster::kGrace;
@@ -39,10 +40,9 @@ Culprit blamed(const launcher::Verdict& verdict) {
 SimulatedCluster::SimulatedCluster(Script script, std::uint64_t seed)
     : script_(std::move(script)),
       timeline_(seed),
-      job_(plan_of(script_)),
+      controller_(plan_of(script_), "1"),
       deadline_(timeline_, [this] { tell(launcher::TimePassed{}); }),
-      second_(timeline_, [this] { ping(); }),
-      stray_check_(timeline_, [this] { look_for_strays(); }) {
+      second_(timeline_, [this] { ping(); }) {
   for (int node = 0; node < script_.node_count + script_.spare_nodes; ++node)
     machines_.push_back(std::make_unique<Machine>(timeline_, script_));
 }
@@ -94,7 +94,7 @@ void SimulatedCluster::tell(launcher::Event event) {
     events_.pop_front();
     const auto before = std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving);
     const std::set<NodeId> members = members_now();
-    const auto decisions = job_.on(next, timeline_.now());
+    const auto decisions = controller_.on(next, timeline_.now());
     if (before != std::pair(job_.restart_count(), job_.phase() >= Phase::kLeaving)) judge(members);
     check_members();
     for (const launcher::Decision& decision : decisions)
@@ -102,12 +102,13 @@ void SimulatedCluster::tell(launcher::Event event) {
     arm_faults();
   }
   handling_ = false;
-  deadline_.set(job_.next_deadline());
+  deadline_.set(controller_.next_deadline());
 }
 
 void SimulatedCluster::perform(const launcher::StartAgent& action) {
-  const NodeId node = action.node;
+  const NodeId node = action.agent.node;
   Machine& home = machine(node);
+  home.id = action.agent;
   EXPECT_TRUE(!home.agent && !home.guardian) << "node " << node.value() << " has an agent or its guardian";
   invariants::nothing_is_left(home.processes.living_count());
   home.to_agent = std::make_shared<Stream>(timeline_);
@@ -122,28 +123,32 @@ void SimulatedCluster::perform(const launcher::StartAgent& action) {
       script_.preemptible, [this, node](int) { agent_is_gone(node); }});
   home.agent->start();
   home.session->send(Attempt(), wire::Ping{});
+  tell(launcher::AgentConnected{home.id, connection_of(home.id)});
 }
 
 void SimulatedCluster::perform(const launcher::KillAgent& action) {
-  Machine& doomed = machine(action.node);
+  Machine& doomed = machine(action.agent.node);
   if (job_.phase() < Phase::kLeaving)
-    EXPECT_TRUE(truth_.touched(action.node)) << "a healthy agent is killed: node " << action.node.value();
-  truth_.noticed(action.node);
+    EXPECT_TRUE(truth_.touched(action.agent.node))
+        << "a healthy agent is killed: node " << action.agent.node.value();
+  truth_.noticed(action.agent.node);
   doomed.known = false;
   doomed.session.reset();
   doomed.to_launcher->forget_receiver();
-  agent_is_gone(action.node);
-  expect_strays();
+  agent_is_gone(action.agent.node);
+  strays_since_ = timeline_.now();
 }
 
-void SimulatedCluster::perform(const launcher::BeginAttempt&) {
-  timeline_.after(timeline_.between(0ms, 3ms),
-                  [this] { tell(launcher::AttemptBegun{job_.attempt().next(), std::nullopt}); });
+void SimulatedCluster::perform(const launcher::BeginAttempt& action) {
+  timeline_.after(timeline_.between(0ms, 3ms), [this, action] {
+    newest_begun_ = newest_begun_.next();
+    tell(launcher::AttemptBegun{newest_begun_, std::nullopt, action.question});
+  });
 }
 
 // What is committed is told, and nothing that is told is lost.
-void SimulatedCluster::perform(const launcher::LookForCheckpoint&) {
-  tell(launcher::CheckpointFound{});
+void SimulatedCluster::perform(const launcher::LookForCheckpoint& action) {
+  tell(launcher::CheckpointFound{.question = action.question});
 }
 
 // Whoever asks three times does not want to wait.
@@ -166,7 +171,8 @@ void SimulatedCluster::hear(NodeId node, const std::string& bytes) {
     if (reported != nullptr && reported->kind == wire::ReportKind::kCommitted) ++commit_count_;
     const auto* left = std::get_if<wire::LeftoversUnkillable>(&message);
     if (left != nullptr) survivor_count_ += static_cast<int>(left->left.size());
-    tell(launcher::AgentSaid{node, attempt, std::move(message)});
+    if (auto* hello = std::get_if<wire::Hello>(&message)) hello->incarnation = machine(node).id.incarnation;
+    tell(launcher::AgentSaid{machine(node).id, attempt, std::move(message)});
   }
 }
 
@@ -177,42 +183,35 @@ void SimulatedCluster::link_ended(NodeId node) {
   gone.known = false;
   gone.session.reset();
   agent_is_gone(node);
-  timeline_.after(timeline_.between(0ms, 20ms), [this, node] {
+  timeline_.after(timeline_.between(0ms, 20ms), [this, node, id = gone.id] {
     truth_.noticed(node);
-    expect_strays();
-    tell(launcher::AgentEnded{node, "its agent ended"});
+    strays_since_ = timeline_.now();
+    tell(launcher::ProcessEnded{id, "its agent ended"});
+    tell(launcher::ConnectionClosed{id, connection_of(id)});
   });
 }
 
-void SimulatedCluster::expect_strays() {
-  strays_since_ = timeline_.now();
-  stray_check_.set(timeline_.now() + 20ms);
-}
-
-void SimulatedCluster::look_for_strays() {
-  if (!strays_since_) return;
-  const auto known = [](const auto& each) { return each->known; };
+void SimulatedCluster::perform(const launcher::LookForLeftovers& action) {
   const auto has_strays = [](const auto& each) {
     return !each->agent && (each->guardian || each->processes.living_count() > 0);
   };
-  stray_check_.set(timeline_.now() + 20ms);
-  if (job_.phase() == Phase::kLeaving && std::ranges::any_of(machines_, known)) return;
-  if (std::ranges::any_of(machines_, has_strays)) return;
   const auto has_survivors = [](const auto& each) {
     return !each->agent && each->processes.has_unnamed_survivors();
   };
-  if (std::ranges::any_of(machines_, has_survivors)) {
-    if (timeline_.now() - *strays_since_ < kSurvivorLimit) return;
-    launcher::StraysRemain remain;
+  launcher::LeftoversSeen seen{.left = {}, .killed = action.kill};
+  if (std::ranges::any_of(machines_, has_strays)) {
+    seen.killed = false;
+    seen.left.push_back({.pid = 1});
+  } else if (std::ranges::any_of(machines_, has_survivors) &&
+             timeline_.now() - strays_since_ <= kSurvivorLimit) {
+    seen.left.push_back({.pid = 1});
+  } else {
     for (const auto& each : machines_) {
       if (!has_survivors(each)) continue;
-      for (Leftover& survivor : each->processes.name_survivors()) remain.left.push_back(std::move(survivor));
+      for (Leftover& survivor : each->processes.name_survivors()) seen.left.push_back(std::move(survivor));
     }
-    return tell(std::move(remain));
   }
-  strays_since_.reset();
-  stray_check_.set(std::nullopt);
-  tell(launcher::StraysEnded{});
+  tell(std::move(seen));
 }
 
 void SimulatedCluster::ping() {

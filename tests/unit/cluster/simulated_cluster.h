@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "launcher/core/job/job.h"
+#include "launcher/core/controller.h"
 #include "tests/unit/cluster/ground_truth.h"
 #include "tests/unit/cluster/simulated_agent.h"
 
@@ -80,6 +80,7 @@ class SimulatedCluster {
     std::shared_ptr<Stream> to_launcher;
     // As the launcher knows it.
     bool known = false;
+    AgentId id{};  // the newest
     std::unique_ptr<LauncherEnd> session;
   };
 
@@ -90,13 +91,18 @@ class SimulatedCluster {
   void perform(const launcher::BeginAttempt& action);
   void perform(const launcher::LookForCheckpoint& action);
   void perform(const launcher::Send& action);
+  void perform(const launcher::AcceptConnection&) {}
+  void perform(const launcher::CloseConnection&) {}
+  void perform(const launcher::LookForLeftovers& action);
   void perform(const launcher::Tell&) {}
   void perform(const launcher::Record&) {}
   void perform(const launcher::Finish& action);
   void hear(NodeId node, const std::string& bytes);
   void link_ended(NodeId node);
-  void expect_strays();
-  void look_for_strays();
+  static launcher::ConnectionId connection_of(AgentId agent) {
+    return launcher::ConnectionId(agent.incarnation.value() * 1000ULL +
+                                  static_cast<std::uint64_t>(agent.node.value()));
+  }
   void ping();
 
   // What happens to it and to the machines.
@@ -117,7 +123,9 @@ class SimulatedCluster {
 
   Script script_;
   Timeline timeline_;
-  launcher::Job job_;
+  launcher::Controller controller_;
+  const launcher::Job& job_ = controller_.job();
+  Attempt newest_begun_;
   std::vector<std::unique_ptr<Machine>> machines_;
   std::deque<launcher::Event> events_;
   bool handling_ = false;
@@ -128,10 +136,9 @@ class SimulatedCluster {
   int commit_count_ = 0;
   int survivor_count_ = 0;
   bool gathered_ = false;  // the attempt at hand has its members
-  std::optional<TimePoint> strays_since_;
+  TimePoint strays_since_;
   Alarm deadline_;
   Alarm second_;
-  Alarm stray_check_;
 
   TimePoint start_ = timeline_.now();
   TimePoint last_fault_ = start_;  // or the end of its effect, which may lie ahead

@@ -1,5 +1,8 @@
-// A job whose events are given by hand, on two nodes of two workers; what it decided last can be asked for.
+// A controller whose events are given by hand, with a job on two nodes of two workers; what it decided last
+// can be asked for.
 //
+// Agents connect as soon as they are started; what is looked for on the machines, and how agents connect, is
+// not among what was decided (fleet_test.cc).
 // Shared by the tests of the job's parts: running, recovery, hangs, preemption.
 #pragma once
 
@@ -7,8 +10,10 @@
 #include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <optional>
 
-#include "launcher/core/job/job.h"
+#include "launcher/core/controller.h"
 
 namespace muster::launcher {
 
@@ -19,6 +24,7 @@ inline Plan two_nodes_of_two(std::int32_t max_restarts) {
   Plan plan;
   plan.nodes = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
   plan.job.max_restarts = max_restarts;
+  plan.job.checkpoint_directory = "/checkpoints";
   plan.job.limits.grace = 10s;
   plan.job.limits.silence_limit = 2s;
   return plan;
@@ -27,23 +33,72 @@ inline Plan two_nodes_of_two(std::int32_t max_restarts) {
 class JobTest : public testing::Test {
  protected:
   explicit JobTest(std::int32_t max_restarts = 1) : JobTest(two_nodes_of_two(max_restarts)) {}
-  explicit JobTest(const Plan& plan) : job(plan) {}
+  explicit JobTest(const Plan& plan) { anew(plan); }
+  void anew(const Plan& plan) {
+    controller.emplace(plan, "");
+    agents.clear();
+  }
 
-  void happen(Event event) { last = job.on(event, now); }
+  void happen(Event event) {
+    if (auto* begun = std::get_if<AttemptBegun>(&event)) begun->question = question;
+    if (auto* denied = std::get_if<AttemptDenied>(&event)) denied->question = question;
+    if (auto* found = std::get_if<CheckpointFound>(&event)) found->question = question;
+    last = controller->on(event, now);
+    for (const Decision& decision : last) {
+      if (const auto* begin = std::get_if<BeginAttempt>(&decision.action)) question = begin->question;
+      if (const auto* look = std::get_if<LookForCheckpoint>(&decision.action)) question = look->question;
+      const auto* start = std::get_if<StartAgent>(&decision.action);
+      if (start == nullptr) continue;
+      agents[start->agent.node.value()] = start->agent;
+      controller->on(AgentConnected{start->agent, connection_of(start->agent)}, now);
+    }
+    std::erase_if(last, [](const Decision& decision) {
+      return std::holds_alternative<LookForLeftovers>(decision.action) ||
+             std::holds_alternative<CloseConnection>(decision.action);
+    });
+  }
+  AgentId agent(int node) const {
+    return agents.contains(node) ? agents.at(node) : AgentId{NodeId(node), {}};
+  }
+  // One for each agent.
+  static ConnectionId connection_of(AgentId agent) {
+    return ConnectionId(agent.incarnation.value() * 100ULL + static_cast<std::uint64_t>(agent.node.value()));
+  }
+  // Its process first, and then what it had sent has been read.
+  void end_agent(int node, const std::string& how) {
+    const AgentId ended = agent(node);
+    happen(ProcessEnded{ended, how});
+    happen(ConnectionClosed{ended, connection_of(ended)});
+  }
+  // What lost agents left has been killed, and lives on.
+  void leftovers_remain(std::vector<Leftover> left) {
+    pass(3500ms);
+    happen(LeftoversSeen{std::move(left), true});
+  }
+  std::optional<TimePoint> next_deadline() const { return controller->next_deadline(); }
   // In steps, so that the agents of nodes 0 and 1 are heard and nobody oversleeps.
   void pass(Duration time) {
     for (const TimePoint end = now + time; now < end;) {
       now = std::min(end, now + 500ms);
-      for (const int node : {0, 1}) job.on(AgentSaid{NodeId(node), Attempt(), wire::Pong{}}, now);
+      for (const int node : {0, 1}) controller->on(AgentSaid{agent(node), Attempt(), wire::Pong{}}, now);
       happen(TimePassed{});
       if (!last.empty()) return;
     }
   }
-  void said(int node, wire::ToLauncher message) {
-    happen(AgentSaid{NodeId(node), job.attempt(), std::move(message)});
+  void said(int node, wire::ToLauncher message) { said(node, job.attempt(), std::move(message)); }
+  void said(int node, Attempt attempt, wire::ToLauncher message) {
+    happen(AgentSaid{agent(node), attempt, std::move(message)});
   }
-  void greet(int node) { said(node, wire::Hello{}); }
-  void begin() { happen(AttemptBegun{job.attempt().next(), std::nullopt}); }
+  void greet(int node) {
+    wire::Hello hello;
+    hello.node = NodeId(node);
+    hello.incarnation = agent(node).incarnation;
+    said(node, hello);
+  }
+  // Without a checkpoint directory it has begun by itself.
+  void begin() {
+    if (job.phase() == Phase::kBeginning) happen(AttemptBegun{job.attempt().next(), std::nullopt});
+  }
   void gather() {
     happen(Began{});
     greet(0);
@@ -89,9 +144,9 @@ class JobTest : public testing::Test {
     empty(1);
   }
   void agents_leave() {
-    happen(AgentEnded{NodeId(0), "left"});
-    happen(AgentEnded{NodeId(1), "left"});
-    happen(StraysEnded{});
+    end_agent(0, "left");
+    end_agent(1, "left");
+    happen(LeftoversSeen{});
   }
   template <class Action>
   std::vector<Action> decided() const {
@@ -111,7 +166,10 @@ class JobTest : public testing::Test {
     return found;
   }
 
-  Job job;
+  std::optional<Controller> controller;
+  const Job& job = controller->job();
+  std::map<int, AgentId> agents;  // the newest of each node
+  Question question;              // the newest
   TimePoint now{1000s};
   Decisions last;
 };

@@ -186,8 +186,8 @@ TEST_F(HangTest, AnAgentThatDoesNotFinishAfterAllItsRanksHaveSucceededIsNotWaite
   while (decided<KillAgent>().empty() && now < ended + 1min) pass(500ms);
   EXPECT_LE(now - ended, 5s);
   ASSERT_EQ(decided<KillAgent>().size(), 1U);
-  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(1));
-  happen(StraysEnded{});
+  EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(1));
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
@@ -215,9 +215,9 @@ TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaited
       "node1: process 12 (sudo, uid 0) cannot be killed: Operation not permitted (errno 1); left behind\n");
   empty_all();
   ASSERT_EQ(job.phase(), Phase::kLeaving);
-  happen(AgentEnded{NodeId(0), "left"});
-  happen(AgentEnded{NodeId(1), "left"});
-  happen(StraysRemain{{{.pid = 13, .name = "sleep", .uid = 1000, .error = 0}}});
+  end_agent(0, "left");
+  end_agent(1, "left");
+  leftovers_remain({{.pid = 13, .name = "sleep", .uid = 1000, .error = 0}});
   EXPECT_THAT(told(),
               HasSubstr("process 13 (sleep, uid 1000) lives on after SIGKILL (errno 0); left behind"));
   EXPECT_EQ(decided<Finish>().size(), 1U);
@@ -226,10 +226,10 @@ TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaited
 
 TEST_F(HangWithRestart, AnAttemptIsNotRepeatedBesideProcessesOfALostNodeThatCannotBeKilled) {
   run();
-  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  end_agent(1, "its agent was killed by SIGKILL");
   for (int rank = 0; rank < 2; ++rank) worker_exits(rank, 0, SIGTERM, true);
   empty(0);
-  happen(StraysRemain{{{.pid = 13, .name = "python", .uid = 0, .error = 0}}});
+  leftovers_remain({{.pid = 13, .name = "python", .uid = 0, .error = 0}});
   EXPECT_EQ(job.phase(), Phase::kStopping);
   for (int i = 0; i < 60 && job.phase() != Phase::kDone; ++i) pass(500ms);
   EXPECT_EQ(job.phase(), Phase::kDone);

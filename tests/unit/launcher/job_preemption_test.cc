@@ -4,8 +4,13 @@
 namespace muster::launcher {
 namespace {
 
-Plan plan_with_limit(Duration limit) {
+Plan plan_without_checkpoints() {
   Plan plan = two_nodes_of_two(3);
+  plan.job.checkpoint_directory.clear();
+  return plan;
+}
+Plan plan_with_limit(Duration limit) {
+  Plan plan = plan_without_checkpoints();
   plan.recovery.time_limit = limit;
   plan.recovery.preemption_grace = 4s;
   return plan;
@@ -13,7 +18,7 @@ Plan plan_with_limit(Duration limit) {
 
 class PreemptionTest : public JobTest {
  protected:
-  PreemptionTest() : JobTest(3) {}
+  PreemptionTest() : JobTest(plan_without_checkpoints()) {}
   explicit PreemptionTest(const Plan& plan) : JobTest(plan) {}
   void all_can() {
     for (int rank = 0; rank < 4; ++rank) reported(rank, "hello", 0, "stacks preemption");
@@ -38,7 +43,7 @@ class ShortTimeLimitTest : public PreemptionTest {
 
 TEST_F(PreemptionTest, IsPassedOnWhenEveryRankCanTakeIt) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
-    job = Job(two_nodes_of_two(3));
+    anew(plan_without_checkpoints());
     run();
     all_can();
     happen(Interrupted{signal});
@@ -55,7 +60,7 @@ TEST_F(PreemptionTest, IsPassedOnWhenEveryRankCanTakeIt) {
 TEST_F(PreemptionTest, CtrlCAndCancelSaveAsTermDoesAndAreNoPreemption) {
   for (const Event& wish : {Event(Interrupted{SIGINT}), Event(Cancelled{})}) {
     const bool cancelled = std::holds_alternative<Cancelled>(wish);
-    job = Job(two_nodes_of_two(3));
+    anew(plan_without_checkpoints());
     run();
     all_can();
     reported(3, "step", 102);
@@ -158,7 +163,7 @@ TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
   gather();
   happen(Interrupted{SIGUSR1});
   EXPECT_THAT(told(), HasSubstr("SIGUSR1 is ignored: no worker runs"));
-  EXPECT_EQ(job.phase(), Phase::kBeginning);
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
 
 TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
@@ -172,14 +177,9 @@ TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
   EXPECT_EQ(job.verdict().exit_code, 143);
 }
 
-Plan plan_with_checkpoints() {
-  Plan plan = two_nodes_of_two(3);
-  plan.job.checkpoint_directory = "/checkpoints";
-  return plan;
-}
 class CheckpointedPreemptionTest : public PreemptionTest {
  protected:
-  CheckpointedPreemptionTest() : PreemptionTest(plan_with_checkpoints()) {}
+  CheckpointedPreemptionTest() : PreemptionTest(two_nodes_of_two(3)) {}
   void leave_without_a_word() {
     happen(Interrupted{SIGTERM});
     for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
@@ -269,7 +269,7 @@ TEST_F(PreemptionTest, CtrlCSaysWhatItWaitsForAndKillsAtTheSecondAndLeavesAtTheT
   EXPECT_EQ(decided<KillAgent>().size(), 2U);
   EXPECT_EQ(decided<Finish>().size(), 1U);
   EXPECT_EQ(job.verdict().exit_code, 130);
-  EXPECT_EQ(job.next_deadline(), std::nullopt);
+  EXPECT_EQ(next_deadline(), std::nullopt);
 }
 
 TEST_F(PreemptionTest, ACancelStopsOnceHoweverOftenItIsAskedFor) {

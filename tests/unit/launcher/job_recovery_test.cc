@@ -19,11 +19,11 @@ class ElasticTest : public JobTest {
  protected:
   ElasticTest() : JobTest(plan_with(1, 0)) {}
   void lose(int node) {
-    happen(AgentEnded{NodeId(node), "its agent was killed by SIGKILL"});
+    end_agent(node, "its agent was killed by SIGKILL");
     for (const int other : {0, 1}) {
       if (other != node && job.phase() == Phase::kStopping) empty(other);
     }
-    happen(StraysEnded{});
+    happen(LeftoversSeen{});
   }
 };
 class PatientTest : public JobTest {
@@ -67,9 +67,9 @@ TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
   greet(2);
   begin();
   start_workers();
-  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  end_agent(0, "its agent was killed by SIGKILL");
   empty(1);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(decided<BeginAttempt>().size(), 1U) << "it waits for nobody";
   EXPECT_TRUE(decided<StartAgent>().empty());
   begin();
@@ -86,7 +86,7 @@ TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
   said(2, wire::AttemptPrepared{});
   EXPECT_EQ(sent<wire::StartWorkers>().size(), 2U);
   ASSERT_EQ(decided<StartAgent>().size(), 1U) << "the lost agent is started again, but after the workers";
-  EXPECT_EQ(decided<StartAgent>()[0].node, NodeId(0));
+  EXPECT_EQ(decided<StartAgent>()[0].agent.node, NodeId(0));
   EXPECT_TRUE(std::holds_alternative<StartAgent>(last.back().action));
 }
 
@@ -95,9 +95,9 @@ TEST_F(SpareTest, LosingASpareDoesNotDisturbTheAttempt) {
   greet(2);
   begin();
   start_workers();
-  happen(AgentEnded{NodeId(2), "its agent was killed by SIGKILL"});
+  end_agent(2, "its agent was killed by SIGKILL");
   EXPECT_EQ(job.phase(), Phase::kRunning);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kRunning);
   worker_exits(2, 3);
   empty_all();
@@ -109,9 +109,9 @@ TEST_F(SpareTest, LosingASpareDoesNotDisturbTheAttempt) {
 
 TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
   happen(Began{});
-  happen(AgentEnded{NodeId(2), "died"});
+  end_agent(2, "died");
   EXPECT_EQ(job.phase(), Phase::kGathering);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   greet(0);
   greet(1);
   EXPECT_EQ(job.phase(), Phase::kBeginning);
@@ -120,9 +120,9 @@ TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
 
 TEST_F(ElasticTest, GoesOnWithTheNodesThatLive) {
   run();
-  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  end_agent(0, "its agent was killed by SIGKILL");
   empty(1);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
   happen(AttemptBegun{Attempt(2), 40});
   EXPECT_THAT(told(), HasSubstr("attempt 2 resumes from step 40 (restart 1 of 5) with 2 ranks on 1 node"));
@@ -168,9 +168,9 @@ TEST_F(ElasticTest, GrowsAgainAtTheNextRestart) {
 
 TEST_F(ElasticTest, WaitsWhenFewerThanItsMinimumLive) {
   run();
-  happen(AgentEnded{NodeId(0), "died"});
-  happen(AgentEnded{NodeId(1), "died"});
-  happen(StraysEnded{});
+  end_agent(0, "died");
+  end_agent(1, "died");
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kGathering);
   EXPECT_EQ(decided<StartAgent>().size(), 2U);
   greet(1);
@@ -188,9 +188,9 @@ TEST_F(ElasticTest, DoesNotStartTheAgentOfANodeThatWasLostTwice) {
   pass(2s);
   begin();
   start_workers();
-  happen(AgentEnded{NodeId(0), "its agent was killed by SIGKILL"});
+  end_agent(0, "its agent was killed by SIGKILL");
   empty(1);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_TRUE(decided<StartAgent>().empty());
   pass(5s);
   ASSERT_EQ(job.phase(), Phase::kBeginning);
@@ -211,7 +211,7 @@ TEST_F(PatientTest, RestartsAtOnceAtFirstAndLaterThen) {
   empty_all();
   EXPECT_EQ(job.phase(), Phase::kGathering);
   EXPECT_THAT(told(), HasSubstr("it is tried again in "));
-  ASSERT_TRUE(job.next_deadline());
+  ASSERT_TRUE(next_deadline());
   pass(1300ms);
   EXPECT_EQ(job.phase(), Phase::kBeginning);
 }
@@ -258,7 +258,7 @@ TEST_F(PatientTest, AWorkerThatIsKilledAgainAndAgainIsReplacedAtOnceUntilTheBudg
 }
 
 TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
-  const AttemptDenied full{{Refusal::Kind::kCannotStart, std::nullopt, kExitInternal, "no space left"}};
+  const AttemptDenied full{AttemptDenied::By::kDisk, Error(ErrorCode::kInternal, "no space left")};
   run();
   worker_exits(2, 3);
   empty_all();
@@ -285,7 +285,7 @@ TEST_F(SpareTest, ASpareTakesThePlaceOfANodeThatRefusesARestart) {
   begin();
   said(1, wire::AttemptRefused{127, "train: not found"});
   EXPECT_EQ(decided<KillAgent>().size(), 1U);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   ASSERT_EQ(job.phase(), Phase::kBeginning);
   begin();
   ASSERT_EQ(sent<wire::PrepareAttempt>().size(), 2U);
@@ -297,8 +297,8 @@ TEST_F(PatientTest, AnAgentThatCannotBeStartedIsStartedAgainWhenTheBackOffIsOver
   happen(Began{});
   greet(1);
   for (int loss = 1; loss <= 3; ++loss) {
-    happen(AgentEnded{NodeId(0), "cannot be started"});
-    happen(StraysEnded{});
+    end_agent(0, "cannot be started");
+    happen(LeftoversSeen{});
     EXPECT_EQ(decided<StartAgent>().size(), loss < 3 ? 1U : 0U) << loss;
   }
   EXPECT_EQ(job.phase(), Phase::kGathering);

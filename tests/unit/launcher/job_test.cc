@@ -104,11 +104,11 @@ TEST_F(JobWhoseRankMissesAPeer, LetsThatPeerEndFirst) {
 TEST_F(JobWhoseRankMissesAPeer, StopsTheOthersWhenNobodyElseFails) {
   run();
   misses_a_peer(0);
-  ASSERT_TRUE(job.next_deadline());
+  ASSERT_TRUE(next_deadline());
   now += 100ms;
   misses_a_peer(1);  // does not draw it out
   now += 200ms;
-  EXPECT_LE(*job.next_deadline(), now);
+  EXPECT_LE(*next_deadline(), now);
   happen(TimePassed{});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
 }
@@ -126,14 +126,15 @@ TEST_F(JobWhoseRankMissesAPeer, ANoticeMeanwhileDoesNotDrawItOut) {
   run();
   for (int rank = 0; rank < 4; ++rank) reported(rank, "hello", 0, "preemption");
   misses_a_peer(0);
-  const auto deadline = job.next_deadline();
+  const auto deadline = next_deadline();
   happen(Interrupted{SIGTERM});
-  EXPECT_EQ(job.next_deadline(), deadline);
+  EXPECT_EQ(next_deadline(), deadline);
   EXPECT_TRUE(sent<wire::Preempt>().empty()) << "who has lost a peer can agree on nothing";
   now = *deadline;
   happen(TimePassed{});
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   empty_all();
+  happen(CheckpointFound{});
   EXPECT_EQ(job.verdict().exit_code, 143) << "there is no time for a restart";
   EXPECT_EQ(job.verdict().rank, Rank(0));
 }
@@ -230,47 +231,47 @@ TEST_F(JobWithoutRestarts, IgnoresARankThatIsNotTheNodesOwn) {
 
 TEST_F(JobTest, IgnoresWhatBelongsToAnotherAttempt) {
   run();
-  happen(AgentSaid{NodeId(0), Attempt(0), exited(0, 1)});
-  happen(AgentSaid{NodeId(0), Attempt(9), wire::WorkersGone{}});
+  said(0, Attempt(0), exited(0, 1));
+  said(0, Attempt(9), wire::WorkersGone{});
   EXPECT_EQ(job.phase(), Phase::kRunning);
   EXPECT_TRUE(last.empty());
 }
 
 TEST_F(JobTest, ReplacesALostAgentWhenItsProcessesAreGone) {
   run();
-  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  end_agent(1, "its agent was killed by SIGKILL");
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 1U);
   empty(0);
   EXPECT_EQ(job.phase(), Phase::kStopping) << "processes of node 1 may still live";
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   ASSERT_EQ(decided<StartAgent>().size(), 1U);
-  EXPECT_EQ(decided<StartAgent>()[0].node, NodeId(1));
+  EXPECT_EQ(decided<StartAgent>()[0].agent.node, NodeId(1));
   greet(1);
   EXPECT_EQ(decided<BeginAttempt>().size(), 1U);
 }
 
 TEST_F(JobWithoutRestarts, EndsWith69WhenAnAgentIsLostForGood) {
   run();
-  happen(AgentEnded{NodeId(1), "its agent was killed by SIGKILL"});
+  end_agent(1, "its agent was killed by SIGKILL");
   empty(0);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.verdict().exit_code, 69);
   EXPECT_EQ(job.verdict().cause, "node1 was lost: its agent was killed by SIGKILL");
 }
 
 TEST_F(JobTest, ALostAgentLeadsOnInEveryPhase) {
   happen(Began{});
-  happen(AgentEnded{NodeId(0), "died"});
+  end_agent(0, "died");
   EXPECT_EQ(job.phase(), Phase::kStopping);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kGathering);
   EXPECT_EQ(job.restart_count(), 1);
 }
 
 TEST_F(JobTest, AnAgentLostWhilePreparingCostsARestart) {
   prepare();
-  happen(AgentEnded{NodeId(0), "died"});
-  happen(StraysEnded{});
+  end_agent(0, "died");
+  happen(LeftoversSeen{});
   EXPECT_EQ(job.phase(), Phase::kGathering);
   EXPECT_EQ(job.restart_count(), 1);
 }
@@ -278,9 +279,9 @@ TEST_F(JobTest, AnAgentLostWhilePreparingCostsARestart) {
 TEST_F(JobTest, AnAgentLostWhileStoppingIsReplacedWithoutAnotherRestart) {
   run();
   worker_exits(2, 3);
-  happen(AgentEnded{NodeId(0), "died"});
+  end_agent(0, "died");
   empty(1);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(decided<StartAgent>().size(), 1U);
   EXPECT_EQ(job.restart_count(), 1);
 }
@@ -289,11 +290,11 @@ TEST_F(JobTest, KillsAnAgentThatIsSilent) {
   run();
   now += 1s;
   said(0, wire::Pong{});
-  ASSERT_EQ(job.next_deadline(), now + 1s) << "node 1 was heard a second earlier";
+  ASSERT_EQ(next_deadline(), now + 1s) << "node 1 was heard a second earlier";
   now += 1s;
   happen(TimePassed{});
   ASSERT_EQ(decided<KillAgent>().size(), 1U);
-  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(1));
+  EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(1));
   EXPECT_EQ(job.phase(), Phase::kStopping);
 }
 
@@ -302,7 +303,7 @@ TEST_F(JobTest, BlamesNobodyForASilenceThatTheLauncherSlept) {
   now += 60s;
   happen(TimePassed{});
   EXPECT_TRUE(decided<KillAgent>().empty());
-  EXPECT_EQ(job.next_deadline(), now + 2s);
+  EXPECT_EQ(next_deadline(), now + 2s);
 }
 
 TEST_F(JobTest, DoesNotRestartWhatCannotBeStarted) {
@@ -325,7 +326,7 @@ TEST_F(JobTest, DoesNotRestartWhenANewerLaunchHasTakenOver) {
   run();
   worker_exits(2, 3);
   empty_all();
-  happen(AttemptDenied{{Refusal::Kind::kFenced, std::nullopt, kExitInternal, "job x has taken over"}});
+  happen(AttemptDenied{AttemptDenied::By::kNewerLaunch, Error(ErrorCode::kFenced, "job x has taken over")});
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_THAT(job.verdict().cause, HasSubstr("taken over"));
   EXPECT_EQ(job.verdict().culprit->rank, Rank(2)) << "why there was to be a restart";
@@ -343,7 +344,7 @@ TEST_F(JobTest, AFencedWorkerEndsTheJob) {
 
 TEST_F(JobTest, StopsWorkersByTermWhateverTheUsersSignalAndEndsWithItsCode) {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
-    job = Job(two_nodes_of_two(1));
+    anew(two_nodes_of_two(1));
     run();
     happen(Interrupted{signal});
     ASSERT_EQ(sent<wire::StopWorkers>().size(), 2U);
@@ -448,7 +449,7 @@ TEST_F(JobTest, ARestartThatCannotBeginIsTheLaunchersFailureAndKeepsTheCulprit) 
   said(1, wire::WorkerReported{Rank(3), wire::ReportKind::kStep, 57, ""});
   worker_exits(2, 3);
   empty_all();
-  happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
+  happen(AttemptDenied{AttemptDenied::By::kDisk, Error(ErrorCode::kNotFound, "cannot write /c: gone")});
   EXPECT_EQ(job.verdict().exit_code, kExitInternal);
   EXPECT_EQ(job.verdict().gave_up, Verdict::GaveUp::kBudget);
   EXPECT_EQ(job.verdict().cause, "cannot write /c: gone, after rank 2 (node1) exited with code 3 at step 57");
@@ -458,7 +459,7 @@ TEST_F(JobTest, ARestartThatCannotBeginIsTheLaunchersFailureAndKeepsTheCulprit) 
 
 TEST_F(JobTest, ANodeThatRefusesARestartIsLost) {
   for (const bool when_starting : {false, true}) {
-    job = Job(two_nodes_of_two(1));
+    anew(two_nodes_of_two(1));
     run();
     worker_exits(2, 3);
     empty_all();
@@ -466,9 +467,9 @@ TEST_F(JobTest, ANodeThatRefusesARestartIsLost) {
     if (when_starting) start_workers();
     said(0, wire::AttemptRefused{127, "train: not found"});
     ASSERT_EQ(decided<KillAgent>().size(), 1U);
-    EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(0));
+    EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(0));
     if (when_starting) empty(1);
-    happen(StraysEnded{});
+    happen(LeftoversSeen{});
     EXPECT_EQ(job.phase(), Phase::kLeaving);
     EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
     EXPECT_EQ(job.verdict().cause, "node0 was lost: it refused the attempt: train: not found");
@@ -478,7 +479,7 @@ TEST_F(JobTest, ANodeThatRefusesARestartIsLost) {
 
 TEST_F(JobTest, AFirstAttemptThatCannotBeginIsWrongUse) {
   gather();
-  happen(AttemptDenied{{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, "cannot write /c: gone"}});
+  happen(AttemptDenied{AttemptDenied::By::kDisk, Error(ErrorCode::kNotFound, "cannot write /c: gone")});
   EXPECT_EQ(job.verdict().exit_code, kExitUsage);
 }
 
@@ -502,7 +503,7 @@ TEST_F(JobTest, KillsAgentsThatDoNotEmptyTheirNodeInTime) {
   }
   happen(TimePassed{});
   ASSERT_EQ(decided<KillAgent>().size(), 1U);
-  EXPECT_EQ(decided<KillAgent>()[0].node, NodeId(0));
+  EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(0));
 }
 
 TEST_F(JobTest, KillsAgentsThatDoNotLeave) {
@@ -516,7 +517,7 @@ TEST_F(JobTest, KillsAgentsThatDoNotLeave) {
   }
   happen(TimePassed{});
   EXPECT_EQ(decided<KillAgent>().size(), 2U);
-  happen(StraysEnded{});
+  happen(LeftoversSeen{});
   EXPECT_EQ(decided<Finish>().size(), 1U);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "launcher/core/fleet/exclusion.h"
+
 namespace muster::launcher {
 namespace {
 
@@ -11,12 +13,12 @@ using Agent = NodeStatus::Agent;
 constexpr Size kFixedTwo{.min_nodes = 2, .max_nodes = 2, .workers_per_node = 2};
 constexpr Size kOneToThree{.min_nodes = 1, .max_nodes = 3, .workers_per_node = 2};
 
-constexpr NodeStatus kMember{.agent = Agent::kThere, .member = true, .excluded = false};
-constexpr NodeStatus kSpare{.agent = Agent::kThere, .member = false, .excluded = false};
-constexpr NodeStatus kComing{.agent = Agent::kComing, .member = true, .excluded = false};
-constexpr NodeStatus kAbsent{.agent = Agent::kNone, .member = true, .excluded = false};
-constexpr NodeStatus kBadMember{.agent = Agent::kThere, .member = true, .excluded = true};
-constexpr NodeStatus kBadAbsent{.agent = Agent::kNone, .member = true, .excluded = true};
+constexpr NodeStatus kMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = false};
+constexpr NodeStatus kSpare{.node = {}, .agent = Agent::kThere, .member = false, .excluded = false};
+constexpr NodeStatus kComing{.node = {}, .agent = Agent::kComing, .member = true, .excluded = false};
+constexpr NodeStatus kAbsent{.node = {}, .agent = Agent::kNone, .member = true, .excluded = false};
+constexpr NodeStatus kBadMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = true};
+constexpr NodeStatus kBadAbsent{.node = {}, .agent = Agent::kNone, .member = true, .excluded = true};
 
 // "node:first_rank ...", or "wait for node ...".
 std::string text_of(const Placement& placement) {
@@ -29,11 +31,15 @@ std::string text_of(const Placement& placement) {
   return text;
 }
 
+std::vector<NodeStatus> numbered(std::vector<NodeStatus> nodes) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].node = NodeId(static_cast<std::int32_t>(i));
+  return nodes;
+}
 std::string first(const Size& size, const std::vector<NodeStatus>& nodes) {
-  return text_of(place(size, nodes, true));
+  return text_of(place(size, numbered(nodes), true));
 }
 std::string again(const Size& size, const std::vector<NodeStatus>& nodes) {
-  return text_of(place(size, nodes, false));
+  return text_of(place(size, numbered(nodes), false));
 }
 
 TEST(Placement, WaitsForAllNodesAtFirstWhoeverComesEarlier) {
@@ -76,7 +82,8 @@ TEST(Placement, LeavesOutABadNodeIfItCanDoWithout) {
 }
 
 TEST(Placement, SaysWhyItIsSmaller) {
-  EXPECT_EQ(place(kOneToThree, {kMember, kComing, kMember}, false).reason, "2 of 3 nodes are there");
+  EXPECT_EQ(place(kOneToThree, numbered({kMember, kComing, kMember}), false).reason,
+            "2 of 3 nodes are there");
 }
 
 TEST(Exclusion, IsOfANodeThatWasLostTwiceAndEnds) {

@@ -73,7 +73,7 @@ TEST(JobTable, DecidesEveryCell) {
     }
   }
   for (std::size_t at = 0; at < static_cast<std::size_t>(Phase::kDone); ++at) {
-    for (const Occurrence always : {Occurrence::kLost, Occurrence::kInterrupted, Occurrence::kStraysEnded})
+    for (const Occurrence always : {Occurrence::kLost, Occurrence::kInterrupted, Occurrence::kLeftoversGone})
       EXPECT_NE(cell(static_cast<std::size_t>(always), static_cast<Phase>(at)), Reaction::kIgnore) << at;
   }
 }

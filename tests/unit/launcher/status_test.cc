@@ -14,22 +14,24 @@ using namespace std::chrono_literals;
 class RankTableTest : public testing::Test {
  protected:
   void say(wire::ToLauncher message, Attempt attempt = Attempt(1), NodeId node = NodeId(1)) {
-    table.on(node, attempt, message, members, now);
+    table.on(members.at(static_cast<std::size_t>(node.value())), attempt, message, now);
   }
   void report(const std::string& kind, std::int64_t step, const std::string& text = "") {
+    if (kind == "step") steps.made(Rank(3), step);
     say(wire::WorkerReported{Rank(3), *wire::word_named<wire::ReportKind>(kind), step, text});
   }
   RankStatus rank(std::int32_t number) const {
-    return statuses_of(table, members, now).at(static_cast<std::size_t>(number));
+    return statuses_of(table, steps, members, now).at(static_cast<std::size_t>(number));
   }
 
   RankTable table;
+  Steps steps;
   std::vector<NodePlan> members = {{NodeId(0), Rank(0), 2}, {NodeId(1), Rank(2), 2}};
   TimePoint now{1h};
 };
 
 TEST_F(RankTableTest, KnowsNothingOfRanksThatHaveNotStarted) {
-  ASSERT_EQ(statuses_of(table, members, now).size(), 4U);
+  ASSERT_EQ(statuses_of(table, steps, members, now).size(), 4U);
   EXPECT_EQ(rank(3).state, "not started");
   EXPECT_EQ(rank(3).node, NodeId(1));
   EXPECT_EQ(rank(3).pid, 0);
@@ -94,19 +96,11 @@ TEST_F(RankTableTest, HasNoLastSignOfAProgramThatReportsNothing) {
   EXPECT_EQ(rank(3).last_sign_seconds, std::nullopt);
 }
 
-TEST_F(RankTableTest, ForgetsTheAttemptBeforeButNotItsCheckpoint) {
+TEST_F(RankTableTest, ForgetsTheAttemptBefore) {
   say(wire::WorkersStarted{.pids = {70, 71}});
-  report("committed", 300);
   say(wire::WorkersStarted{.pids = {80, 81}}, Attempt(2), NodeId(0));
   EXPECT_EQ(rank(3).state, "not started");
   EXPECT_EQ(rank(1).pid, 81);
-  EXPECT_EQ(table.committed_step(), 300);
-}
-
-TEST_F(RankTableTest, IgnoresNodesThatTakeNoPart) {
-  say(wire::WorkersStarted{.pids = {90}}, Attempt(1), NodeId(7));
-  say(wire::Hello{}, Attempt());
-  for (int number = 0; number < 4; ++number) EXPECT_EQ(rank(number).state, "not started");
 }
 
 TEST(StartProgress, SaysHowFarItIsAndWhatItWaitsFor) {

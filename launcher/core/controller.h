@@ -1,0 +1,48 @@
+// All that the launcher decides, behind one function: events come in with the time, actions go out, each with
+// its reason.
+//
+// Agents are the fleet's, attempts the job's; the rank table remembers for people who ask. What the fleet
+// makes of an event is told to the job in the same turn. The performer, the simulator and the tests use this
+// and nothing else. One thread; performs nothing, reads no clock.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/core/fleet/fleet.h"
+#include "launcher/core/job/job.h"
+#include "launcher/core/view/rank_table.h"
+
+namespace muster::launcher {
+
+class Controller {
+ public:
+  // `version` of Muster, which agents must be of.
+  Controller(const Plan& plan, std::string version);
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
+
+  Decisions on(const Event& event, TimePoint now);
+  // When TimePassed is due; nullopt once the job is over.
+  std::optional<TimePoint> next_deadline() const;
+
+  const Fleet& fleet() const { return fleet_; }
+  const Job& job() const { return job_; }
+  const RankTable& ranks() const { return ranks_; }
+
+ private:
+  void handle(const AgentSaid& event, TimePoint now);
+  void handle(const TimePassed& event, TimePoint now);
+  template <class Other>  // the fleet's or the job's alone
+  void handle(const Other& event, TimePoint now);
+  void carry(Fleet::Outcome outcome, TimePoint now);
+  template <class What>
+  void tell_job(const What& event, TimePoint now);
+
+  Fleet fleet_;
+  Job job_;
+  RankTable ranks_;
+  Decisions decisions_;  // of the event at hand
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,233 @@
+#include "launcher/core/fleet/fleet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/core/fleet/hello.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+void take_earlier(std::optional<TimePoint>& value, std::optional<TimePoint> other) {
+  if (other && (!value || *other < *value)) value = other;
+}
+
+}  // namespace
+
+Fleet::Outcome Fleet::on_time(TimePoint now, bool noticed_late) {
+  if (noticed_late) forgiven_ = now;
+  mind_half_gone(now);
+  mind_silence(now);
+  mind_leftovers(now);
+  return std::exchange(outcome_, {});
+}
+
+std::optional<TimePoint> Fleet::next_deadline() const {
+  std::optional<TimePoint> next;
+  if (!order_.empty()) next = silent_at(at(order_.front()));
+  if (!half_gone_.empty()) take_earlier(next, half_gone_.front().since + kHalfGoneLimit);
+  if (leftovers_) take_earlier(next, leftovers_->look_at);
+  return next;
+}
+
+void Fleet::add(NodeId node) {
+  if (nodes_.try_emplace(node).second) absent_.insert(node);
+}
+
+FleetDecisions Fleet::hire(NodeId id, TimePoint now, std::string reason) {
+  Node& node = at(id);
+  absent_.erase(id);
+  node.presence = Presence::kComing;
+  node.incarnation = node.incarnation.next();
+  node.process = true;
+  ++process_count_;
+  node.last_heard = now;
+  node.in_order = order_.insert(order_.end(), id);
+  decide(StartAgent{{id, node.incarnation}}, std::move(reason));
+  return take_decisions();
+}
+
+FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why, TimePoint now) {
+  const Node& node = at(id);
+  if (node.connection) decide(CloseConnection{*node.connection}, why);
+  decide(KillAgent{{id, node.incarnation}}, why);
+  forget(id, lost_at);
+  expect_leftovers(now, now + kCheckPeriod);
+  return take_decisions();
+}
+
+// A late connection of an agent that was replaced or killed is of no use, nor is a second one.
+void Fleet::handle(const AgentConnected& event, TimePoint) {
+  Node* const node = find(event.agent);
+  if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
+    return decide(CloseConnection{event.connection}, "its agent is not waited for");
+  node->connection = event.connection;
+  decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is waited for");
+}
+
+// The process's end, which follows at once if it is not the cause, tells more than this. The kernel closes a
+// process's connections a moment before it tells of the end, and what an ended process has sent may still
+// have to be read.
+void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
+  Node* const node = find(event.agent);
+  if (node == nullptr || node->connection != event.connection) return;
+  node->connection.reset();
+  if (!node->process) return lose(event.agent.node, node->how, now);  // its last words have been read
+  if (releasing_) return;
+  // Without a connection it is of no use, and must not go on by itself beside its successor.
+  if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
+  kill_for(event.agent, *node, "sent what cannot be read: " + event.unreadable);
+}
+
+void Fleet::handle(const ProcessEnded& event, TimePoint now) {
+  if (leftovers_) leftovers_->look_at = now;
+  Node* const node = find(event.agent);
+  if (node == nullptr || !node->process) return;
+  node->process = false;
+  --process_count_;
+  node->how = node->killed_for.empty() ? event.how : "its agent " + node->killed_for;
+  if (!node->connection) return lose(event.agent.node, node->how, now);
+  half_gone_.push_back({event.agent, now});
+}
+
+void Fleet::handle(const AgentSaid& event, TimePoint now) {
+  Node* const node = find(event.agent);
+  if (node == nullptr) return;
+  node->last_heard = now;
+  order_.splice(order_.end(), order_, node->in_order);
+  if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&event.message)) {
+    for (const Leftover& each : left->left) named_.insert(each.pid);
+  }
+  if (const auto* hello = std::get_if<wire::Hello>(&event.message)) greet(event.agent, *node, *hello);
+}
+
+void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
+  if (node.presence != Presence::kComing || !node.killed_for.empty()) return;
+  if (const Status same = check_hello(hello, {agent, limits_.version}); !same)
+    return kill_for(agent, node, "cannot be used: " + same.error().message());
+  node.presence = Presence::kThere;
+  ++there_count_;
+  outcome_.news.emplace_back(NodeJoined{agent.node});
+}
+
+void Fleet::handle(const LeftoversSeen& event, TimePoint now) {
+  if (!leftovers_) return;
+  std::vector<Leftover> left = event.left;
+  std::erase_if(left, [this](const Leftover& each) { return named_.contains(each.pid); });
+  if (left.empty()) {
+    leftovers_.reset();
+    outcome_.news.emplace_back(LeftoversGone{});
+    return;
+  }
+  const bool stay = event.killed && now - leftovers_->since > kLeftoverLimit + kUnkillableLimit;
+  if (stay && !std::exchange(leftovers_->told, true))
+    outcome_.news.emplace_back(LeftoversRemain{std::move(left)});
+}
+
+void Fleet::mind_half_gone(TimePoint now) {
+  while (!half_gone_.empty() && half_gone_.front().since + kHalfGoneLimit <= now) {
+    const AgentId agent = half_gone_.front().agent;
+    half_gone_.pop_front();
+    Node* const node = find(agent);
+    if (node == nullptr || !is_half_gone(*node)) continue;
+    if (node->process) {
+      kill_for(agent, *node, "closed its connection");
+    } else {
+      decide(CloseConnection{*node->connection}, "its agent has ended");
+      lose(agent.node, node->how, now);
+    }
+  }
+}
+
+void Fleet::mind_silence(TimePoint now) {
+  while (!order_.empty() && silent_at(at(order_.front())) <= now) {
+    const NodeId id = order_.front();
+    const Node& node = at(id);
+    const std::string how = fmt::format("its agent {} for {:g} s",
+                                        node.presence == Presence::kComing ? "did not appear" : "was silent",
+                                        in_seconds(limits_.silence));
+    // Faults after the last sign of life may all be its doing, so it counts from there.
+    const TimePoint last_heard = std::max(node.last_heard, forgiven_);
+    FleetDecisions decisions = drop(id, last_heard, how, now);
+    std::ranges::move(decisions, std::back_inserter(outcome_.decisions));
+    outcome_.news.emplace_back(NodeLost{id, last_heard, how});
+  }
+}
+
+void Fleet::mind_leftovers(TimePoint now) {
+  if (!leftovers_ || !leftovers_->look_at || *leftovers_->look_at > now) return;
+  leftovers_->look_at.reset();
+  if (releasing_ && process_count_ > 0) return;  // the last agent's end looks again
+  leftovers_->look_at = now + (leftovers_->told ? kUnkillableCheckPeriod : kCheckPeriod);
+  decide(LookForLeftovers{now - leftovers_->since > kLeftoverLimit}, "an agent is gone");
+}
+
+bool Fleet::listens_to(AgentId agent) const {
+  const auto found = nodes_.find(agent.node);
+  return found != nodes_.end() && found->second.incarnation == agent.incarnation &&
+         found->second.presence != Presence::kAbsent;
+}
+
+Fleet::Node* Fleet::find(AgentId agent) {
+  return listens_to(agent) ? &at(agent.node) : nullptr;
+}
+
+void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
+  node.killed_for = std::move(why);
+  decide(KillAgent{agent}, "it " + node.killed_for);
+}
+
+void Fleet::lose(NodeId node, std::string how, TimePoint now) {
+  forget(node, now);
+  expect_leftovers(now, now);
+  outcome_.news.emplace_back(NodeLost{node, now, std::move(how)});
+}
+
+void Fleet::forget(NodeId id, TimePoint lost_at) {
+  Node& node = at(id);
+  if (node.presence == Presence::kThere) --there_count_;
+  if (node.process) --process_count_;
+  order_.erase(node.in_order);
+  node = Node{.incarnation = node.incarnation, .last_heard = {}, .losses = std::move(node.losses)};
+  absent_.insert(id);
+  while (!half_gone_.empty() && find(half_gone_.front().agent) == nullptr) half_gone_.pop_front();
+  if (releasing_) return;
+  node.losses.push_back(lost_at);
+  if (node.losses.size() < 2) return;
+  node.losses.erase(node.losses.begin(), node.losses.end() - 2);
+  often_lost_.insert(id);
+}
+
+void Fleet::expect_leftovers(TimePoint now, TimePoint look_at) {
+  leftovers_ = Leftovers{.since = now, .look_at = look_at};
+}
+
+TimePoint Fleet::silent_at(const Node& node) const {
+  return std::max(node.last_heard, forgiven_) + limits_.silence;
+}
+
+std::vector<NodeId> Fleet::nodes() const {
+  std::vector<NodeId> all;
+  for (const auto& [id, node] : nodes_) all.push_back(id);
+  return all;
+}
+
+bool Fleet::excluded(NodeId node, TimePoint now) const {
+  return is_excluded(at(node).losses, limits_.exclusion, now);
+}
+
+std::vector<NodeId> Fleet::excluded(TimePoint now) const {
+  std::vector<NodeId> found;
+  for (const NodeId node : often_lost_) {
+    if (excluded(node, now)) found.push_back(node);
+  }
+  return found;
+}
+
+FleetDecisions Fleet::take_decisions() {
+  return std::exchange(outcome_.decisions, {});
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,45 @@
+#include "launcher/core/job/crew.h"
+
+namespace muster::launcher {
+
+Crew::Crew(std::vector<NodePlan> members) : members_(std::move(members)) {
+  for (std::size_t i = 0; i < members_.size(); ++i) position_[members_[i].node] = i;
+}
+
+const NodePlan* Crew::find(NodeId node) const {
+  const auto found = position_.find(node);
+  return found == position_.end() ? nullptr : &members_[found->second];
+}
+
+NodeId Crew::node_of(Rank rank) const {
+  return members_.at(static_cast<std::size_t>(rank.value() / members_.front().worker_count)).node;
+}
+
+bool Crew::owns(NodeId node, Rank rank) const {
+  const NodePlan* plan = find(node);
+  return plan != nullptr && rank >= plan->first_rank &&
+         rank.value() < plan->first_rank.value() + plan->worker_count;
+}
+
+std::int32_t Crew::world_size() const {
+  return empty() ? 0 : members_.back().first_rank.value() + members_.back().worker_count;
+}
+
+void Crew::prepared(NodeId node) {
+  if (position_.contains(node)) prepared_.insert(node);
+}
+
+void Crew::start_workers() {
+  for (const NodePlan& each : members_) with_workers_.insert(each.node);
+}
+
+void Crew::end(Rank rank) {
+  if (ended_.insert(rank).second && living_count_ > 0) --living_count_;
+}
+
+void Crew::lose(NodeId node) {
+  prepared_.erase(node);
+  with_workers_.erase(node);
+}
+
+}  // namespace muster::launcher

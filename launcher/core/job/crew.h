@@ -1,0 +1,54 @@
+// The nodes and ranks of one attempt: who is prepared, where workers are, which ranks have ended.
+//
+// Keeps what was noted and answers questions about it; decides nothing (job.h). Plain values; every question
+// about one node or rank takes constant time.
+#pragma once
+
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "launcher/core/settings/plan.h"
+
+namespace muster::launcher {
+
+class Crew {
+ public:
+  Crew() = default;
+  // `members`: by rank, with equally many workers each. None of them has begun yet.
+  explicit Crew(std::vector<NodePlan> members);
+
+  const std::vector<NodePlan>& members() const { return members_; }
+  bool empty() const { return members_.empty(); }
+  const NodePlan* find(NodeId node) const;  // nullptr: it takes no part in the attempt
+  NodeId node_of(Rank rank) const;
+  bool owns(NodeId node, Rank rank) const;
+  std::int32_t world_size() const;
+
+  // The attempt begins: every rank has yet to end.
+  void begin() { living_count_ = static_cast<std::size_t>(world_size()); }
+  void prepared(NodeId node);
+  bool all_prepared() const { return prepared_.size() == members_.size(); }
+  bool has_prepared(NodeId node) const { return prepared_.contains(node); }
+  void start_workers();
+  bool ended(Rank rank) const { return ended_.contains(rank); }
+  void end(Rank rank);
+  std::size_t living_count() const { return living_count_; }
+  // No process of the attempt is left on the node.
+  void emptied(NodeId node) { with_workers_.erase(node); }
+  void lose(NodeId node);
+  const std::set<NodeId>& with_workers() const { return with_workers_; }
+  // The attempt is over.
+  void rest() { living_count_ = 0; }
+
+ private:
+  std::vector<NodePlan> members_;
+  std::unordered_map<NodeId, std::size_t> position_;  // in members_
+  std::unordered_set<NodeId> prepared_;
+  std::set<NodeId> with_workers_;
+  std::unordered_set<Rank> ended_;
+  std::size_t living_count_ = 0;  // of ranks
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,191 @@
+// The part of Job that hears what agents say.
+#include <algorithm>
+#include <utility>
+
+#include "launcher/core/job/job.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// For an agent that still writes its ranks' log files.
+constexpr Duration kWriteMargin = std::chrono::seconds(5);
+
+}  // namespace
+
+// Notices belong to no attempt; everything else that matters here does. What belongs to another attempt is
+// dropped.
+void Job::handle(const AgentSaid& event, TimePoint now) {
+  const bool free = std::holds_alternative<wire::AgentNotice>(event.message);
+  if (!free && event.attempt != attempt_) return;
+  std::visit([&](const auto& message) { hear(event.agent.node, message, now); }, event.message);
+}
+
+void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) {
+  react(Occurrence::kPrepared, now, [&] {
+    crew_.prepared(id);
+    if (id == crew_.members().front().node) store_port_ = prepared.store_port;
+  });
+}
+
+// A node that refuses a restart could when the job began: something is wrong with it, and another may do.
+void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
+  if (restart_count() > 0) {
+    return react(Occurrence::kUnfit, now, [&] {
+      record("attempt_refused", refused.message, id);
+      facts_.refused_by_node = true;
+      kill_node(id, "it refused the attempt: " + refused.message, now);
+    });
+  }
+  react(Occurrence::kRefused, now, [&] {
+    record("attempt_refused", refused.message, id);
+    if (!facts_.refusal)
+      facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
+  });
+}
+
+void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
+  if (facts_.started) facts_.started = now;
+  std::string text = fmt::format("{} workers", started.pids.size());
+  if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);
+  if (!started.executed_because.empty()) {
+    text += "; executed because " + started.executed_because;
+    if (!std::exchange(told_executed_, true))
+      decide(Tell{fmt::format("node{} executes its ranks and does not fork them: {}", id,
+                              started.executed_because)},
+             "a warm start was wanted");
+  }
+  if (const NodePlan* started_on = crew_.find(id))
+    record("workers_started", std::move(text), id, started_on->first_rank);
+}
+
+void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
+  if (!crew_.owns(id, exited.rank) || crew_.ended(exited.rank)) return;
+  WorkerEnd end = worker_end(id, exited, phase_ == Phase::kStopping && now >= kill_from_);
+  const bool left_on_notice = preemption_.given() && end.signal == 0 && end.exit_code == kExitPreempted;
+  const bool failed = end.failed() && !end.after_stop && !left_on_notice;
+  const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
+                          : end.is_about_another() ? Occurrence::kPeerMissed
+                                                   : Occurrence::kWorkerFailed;
+  react(what, now, [&] {
+    record("worker_exited", end_text(end), id, end.rank);
+    crew_.end(end.rank);
+    facts_.ends.push_back(std::move(end));
+  });
+}
+
+void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
+  react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
+}
+
+void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
+  using enum wire::ReportKind;
+  if (history_.empty() || !crew_.owns(id, reported.rank)) return;
+  note_report(history_, reported);
+  if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
+  if (reported.kind == kStep || reported.kind == kHeartbeat) note_step(reported);
+  if (reported.kind == kCommitted) steps_.committed(reported.step);
+  if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
+  if (reported.kind == kSaving && phase_ == Phase::kPreempting)
+    decide(Tell{fmt::format("saving step {}{}", reported.step, how_to_hurry())}, "all ranks agree on it");
+  for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
+    if (reported.kind == kind)
+      record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
+  }
+  if (reported.kind != kFenced) return;
+  react(Occurrence::kFenced, now, [&] {
+    if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};
+  });
+}
+
+// Once it is decided that the attempt hangs, what was known then is what its end is judged by: a worker that
+// was woken to hear the stop takes steps again.
+void Job::note_step(const wire::WorkerReported& reported) {
+  if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
+  if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
+  if (reported.step < 0) return;                          // a heartbeat may come before the first step
+  steps_.made(reported.rank, reported.step);
+  // A program that begins to train reports the step that it goes on from.
+  const auto resumed = static_cast<std::int64_t>(resume_step_.value_or(0));
+  if (reported.step > history_.back().resumed_step.value_or(resumed)) facts_.stepped = true;
+}
+
+void Job::watch_pace(const wire::WorkerReported& reported) {
+  for (const auto& change : stragglers_.stepped(reported.rank, from_ns(reported.busy_ns))) {
+    const NodeId node = crew_.node_of(change.rank);
+    const std::string text = fmt::format("is {} than the others: {} a step against {}",
+                                         change.slower ? "slower" : "no longer slower",
+                                         in_milliseconds(change.busy), in_milliseconds(change.usual));
+    decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
+           "the others wait for it in every step");
+    record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
+    note_pace(history_.back(), {change.rank, node, reported.step, change.busy, change.usual}, change.slower);
+  }
+}
+
+void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
+  if (!crew_.owns(id, stalled.rank)) return;
+  const auto note = [&] {
+    facts_.hang.add({.rank = stalled.rank,
+                     .node = id,
+                     .stopped = stalled.stopped,
+                     .what = stalled.what,
+                     .section = stalled.section,
+                     .step = stalled.step,
+                     .since = TimePoint(from_ns(stalled.since_ns))});
+    record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
+    if (stalled.hard || told_stall_) return;  // one line is enough: the others wait for this one, as a rule
+    decide(Tell{fmt::format("rank {} (node{}) {}", stalled.rank, id, stalled.what)}, "it may hang");
+    ask_for_stacks("a worker may hang");
+  };
+  react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
+}
+
+void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {
+  if (phase_ != Phase::kDumping || !crew_.owns(id, stacks.rank)) return;
+  facts_.hang.add_stacks(stacks.rank, id, stacks.text);
+  if (facts_.hang.stacks_count() >= crew_.living_count()) react(Occurrence::kStacksEnded, now);
+}
+
+void Job::hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint) {
+  if (!crew_.owns(id, unkillable.rank)) return;
+  const std::string who = fmt::format("rank {} (node{}, pid {})", unkillable.rank, id, unkillable.pid);
+  decide(Tell{fmt::format("{} {}", who, unkillable.what)}, "it keeps the attempt from ending");
+  record("worker_unkillable", unkillable.what, id, unkillable.rank);
+  facts_.unkillable.push_back({unkillable.rank, id, unkillable.pid, unkillable.what});
+}
+
+void Job::hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint) {
+  if (leftovers.left.empty()) return name_leftover("it cannot be told whether processes are left", id);
+  name_leftovers(leftovers.left, id);
+}
+
+void Job::name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node) {
+  constexpr std::size_t kMostNamed = 5;
+  for (std::size_t i = 0; i < std::min(left.size(), kMostNamed); ++i) name_leftover(describe(left[i]), node);
+  if (left.size() > kMostNamed)
+    name_leftover(fmt::format("{} more processes cannot be killed either", left.size() - kMostNamed), node);
+}
+
+void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
+  std::string text = node ? fmt::format("node{}: {}", *node, what) : what;
+  decide(Tell{text + "; left behind"}, "nobody waits for it");
+  record("leftover_unkillable", what, node);
+  facts_.leftovers.push_back(std::move(text));
+}
+
+void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
+  decide(Tell{fmt::format("node{}: {}", id, notice.text)}, "the agent has something to say");
+  record("agent_notice", notice.text, id);
+}
+
+// An agent may be slow to end its ranks' log files, which take what they printed slowly: it says so as long
+// as it waits for them.
+void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
+  if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !all_ranks_ended()) return;
+  if (pong.output_waits && crew_.with_workers().contains(id))
+    deadline_->at = std::max(deadline_->at, now + kWriteMargin);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,62 @@
+#include "launcher/core/job/recovery.h"
+
+#include <utility>
+
+namespace muster::launcher {
+
+namespace {
+
+bool is_cut_short(Verdict::Kind kind) {
+  return kind == Verdict::Kind::kRefused || kind == Verdict::Kind::kInterrupted ||
+         kind == Verdict::Kind::kCancelled || kind == Verdict::Kind::kTimeLimit;
+}
+
+}  // namespace
+
+Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, TimePoint now) {
+  if (may_help(verdict, attempt)) {
+    const bool committed = attempt.commit_count > std::exchange(commits_before_, attempt.commit_count);
+    RestartDecision decision = policy_.on_failure(as_failure(verdict, committed), now);
+    switch (decision.kind) {
+      case RestartDecision::Kind::kBudgetIsSpent: verdict.gave_up = Verdict::GaveUp::kBudget; break;
+      case RestartDecision::Kind::kNoProgress:
+        verdict.gave_up = Verdict::GaveUp::kNoProgress;
+        verdict.final_because = decision.reason;
+        break;
+      case RestartDecision::Kind::kRestart:
+        auto instead = forbidding(verdict, attempt);
+        if (!instead) return restart(std::move(verdict), std::move(decision));
+        verdict = *std::move(instead);
+    }
+  }
+  if (repeated_ && is_cut_short(verdict.kind) && !attempt.ran) verdict = ended_after(*repeated_, verdict);
+  return {std::move(verdict)};
+}
+
+// What a restart was refused for may pass; the first attempt's user is there to mend it.
+bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
+  const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
+  return verdict.restart_may_help() || (may_start_later && restart_count_ > 0);
+}
+
+std::optional<Verdict> Recovery::forbidding(const Verdict& failed, const Circumstances& attempt) const {
+  if (forbidden_by_) return stopped_after(failed, *forbidden_by_);
+  if (attempt.notice && attempt.notice->signal != 0) return stopped_after(failed, *attempt.notice);
+  if (attempt.time_is_up || attempt.notice) return out_of_time_after(failed);
+  return std::nullopt;
+}
+
+Recovery::Next Recovery::restart(Verdict verdict, RestartDecision decision) {
+  ++restart_count_;
+  if (verdict.kind != Verdict::Kind::kRefused) {  // else what made the restart necessary is still the cause
+    repeated_ = verdict;
+    repeated_->cause = verdict.cause_and_step();
+  }
+  return {std::move(verdict), std::move(decision)};
+}
+
+Verdict Recovery::abandoned(Verdict verdict) const {
+  return forbidden_by_ && verdict.restart_may_help() ? stopped_after(verdict, *forbidden_by_) : verdict;
+}
+
+}  // namespace muster::launcher

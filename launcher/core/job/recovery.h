@@ -1,0 +1,54 @@
+// What follows an attempt that has ended: another one, or the end of the job and its verdict.
+//
+// Knows how often the job was started anew and why, and who forbids that it is again. Whether and when a
+// failure is repeated is the policy's (restart_policy.h). Pure; the time is passed in.
+#pragma once
+
+#include <optional>
+
+#include "launcher/core/job/restart_policy.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+class Recovery {
+ public:
+  // Of the attempt that has ended.
+  struct Circumstances {
+    bool ran = false;               // its workers were started
+    bool cannot_start = false;      // it was refused, for a reason that may pass, such as a full disk
+    std::int64_t commit_count = 0;  // of the job, until now
+    std::optional<StopWish> notice{};
+    bool time_is_up = false;
+  };
+  struct Next {
+    Verdict verdict;  // final, if there is no restart
+    std::optional<RestartDecision> restart{};
+  };
+  explicit Recovery(const RestartLimits& limits) : policy_(limits) {}
+
+  Next after(Verdict verdict, const Circumstances& attempt, TimePoint now);
+  // The verdict of a job that is left at once.
+  Verdict abandoned(Verdict verdict) const;
+  // The user wants the end while a failed attempt is being stopped.
+  void forbid(const StopWish& wish) { forbidden_by_ = forbidden_by_.value_or(wish); }
+  bool is_forbidden() const { return forbidden_by_.has_value(); }
+
+  std::int32_t restart_count() const { return restart_count_; }
+  std::int32_t used(TimePoint now) const { return policy_.used(now); }  // restarts, of those allowed
+  // Why the attempt at hand is a restart.
+  const std::optional<Verdict>& repeated() const { return repeated_; }
+
+ private:
+  bool may_help(const Verdict& verdict, const Circumstances& attempt) const;
+  std::optional<Verdict> forbidding(const Verdict& failed, const Circumstances& attempt) const;
+  Next restart(Verdict verdict, RestartDecision decision);
+
+  RestartPolicy policy_;
+  std::int32_t restart_count_ = 0;
+  std::int64_t commits_before_ = 0;  // at the failure before
+  std::optional<Verdict> repeated_;
+  std::optional<StopWish> forbidden_by_;
+};
+
+}  // namespace muster::launcher

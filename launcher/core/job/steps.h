@@ -1,0 +1,54 @@
+// How far a training is: the newest step of each rank of the attempt at hand, and what has been committed.
+//
+// The one keeper of these facts; who needs them asks here, and a finished attempt's history keeps how it
+// ended. Plain values.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/base/ids.h"
+
+namespace muster::launcher {
+
+class Steps {
+ public:
+  void begin_attempt() {
+    newest_.clear();
+    committed_.reset();
+  }
+  void made(Rank rank, std::int64_t step) {
+    std::int64_t& newest = newest_.try_emplace(rank, step).first->second;
+    newest = std::max(newest, step);
+  }
+  void committed(std::int64_t step) {
+    ++commit_count_;
+    committed_ = std::max(committed_.value_or(step), step);
+    committed_ever_ = std::max(committed_ever_.value_or(step), step);
+  }
+
+  const std::map<Rank, std::int64_t>& by_rank() const { return newest_; }
+  std::optional<std::int64_t> of(Rank rank) const {
+    const auto found = newest_.find(rank);
+    return found == newest_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::optional<std::int64_t> newest() const {
+    std::optional<std::int64_t> step;
+    for (const auto& [rank, newest] : newest_) step = std::max(step, std::optional(newest));
+    return step;
+  }
+  std::optional<std::int64_t> committed() const { return committed_; }  // in the attempt at hand
+  std::optional<std::int64_t> committed_ever() const { return committed_ever_; }
+  // Of the whole job: who remembers it can tell later whether one was committed since.
+  std::int64_t commit_count() const { return commit_count_; }
+
+ private:
+  std::map<Rank, std::int64_t> newest_;
+  std::optional<std::int64_t> committed_;
+  std::optional<std::int64_t> committed_ever_;
+  std::int64_t commit_count_ = 0;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,88 @@
+#include "launcher/io/local_launcher.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/process.h"
+#include "launcher/io/view/job_files.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// The same signal of the same process, so soon, is one.
+constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
+
+}  // namespace
+
+LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
+    : plan_(plan),
+      context_(parts.context),
+      terminal_(parts.terminal),
+      time_(context_.get_executor()),
+      signals_(context_.get_executor(), parts.signals),
+      enquiries_(context_, time_,
+                 {.status = [this] { return launcher_.status(); },
+                  .cancel = [this](bool now) { launcher_.cancel(now); },
+                  .ask_for_stacks = [this] { return launcher_.ask_for_stacks(); }}),
+      bootstrap_(context_.get_executor(), plan, parts.agent_program),
+      lineage_(plan.job.checkpoint_directory, plan.job.job_id),
+      view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
+      launcher_(plan, {time_, bootstrap_, lineage_, view_, [this] { context_.stop(); }}) {}
+
+void LocalLauncher::run() {
+  wait_for_signals();
+  launcher_.begin();
+  publish();
+  // Not before: what went on here would keep the agents from their processors while they are executed.
+  ask_for_short_slices();
+  context_.run();
+  enquiries_.close();
+  launcher_.close();
+  bootstrap_.close();
+  signals_.cancel();
+  context_.restart();
+  while (!bootstrap_.idle() && context_.run_one() > 0) {
+  }
+}
+
+// While the agents start: it must not cost the start anything. The job does without both if need be.
+void LocalLauncher::publish() {
+  if (const Status written = write_job_record(plan_); !written) terminal_.say(written.error().message());
+  const Status open = enquiries_.open(plan_.job.log_directory);
+  if (!open) log::warning("{}: `launch status`, `dump` and `cancel` will not work", open.error().message());
+}
+
+void LocalLauncher::wait_for_signals() {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_signals();
+                        wait_for_signals();
+                      });
+}
+
+void LocalLauncher::read_signals() {
+  signalfd_siginfo info{};
+  bool children = false;
+  while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD) {
+      children = true;
+    } else if (!is_twin(static_cast<int>(info.ssi_signo), info.ssi_pid)) {
+      launcher_.interrupt(static_cast<int>(info.ssi_signo));
+    }
+  }
+  if (children) bootstrap_.reap();
+}
+
+// timeout(1) and others signal their child and then its whole group.
+bool LocalLauncher::is_twin(int signal, std::int64_t sender) {
+  const TimePoint now = time_.now();
+  const bool twin = sender != 0 && signal == last_signal_.signal && sender == last_signal_.sender &&
+                    now < last_signal_.at + kTwinLimit;
+  if (!twin) last_signal_ = {signal, sender, now};
+  return twin;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,57 @@
+// A launcher on this machine, wired: its agents are child processes, its lineage is a directory, people look
+// at a terminal and into files, and the user sends signals.
+//
+// Owns what is between the launcher and one io_context, and decides nothing. One thread; the parts outlive
+// it.
+#pragma once
+
+#include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/launcher.h"
+#include "launcher/io/local_lineage.h"
+#include "launcher/io/view/local_view.h"
+
+namespace muster::launcher {
+
+class LocalLauncher {
+ public:
+  struct Parts {
+    asio::io_context& context;
+    Terminal& terminal;
+    net::LogWriter& files;
+    std::string agent_program;
+    int signals;  // a signalfd of INT, TERM, HUP, QUIT, USR1, USR2 and CHLD, all blocked
+    bool quiet = false;
+  };
+  LocalLauncher(const Plan& plan, const Parts& parts);
+  LocalLauncher(const LocalLauncher&) = delete;
+  LocalLauncher& operator=(const LocalLauncher&) = delete;
+  ~LocalLauncher() { signals_.release(); }
+
+  // Until the job is over and nothing of it is left. job() then tells how it went.
+  void run();
+  const Job& job() const { return launcher_.controller().job(); }
+
+ private:
+  void publish();
+  void wait_for_signals();
+  void read_signals();
+  bool is_twin(int signal, std::int64_t sender);
+
+  const Plan& plan_;
+  asio::io_context& context_;
+  Terminal& terminal_;
+  net::SystemTime time_;
+  asio::posix::stream_descriptor signals_;
+  Enquiries enquiries_;
+  LocalBootstrap bootstrap_;
+  LocalLineage lineage_;
+  LocalView view_;
+  Launcher launcher_;
+  struct {
+    int signal = 0;
+    std::int64_t sender = 0;
+    TimePoint at{};
+  } last_signal_;
+};
+
+}  // namespace muster::launcher

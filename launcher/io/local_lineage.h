@@ -1,0 +1,25 @@
+// The lineage in a checkpoint directory. It answers before the call returns: the directory is read and
+// written then, and the launcher waits for the disk.
+//
+// One thread; blocking.
+#pragma once
+
+#include "common/wire/checkpoint_directory.h"
+#include "launcher/io/lineage.h"
+
+namespace muster::launcher {
+
+class LocalLineage final : public Lineage {
+ public:
+  // `path`: of the directory; empty, and it must not be asked.
+  LocalLineage(std::string path, std::string job_id)
+      : directory_(std::move(path)), job_id_(std::move(job_id)) {}
+  void begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDenied denied) override;
+  void newest_commit(const LookForCheckpoint& wish, OnFound found) override;
+
+ private:
+  CheckpointDirectory directory_;
+  std::string job_id_;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,108 @@
+// What the fleet and the job make of an event together.
+#include "launcher/core/controller.h"
+
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+class ControllerTest : public JobTest {};
+
+TEST_F(ControllerTest, IgnoresNodesThatTakeNoPart) {
+  run();
+  happen(AgentSaid{AgentId{NodeId(7), Incarnation(1)}, job.attempt(), wire::WorkersStarted{.pids = {90}}});
+  said(0, Attempt(9), wire::WorkersStarted{.pids = {90}});
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(controller->ranks().find(Rank(rank)), nullptr);
+  said(1, wire::WorkersStarted{.pids = {70, 71}});
+  EXPECT_EQ(controller->ranks().find(Rank(3))->pid, 71);
+}
+
+TEST_F(ControllerTest, WhatAReplacedAgentSaysChangesNothing) {
+  run();
+  const AgentId old = agent(1);
+  end_agent(1, "its agent was killed by SIGKILL");
+  empty(0);
+  happen(LeftoversSeen{});
+  ASSERT_EQ(agent(1).incarnation, Incarnation(2));
+  greet(1);
+  begin();
+  happen(AgentSaid{old, job.attempt(), wire::AttemptRefused{1, "no"}});
+  EXPECT_TRUE(last.empty());
+  happen(ProcessEnded{old, "its agent was killed by SIGKILL"});
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+}
+
+TEST_F(ControllerTest, AnAnswerToAnotherQuestionChangesNothing) {
+  gather();
+  controller->on(AttemptBegun{Attempt(1), std::nullopt, Question(9)}, now);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+  happen(AttemptBegun{Attempt(1), std::nullopt});
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+}
+
+TEST_F(ControllerTest, AnAttemptThatBeganTooLateIsTheOneThatTheNextComesAfter) {
+  gather();
+  end_agent(0, "died");
+  happen(AttemptBegun{Attempt(4), std::nullopt});
+  EXPECT_EQ(job.attempt(), Attempt()) << "it was given up before";
+  happen(LeftoversSeen{});
+  greet(0);
+  ASSERT_EQ(decided<BeginAttempt>().size(), 1U);
+  EXPECT_EQ(decided<BeginAttempt>()[0].last, Attempt(4)) << "else it would be taken for another launch's";
+  EXPECT_TRUE(decided<BeginAttempt>()[0].take_over);
+}
+
+TEST_F(ControllerTest, TheAnswerToABeginningThatWasCutShortServesTheNext) {
+  gather();
+  end_agent(0, "died");
+  happen(LeftoversSeen{});
+  greet(0);
+  EXPECT_EQ(job.phase(), Phase::kBeginning);
+  EXPECT_TRUE(decided<BeginAttempt>().empty()) << "it is being begun";
+  happen(AttemptBegun{Attempt(4), std::nullopt});
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+}
+
+TEST_F(ControllerTest, AJobWithoutACheckpointDirectoryCountsItsAttemptsByItself) {
+  Plan plan = two_nodes_of_two(1);
+  plan.job.checkpoint_directory.clear();
+  anew(plan);
+  gather();
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+  EXPECT_EQ(job.attempt(), Attempt(1));
+  start_workers();
+  worker_exits(2, 3);
+  empty_all();
+  EXPECT_EQ(job.attempt(), Attempt(2));
+}
+
+TEST_F(ControllerTest, RemembersTheNewestCheckpointOfAnyAttempt) {
+  run();
+  reported(0, "committed", 300);
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  EXPECT_EQ(job.steps().committed(), std::nullopt);
+  EXPECT_EQ(job.steps().committed_ever(), 300);
+}
+
+TEST(Refusal, IsDecidedByWhatTheLineageSays) {
+  using By = AttemptDenied::By;
+  const auto refusal = [](By by, ErrorCode code) {
+    return refusal_of({by, Error(code, "attempt 7 of job x"), Question()});
+  };
+  const Refusal newer = refusal(By::kNewerLaunch, ErrorCode::kFenced);
+  EXPECT_EQ(newer.kind, Refusal::Kind::kFenced);
+  EXPECT_EQ(newer.exit_code, kExitInternal);
+  EXPECT_EQ(newer.message, "attempt 7 of job x; nothing is restarted here");
+  const Refusal living = refusal(By::kLivingLaunch, ErrorCode::kFenced);
+  EXPECT_EQ(living.kind, Refusal::Kind::kFenced);
+  EXPECT_EQ(living.exit_code, kExitUsage);
+  EXPECT_EQ(living.message, "attempt 7 of job x; --take-over would stop it");
+  EXPECT_EQ(refusal(By::kDisk, ErrorCode::kPermission).exit_code, kExitUsage) << "another path would do";
+  EXPECT_EQ(refusal(By::kDisk, ErrorCode::kInternal).exit_code, kExitInternal);
+  EXPECT_EQ(refusal(By::kDisk, ErrorCode::kInternal).kind, Refusal::Kind::kCannotStart);
+}
+
+}  // namespace
+}  // namespace muster::launcher

@@ -1,0 +1,333 @@
+#include "launcher/core/fleet/fleet.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using Presence = Fleet::Presence;
+
+constexpr NodeId kNode(7);
+constexpr ConnectionId kFirst(1);
+constexpr ConnectionId kSecond(2);
+
+class FleetTest : public testing::Test {
+ protected:
+  FleetTest() {
+    fleet.add(kNode);
+    fleet.add(NodeId(100'000));
+  }
+  template <class Event>
+  void happen(const Event& event) {
+    last = fleet.on(event, now);
+  }
+  AgentId hire(NodeId node = kNode) {
+    last = {fleet.hire(node, now, "it is wanted"), {}};
+    return decided<StartAgent>().at(0).agent;
+  }
+  void greet(AgentId agent, const std::string& version = "1.2.3") {
+    wire::Hello hello;
+    hello.node = agent.node;
+    hello.incarnation = agent.incarnation;
+    hello.version = version;
+    happen(AgentSaid{agent, Attempt(), hello});
+  }
+  // It has connected by kFirst, and greeted.
+  AgentId join(NodeId node = kNode) {
+    const AgentId agent = hire(node);
+    happen(AgentConnected{agent, kFirst});
+    greet(agent);
+    return agent;
+  }
+  void hear(AgentId agent) { happen(AgentSaid{agent, Attempt(), wire::Pong{}}); }
+  // Until the next deadline, which is within `limit`.
+  void wake(Duration limit) {
+    ASSERT_TRUE(fleet.next_deadline());
+    ASSERT_LE(*fleet.next_deadline(), now + limit);
+    now = std::max(now, *fleet.next_deadline());
+    last = fleet.on_time(now, false);
+  }
+  void lose_both_halves(AgentId agent) {
+    happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
+    happen(ConnectionClosed{agent, kFirst});
+  }
+  template <class Action>
+  std::vector<Action> decided() const {
+    std::vector<Action> found;
+    for (const FleetDecision& each : last.decisions) {
+      if (const auto* action = std::get_if<Action>(&each.action)) found.push_back(*action);
+    }
+    return found;
+  }
+  template <class News>
+  std::vector<News> told() const {
+    std::vector<News> found;
+    for (const FleetNews& each : last.news) {
+      if (const auto* news = std::get_if<News>(&each)) found.push_back(*news);
+    }
+    return found;
+  }
+
+  Fleet fleet{{.silence = 5s, .version = "1.2.3", .exclusion = {.window = 1h, .exclusion = 10min}}};
+  TimePoint now{1000s};
+  Fleet::Outcome last;
+};
+
+TEST_F(FleetTest, ANodeJoinsWhenItsAgentHasConnectedAndGreeted) {
+  const AgentId agent = hire();
+  EXPECT_EQ(agent, (AgentId{kNode, Incarnation(1)}));
+  EXPECT_EQ(fleet.presence(kNode), Presence::kComing);
+  happen(AgentConnected{agent, kFirst});
+  ASSERT_EQ(decided<AcceptConnection>().size(), 1U);
+  EXPECT_TRUE(told<NodeJoined>().empty());
+  greet(agent);
+  ASSERT_EQ(told<NodeJoined>().size(), 1U);
+  EXPECT_EQ(fleet.presence(kNode), Presence::kThere);
+  EXPECT_EQ(fleet.there_count(), 1U);
+  greet(agent);
+  EXPECT_TRUE(told<NodeJoined>().empty()) << "once";
+}
+
+TEST_F(FleetTest, AnAgentOfAnotherVersionIsKilledAndLostForThat) {
+  const AgentId agent = hire();
+  happen(AgentConnected{agent, kFirst});
+  greet(agent, "1.2.2");
+  EXPECT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_TRUE(told<NodeJoined>().empty());
+  lose_both_halves(agent);
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_THAT(told<NodeLost>()[0].how, testing::StartsWith("its agent cannot be used: the agent is older"));
+}
+
+TEST_F(FleetTest, ALateConnectionOfAnAgentThatWasReplacedIsClosed) {
+  const AgentId old = hire();
+  fleet.drop(kNode, now, "it is late", now);
+  const AgentId young = hire();
+  EXPECT_EQ(young.incarnation, Incarnation(2));
+  happen(AgentConnected{old, kFirst});
+  ASSERT_EQ(decided<CloseConnection>().size(), 1U);
+  EXPECT_EQ(decided<CloseConnection>()[0].connection, kFirst);
+  happen(AgentConnected{young, kSecond});
+  EXPECT_EQ(decided<AcceptConnection>().size(), 1U);
+  EXPECT_EQ(fleet.connection_of(kNode), kSecond);
+}
+
+TEST_F(FleetTest, ASecondConnectionOfAnAgentIsClosed) {
+  const AgentId agent = join();
+  happen(AgentConnected{agent, kSecond});
+  ASSERT_EQ(decided<CloseConnection>().size(), 1U);
+  EXPECT_EQ(decided<CloseConnection>()[0].connection, kSecond);
+  EXPECT_EQ(fleet.connection_of(kNode), kFirst);
+}
+
+TEST_F(FleetTest, WhatAnOlderIncarnationSaysOrDoesIsDropped) {
+  const AgentId old = join();
+  fleet.drop(kNode, now, "it is late", now);
+  const AgentId young = join();
+  EXPECT_FALSE(fleet.listens_to(old));
+  EXPECT_TRUE(fleet.listens_to(young));
+  lose_both_halves(old);
+  EXPECT_TRUE(told<NodeLost>().empty());
+  EXPECT_EQ(fleet.presence(kNode), Presence::kThere);
+}
+
+TEST_F(FleetTest, AnAgentWhoseProcessAndConnectionHaveEndedIsLostAtOnceInEitherOrder) {
+  for (const bool process_first : {true, false}) {
+    const AgentId agent = join();
+    const ProcessEnded ended{agent, "its agent was killed by SIGKILL"};
+    const ConnectionClosed closed{agent, kFirst};
+    if (process_first) happen(ended);
+    happen(closed);
+    if (!process_first) happen(ended);
+    ASSERT_EQ(told<NodeLost>().size(), 1U);
+    EXPECT_EQ(told<NodeLost>()[0].how, "its agent was killed by SIGKILL");
+    EXPECT_FALSE(fleet.alive(kNode));
+    EXPECT_TRUE(decided<KillAgent>().empty());
+  }
+}
+
+TEST_F(FleetTest, AnAgentThatCannotBeStartedIsLost) {
+  const AgentId agent = hire();
+  happen(ProcessEnded{agent, "cannot start /agent: No such file or directory"});
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].how, "cannot start /agent: No such file or directory");
+}
+
+TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
+  const AgentId agent = join();
+  happen(ConnectionClosed{agent, kFirst});
+  EXPECT_TRUE(decided<KillAgent>().empty()) << "its end may be on its way";
+  EXPECT_EQ(fleet.next_deadline(), now + 1s);
+  wake(1s);
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_TRUE(told<NodeLost>().empty()) << "it has not ended yet";
+  happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].how, "its agent closed its connection") << "and not by what we did";
+}
+
+TEST_F(FleetTest, AnEndedAgentWhoseConnectionStaysOpenIsLostAfterASecond) {
+  const AgentId agent = join();
+  happen(ProcessEnded{agent, "its agent exited with code 1"});
+  EXPECT_TRUE(told<NodeLost>().empty()) << "its last words may not have been read yet";
+  hear(agent);
+  wake(1s);
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].how, "its agent exited with code 1");
+  EXPECT_EQ(decided<CloseConnection>().size(), 1U);
+}
+
+TEST_F(FleetTest, AnAgentThatSendsWhatCannotBeReadIsKilledAtOnce) {
+  const AgentId agent = join();
+  happen(ConnectionClosed{agent, kFirst, "a frame of 4 GiB"});
+  EXPECT_EQ(decided<KillAgent>().size(), 1U);
+  happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
+  EXPECT_EQ(told<NodeLost>().at(0).how, "its agent sent what cannot be read: a frame of 4 GiB");
+}
+
+TEST_F(FleetTest, ASilentAgentIsKilledAndLostSinceItWasLastHeard) {
+  const AgentId agent = join();
+  const TimePoint heard = now += 2s;
+  hear(agent);
+  EXPECT_EQ(fleet.next_deadline(), heard + 5s);
+  wake(5s);
+  EXPECT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<CloseConnection>().size(), 1U);
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].at, heard);
+  EXPECT_EQ(told<NodeLost>()[0].how, "its agent was silent for 5 s");
+}
+
+TEST_F(FleetTest, AnAgentThatDoesNotAppearIsKilled) {
+  hire();
+  wake(5s);
+  EXPECT_EQ(told<NodeLost>().at(0).how, "its agent did not appear for 5 s");
+}
+
+TEST_F(FleetTest, TheNextSilenceIsThatOfWhomWasNotHeardForLongest) {
+  const AgentId one = join(NodeId(7));
+  const AgentId other = hire(NodeId(100'000));
+  now += 1s;
+  hear(one);
+  EXPECT_EQ(fleet.next_deadline(), now + 4s);
+  hear(other);
+  EXPECT_EQ(fleet.next_deadline(), now + 5s);
+}
+
+TEST_F(FleetTest, ASilenceThatTheLauncherSleptIsForgiven) {
+  join();
+  now += 1min;
+  last = fleet.on_time(now, /*noticed_late=*/true);
+  EXPECT_TRUE(told<NodeLost>().empty());
+  EXPECT_EQ(fleet.next_deadline(), now + 5s);
+}
+
+TEST_F(FleetTest, LeftoversAreLookedForUntilTheyAreGone) {
+  lose_both_halves(join());
+  wake(0s);
+  ASSERT_EQ(decided<LookForLeftovers>().size(), 1U);
+  EXPECT_FALSE(decided<LookForLeftovers>()[0].kill);
+  happen(LeftoversSeen{{{.pid = 12}}, false});
+  wake(Fleet::kCheckPeriod);
+  EXPECT_EQ(decided<LookForLeftovers>().size(), 1U);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(told<LeftoversGone>().size(), 1U);
+  EXPECT_EQ(fleet.next_deadline(), std::nullopt);
+  happen(LeftoversSeen{});
+  EXPECT_TRUE(told<LeftoversGone>().empty()) << "nobody waits for them any more";
+}
+
+TEST_F(FleetTest, LeftoversAreKilledAfterTwoSecondsAndNamedAfterThree) {
+  lose_both_halves(join());
+  const TimePoint lost = now;
+  TimePoint killed;
+  int named_count = 0;
+  while (now < lost + 10s) {
+    wake(1s);
+    ASSERT_EQ(decided<LookForLeftovers>().size(), 1U);
+    const bool kill = decided<LookForLeftovers>()[0].kill;
+    if (kill && killed == TimePoint()) killed = now;
+    happen(LeftoversSeen{{{.pid = 12, .name = "sudo", .uid = 0, .error = EPERM}}, kill});
+    if (told<LeftoversRemain>().empty()) continue;
+    ++named_count;
+    EXPECT_GT(now, lost + 3s);
+    EXPECT_LE(now, lost + 3s + Fleet::kCheckPeriod);
+    EXPECT_EQ(told<LeftoversRemain>()[0].left.at(0).pid, 12);
+  }
+  EXPECT_GT(killed, lost + 2s);
+  EXPECT_LE(killed, lost + 2s + Fleet::kCheckPeriod);
+  EXPECT_EQ(named_count, 1);
+}
+
+TEST_F(FleetTest, ProcessesThatAnAgentHasNamedAreNotWaitedFor) {
+  const AgentId agent = join();
+  happen(AgentSaid{agent, Attempt(1), wire::LeftoversUnkillable{{{.pid = 12}}}});
+  lose_both_halves(agent);
+  wake(0s);
+  happen(LeftoversSeen{{{.pid = 12}}, false});
+  EXPECT_EQ(told<LeftoversGone>().size(), 1U);
+}
+
+TEST_F(FleetTest, ADroppedAgentsEndIsWaitedForAmongTheLeftovers) {
+  const AgentId agent = join();
+  last = {fleet.drop(kNode, now, "it is late", now), {}};
+  EXPECT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<CloseConnection>().size(), 1U);
+  EXPECT_FALSE(fleet.alive(kNode));
+  EXPECT_EQ(fleet.next_deadline(), now + Fleet::kCheckPeriod);
+  happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
+  EXPECT_EQ(fleet.next_deadline(), now) << "it is looked again at once";
+}
+
+TEST_F(FleetTest, ANodeThatWasLostTwiceIsExcludedForAWhile) {
+  for (int loss = 0; loss < 2; ++loss) {
+    EXPECT_FALSE(fleet.excluded(kNode, now));
+    lose_both_halves(join());
+  }
+  EXPECT_TRUE(fleet.excluded(kNode, now));
+  EXPECT_THAT(fleet.excluded(now), testing::ElementsAre(kNode));
+  EXPECT_FALSE(fleet.excluded(kNode, now + 10min));
+}
+
+TEST_F(FleetTest, EndsAreNoLossesOnceAllAreReleased) {
+  join();
+  fleet.release();
+  lose_both_halves({kNode, Incarnation(1)});
+  EXPECT_EQ(told<NodeLost>().size(), 1U);
+  lose_both_halves(join());
+  EXPECT_FALSE(fleet.excluded(kNode, now));
+}
+
+TEST_F(FleetTest, LeftoversOfReleasedAgentsAreLookedForWhenTheLastHasEnded) {
+  const AgentId one = join(NodeId(7));
+  const AgentId other = hire(NodeId(100'000));
+  fleet.release();
+  lose_both_halves(one);
+  wake(0s);
+  EXPECT_TRUE(decided<LookForLeftovers>().empty()) << "another lives";
+  happen(ProcessEnded{other, "its agent exited with code 0"});
+  wake(0s);
+  EXPECT_EQ(decided<LookForLeftovers>().size(), 1U);
+}
+
+TEST_F(FleetTest, TenThousandAgentsCostNoMoreThanTheirEvents) {
+  std::vector<AgentId> agents;
+  for (std::int32_t node = 0; node < 10'000; ++node) {
+    fleet.add(NodeId(node));
+    agents.push_back(join(NodeId(node)));
+  }
+  EXPECT_EQ(fleet.there_count(), 10'000U);
+  for (int second = 0; second < 20; ++second) {
+    now += 1s;
+    for (const AgentId agent : agents) hear(agent);
+    last = fleet.on_time(now, false);
+    EXPECT_TRUE(last.news.empty());
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcher
