@@ -16,7 +16,7 @@ namespace muster::net {
 
 class Channel {
  public:
-  using OnFrame = std::function<void(const wire::Frame& frame)>;
+  using OnFrame = std::function<void(wire::Frame frame)>;
   using OnClosed = std::function<void(const Error& why)>;
   virtual ~Channel() = default;
 

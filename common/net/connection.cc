@@ -79,14 +79,14 @@ void Connection::start(OnFrame on_frame, OnClosed on_closed) {
 awaitable<void> Connection::read_all() {
   auto self = shared_from_this();
   for (;;) {
-    const auto frame = co_await receive();
+    auto frame = co_await receive();
     if (closed()) co_return;
     if (!frame) {
       close();
       on_closed_(frame.error());
       co_return;
     }
-    on_frame_(*frame);
+    on_frame_(*std::move(frame));
   }
 }
 

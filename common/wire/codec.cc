@@ -92,17 +92,19 @@ static void from_json(const json&, WorkersGone&) {}
 
 // Output is the bulk of the traffic: its text is a CBOR byte string, not an array of numbers.
 static void to_json(json& out, const Output& output) {
+  const std::string_view text = output.text.view();
   out = {{"rank", output.rank},
          {"local_rank", output.local_rank},
          {"stream", output.stream},
-         {"text", json::binary(output.text)},
+         {"text", json::binary({text.begin(), text.end()})},
          {"dropped_line_count", output.dropped_line_count}};
 }
 static void from_json(const json& in, Output& output) {
   in.at("rank").get_to(output.rank);
   in.at("local_rank").get_to(output.local_rank);
   in.at("stream").get_to(output.stream);
-  output.text = in.at("text").get_binary();
+  const auto& text = in.at("text").get_binary();
+  output.text = Bytes({text.begin(), text.end()});
   output.dropped_line_count = in.value("dropped_line_count", std::uint64_t{0});
 }
 
@@ -195,28 +197,31 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, and Output's is nearly all that ever comes: it is copied at
-// once, and parsed is a body without it.
-Output decode_output(const std::string& body) {
+// nlohmann reads a byte string byte by byte, and Output's is nearly all that ever comes: it stays where it
+// is, and parsed is a body without it.
+Output decode_output(std::string body) {
   const auto text = find_cbor_bytes(body, "text");
   if (!text) return json::from_cbor(body).get<Output>();
+  const auto begin = static_cast<std::size_t>(text->content.data() - body.data());
+  const std::size_t size = text->content.size();
   std::string rest = body.substr(0, text->begin);
   rest += '\x40';  // no bytes
-  rest.append(text->content.end(), body.data() + body.size());
+  rest += std::string_view(body).substr(begin + size);
   Output output = json::from_cbor(rest).get<Output>();
-  output.text.assign(text->content.begin(), text->content.end());
+  output.text = Bytes(std::move(body), begin, size);
   return output;
 }
 
 template <class Messages>
-Expected<Messages> decode_as(const Frame& frame, std::uint8_t first) {
+Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   if (frame.header.type < first ||
       frame.header.type - first >= static_cast<int>(std::variant_size_v<Messages>)) {
     return failure(ErrorCode::kCorrupt, "frame of unknown type {}", frame.header.type);
   }
   try {
     if constexpr (std::is_same_v<Messages, ToLauncher>) {
-      if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_output(frame.body);
+      if (frame.header.type == type_of<ToLauncher, Output>(first))
+        return decode_output(std::move(frame.body));
     }
     return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body));
   } catch (const std::exception& error) {
@@ -258,11 +263,11 @@ std::string encode_before_text(FrameHeader header, const Output& output, std::st
   return bytes + body;
 }
 
-Expected<ToAgent> decode_for_agent(const Frame& frame) {
-  return decode_as<ToAgent>(frame, kFirstToAgent);
+Expected<ToAgent> decode_for_agent(Frame frame) {
+  return decode_as<ToAgent>(std::move(frame), kFirstToAgent);
 }
-Expected<ToLauncher> decode_for_launcher(const Frame& frame) {
-  return decode_as<ToLauncher>(frame, kFirstToLauncher);
+Expected<ToLauncher> decode_for_launcher(Frame frame) {
+  return decode_as<ToLauncher>(std::move(frame), kFirstToLauncher);
 }
 
 Dispatcher::Verdict Dispatcher::judge(const FrameHeader& header) {

@@ -22,8 +22,8 @@ std::string encode_before_text(FrameHeader header, const Output& output, std::st
 
 // kCorrupt if the type is unknown, a required field is missing, or one has another type. Other fields that
 // are missing have their defaults; unknown ones are ignored.
-Expected<ToAgent> decode_for_agent(const Frame& frame);
-Expected<ToLauncher> decode_for_launcher(const Frame& frame);
+Expected<ToAgent> decode_for_agent(Frame frame);
+Expected<ToLauncher> decode_for_launcher(Frame frame);
 
 // Decides which frames of one connection are heard. A frame is dropped when it is for another node, when its
 // source is none that was named, when it repeats a sequence number of its source, when its term is lower than

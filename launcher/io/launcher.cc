@@ -79,8 +79,8 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
   if (const auto* pong = std::get_if<wire::Pong>(&message)) from.output_waits = pong->output_waits;
   if (auto* output = std::get_if<wire::Output>(&message)) {
     parts_.view.show_output(from.agent.node, *output,
-                            from.session->received_output(output->stream, output->text.size()));
-    output->text.clear();  // to those who decide, output is a sign of life
+                            from.session->received_output(output->stream, output->text.view().size()));
+    output->text = {};  // to those who decide, output is a sign of life
   }
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   post(AgentSaid{from.agent, attempt, std::move(message)});

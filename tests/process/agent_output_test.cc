@@ -44,9 +44,9 @@ TEST_F(AgentProcess, KeepsTheOutputOfANoisyWorkerCompleteAndWhole) {
     EXPECT_TRUE(launcher.output(rank, 1) == expected.str() + "\n");
   }
   for (const auto& output : launcher.all<wire::Output>()) {
-    ASSERT_FALSE(output.text.empty());
-    EXPECT_EQ(output.text.back(), '\n');
-    EXPECT_LE(output.text.size(), 512U << 10);  // something else may come between
+    ASSERT_FALSE(output.text.view().empty());
+    EXPECT_EQ(output.text.view().back(), '\n');
+    EXPECT_LE(output.text.view().size(), 512U << 10);  // something else may come between
     EXPECT_EQ(output.dropped_line_count, 0U);
   }
 }

@@ -100,8 +100,7 @@ std::optional<wire::ToLauncher> TestLauncher::next() {
 std::string TestLauncher::output(std::int32_t rank, std::int32_t stream) const {
   std::string text;
   for (const auto& output : all<wire::Output>()) {
-    if (output.rank == Rank(rank) && output.stream == stream)
-      text.append(output.text.begin(), output.text.end());
+    if (output.rank == Rank(rank) && output.stream == stream) text.append(output.text.view());
   }
   return text;
 }

@@ -1,6 +1,8 @@
 #include "agent/core/output/lines.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 namespace muster::agent {
@@ -111,17 +113,33 @@ std::uint64_t count_lines(std::string_view lines) {
   return static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
 }
 
+// From the end: of a large piece only the last lines are looked at.
 void LastLines::add(std::string_view lines) {
-  // From the end: of a large piece only the last lines are looked at.
-  std::deque<std::string> added;
-  while (!lines.empty() && added.size() < kMaxLines) {
+  std::array<std::string_view, kMaxLines> last;
+  std::size_t added = 0;
+  while (!lines.empty() && added < kMaxLines) {
     lines.remove_suffix(1);
-    const std::size_t begin = lines.rfind('\n') + 1;  // npos + 1 is 0
-    added.emplace_front(lines.substr(begin, kMaxBytes));
+    const void* const newline = memrchr(lines.data(), '\n', lines.size());
+    const std::size_t begin = newline == nullptr ? 0 : static_cast<const char*>(newline) - lines.data() + 1;
+    last.at(added++) = lines.substr(begin, kMaxBytes);
     lines = lines.substr(0, begin);
   }
-  for (std::string& line : added) lines_.push_back(std::move(line));
-  while (lines_.size() > kMaxLines) lines_.pop_front();
+  if (count_ + added > 2 * kMaxLines) {
+    const auto kept = added < kMaxLines ? this->lines() : std::vector<std::string>();
+    text_.clear();
+    count_ = kept.size();
+    for (const std::string& line : kept) text_.append(line).push_back('\n');
+  }
+  count_ += added;
+  while (added > 0) text_.append(last.at(--added)).push_back('\n');
+}
+
+std::vector<std::string> LastLines::lines() const {
+  std::vector<std::string> all;
+  for (std::string_view left = text_; !left.empty(); left.remove_prefix(all.back().size() + 1))
+    all.emplace_back(left.substr(0, left.find('\n')));
+  if (all.size() > kMaxLines) all.erase(all.begin(), all.end() - kMaxLines);
+  return all;
 }
 
 }  // namespace muster::agent

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,12 +50,15 @@ class LastLines {
   static constexpr std::size_t kMaxLines = 60;    // with a traceback before what native code adds to it
   static constexpr std::size_t kMaxBytes = 4096;  // of each; the rest of a longer one is left out
 
+  // Whole lines.
   void add(std::string_view lines);
-  std::vector<std::string> lines() const { return {lines_.begin(), lines_.end()}; }
-  bool empty() const { return lines_.empty(); }
+  std::vector<std::string> lines() const;
+  bool empty() const { return count_ == 0; }
 
  private:
-  std::deque<std::string> lines_;
+  // Up to twice as many as are asked for: dropping one with each that comes would take longer than all else.
+  std::string text_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace muster::agent

@@ -14,8 +14,8 @@ constexpr std::uint64_t kToldPerWindow = 4;
 void Session::start(OnMessage on_message, OnClosed on_closed) {
   on_message_ = std::move(on_message);
   channel_->start(
-      [weak = weak_from_this()](const wire::Frame& frame) {
-        if (const auto self = weak.lock()) self->hear(frame);
+      [weak = weak_from_this()](wire::Frame frame) {
+        if (const auto self = weak.lock()) self->hear(std::move(frame));
       },
       [weak = weak_from_this(), on_closed = std::move(on_closed)](const Error& why) {
         if (const auto self = weak.lock()) on_closed(*self, why);
@@ -61,9 +61,10 @@ void Session::tell_taken(std::int32_t stream) {
   send(Attempt(), wire::OutputTaken{stream, static_cast<std::int64_t>(its.taken)});
 }
 
-void Session::hear(const wire::Frame& frame) {
+void Session::hear(wire::Frame frame) {
   if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver) return;
-  auto message = wire::decode_for_launcher(frame);
+  const Attempt attempt = frame.header.attempt;
+  auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) {
     log::warning("node{}: {}", node_, message.error().message());
     return;
@@ -73,7 +74,7 @@ void Session::hear(const wire::Frame& frame) {
     exited->at_ns = clock_offset_.here(exited->at_ns, time_.now());
   if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
     stalled->since_ns = clock_offset_.here(stalled->since_ns, time_.now());
-  on_message_(*this, frame.header.attempt, std::move(*message));
+  on_message_(*this, attempt, std::move(*message));
 }
 
 }  // namespace muster::launcher

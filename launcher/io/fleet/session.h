@@ -45,7 +45,7 @@ class Session : public std::enable_shared_from_this<Session> {
   NodeId node() const { return node_; }
 
  private:
-  void hear(const wire::Frame& frame);
+  void hear(wire::Frame frame);
   void tell_taken(std::int32_t stream);
   struct Received {  // output of one stream, in bytes
     std::uint64_t all = 0;

@@ -48,7 +48,7 @@ void LocalView::show_progress(std::string_view text) {
 }
 
 void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken) {
-  const std::string_view text(reinterpret_cast<const char*>(output.text.data()), output.text.size());
+  const std::string_view text = output.text.view();
   terminal_.show_output(node, output.rank, output.stream, text, output.dropped_line_count, output.local_rank);
   terminal_.tell_when_taken(output.stream, text.size(), std::move(taken));
 }

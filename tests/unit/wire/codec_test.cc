@@ -130,10 +130,12 @@ TEST(Codec, AMessageWithAnUnknownWordIsRefusedWithTheWord) {
 }
 
 TEST(Codec, OutputCarriesAnyBytes) {
+  std::string text;
+  for (int byte = 0; byte < 256; ++byte) text.push_back(static_cast<char>(byte));
   Output output;
-  for (int byte = 0; byte < 256; ++byte) output.text.push_back(static_cast<std::uint8_t>(byte));
+  output.text = Bytes(text);
   const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(output))));
-  EXPECT_EQ(std::get<Output>(back.value()).text, output.text);
+  EXPECT_EQ(std::get<Output>(back.value()).text.view(), text);
 }
 
 TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
@@ -144,7 +146,7 @@ TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
     const auto back = decode_for_launcher(frame_of(encode_before_text(FrameHeader{}, about, text) + text));
     ASSERT_TRUE(back) << back.error().message();
     const auto& output = std::get<Output>(*back);
-    EXPECT_EQ(std::string(output.text.begin(), output.text.end()), text);
+    EXPECT_EQ(output.text.view(), text);
     EXPECT_EQ(output.rank, Rank(3));
     EXPECT_EQ(output.stream, 2);
     EXPECT_EQ(output.dropped_line_count, 70'000U);
