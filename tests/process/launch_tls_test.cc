@@ -75,7 +75,7 @@ TEST_F(WithoutTlsModule, WhatLiesInItsPlaceIsNamed) {
 
 TEST_F(WithoutTlsModule, AnAgentThatMustConnectSaysSo) {
   const std::string command = "echo " + std::string(64, '0') + " | " + (folder_ / "bin/agent") +
-                              " --connect 127.0.0.1:1 --identity job/agent/0 --node 0 2>&1";
+                              " --connect 127.0.0.1:1 --identity job/agent/0/1 --node 0 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text(4096, '\0');

@@ -194,7 +194,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
     preemption_.give(wish, until, steps_);
-    record("preemption_notice", wish.signal == 0 ? "the time limit comes near" : name_of(wish));
+    record("preemption_notice", preemption_.why());
   });
 }
 
@@ -275,13 +275,11 @@ void Job::preempt(TimePoint now) {
   if (deadline_) return;
   phase_ = Phase::kPreempting;
   deadline_ = {preemption_.until(), Deadline::What::kNotice};
-  const StopWish& wish = preemption_.wish();
   const Duration grace = preemption_.until() - now;
-  const std::string why = wish.signal == 0 ? "the time limit comes near" : name_of(wish);
-  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", why,
-                          in_seconds(grace), how_to_hurry())},
+  decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", preemption_.why(),
+                          in_seconds(grace), preemption_.how_to_hurry())},
          "all of them can");
-  send_to_workers(wire::Preempt{std::chrono::nanoseconds(grace).count()}, why);
+  send_to_workers(wire::Preempt{std::chrono::nanoseconds(grace).count()}, preemption_.why());
 }
 
 void Job::stop_workers(TimePoint now) {
@@ -557,12 +555,6 @@ std::string Job::restart_text(TimePoint now) const {
     text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
                         count_of(crew_.members().size(), "node"));
   return text;
-}
-
-// For a user who waits; a scheduler knows.
-std::string Job::how_to_hurry() const {
-  if (preemption_.wish().cancelled) return "; `launch cancel --now` stops at once";
-  return preemption_.wish().signal == SIGINT ? "; Ctrl-C again stops at once" : "";
 }
 
 std::string Job::waiting_for(TimePoint now) const {

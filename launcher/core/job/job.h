@@ -156,7 +156,6 @@ class Job {
   void tell_wait(TimePoint now);
   void tell_loss();
   std::string restart_text(TimePoint now) const;
-  std::string how_to_hurry() const;
 
   void send_to_workers(const wire::ToAgent& message, const std::string& reason);
   void ask_for_stacks(const std::string& reason);

@@ -88,7 +88,8 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   if (reported.kind == kCommitted) steps_.committed(reported.step);
   if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
-    decide(Tell{fmt::format("saving step {}{}", reported.step, how_to_hurry())}, "all ranks agree on it");
+    decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_hurry())},
+           "all ranks agree on it");
   for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
     if (reported.kind == kind)
       record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);

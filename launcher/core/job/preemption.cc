@@ -1,6 +1,7 @@
 #include "launcher/core/job/preemption.h"
 
 #include <algorithm>
+#include <csignal>
 
 #include "common/base/text.h"
 
@@ -17,6 +18,15 @@ void Preemption::give(const StopWish& wish, TimePoint until, const Steps& steps)
   until_ = until;
   commits_before_ = steps.commit_count();
   committed_before_ = steps.committed();
+}
+
+std::string Preemption::why() const {
+  return wish_.signal == 0 ? "the time limit comes near" : name_of(wish_);
+}
+
+std::string Preemption::how_to_hurry() const {
+  if (wish_.cancelled) return "; `launch cancel --now` stops at once";
+  return wish_.signal == SIGINT ? "; Ctrl-C again stops at once" : "";
 }
 
 void Preemption::found(std::optional<std::int64_t> step) {

@@ -86,6 +86,34 @@ TEST_F(ControllerTest, RemembersTheNewestCheckpointOfAnyAttempt) {
   EXPECT_EQ(job.steps().committed_ever(), 300);
 }
 
+// Ten thousand nodes of one worker each: no event may cost a look at all of them.
+TEST_F(ControllerTest, TenThousandNodesGoThroughAnAttempt) {
+  constexpr int kNodes = 10'000;
+  Plan plan = two_nodes_of_two(0);
+  plan.nodes.clear();
+  for (int node = 0; node < kNodes; ++node) plan.nodes.push_back({NodeId(node), Rank(node), 1});
+  anew(plan);
+  happen(Began{});
+  for (int node = 0; node < kNodes; ++node) greet(node);
+  begin();
+  for (int node = 0; node < kNodes; ++node) said(node, wire::AttemptPrepared{4711});
+  ASSERT_EQ(job.phase(), Phase::kRunning);
+  for (std::int64_t step = 1; step <= 10; ++step) {
+    now += 100ms;
+    for (int node = 0; node < kNodes; ++node)
+      said(node, wire::WorkerReported{Rank(node), wire::ReportKind::kStep, step, ""});
+  }
+  for (int node = 0; node < kNodes; ++node) {
+    said(node, exited(node, 0));
+    said(node, wire::WorkersGone{});
+  }
+  ASSERT_EQ(job.phase(), Phase::kLeaving);
+  for (int node = 0; node < kNodes; ++node) end_agent(node, "left");
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 TEST(Refusal, IsDecidedByWhatTheLineageSays) {
   using By = AttemptDenied::By;
   const auto refusal = [](By by, ErrorCode code) {

@@ -62,7 +62,8 @@ class JobTest : public testing::Test {
   }
   // One for each agent.
   static ConnectionId connection_of(AgentId agent) {
-    return ConnectionId(agent.incarnation.value() * 100ULL + static_cast<std::uint64_t>(agent.node.value()));
+    return ConnectionId(agent.incarnation.value() * 100'000ULL +
+                        static_cast<std::uint64_t>(agent.node.value()));
   }
   // Its process first, and then what it had sent has been read.
   void end_agent(int node, const std::string& how) {
