@@ -41,32 +41,4 @@ std::string loss_text(std::span<const AttemptHistory> history) {
                      *lost == 1 ? "is" : "are", saved ? "" : ": no Muster checkpoint");
 }
 
-void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported) {
-  using enum wire::ReportKind;
-  AttemptHistory& current = history.back();
-  if (reported.kind == kProfile)
-    current.profiles[reported.rank] = {reported.rank.value(), reported.step, reported.parts_ns};
-  if (reported.kind != kResumed || reported.rank != Rank(0)) return;
-  current.resumed_step = reported.step;
-  const auto before = history.size() > 1 ? history[history.size() - 2].last_step : std::nullopt;
-  if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
-}
-
-void note_end(AttemptHistory& attempt, const Steps& steps, const Verdict& verdict) {
-  attempt.last_step = steps.newest();
-  attempt.committed_step = steps.committed();
-  attempt.verdict = verdict;
-}
-
-void note_pace(AttemptHistory& current, const Slowness& now, bool slower) {
-  const auto known = std::ranges::find(current.stragglers, now.rank, &Slowness::rank);
-  if (known == current.stragglers.end()) {
-    current.stragglers.push_back(now);
-  } else if (slower) {
-    *known = now;
-  } else {
-    known->until_step = now.since_step;
-  }
-}
-
 }  // namespace muster::launcher

@@ -1,5 +1,6 @@
-// What is remembered of each attempt, for the report: its size, its steps, who was slow, how it ended. Plain
-// values.
+// What is remembered of each attempt, for the report: its size, its steps, who was slow, how it ended.
+//
+// Plain values, which the chronicle keeps (chronicle.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,6 @@
 #include "common/base/clock.h"
 #include "common/base/step_shares.h"
 #include "common/wire/messages.h"
-#include "launcher/core/job/steps.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -42,16 +42,9 @@ struct AttemptHistory {
   std::optional<std::int64_t> offered_step{};  // of the newest complete checkpoint when it began
 };
 
-// Adds to the last of `history` what one of its workers reported.
-void note_report(std::vector<AttemptHistory>& history, const wire::WorkerReported& reported);
-// It has ended.
-void note_end(AttemptHistory& attempt, const Steps& steps, const Verdict& verdict);
 // The steps of all attempts that the next launch has to do again; nothing where none are known.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
 // "4 steps are lost"; empty where none are known.
 std::string loss_text(std::span<const AttemptHistory> history);
-// A rank has become slower than the others at `now.since_step`, or is no longer. Of each rank the newest time
-// is kept.
-void note_pace(AttemptHistory& current, const Slowness& now, bool slower);
 
 }  // namespace muster::launcher

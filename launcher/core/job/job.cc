@@ -193,7 +193,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
 // Without a signal it is the time limit's.
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
-    preemption_.give(wish, until, steps_);
+    preemption_.give(wish, until, chronicle_.steps());
     record("preemption_notice", preemption_.why());
   });
 }
@@ -345,14 +345,11 @@ bool Job::answers(Question question) {
 void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, TimePoint now) {
   phase_ = Phase::kPreparing;
   attempt_ = begun.attempt;
-  resume_step_ = begun.resume_step;
   store_port_ = 0;
   crew_.begin();
-  steps_.begin_attempt();
   facts_ = {};
   facts_.world_size = crew_.world_size();
   facts_.shrunk = facts_.world_size < plan_.world_size();
-  stragglers_ = Stragglers(facts_.world_size);
   preemption_ = {};
   told_stall_ = false;
   const auto node_count = static_cast<std::int32_t>(crew_.members().size());
@@ -360,9 +357,9 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   history.attempt = attempt_;
   history.world_size = facts_.world_size;
   history.node_count = node_count;
-  if (resume_step_) history.offered_step = static_cast<std::int64_t>(*resume_step_);
-  history_.push_back(std::move(history));
-  record("attempt_begun", resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "");
+  if (begun.resume_step) history.offered_step = static_cast<std::int64_t>(*begun.resume_step);
+  chronicle_.begin(std::move(history));
+  record("attempt_begun", begun.resume_step ? fmt::format("resumes from step {}", *begun.resume_step) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
   std::int32_t position = 0;
   for (const NodePlan& each : crew_.members()) {
@@ -383,7 +380,8 @@ void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
   facts_.started = now;
   crew_.start_workers();
-  send_to_workers(wire::StartWorkers{kStoreAddress, store_port_, resume_step_}, "every node is prepared");
+  send_to_workers(wire::StartWorkers{kStoreAddress, store_port_, chronicle_.resume_step()},
+                  "every node is prepared");
   for (const NodeId id : fleet_.nodes()) stand_by(id);
   carry(recruiter_.hire_absent(now));
 }
@@ -413,20 +411,21 @@ void Job::clear_up(TimePoint now) {
 void Job::judge_attempt() {
   facts_.notice_given = preemption_.given();
   facts_.notice = preemption_.wish();
-  facts_.committed_on_notice = preemption_.has_committed(steps_);
+  facts_.committed_on_notice = preemption_.has_committed(chronicle_.steps());
   if (facts_.world_size == 0) {
     facts_.world_size = plan_.world_size();  // none has begun
   } else {
-    facts_.steps = steps_.by_rank();
+    facts_.steps = chronicle_.steps().by_rank();
+    facts_.stepped = chronicle_.stepped();
   }
   verdict_ = judge(facts_);
-  if (!history_.empty() && !history_.back().verdict) note_end(history_.back(), steps_, verdict_);
+  chronicle_.end(verdict_);
   record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);
 }
 
 // The last worker of the attempt is gone.
 void Job::conclude(TimePoint now) {
-  if (!plan_.job.checkpoint_directory.empty() && preemption_.is_unclear(steps_)) {
+  if (!plan_.job.checkpoint_directory.empty() && preemption_.is_unclear(chronicle_.steps())) {
     if (!open_question_)
       decide(LookForCheckpoint{ask(), attempt_}, "they left on notice, and told of no commit");
     return;
@@ -436,7 +435,7 @@ void Job::conclude(TimePoint now) {
   const Recovery::Circumstances attempt{
       .ran = attempt_ran(),
       .cannot_start = cannot_start,
-      .commit_count = steps_.commit_count(),
+      .commit_count = chronicle_.steps().commit_count(),
       .notice = preemption_.given() ? std::optional(preemption_.wish()) : std::nullopt,
       .time_is_up = time_limit_.is_up()};
   Recovery::Next next = recovery_.after(std::move(verdict_), attempt, now);
@@ -542,16 +541,16 @@ void Job::tell_loss() {
   const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
                        verdict_.kind == Verdict::Kind::kCancelled ||
                        verdict_.kind == Verdict::Kind::kTimeLimit;
-  const std::string loss = stopped ? loss_text(history_) : "";
+  const std::string loss = stopped ? loss_text(chronicle_.history()) : "";
   if (!loss.empty()) verdict_.cause += "; " + loss;
 }
 
 std::string Job::restart_text(TimePoint now) const {
-  const std::string from =
-      resume_step_ ? fmt::format("resumes from step {}", *resume_step_) : "begins; no Muster checkpoint";
+  const auto step = chronicle_.resume_step();
+  const std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
                                  attempt_, from, recovery_.used(now), plan_.job.max_restarts);
-  if (history_.size() > 1 && history_[history_.size() - 2].world_size != facts_.world_size)
+  if (chronicle_.has_another_size())
     text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
                         count_of(crew_.members().size(), "node"));
   return text;

@@ -3,8 +3,8 @@
 // Decisions only: events come in with the time, and the actions that they lead to go out, each with its
 // reason. Agents are the fleet's (fleet.h), which the job asks who is there, and from which it hires nodes
 // and drops them. The job's parts decide by themselves: who takes part (placement.h), whose fault it was
-// (verdict.h), what follows (recovery.h), who hangs (hang.h), who is slow (stragglers.h), who can leave on
-// notice (preemption.h). One thread; performs nothing, reads no clock.
+// (verdict.h), what follows (recovery.h), who hangs (hang.h), who can leave on notice (preemption.h). How far
+// the training is, the chronicle knows (chronicle.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,13 @@
 #include <vector>
 
 #include "launcher/core/fleet/fleet.h"
-#include "launcher/core/job/attempt_history.h"
+#include "launcher/core/job/chronicle.h"
 #include "launcher/core/job/crew.h"
 #include "launcher/core/job/job_events.h"
 #include "launcher/core/job/preemption.h"
 #include "launcher/core/job/reactions.h"
 #include "launcher/core/job/recovery.h"
 #include "launcher/core/job/recruiter.h"
-#include "launcher/core/job/steps.h"
-#include "launcher/core/job/stragglers.h"
 #include "launcher/core/job/time_limit.h"
 #include "launcher/core/settings/plan.h"
 
@@ -49,8 +47,8 @@ class Job {
   const std::vector<NodePlan>& members() const {
     return crew_.members();
   }  // of the attempt, with their ranks
-  const Steps& steps() const { return steps_; }
-  const std::vector<AttemptHistory>& history() const { return history_; }
+  const Steps& steps() const { return chronicle_.steps(); }
+  const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
   std::string waiting_for(TimePoint now) const;        // for a user who sees nothing happen yet
 
@@ -104,7 +102,6 @@ class Job {
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
   void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
-  void note_step(const wire::WorkerReported& reported);
   void watch_pace(const wire::WorkerReported& reported);
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
@@ -173,7 +170,7 @@ class Job {
   Recruiter recruiter_;
   Recovery recovery_;
   TimeLimit time_limit_;
-  Steps steps_;
+  Chronicle chronicle_;
   Phase phase_ = Phase::kGathering;
   std::optional<Deadline> deadline_;
   Question question_;                      // the newest that the lineage was asked
@@ -184,9 +181,7 @@ class Job {
   Attempt newest_begun_;  // in the checkpoint directory; one that came too late never was attempt_
   Crew crew_;
   AttemptFacts facts_;
-  Stragglers stragglers_;
   Preemption preemption_;
-  std::optional<std::uint64_t> resume_step_;
   std::int32_t store_port_ = 0;
   bool told_stall_ = false;           // it may hang, and the stacks have been asked for
   bool awaits_leftovers_ = false;     // of lost nodes
@@ -194,7 +189,6 @@ class Job {
   std::int32_t interrupt_count_ = 0;  // of the job
 
   bool told_executed_ = false;  // why ranks were not started warm
-  std::vector<AttemptHistory> history_;
   Verdict verdict_;
   Decisions decisions_;  // of the event at hand
 };

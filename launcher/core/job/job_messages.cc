@@ -81,11 +81,15 @@ void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
 
 void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   using enum wire::ReportKind;
-  if (history_.empty() || !crew_.owns(id, reported.rank)) return;
-  note_report(history_, reported);
+  if (chronicle_.empty() || !crew_.owns(id, reported.rank)) return;
+  chronicle_.note(reported);
   if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
-  if (reported.kind == kStep || reported.kind == kHeartbeat) note_step(reported);
-  if (reported.kind == kCommitted) steps_.committed(reported.step);
+  if (reported.kind == kStep || reported.kind == kHeartbeat) {
+    // Once it is decided that the attempt hangs, what was known then is what its end is judged by: a worker
+    // that was woken to hear the stop takes steps again.
+    if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
+    if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
+  }
   if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_hurry())},
@@ -100,28 +104,12 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   });
 }
 
-// Once it is decided that the attempt hangs, what was known then is what its end is judged by: a worker that
-// was woken to hear the stop takes steps again.
-void Job::note_step(const wire::WorkerReported& reported) {
-  if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
-  if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
-  if (reported.step < 0) return;                          // a heartbeat may come before the first step
-  steps_.made(reported.rank, reported.step);
-  // A program that begins to train reports the step that it goes on from.
-  const auto resumed = static_cast<std::int64_t>(resume_step_.value_or(0));
-  if (reported.step > history_.back().resumed_step.value_or(resumed)) facts_.stepped = true;
-}
-
 void Job::watch_pace(const wire::WorkerReported& reported) {
-  for (const auto& change : stragglers_.stepped(reported.rank, from_ns(reported.busy_ns))) {
-    const NodeId node = crew_.node_of(change.rank);
-    const std::string text = fmt::format("is {} than the others: {} a step against {}",
-                                         change.slower ? "slower" : "no longer slower",
-                                         in_milliseconds(change.busy), in_milliseconds(change.usual));
-    decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
+  for (const Chronicle::PaceChange& change : chronicle_.watch_pace(reported, crew_)) {
+    const auto& [rank, node] = std::tie(change.now.rank, change.now.node);
+    decide(Tell{fmt::format("rank {} (node{}) {}", rank, node, change.text())},
            "the others wait for it in every step");
-    record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
-    note_pace(history_.back(), {change.rank, node, reported.step, change.busy, change.usual}, change.slower);
+    record(change.slower ? "straggler" : "straggler_over", change.text(), node, rank);
   }
 }
 

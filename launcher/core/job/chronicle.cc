@@ -1,0 +1,89 @@
+#include "launcher/core/job/chronicle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+void Chronicle::begin(AttemptHistory attempt) {
+  steps_.begin_attempt();
+  stragglers_ = Stragglers(attempt.world_size);
+  stepped_ = false;
+  history_.push_back(std::move(attempt));
+}
+
+void Chronicle::note(const wire::WorkerReported& reported) {
+  using enum wire::ReportKind;
+  switch (reported.kind) {
+    case kStep:
+    case kHeartbeat: return note_step(reported.rank, reported.step);
+    case kCommitted: return steps_.committed(reported.step);
+    case kResumed: return note_resume(reported);
+    case kProfile:
+      history_.back().profiles[reported.rank] = {reported.rank.value(), reported.step, reported.parts_ns};
+      return;
+    default: return;
+  }
+}
+
+// A heartbeat may come before the first step; and a program that begins to train reports the step that it
+// goes on from.
+void Chronicle::note_step(Rank rank, std::int64_t step) {
+  if (step < 0) return;
+  steps_.made(rank, step);
+  const AttemptHistory& current = history_.back();
+  if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
+}
+
+void Chronicle::note_resume(const wire::WorkerReported& reported) {
+  if (reported.rank != Rank(0)) return;
+  AttemptHistory& current = history_.back();
+  current.resumed_step = reported.step;
+  const auto before = history_.size() > 1 ? history_[history_.size() - 2].last_step : std::nullopt;
+  if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
+}
+
+// Of each rank the newest time is kept.
+std::vector<Chronicle::PaceChange> Chronicle::watch_pace(const wire::WorkerReported& step, const Crew& crew) {
+  std::vector<PaceChange> changes;
+  std::vector<Slowness>& known = history_.back().stragglers;
+  for (const auto& change : stragglers_.stepped(step.rank, from_ns(step.busy_ns))) {
+    const Slowness now{change.rank, crew.node_of(change.rank), step.step, change.busy, change.usual};
+    changes.push_back({now, change.slower});
+    const auto same = std::ranges::find(known, now.rank, &Slowness::rank);
+    if (same == known.end()) {
+      known.push_back(now);
+    } else if (change.slower) {
+      *same = now;
+    } else {
+      same->until_step = now.since_step;
+    }
+  }
+  return changes;
+}
+
+std::string Chronicle::PaceChange::text() const {
+  return fmt::format("is {} than the others: {} a step against {}", slower ? "slower" : "no longer slower",
+                     in_milliseconds(now.busy), in_milliseconds(now.usual));
+}
+
+void Chronicle::end(const Verdict& verdict) {
+  if (history_.empty() || history_.back().verdict) return;
+  AttemptHistory& ended = history_.back();
+  ended.last_step = steps_.newest();
+  ended.committed_step = steps_.committed();
+  ended.verdict = verdict;
+}
+
+std::optional<std::uint64_t> Chronicle::resume_step() const {
+  const auto offered = history_.empty() ? std::nullopt : history_.back().offered_step;
+  return offered ? std::optional(static_cast<std::uint64_t>(*offered)) : std::nullopt;
+}
+
+bool Chronicle::has_another_size() const {
+  return history_.size() > 1 && history_[history_.size() - 2].world_size != history_.back().world_size;
+}
+
+}  // namespace muster::launcher
