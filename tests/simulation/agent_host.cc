@@ -1,0 +1,243 @@
+#include "tests/simulation/agent_host.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "tests/simulation/training.h"
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+using agent::StartFailure;
+using agent::StartStep;
+using wire::ReportKind;
+
+AgentHost::AgentHost(World& world, Owner owner, std::weak_ptr<Program> program)
+    : world_(world), owner_(owner), program_(std::move(program)) {}
+
+void AgentHost::later(Duration delay, std::function<void(AgentHost&)> what) {
+  const auto program = program_.lock();
+  if (!program) return;
+  program->run_after(delay, [weak = weak_from_this(), what = std::move(what)] {
+    if (const auto self = weak.lock()) what(*self);
+  });
+}
+
+// ---- What happens to processes ----
+
+void AgentHost::process_ended(const SimulatedProcess& ended, int exit_code, int signal) {
+  if (ended.is_worker() && ended.attempt == attempt_) {
+    wire::WorkerExited exited;
+    exited.pid = ended.pid;
+    exited.exit_code = exit_code;
+    exited.signal = signal;
+    exited.oom_kill_count = ended.out_of_memory ? 1 : 0;
+    const auto training = world_.trainings.find({owner_.launch, attempt_});
+    std::string line = training == world_.trainings.end() ? "" : training->second->last_line_of(ended.rank);
+    later(world_.chance.between(0ms, 2ms),
+          [exited, local_rank = ended.local_rank, line = std::move(line)](AgentHost& self) mutable {
+            const auto program = self.program_.lock();
+            exited.at_ns = to_ns(program->now());
+            if (!line.empty()) self.last_lines_[local_rank] = line;
+            self.listener_->worker_ended(local_rank, exited);
+          });
+  } else {
+    later(world_.chance.between(0ms, 2ms),
+          [pid = ended.pid](AgentHost& self) { self.listener_->leftover_ended(pid); });
+  }
+  later(world_.chance.between(2ms, 4ms), [](AgentHost& self) { self.listener_->leftovers_changed(); });
+}
+
+void AgentHost::worker_says(const SimulatedProcess& worker, ReportKind kind, std::uint64_t step,
+                            const std::string& text) {
+  if (machine().datagrams_lost_until > world_.timeline.now() && world_.chance.one_in(2)) return;
+  agent::Report report;
+  report.attempt = worker.attempt;
+  report.message.rank = worker.rank;
+  report.message.kind = kind;
+  report.message.step = static_cast<std::int64_t>(step);
+  report.message.text = text;
+  const auto program = program_.lock();
+  if (!program) return;
+  program->run([weak = weak_from_this(), report = std::move(report), pid = worker.pid] {
+    if (const auto self = weak.lock()) self->listener_->worker_reported(report, self->address_of(pid));
+  });
+}
+
+void AgentHost::gpu_fails(std::int32_t pid) {
+  const SimulatedProcess* worker = machine().find(pid);
+  if (worker == nullptr) return;
+  agent::GpuFault fault;
+  fault.gpu = static_cast<std::uint32_t>(worker->local_rank.value());
+  fault.xid.fault_class = agent::XidClass::kLost;
+  fault.xid.text = "XID 79: GPU has fallen off the bus";
+  gpu_faults_.push_back(std::move(fault));
+}
+
+// ---- Processes ----
+
+std::optional<FaultKind> AgentHost::take_refusal(FaultKind kind) {
+  const auto found = world_.refusals.find(owner_.agent.node);
+  if (found == world_.refusals.end() || found->second != kind) return std::nullopt;
+  world_.refusals.erase(found);
+  world_.say(fmt::format("node{}: {}", owner_.agent.node, name_of(kind)));
+  world_.disturbed(world_.timeline.now());
+  world_.truths.at(owner_.launch)
+      ->happened({.kind = kind, .node = owner_.agent.node, .at = world_.timeline.now()});
+  return kind;
+}
+
+std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& attempt) {
+  attempt_ = attempt.attempt;
+  plan_ = attempt.plan;
+  last_lines_.clear();
+  hurried_ = false;
+  finishing_since_.reset();
+  if (world_.chance.one_in(2) && take_refusal(FaultKind::kAttemptRefused))
+    return std::unexpected(
+        StartFailure{StartStep::kProgram, Error(ErrorCode::kNotFound, "cannot find train: no such program")});
+  return {};
+}
+
+// A worker that cannot be executed is the last one, so that others have to be killed for it.
+std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local_rank,
+                                                                 const wire::StartWorkers& start) {
+  if (local_rank.value() + 1 == plan_.local_world_size && take_refusal(FaultKind::kExecutionRefused))
+    return std::unexpected(StartFailure{
+        StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
+  const Rank rank(plan_.first_rank.value() + local_rank.value());
+  int earlier_count = 0;
+  for (const auto& each : world_.machines) earlier_count += each->count_before(owner_.launch, attempt_);
+  world_.invariants.attempts_do_not_overlap(owner_.agent.node, attempt_, earlier_count);
+  auto& training = world_.trainings[{owner_.launch, attempt_}];
+  if (!training) training = std::make_shared<Training>(world_, attempt_, plan_.world_size);
+  world_.invariants.rank_starts_once(attempt_, rank, training->has_seen(rank));
+  SimulatedProcess worker;
+  worker.owner = owner_;
+  worker.attempt = attempt_;
+  worker.rank = rank;
+  worker.local_rank = local_rank;
+  const std::int32_t pid = machine().start(worker);
+  training->join(owner_.agent.node, rank, pid, start.resume_step);
+  world_.timeline.after(world_.chance.between(1ms, 100ms), [weak = weak_from_this(), pid] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const SimulatedProcess* process = self->machine().find(pid);
+    if (process == nullptr) return;
+    const char* words = self->world_.script.preemptible ? "stacks preemption" : "stacks";
+    self->worker_says(*process, ReportKind::kHello, 0, words);
+  });
+  Started started;
+  started.pid = pid;
+  if (job_.use_gpus) started.gpu = static_cast<std::uint32_t>(local_rank.value());
+  return started;
+}
+
+void AgentHost::signal(std::int32_t pid, std::int32_t signal) {
+  machine().signal(pid, signal);
+}
+
+void AgentHost::close() {
+  finishing_since_.reset();
+}
+
+// ---- Leftovers ----
+
+std::optional<std::vector<std::int32_t>> AgentHost::find() {
+  return machine().leftovers_of(owner_);
+}
+
+void AgentHost::kill(std::int32_t pid) {
+  machine().signal(pid, SIGKILL);
+}
+
+Leftover AgentHost::kill_and_name(std::int32_t pid) {
+  machine().signal(pid, SIGKILL);
+  return {.pid = pid, .name = "daemon", .uid = 0, .error = 1};
+}
+
+// ---- WorkerTalk ----
+
+bool AgentHost::preempt(const std::string& address, Duration) {
+  const SimulatedProcess* process = machine().find(std::stoi(address));
+  if (process == nullptr) return false;
+  const auto training = world_.trainings.find({owner_.launch, attempt_});
+  if (training != world_.trainings.end()) training->second->notice(owner_.agent.node, process->rank);
+  return true;
+}
+
+// One in four does not answer by itself, and the kernel's view takes its place.
+void AgentHost::dump_stacks(const std::vector<Worker>& workers) {
+  for (const Worker& worker : workers) {
+    const bool answers = !world_.chance.one_in(4);
+    later(answers ? world_.chance.between(1ms, 200ms) : Duration(1s),
+          [rank = worker.rank, pid = worker.pid, answers](AgentHost& self) {
+            if (self.machine().find(pid) == nullptr) return;
+            self.listener_->stacks_dumped({rank, answers ? "main\n" : "The kernel's view\n"});
+          });
+  }
+}
+
+// ---- Logs ----
+
+Expected<std::vector<std::string>> AgentHost::open(const wire::JobSpec&, const agent::OpenAttempt&) {
+  if (take_refusal(FaultKind::kAttemptRefused))
+    return failure(ErrorCode::kPermission, "cannot make the directory of the attempt: Permission denied");
+  return std::vector<std::string>{};
+}
+
+AgentHost::LastWords AgentHost::last_words(LocalRank local_rank) {
+  LastWords words;
+  if (const auto found = last_lines_.find(local_rank); found != last_lines_.end())
+    words.last_lines.push_back(found->second);
+  return words;
+}
+
+bool AgentHost::output_waits() const {
+  return finishing_since_ || machine().disk_blocked_until > world_.timeline.now();
+}
+
+void AgentHost::hurry() {
+  hurried_ = true;
+}
+
+void AgentHost::finish() {
+  finishing_since_ = world_.timeline.now();
+  finish_when_written();
+}
+
+void AgentHost::finish_when_written() {
+  later(world_.chance.between(0ms, 5ms), [](AgentHost& self) {
+    if (!self.finishing_since_) return;
+    const TimePoint now = self.world_.timeline.now();
+    const Duration patience = self.hurried_ ? 200ms : self.job_.limits.output_stall;
+    const TimePoint end = std::min(self.machine().disk_blocked_until, *self.finishing_since_ + patience);
+    if (now >= end) {
+      agent::LogLosses losses;
+      if (self.machine().disk_blocked_until > now) losses.lines = 3;
+      self.finishing_since_.reset();
+      return self.logs_listener_->logs_finished(losses);
+    }
+    self.later(std::min<Duration>(end - now, 100ms), [](AgentHost& later) { later.finish_when_written(); });
+  });
+}
+
+// ---- StoreHost, Vitals ----
+
+Expected<std::int32_t> AgentHost::open(const wire::JobSpec&, const wire::PrepareAttempt& plan) {
+  return plan.host_store ? 29500 : 0;
+}
+
+std::map<Rank, agent::ProcessState> AgentHost::look(const std::map<Rank, std::int32_t>& pids) {
+  std::map<Rank, agent::ProcessState> states;
+  for (const auto& [rank, pid] : pids) {
+    const SimulatedProcess* process = machine().find(pid);
+    if (process == nullptr || process->pace == Pace::kRuns) continue;
+    states[rank] =
+        process->pace == Pace::kStopped ? agent::ProcessState::kStopped : agent::ProcessState::kFrozen;
+  }
+  return states;
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,110 @@
+// What one simulated agent has under it: the workers' processes of its machine, their datagrams, log files,
+// the store's port. Implements the seams of agent::Agent.
+//
+// Lives and dies with the agent's process; the workers outlive it in Machine. Held by shared pointers. One
+// thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/io/health/vitals.h"
+#include "agent/io/output/logs.h"
+#include "agent/io/store/store_host.h"
+#include "agent/io/workers/processes.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+
+class AgentHost final : public agent::Processes,
+                        public agent::TemplateHost,
+                        public agent::Leftovers,
+                        public agent::WorkerTalk,
+                        public agent::Logs,
+                        public agent::StoreHost,
+                        public agent::Vitals,
+                        public std::enable_shared_from_this<AgentHost> {
+ public:
+  AgentHost(World& world, Owner owner, std::weak_ptr<Program> program);
+  AgentHost(const AgentHost&) = delete;
+  AgentHost& operator=(const AgentHost&) = delete;
+
+  // From the machine's processes; heard when the agent runs.
+  void process_ended(const SimulatedProcess& ended, int exit_code, int signal);
+  void worker_says(const SimulatedProcess& worker, wire::ReportKind kind, std::uint64_t step,
+                   const std::string& text);
+  void gpu_fails(std::int32_t pid);
+  bool welcomed() const { return welcomed_; }
+
+  // Processes.
+  void begin(agent::ProcessListener& listener) override { listener_ = &listener; }
+  void set_job(const wire::JobSpec& job) override { job_ = job, welcomed_ = true; }
+  std::expected<void, agent::StartFailure> open(const agent::OpenAttempt& attempt) override;
+  std::expected<Started, agent::StartFailure> start(LocalRank local_rank,
+                                                    const wire::StartWorkers& start) override;
+  void signal(std::int32_t pid, std::int32_t signal) override;
+  // Of Processes, and of Logs.
+  void close() override;
+
+  // TemplateHost: programs are executed.
+  bool load() override { return false; }
+  bool load_for(const wire::PrepareAttempt&) override { return false; }
+  void give_up(const std::string&) override {}
+  void end() override {}
+
+  // Leftovers.
+  std::optional<std::vector<std::int32_t>> find() override;
+  void kill(std::int32_t pid) override;
+  Leftover kill_and_name(std::int32_t pid) override;
+
+  // WorkerTalk.
+  void receive_waiting() override {}
+  bool preempt(const std::string& address, Duration grace) override;
+  void dump_stacks(const std::vector<Worker>& workers) override;
+
+  // Logs.
+  void begin(agent::LogsListener& listener) override { logs_listener_ = &listener; }
+  Expected<std::vector<std::string>> open(const wire::JobSpec& job,
+                                          const agent::OpenAttempt& attempt) override;
+  LastWords last_words(LocalRank local_rank) override;
+  bool output_waits() const override;
+  void hurry() override;
+  void finish() override;
+
+  // StoreHost.
+  Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
+  void close(bool) override {}
+
+  // Vitals.
+  std::map<Rank, agent::ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
+  std::vector<agent::GpuFault> take_gpu_faults() override { return std::exchange(gpu_faults_, {}); }
+  std::optional<std::string> held_gpu_memory() override { return ""; }
+
+ private:
+  Machine& machine() const { return *world_.machines[static_cast<std::size_t>(owner_.agent.node.value())]; }
+  // In the agent's thread, unless it is gone by then.
+  void later(Duration delay, std::function<void(AgentHost&)> what);
+  std::optional<FaultKind> take_refusal(FaultKind kind);
+  std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
+  void finish_when_written();
+
+  World& world_;
+  Owner owner_;
+  std::weak_ptr<Program> program_;
+  agent::ProcessListener* listener_ = nullptr;
+  agent::LogsListener* logs_listener_ = nullptr;
+  wire::JobSpec job_;
+  Attempt attempt_;
+  wire::PrepareAttempt plan_;
+  std::map<LocalRank, std::string> last_lines_;
+  std::vector<agent::GpuFault> gpu_faults_;
+  std::optional<TimePoint> finishing_since_;  // virtual
+  bool hurried_ = false;
+  bool welcomed_ = false;
+};
+
+}  // namespace muster::simulation

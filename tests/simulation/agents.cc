@@ -1,0 +1,348 @@
+#include "tests/simulation/agents.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "tests/simulation/launch.h"
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+using launcher::Phase;
+
+namespace {
+
+wire::Hello hello_of(AgentId id) {
+  return {.node = id.node,
+          .pid = 1,
+          .hostname = "host",
+          .version = MUSTER_VERSION,
+          .core_count = 8,
+          .incarnation = id.incarnation};
+}
+
+std::string frame_of_version_1(AgentId id) {
+  constexpr std::size_t kVersionAt = 4;
+  std::string bytes = wire::encode({.type = 0,
+                                    .destination = wire::kLauncher,
+                                    .source = id.node,
+                                    .term = {},
+                                    .attempt = {},
+                                    .sequence = Sequence(1)},
+                                   hello_of(id));
+  bytes[kVersionAt] = 1;
+  return bytes;
+}
+
+}  // namespace
+
+// An agent's process on its machine, and its connection.
+struct Agents::Process : std::enable_shared_from_this<Process> {
+  Process(World& world, const Owner& whose)
+      : owner(whose),
+        program(std::make_shared<Program>(
+            world.timeline, world.machines[static_cast<std::size_t>(whose.agent.node.value())]->clock(),
+            world.seed + static_cast<std::uint64_t>(whose.agent.node.value()))),
+        host(std::make_shared<AgentHost>(world, whose, program)) {}
+
+  Owner owner;
+  std::shared_ptr<Program> program;
+  std::shared_ptr<AgentHost> host;
+  std::shared_ptr<Line> line;
+  std::shared_ptr<net::Channel> launchers_end;  // until it is told
+  std::unique_ptr<agent::Link> link;
+  std::unique_ptr<agent::Agent> agent;
+  bool lives = true;
+  bool killed = false;    // and will be dead in a moment
+  bool guardian = false;  // has yet to kill what it leaves
+  bool told = false;      // connected
+};
+
+Agents::Agents(World& world, Launch& launch) : world_(world), launch_(launch) {}
+
+Agents::~Agents() = default;
+
+int Agents::living_count() const {
+  return static_cast<int>(
+      std::ranges::count_if(agents_, [](const auto& entry) { return entry.second->lives; }));
+}
+
+bool Agents::all_welcomed() const {
+  return std::ranges::all_of(
+      agents_, [](const auto& entry) { return !entry.second->lives || entry.second->host->welcomed(); });
+}
+
+void Agents::close_all() {
+  for (const auto& [id, agent] : agents_) agent->line->close(0);
+}
+
+Agents::Process* Agents::connected_process(NodeId node) const {
+  const auto after = agents_.upper_bound(AgentId{node, Incarnation(0xFFFFFFFF)});
+  if (after == agents_.begin()) return nullptr;
+  const auto& [id, agent] = *std::prev(after);
+  return id.node == node && agent->lives && agent->told ? agent.get() : nullptr;
+}
+
+AgentHost* Agents::connected(NodeId node) const {
+  Process* agent = connected_process(node);
+  return agent != nullptr ? agent->host.get() : nullptr;
+}
+
+AgentHost* Agents::running(NodeId node) const {
+  Process* agent = connected_process(node);
+  return agent != nullptr && agent->program->runs() ? agent->host.get() : nullptr;
+}
+
+// ---- Starts and ends ----
+
+void Agents::start(AgentId id) {
+  world_.say(
+      fmt::format("{}: starts the agent of node{}, number {}", launch_.name(), id.node, id.incarnation));
+  std::optional<FaultKind> fault;
+  if (const auto found = start_faults_.find(id.node); found != start_faults_.end()) {
+    fault = found->second;
+    start_faults_.erase(found);
+    launch_.happened(*fault, id.node);
+  }
+  if (fault == FaultKind::kAgentNotStarted)
+    return launch_.program().run_after(world_.chance.between(0ms, 5ms), [this, id] {
+      launch_.truth().noticed(id.node);
+      listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable");
+    });
+  const auto agent = std::make_shared<Process>(world_, Owner{launch_.number(), id});
+  agents_[id] = agent;
+  world_.hosts[agent->owner] = agent->host;
+  open(*agent);
+  if (fault == FaultKind::kAgentDoesNotCall) return;
+  if (!launch_.connects_late()) tell_connected(*agent);
+  // Of the protocol, or of the program alone.
+  const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
+  const bool other_protocol = other_version && world_.chance.one_in(2);
+  agent->program->run_after(world_.chance.between(1ms, 50ms),
+                            [this, id, weak = std::weak_ptr(agent), other_version, other_protocol] {
+                              const auto self = weak.lock();
+                              if (!self || !self->lives) return;
+                              if (launch_.connects_late()) tell_connected(*self);
+                              if (other_protocol) return self->line->inject(1, frame_of_version_1(id));
+                              wire::Hello hello = hello_of(id);
+                              if (other_version) hello.version = "0.0.1";
+                              self->agent->start(hello);
+                            });
+}
+
+void Agents::open(Process& agent) {
+  agent.line = Line::make(world_.timeline, world_.chance, world_.script.delays);
+  agent.launchers_end = agent.line->open(0, launch_.program().weak_from_this());
+  agent.link = std::make_unique<agent::Link>(*agent.program, agent.line->open(1, agent.program),
+                                             agent.owner.agent.node);
+  agent.agent = std::make_unique<agent::Agent>(agent::Agent::Parts{.time = *agent.program,
+                                                                   .link = *agent.link,
+                                                                   .processes = *agent.host,
+                                                                   .templates = *agent.host,
+                                                                   .leftovers = *agent.host,
+                                                                   .talk = *agent.host,
+                                                                   .vitals = *agent.host,
+                                                                   .logs = *agent.host,
+                                                                   .store = *agent.host},
+                                               [this, weak = agent.weak_from_this()](int exit_code) {
+                                                 // Not now: the agent is at work.
+                                                 world_.timeline.after(
+                                                     0ms, [this, weak, exit_code] { quit(weak, exit_code); });
+                                               });
+}
+
+void Agents::tell_connected(Process& agent) {
+  agent.told = true;
+  const Duration delay =
+      launch_.connects_late() ? world_.chance.between(1ms, 10ms) : world_.chance.between(0ms, 2ms);
+  launch_.program().run_after(
+      delay, [this, id = agent.owner.agent, end = std::exchange(agent.launchers_end, nullptr)] {
+        listener_->agent_connected(id, end);
+      });
+}
+
+void Agents::quit(const std::weak_ptr<Process>& weak, int exit_code) {
+  const auto agent = weak.lock();
+  if (!agent || !agent->lives) return;
+  Machine& home = machine(agent->owner.agent.node);
+  const auto is_its = [&](const auto& entry) { return entry.second.owner == agent->owner; };
+  const auto is_held = [&](const auto& entry) { return is_its(entry) && entry.second.held_until; };
+  // Where the kernel holds a worker, the rest is the guardian's to kill.
+  const auto left = std::ranges::any_of(home.living(), is_held)
+                        ? 0
+                        : std::ranges::count_if(home.living(), [&](const auto& entry) {
+                            return is_its(entry) && !entry.second.survives;
+                          });
+  world_.invariants.holds(left == 0, fmt::format("G1: the agent of node{} leaves {} processes behind",
+                                                 agent->owner.agent.node, left));
+  gone(*agent, fmt::format("its agent exited with code {}", exit_code));
+}
+
+void Agents::kill(AgentId id) {
+  const auto found = agents_.find(id);
+  if (found == agents_.end() || !found->second->lives) return;
+  if (launch_.job().phase() < Phase::kLeaving)
+    world_.invariants.only_the_touched_are_killed(id.node, launch_.truth().touched(id.node));
+  launch_.truth().noticed(id.node);
+  found->second->killed = true;
+  world_.timeline.after(world_.chance.between(0ms, 2ms), [this, agent = found->second] {
+    if (agent->lives) gone(*agent, "its agent was killed by SIGKILL");
+  });
+}
+
+// Ended or killed: its guardian ends what it leaves a moment later, and the peers of that notice.
+void Agents::gone(Process& agent, const std::string& how) {
+  const auto self = agent.shared_from_this();
+  const AgentId id = agent.owner.agent;
+  world_.say(fmt::format("{}: node{}, number {}: {}", launch_.name(), id.node, id.incarnation, how));
+  agent.lives = false;
+  agent.program->die();
+  agent.agent.reset();
+  agent.link.reset();  // closes the connection
+  world_.hosts.erase(agent.owner);
+  const bool leaves = std::ranges::any_of(
+      machine(id.node).living(), [&](const auto& entry) { return entry.second.owner == agent.owner; });
+  if (leaves) {
+    agent.guardian = true;
+    if (Training* ranks = launch_.training()) ranks->peers_fail(false);
+    world_.timeline.after(world_.chance.between(1ms, 40ms), [this, self] {
+      machine(self->owner.agent.node).kill_all(self->owner);
+      self->guardian = false;
+      leftover_ended();
+    });
+  }
+  launch_.program().run_after(world_.chance.between(0ms, 20ms), [this, id, how] {
+    launch_.truth().noticed(id.node);
+    listener_->agent_ended(id, how);
+  });
+  launch_.changed();
+}
+
+// ---- What lost agents leave ----
+
+std::vector<Leftover> Agents::leftovers(bool kill) {
+  std::vector<Leftover> left;
+  for (const auto& [id, agent] : agents_) {
+    if (agent->lives && !agent->killed) continue;
+    Machine& home = machine(id.node);
+    if (agent->lives || agent->guardian) left.push_back({.pid = 1'000'000'000 + id.node.value(), .name = "agent"});
+    std::vector<std::pair<std::int32_t, bool>> its;
+    for (const auto& [pid, process] : home.living()) {
+      if (process.owner == agent->owner) its.emplace_back(pid, process.survives);
+    }
+    for (const auto& [pid, survives] : its) {
+      Leftover each{.pid = pid, .name = "train"};
+      if (survives) each.error = 1;
+      left.push_back(std::move(each));
+      if (kill) home.signal(pid, SIGKILL);
+    }
+  }
+  return left;
+}
+
+void Agents::look_for_leftovers(bool kill) {
+  auto left = leftovers(kill);
+  if (world_.chance.one_in(2)) return listener_->leftovers_seen(std::move(left), kill);
+  launch_.program().run_after(
+      world_.chance.between(0ms, 2ms),
+      [this, kill, left = std::move(left)]() mutable { listener_->leftovers_seen(std::move(left), kill); });
+}
+
+void Agents::leftover_ended() {
+  launch_.program().run_after(world_.chance.between(0ms, 2ms),
+                              [this] { listener_->leftovers_seen(leftovers(false), false); });
+}
+
+// ---- Faults ----
+
+bool Agents::hit_agent(const Fault& fault) {
+  const NodeId node(fault.node);
+  Process* agent = connected_process(node);
+  if (agent == nullptr || !agent->program->runs()) return false;
+  launch_.happened(fault.kind, node, {}, fault.length);
+  if (fault.kind == FaultKind::kAgentKilled) {
+    gone(*agent, "its agent was killed by SIGKILL");
+    return true;
+  }
+  paused_until_ = world_.timeline.now() + fault.length;
+  world_.disturbed(world_.timeline.now() + std::min<Duration>(fault.length, Limits::kSilence));
+  agent->program->stop();
+  world_.timeline.after(fault.length, [program = agent->program] { program->resume(); });
+  return true;
+}
+
+bool Agents::hit_link(const Fault& fault) {
+  const NodeId node(fault.node);
+  Process* agent = connected_process(node);
+  if (agent == nullptr) return false;
+  launch_.happened(fault.kind, node, {}, fault.length);
+  const TimePoint until = world_.timeline.now() + fault.length;
+  const int side = fault.choice % 2;
+  switch (fault.kind) {
+    case FaultKind::kLinkCloses: agent->line->reset(); break;
+    case FaultKind::kLinkFallsSilent:
+      agent->line->cut(0);
+      agent->line->cut(1);
+      world_.disturbed(world_.timeline.now() + Limits::kSilence);
+      break;
+    case FaultKind::kLinkIsCutOneWay:
+      // An agent that hears nothing is not lost while its ranks have something to report; it leaves when the
+      // controller grace has passed.
+      agent->line->hold(side, until);
+      world_.disturbed(until);
+      break;
+    case FaultKind::kLinkClogs:
+      agent->line->hold(0, until);
+      agent->line->hold(1, until);
+      world_.disturbed(until);
+      break;
+    default: agent->line->inject(1 - side, std::string(40, '\xFF')); break;
+  }
+  return true;
+}
+
+bool Agents::arm_start(const Fault& fault) {
+  const NodeId node(fault.node);
+  Process* agent = connected_process(node);
+  if (agent == nullptr) return false;
+  launch_.happened(FaultKind::kAgentKilled, node);
+  start_faults_[node] = fault.kind;
+  gone(*agent, "its agent was killed by SIGKILL");
+  return true;
+}
+
+// With an older incarnation's name. What it says would end, empty or fail the attempt.
+bool Agents::send_stranger(const Fault& fault) {
+  const NodeId node(fault.node);
+  Process* agent = connected_process(node);
+  if (agent == nullptr || agent->owner.agent.incarnation <= Incarnation(1)) return false;
+  const AgentId old{node, Incarnation(agent->owner.agent.incarnation.value() - 1)};
+  const auto line = Line::make(world_.timeline, world_.chance, world_.script.delays);
+  strangers_.push_back(line);
+  launch_.program().run_after(0ms, [this, old, end = line->open(0, launch_.program().weak_from_this())] {
+    listener_->agent_connected(old, end);
+  });
+  std::uint64_t sequence = 0;
+  const auto say = [&](const wire::ToLauncher& message) {
+    line->inject(1, wire::encode({.type = 0,
+                                  .destination = wire::kLauncher,
+                                  .source = node,
+                                  .term = Term(1),
+                                  .attempt = launch_.job().attempt(),
+                                  .sequence = Sequence(++sequence)},
+                                 message));
+  };
+  say(hello_of(old));
+  wire::WorkerExited exited;
+  for (const launcher::NodePlan& each : launch_.job().members()) {
+    if (each.node == node) exited.rank = each.first_rank;
+  }
+  exited.exit_code = 9;
+  say(exited);
+  say(wire::AttemptRefused{.exit_code = 127, .message = "a stranger's refusal"});
+  say(wire::WorkersGone{});
+  return true;
+}
+
+}  // namespace muster::simulation

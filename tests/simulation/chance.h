@@ -1,0 +1,36 @@
+// The chance by which a simulation is chosen: a stream of numbers that follows from one seed.
+//
+// The same on every machine. One thread. Several streams of one seed are told apart by their salt, so that
+// what one of them draws does not move the others.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+
+#include "common/base/clock.h"
+
+namespace muster::simulation {
+
+class Chance {
+ public:
+  Chance(std::uint64_t seed, std::uint64_t salt) : rng_(seed * 0x9E3779B97F4A7C15ULL + salt) {}
+
+  // 0 to count - 1.
+  int below(int count) { return static_cast<int>(rng_() % static_cast<std::uint64_t>(count)); }
+  bool one_in(int count) { return below(count) == 0; }
+  // At least `low`, less than `high`.
+  Duration between(Duration low, Duration high) {
+    return low +
+           Duration(static_cast<Duration::rep>(rng_() % static_cast<std::uint64_t>((high - low).count())));
+  }
+  template <class T>
+  const T& one_of(std::span<const T> all) {
+    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+  }
+
+ private:
+  std::mt19937_64 rng_;
+};
+
+}  // namespace muster::simulation

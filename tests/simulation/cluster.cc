@@ -1,0 +1,245 @@
+#include "tests/simulation/cluster.h"
+
+#include <algorithm>
+#include <csignal>
+#include <numeric>
+
+#include "launcher/core/text/words.h"
+#include "tests/simulation/training.h"
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+using launcher::Phase;
+
+namespace {
+
+// A fault that waits for a phase, or for something to hit, is made without it or given up after that.
+constexpr Duration kPatience = 20s;
+constexpr Duration kGivenUp = 30s;
+constexpr Duration kForEver = 2h;
+constexpr std::uint64_t kMostEvents = 20'000'000;
+
+}  // namespace
+
+int Outcome::fault_count() const {
+  return std::accumulate(faults.begin(), faults.end(), 0);
+}
+
+Cluster::Cluster(Script script, std::uint64_t seed, std::function<void(const std::string&)> trace)
+    : world_(std::move(script), seed),
+      launchers_clock_(world_.timeline, world_.chance.between(0s, 48h), world_.script.drift / 2),
+      trouble_(seed, 5) {
+  if (trace) {
+    world_.trace = [this, trace = std::move(trace)](const std::string& line) {
+      trace(fmt::format("{:11.6f} {}", launcher::in_seconds(world_.age()), line));
+    };
+  }
+  world_.launcher_lives = [this](int number) {
+    return std::ranges::any_of(
+        launches_, [number](const auto& each) { return each->number() == number && !each->over(); });
+  };
+  fault_due_ = world_.timeline.now() + (world_.script.faults.empty() ? 0s : world_.script.faults[0].gap);
+  launch(false);
+  world_.timeline.after(1s, [this] { look(); });
+  world_.timeline.after(50ms, [this] { mind_faults(); });
+}
+
+Cluster::~Cluster() = default;
+
+// Silence, the stop of the others with its margin, the longest back-off is told, a start, the steps, leaving.
+Duration Cluster::progress_limit() const {
+  return Limits::kSilence + Limits::kGrace + 5s + 5s + 5s + 3 * world_.script.step + 2s;
+}
+
+void Cluster::launch(bool take_over) {
+  const Launch::Options options{.number = static_cast<int>(launches_.size()) + 1,
+                                .take_over = take_over,
+                                .connects_late = world_.chance.one_in(2)};
+  launches_.push_back(std::make_unique<Launch>(world_, launchers_clock_, options, [this] { changed(); }));
+  world_.progressed();
+  // Not now: the launcher that another one follows may be at work.
+  world_.timeline.after(0ms, [launch = launches_.back().get()] { launch->begin(); });
+}
+
+Outcome Cluster::run() {
+  while (!over() && world_.timeline.event_count() < kMostEvents &&
+         world_.timeline.step(world_.began + kForEver)) {
+  }
+  Invariants& must = world_.invariants;
+  must.holds(world_.timeline.event_count() < kMostEvents, "G7: it goes round in circles");
+  must.holds(over(), "G7: it never ends");
+  return {.findings = must.findings(),
+          .faults = made_,
+          .length = world_.age(),
+          .event_count = world_.timeline.event_count(),
+          .launch_count = static_cast<int>(launches_.size())};
+}
+
+void Cluster::at(Duration time, std::function<void(Launch&)> what) {
+  world_.timeline.after(time, [this, what = std::move(what)] {
+    if (!current().over() && !current().silent()) what(current());
+  });
+}
+
+bool Cluster::over() {
+  if (relaunching_) return false;
+  return std::ranges::all_of(launches_, [](const auto& each) { return each->gone(); });
+}
+
+// Something about a launch has: its phase, an agent, its end.
+void Cluster::changed() {
+  if (!all_faults_made()) {
+    const Fault& fault = world_.script.faults[next_fault_];
+    if (fault.phase && !phase_met_ && world_.timeline.now() >= fault_due_ && current().runs() &&
+        current().job().phase() == *fault.phase) {
+      phase_met_ = world_.timeline.now() + fault.after;
+      world_.timeline.at(*phase_met_, [this] { mind_faults(); });
+    }
+  }
+  const Launch& last = current();
+  const bool ended = last.over() || last.silent();
+  if (!ended || relaunching_ || !world_.script.launch_again) return;
+  if (last.finished() && last.job().verdict().exit_code == 0) return;
+  relaunching_ = true;
+  world_.timeline.after(world_.chance.between(100ms, 3s), [this] {
+    relaunching_ = false;
+    launch(/*take_over=*/true);
+  });
+}
+
+void Cluster::look() {
+  const TimePoint now = world_.timeline.now();
+  world_.may_end =
+      world_.age() >= world_.script.length && (!world_.script.until_faults_are_made || all_faults_made());
+  const Duration since = now - std::max(world_.disturbed_until, world_.progressed_at);
+  // What becomes of agents without a launcher is looked at when their grace is over.
+  const bool orphans = (current().over() || current().silent()) && !world_.script.launch_again;
+  if (!orphans && !std::exchange(stuck_told_, stuck_told_ || since > progress_limit()))
+    world_.invariants.makes_progress(since, progress_limit());
+  world_.timeline.after(std::min<Duration>(1s, world_.script.step), [this] { look(); });
+}
+
+// ---- Faults ----
+
+void Cluster::mind_faults() {
+  constexpr Duration kPoll = 100ms;
+  const TimePoint now = world_.timeline.now();
+  const bool polled = now >= next_poll_;
+  if (polled) next_poll_ = now + kPoll;
+  if (!all_faults_made() && now >= fault_due_) {
+    const Fault& fault = world_.script.faults[next_fault_];
+    const bool met = !fault.phase || (phase_met_ && now >= *phase_met_) || now >= fault_due_ + kPatience;
+    if (fault.phase && !phase_met_ && current().runs() && current().job().phase() == *fault.phase)
+      phase_met_ = now + fault.after;
+    FaultKind kind = fault.kind;
+    bool made = met && current().runs() && make(fault);
+    if (!made && now >= fault_due_ + kGivenUp && current().runs()) {
+      kind = FaultKind::kWorkerDies;  // what could not be, another takes the place of
+      Fault other = fault;
+      other.kind = kind;
+      made = make(other);
+    }
+    if (made) {
+      ++made_[static_cast<std::size_t>(kind)];
+      if (!traits_of(kind).of_worker) world_.say(fmt::format("FAULT: {}", describe(fault)));
+    }
+    if (made || now >= fault_due_ + 2 * kGivenUp) {
+      ++next_fault_;
+      phase_met_.reset();
+      fault_due_ = now + (all_faults_made() ? 0s : world_.script.faults[next_fault_].gap);
+    }
+  }
+  if (polled && !all_faults_made()) world_.timeline.at(next_poll_, [this] { mind_faults(); });
+}
+
+bool Cluster::make(const Fault& fault) {
+  Launch& launch = current();
+  const FaultTraits traits = traits_of(fault.kind);
+  const TimePoint now = world_.timeline.now();
+  if (traits.of_worker) return launch.hit_worker(fault);
+  Machine& home = *world_.machines[static_cast<std::size_t>(fault.node)];
+  switch (fault.kind) {
+    case FaultKind::kAgentKilled:
+    case FaultKind::kAgentPauses:
+    case FaultKind::kAgentFreezes: return launch.agents().hit_agent(fault);
+    case FaultKind::kAgentNotStarted:
+    case FaultKind::kAgentDoesNotCall:
+    case FaultKind::kAgentOfOtherVersion: return launch.agents().arm_start(fault);
+    case FaultKind::kLinkCloses:
+    case FaultKind::kLinkFallsSilent:
+    case FaultKind::kLinkIsCutOneWay:
+    case FaultKind::kLinkClogs:
+    case FaultKind::kLinkIsGarbled: return launch.agents().hit_link(fault);
+    case FaultKind::kStranger: return launch.agents().send_stranger(fault);
+    case FaultKind::kAttemptRefused:
+    case FaultKind::kExecutionRefused: world_.refusals[NodeId(fault.node)] = fault.kind; return true;
+    case FaultKind::kLogDiskBlocks:
+      home.disk_blocked_until = now + fault.length;
+      world_.disturbed(home.disk_blocked_until);
+      return true;
+    case FaultKind::kDatagramsLost: home.datagrams_lost_until = now + fault.length; return true;
+    case FaultKind::kClockDrifts:
+      home.clock().set_drift(world_.script.drift * (fault.choice - 6) / 6);
+      return true;
+    case FaultKind::kLineageLate:
+      if (world_.script.checkpoints) launch.lineage().be_late(now + fault.length);
+      world_.disturbed(now + fault.length);
+      return world_.script.checkpoints;
+    case FaultKind::kLineageFails:
+      if (world_.script.checkpoints) launch.lineage().fail(1 + fault.choice % 3);
+      return world_.script.checkpoints;
+    case FaultKind::kLauncherPauses: launch.pause(fault.length); return true;
+    default: return end_launch(fault);
+  }
+}
+
+// What ends a launch, as a rule.
+bool Cluster::end_launch(const Fault& fault) {
+  Launch& launch = current();
+  switch (fault.kind) {
+    case FaultKind::kSecondLauncher:
+      if (!world_.script.checkpoints || launch.job().attempt() == Attempt()) return false;
+      this->launch(/*take_over=*/fault.choice % 3 != 0);
+      return true;
+    case FaultKind::kLauncherDies:
+      launch.die();
+      orphaned(launch);
+      return true;
+    case FaultKind::kLauncherFallsSilent:
+      launch.fall_silent(fault.choice % 2 == 0 && world_.script.checkpoints
+                             ? std::optional(trouble_.between(10s, 30s))
+                             : std::nullopt);
+      orphaned(launch);
+      return true;
+    case FaultKind::kInterrupt: {
+      Duration when{};
+      for (int count = fault.choice % 3; count >= 0; --count) {
+        world_.timeline.after(when, [&launch] {
+          if (launch.runs()) launch.interrupt(SIGINT);
+        });
+        when += trouble_.between(0ms, 1s);
+      }
+      return true;
+    }
+    case FaultKind::kCancel: launch.cancel(fault.choice % 3 == 0); return true;
+    case FaultKind::kNotice: launch.interrupt(fault.choice % 2 == 0 ? SIGTERM : SIGUSR1); return true;
+    default: launch.pass_signal_on(); return true;
+  }
+}
+
+void Cluster::orphaned(Launch& launch) {
+  Duration limit = Limits::kControllerGrace + Limits::kGrace + 5s;
+  if (launch.silent()) limit += Limits::kSilence;
+  // An agent that was not welcomed yet holds nothing, and waits for that. One that stood still wakes first.
+  if (!launch.agents().all_welcomed()) limit = std::max(limit, Duration(agent::Node::kWelcomeLimit) + 1s);
+  limit += 10s;
+  world_.disturbed(world_.timeline.now());
+  world_.timeline.after(limit, [this, &launch] {
+    if (launch.woke()) return;
+    world_.invariants.orphans_have_ended(launch.living_process_count(), launch.living_agent_count());
+  });
+  changed();
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,69 @@
+// A training from its first launch to its last, on virtual time, with everything that is done to it.
+//
+// Everything follows from the script and one seed: delays, what workers do, faults. Holds the guarantees that
+// need a view of the whole: that the job gets on when faults stop, and that nothing lives when it has ended.
+// One thread.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/launch.h"
+
+namespace muster::simulation {
+
+struct Outcome {
+  std::vector<Finding> findings;
+  std::array<int, kFaultKindCount> faults{};  // that were made
+  Duration length{};                          // virtual
+  std::uint64_t event_count = 0;
+  int launch_count = 0;
+  int fault_count() const;
+};
+
+class Cluster {
+ public:
+  Cluster(Script script, std::uint64_t seed, std::function<void(const std::string&)> trace = {});
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+  ~Cluster();
+
+  // Until the training has ended, or goes on for ever, which is a finding.
+  Outcome run();
+
+  // In a test of its own, what happens to the first launch so long after its beginning.
+  void at(Duration time, std::function<void(Launch&)> what);
+  const Launch& first() const { return *launches_.front(); }
+  const World& world() const { return world_; }
+
+ private:
+  Launch& current() { return *launches_.back(); }
+  void launch(bool take_over);
+  void changed();
+  void look();  // once a second
+  void mind_faults();
+  bool make(const Fault& fault);
+  bool end_launch(const Fault& fault);
+  bool all_faults_made() const { return next_fault_ >= world_.script.faults.size(); }
+  void orphaned(Launch& launch);
+  bool over();
+  Duration progress_limit() const;
+
+  World world_;
+  MachineClock launchers_clock_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::array<int, kFaultKindCount> made_{};
+  std::size_t next_fault_ = 0;
+  TimePoint fault_due_;
+  TimePoint next_poll_{};
+  std::optional<TimePoint> phase_met_;  // of the fault that is due
+  bool relaunching_ = false;
+  bool stuck_told_ = false;
+  Chance trouble_;  // what faults draw
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,81 @@
+#include "tests/simulation/ground_truth.h"
+
+#include <algorithm>
+
+namespace muster::simulation {
+
+namespace {
+
+// A lost node's peers may fail, and be heard, so long before it is missed.
+constexpr Duration kAtOnce = std::chrono::milliseconds(150);
+
+// Who complains of a lost peer may do so for one that is seen to be gone so long after.
+constexpr Duration kPeerWindow = std::chrono::seconds(3);
+constexpr Duration kLongestBlindness = std::chrono::seconds(8);
+
+// Its effects are over, and have been judged, when the attempt is.
+bool ends_with_attempt(const FaultTraits& traits) {
+  return traits.of_worker || traits.refusal;
+}
+
+}  // namespace
+
+void GroundTruth::happened(const Happened& what) {
+  ++counts_[static_cast<std::size_t>(what.kind)];
+  const FaultTraits traits = traits_of(what.kind);
+  if (!traits.of_worker) touched_.insert(what.node);
+  if (traits.harmless || traits.ends_launch) return;
+  ++cause_count_;
+  open_.push_back({.what = what, .culprit = {.rank = what.rank, .node = what.node}});
+}
+
+void GroundTruth::noticed(NodeId node) {
+  for (Open& each : open_) {
+    if (!each.culprit.rank && each.culprit.node == node) each.noticed = true;
+  }
+}
+
+// As far as the launcher can know.
+bool GroundTruth::may_precede(const Happened& what, const Happened& first) const {
+  const FaultTraits traits = traits_of(what.kind);
+  // A hang may be seen before a silence that began earlier.
+  const bool hang_after_silence = traits.stall && traits_of(first.kind).silent;
+  Duration uncertain = traits.silent || hang_after_silence ? silence_limit_ : kAtOnce;
+  // Who leaves with 0 is known only by those who miss it, and they might miss a node as well.
+  if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += kPeerWindow;
+  const bool unseen = what.at < blind_until_ && blind_until_ < first.at + kLongestBlindness;
+  return what.at < first.at + uncertain || unseen;
+}
+
+// Of two faults at once, and where a peer falls silent soon after another fault, the launcher cannot know
+// which came first. What forbids a restart outweighs what calls for one.
+std::vector<Culprit> GroundTruth::culprits_of_attempt(const std::set<NodeId>& members, TimePoint now) {
+  // A silence that has healed, and that nobody has noticed for long after it, will not be.
+  std::erase_if(open_, [now](const Open& each) {
+    return traits_of(each.what.kind).silent && !each.noticed && each.what.length > Duration::zero() &&
+           now > each.what.at + each.what.length + std::chrono::seconds(10);
+  });
+  // Nobody minds what happens to a spare.
+  std::vector<Open> those;
+  for (const Open& each : open_) {
+    if (members.empty() || members.contains(*each.culprit.node)) those.push_back(each);
+  }
+  std::vector<Culprit> culprits;
+  bool told = false;  // of one that the launcher must have heard of
+  const bool any_silent =
+      std::ranges::any_of(those, [](const Open& each) { return traits_of(each.what.kind).silent; });
+  for (const Open& each : those) {
+    const FaultTraits traits = traits_of(each.what.kind);
+    // One whose own node is silent is not heard, and among the others nobody stands out.
+    if (traits.stall && any_silent) culprits.emplace_back();
+    if (!told || may_precede(each.what, those.front().what) || traits.refusal)
+      culprits.push_back(each.culprit);
+    // A hang is seen some time after it began, and another fault may come before that.
+    told = told || (each.what.decisive && (each.noticed || !traits.silent) && !traits.stall);
+  }
+  std::erase_if(
+      open_, [](const Open& each) { return each.noticed || ends_with_attempt(traits_of(each.what.kind)); });
+  return culprits;
+}
+
+}  // namespace muster::simulation

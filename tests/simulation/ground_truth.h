@@ -1,0 +1,58 @@
+// What really happened to a simulated job, and who may rightly be blamed for the end of an attempt.
+//
+// Kept apart from what the launcher is told. A fault is open until a verdict could deal with it. Times are
+// virtual. One of each launch; one thread.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/script.h"
+
+namespace muster::simulation {
+
+class GroundTruth {
+ public:
+  explicit GroundTruth(Duration silence_limit) : silence_limit_(silence_limit) {}
+  struct Happened {
+    FaultKind kind{};
+    NodeId node;
+    std::optional<Rank> rank{};
+    bool decisive = true;  // the attempt cannot go on; else it may be that nobody minds
+    TimePoint at{};
+    Duration length{};  // of a silence that heals
+  };
+  void happened(const Happened& what);
+  // The launcher stands still until then, and hears of everything at once.
+  void is_blind_until(TimePoint time) { blind_until_ = time; }
+  // The launcher knows that the node's agent is gone.
+  void noticed(NodeId node);
+  // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
+  // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
+  // could be to blame.
+  std::vector<Culprit> culprits_of_attempt(const std::set<NodeId>& members, TimePoint now);
+  // Whether anything at all ever happened to this node's agent.
+  bool touched(NodeId node) const { return touched_.contains(node); }
+  bool any(FaultKind kind) const { return counts_[static_cast<std::size_t>(kind)] > 0; }
+  int cause_count() const { return cause_count_; }  // of restarts
+
+ private:
+  struct Open {
+    Happened what;
+    Culprit culprit;
+    bool noticed = false;
+  };
+  bool may_precede(const Happened& what, const Happened& first) const;
+
+  Duration silence_limit_;
+  std::vector<Open> open_;
+  std::array<int, kFaultKindCount> counts_{};
+  std::set<NodeId> touched_;
+  int cause_count_ = 0;
+  TimePoint blind_until_{};
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,87 @@
+// What must hold of every simulated job, whatever is done to it: the guarantees G1, G2, G6, G7 and G8 of
+// docs/architecture.md, each with its sentence.
+//
+// Each function is given what was observed and what really happened; what is broken is kept as a finding. No
+// GoogleTest: the program `simulate` and the tests look at the findings. One thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::simulation {
+
+// Who ended an attempt: a rank, or a node whose agent is gone; or nobody that could be named.
+struct Culprit {
+  std::optional<Rank> rank{};
+  std::optional<NodeId> node{};
+  bool operator==(const Culprit&) const = default;
+};
+std::string text_of(const Culprit& culprit);
+Culprit blamed_by(const launcher::Verdict& verdict);
+
+struct Finding {
+  Duration at{};  // since the simulation began
+  std::string text;
+};
+
+class Invariants {
+ public:
+  explicit Invariants(std::function<Duration()> age) : age_(std::move(age)) {}
+
+  // G1: when a launcher has ended, nothing of its job lives.
+  void nothing_is_left(int process_count, int agent_count);
+  // G1: a job whose launcher is gone ends when the controller grace, the grace and five seconds have passed.
+  void orphans_have_ended(int process_count, int agent_count);
+  // G2: no worker of an attempt starts while a process of an earlier one of its job lives, on any node.
+  void attempts_do_not_overlap(NodeId node, Attempt attempt, int earlier_process_count);
+  // G2: no number of an attempt is used twice in one checkpoint directory, by any launch.
+  void attempt_is_new(Attempt attempt, std::optional<Attempt> newest);
+  // G2: the ranks of an attempt are 0 to N-1, each of one node that is there once, and there are as many as
+  // allowed.
+  struct Membership {
+    std::vector<std::pair<NodeId, Rank>> nodes;  // and their first ranks
+    int workers_per_node = 0;
+    int min_nodes = 0;
+    int max_nodes = 0;
+  };
+  void ranks_are_whole(const Membership& membership);
+  // G2: what an older attempt has to say of its end or its beginning moves no newer one: a rank is started
+  // once in an attempt.
+  void rank_starts_once(Attempt attempt, Rank rank, bool again);
+  // G6: who is blamed is one of those who may have been first, never a victim.
+  void blames_one_of(const launcher::Verdict& verdict, std::span<const Culprit> possible);
+  // G6: a class that speaks of special evidence needs a fault that leaves it.
+  void class_is_true(const launcher::Verdict& verdict, bool happened);
+  // G6: nobody to whom nothing has happened is given up.
+  void only_the_touched_are_killed(NodeId node, bool touched);
+  // G7: when faults stop, the job makes a step, or ends, within the limit.
+  void makes_progress(Duration since, Duration limit);
+  // G7: a job is tried again only for a reason, and not beyond what is allowed.
+  void restarts_are_called_for(int restart_count, int cause_count, int allowed);
+  // G7: it is not given up while it could be tried again.
+  void gives_up_for_a_reason(const launcher::Verdict& verdict, int restart_count, int allowed);
+  // G8: success is reported only if every rank of the last attempt exited 0.
+  void success_is_earned(const launcher::Verdict& verdict, int world_size, int succeeded_count);
+  // G8: the exit code says who wanted the end, and 75 that all that was done is saved.
+  void end_was_wanted(const launcher::Verdict& verdict, bool wanted, bool code_fits);
+  void preemption_is_saved(const launcher::Verdict& verdict, bool saved);
+  // Anything else that must not happen; `what` is the sentence.
+  void holds(bool condition, const std::string& what);
+
+  const std::vector<Finding>& findings() const { return findings_; }
+
+ private:
+  void fail(std::string text);
+
+  std::function<Duration()> age_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace muster::simulation

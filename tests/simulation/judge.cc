@@ -1,0 +1,119 @@
+#include "tests/simulation/judge.h"
+
+#include <algorithm>
+
+namespace muster::simulation {
+
+using launcher::Phase;
+using launcher::Verdict;
+
+void Judge::look(const launcher::Job& job, const Known& known) {
+  const auto ends = std::pair(job.restart_count(), job.phase() >= Phase::kLeaving);
+  if (ends != std::exchange(ends_, ends)) judge(job, known);
+  members_ = members_now(job);
+  if (job.attempt() == attempt_) return;
+  world_.invariants.attempt_is_new(job.attempt(), attempt_);
+  attempt_ = job.attempt();
+  check_members(job);
+}
+
+// Those that take part in the attempt at hand; none while there is none.
+std::set<NodeId> Judge::members_now(const launcher::Job& job) {
+  std::set<NodeId> members;
+  if (job.phase() != Phase::kStopping) gathered_ = job.phase() != Phase::kGathering;
+  if (!gathered_) return members;
+  for (const launcher::NodePlan& each : job.members()) members.insert(each.node);
+  return members;
+}
+
+bool Judge::is_decisive(const launcher::Job& job, NodeId node) const {
+  const bool may_do_without =
+      world_.script.spare_nodes > 0 || world_.script.min_nodes < world_.script.node_count;
+  if (job.phase() == Phase::kGathering) return !may_do_without;
+  return std::ranges::find(job.members(), node, &launcher::NodePlan::node) != job.members().end();
+}
+
+void Judge::check_members(const launcher::Job& job) {
+  Invariants::Membership membership{.nodes = {},
+                                    .workers_per_node = world_.script.workers_per_node,
+                                    .min_nodes = world_.script.min_nodes,
+                                    .max_nodes = world_.script.node_count};
+  for (const launcher::NodePlan& each : job.members())
+    membership.nodes.emplace_back(each.node, each.first_rank);
+  world_.invariants.ranks_are_whole(membership);
+}
+
+void Judge::judge(const launcher::Job& job, const Known& known) {
+  const Verdict& verdict = job.verdict();
+  std::vector<Culprit> culprits = truth().culprits_of_attempt(members_, world_.timeline.now());
+  // A restart that is stopped or refused before it runs is told together with what it was to repeat.
+  if (!verdict.restart_may_help() && repeated_) culprits.push_back(blamed_by(*repeated_));
+  if (known.ranks != nullptr && known.ranks->saved_on_notice()) saved_on_notice_ = true;
+  switch (verdict.kind) {
+    case Verdict::Kind::kSucceeded: break;
+    case Verdict::Kind::kInterrupted:
+    case Verdict::Kind::kCancelled:
+    case Verdict::Kind::kPreempted:
+    case Verdict::Kind::kTimeLimit: judge_wish(verdict, known); break;
+    default: judge_failure(verdict, known, std::move(culprits)); break;
+  }
+  if (verdict.kind != Verdict::Kind::kRefused) repeated_ = verdict;
+  if (job.phase() >= Phase::kLeaving) judge_end(job, known);
+}
+
+void Judge::judge_wish(const Verdict& verdict, const Known& known) {
+  Invariants& must = world_.invariants;
+  const Wishes& wishes = known.wishes;
+  constexpr int kByInt = 130, kByUsr1 = 138, kByTerm = 143;
+  if (verdict.kind == Verdict::Kind::kInterrupted) {
+    const bool by_user = verdict.exit_code == kByInt;
+    must.end_was_wanted(verdict, by_user ? wishes.interrupt_count > 0 : wishes.noticed,
+                        by_user || verdict.exit_code == kByTerm || verdict.exit_code == kByUsr1);
+  } else if (verdict.kind == Verdict::Kind::kCancelled) {
+    must.end_was_wanted(verdict, wishes.cancelled, verdict.exit_code == kByInt);
+  } else if (verdict.kind == Verdict::Kind::kPreempted) {
+    must.end_was_wanted(verdict, wishes.noticed && world_.script.preemptible,
+                        verdict.exit_code == launcher::kExitPreempted);
+    must.preemption_is_saved(verdict, saved_on_notice_);
+  } else {
+    must.end_was_wanted(verdict, false, false);  // there is no time limit
+  }
+}
+
+void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vector<Culprit> culprits) {
+  Invariants& must = world_.invariants;
+  const auto happened = [&](std::initializer_list<FaultKind> kinds) {
+    return std::ranges::any_of(kinds, [&](FaultKind kind) { return truth().any(kind); });
+  };
+  if (verdict.kind == Verdict::Kind::kRefused) {
+    const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
+    if (known.fenced || known.denial_count > 0) culprits.emplace_back();
+    if (ranks_fenced) culprits.push_back({std::nullopt, known.ranks->node_of_rank_0()});
+  } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
+    must.class_is_true(
+        verdict, happened({FaultKind::kOutOfMemory}) && verdict.exit_code == launcher::kExitOutOfMemory);
+  } else if (verdict.kind == Verdict::Kind::kHang) {
+    must.class_is_true(verdict, happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
+                                          FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));
+  } else if (verdict.kind == Verdict::Kind::kGpu) {
+    must.class_is_true(verdict, happened({FaultKind::kGpuFails}));
+  } else if (verdict.kind == Verdict::Kind::kDiskFull) {
+    must.class_is_true(verdict, false);
+  }
+  // Of the end of agents whose launcher slept it is itself to blame, which no verdict can name.
+  if (!known.slept) must.blames_one_of(verdict, culprits);
+}
+
+void Judge::judge_end(const launcher::Job& job, const Known& known) {
+  Invariants& must = world_.invariants;
+  must.success_is_earned(job.verdict(), known.ranks == nullptr ? 0 : known.ranks->world_size(),
+                         known.ranks == nullptr ? 0 : known.ranks->succeeded_count());
+  const auto wished = known.wishes.restarts_before;
+  must.restarts_are_called_for(job.restart_count(),
+                               truth().cause_count() + known.denial_count + (known.slept ? 2 : 0),
+                               wished.value_or(world_.script.max_restarts));
+  if (!known.may_give_up && !wished)
+    must.gives_up_for_a_reason(job.verdict(), job.restart_count(), world_.script.max_restarts);
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,280 @@
+#include "tests/simulation/launch.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+using launcher::Phase;
+
+namespace {
+
+// A step may take so long, and then the rank hangs.
+Duration hang_limit(const Script& script) {
+  return std::max<Duration>(4 * script.step, 3s);
+}
+
+launcher::Plan plan_of(const Script& script, bool take_over) {
+  launcher::Plan plan;
+  for (int node = 0; node < script.node_count; ++node)
+    plan.nodes.push_back({NodeId(node), Rank(node * script.workers_per_node), script.workers_per_node});
+  if (script.min_nodes < script.node_count) plan.min_nodes = script.min_nodes;
+  plan.spare_nodes = script.spare_nodes;
+  plan.take_over = take_over;
+  plan.recovery.preemption_grace = Limits::kPreemptionGrace;
+  plan.job.job_id = "simulated";
+  if (script.checkpoints) plan.job.checkpoint_directory = "/checkpoints";
+  plan.job.use_gpus = true;
+  plan.job.max_restarts = script.max_restarts;
+  plan.job.limits.grace = Limits::kGrace;
+  plan.job.limits.silence_limit = Limits::kSilence;
+  plan.job.limits.controller_grace = Limits::kControllerGrace;
+  plan.job.limits.hang_limit = hang_limit(script);
+  return plan;
+}
+
+}  // namespace
+
+Launch::Launch(World& world, const MachineClock& clock, const Options& options,
+               std::function<void()> on_change)
+    : world_(world),
+      options_(options),
+      on_change_(std::move(on_change)),
+      program_(std::make_shared<Program>(world.timeline, clock,
+                                         world.seed + 1000 * static_cast<std::uint64_t>(options.number))),
+      agents_(world, *this),
+      lineage_(world, options.number, program_),
+      judge_(world, options.number) {
+  world_.truths[options_.number] = std::make_unique<GroundTruth>(Limits::kSilence);
+  launcher_ = std::make_unique<launcher::Launcher>(
+      plan_of(world_.script, options_.take_over),
+      launcher::Launcher::Parts{
+          .time = *program_, .bootstrap = agents_, .lineage = lineage_, .view = *this, .finished = [this] {
+            finish();
+          }});
+  program_->set_observer([this] { observe(); });
+}
+
+Launch::~Launch() = default;
+
+void Launch::begin() {
+  world_.say(name() + ": begins");
+  program_->run([this] { launcher_->begin(); });
+}
+
+bool Launch::gone() const {
+  const bool ended = over() || (silent_ && !wakes_);
+  return ended && living_agent_count() == 0 && living_process_count() == 0;
+}
+
+int Launch::living_process_count() const {
+  int count = 0;
+  for (const auto& each : world_.machines) count += each->living_count(options_.number);
+  return count;
+}
+
+Training* Launch::training() const {
+  const auto found = world_.trainings.find({options_.number, job().attempt()});
+  return found == world_.trainings.end() ? nullptr : found->second.get();
+}
+
+// ---- What the launcher shows ----
+
+void Launch::show(const launcher::Decision& decision, Attempt attempt, Duration) {
+  if (const auto* told = std::get_if<launcher::Tell>(&decision.action))
+    world_.say(fmt::format("{}: \"{}\"", name(), told->text));
+  // Else it leaves at once, and guardians clear up.
+  if (std::holds_alternative<launcher::Finish>(decision.action))
+    cleared_up_ = decision.reason == "nothing of the job is left";
+  const auto* record = std::get_if<launcher::Record>(&decision.action);
+  if (record == nullptr) return;
+  if (world_.trace) {
+    std::string where = record->rank ? fmt::format(" rank {}", *record->rank) : "";
+    if (record->node) where += fmt::format(" node{}", *record->node);
+    world_.say(fmt::format("{}: attempt {}: {}{}: {}", name(), attempt, record->event, where, record->text));
+  }
+  judge_now();  // several attempts may end before the launcher comes to rest
+  if (record->event == "worker_unkillable") unkillable_ = true;
+  if (record->event == "leftover_unkillable") ++survivor_count_;
+  // The wait before it is tried again: "restart 3 of 1000, after 1.250 s".
+  if (record->event == "restart") {
+    constexpr std::string_view kAfter = "after ";
+    const char* wait = record->text.c_str() + record->text.rfind(kAfter) + kAfter.size();
+    world_.disturbed(world_.timeline.now() +
+                     std::chrono::duration_cast<Duration>(Seconds(std::strtod(wait, nullptr))));
+  }
+}
+
+void Launch::judge_now() {
+  judge_.look(job(), {.wishes = wishes_,
+                      .ranks = training(),
+                      .fenced = lineage_.has_fenced(),
+                      .denial_count = lineage_.denial_count(),
+                      .may_give_up = unkillable_ || survivor_count_ > 0,
+                      .slept = woke_});
+}
+
+void Launch::observe() {
+  judge_now();
+  if (std::exchange(phase_, job().phase()) != job().phase()) on_change_();
+}
+
+void Launch::finish() {
+  constexpr Duration kClearUp = 500ms;  // of guardians
+  finished_ = true;
+  world_.say(fmt::format("{}: ends with {}: {}", name(), job().verdict().exit_code, job().verdict().cause));
+  const auto look = [this] {
+    world_.invariants.nothing_is_left(living_process_count(), living_agent_count());
+  };
+  if (cleared_up_) look();
+  world_.timeline.after(kClearUp, look);
+  world_.progressed();
+  world_.timeline.after(0ms, [this] {
+    program_->die();
+    agents_.close_all();
+    on_change_();
+  });
+}
+
+// ---- What happens to it ----
+
+void Launch::happened(FaultKind kind, NodeId node, std::optional<Rank> rank, Duration length) {
+  world_.disturbed(world_.timeline.now());
+  world_.say(fmt::format("{}: FAULT: {} at node{}{}", name(), name_of(kind), node,
+                         rank ? fmt::format(", rank {}", *rank) : ""));
+  truth().happened({.kind = kind,
+                    .node = node,
+                    .rank = rank,
+                    .decisive = judge_.is_decisive(job(), node),
+                    .at = world_.timeline.now(),
+                    .length = length});
+}
+
+bool Launch::hit_worker(const Fault& fault) {
+  Training* ranks = training();
+  const TimePoint now = world_.timeline.now();
+  // An agent that is stopped tells late what it saw: nobody could know who was first.
+  if (ranks == nullptr || job().phase() != Phase::kRunning || now < agents_.paused_until()) return false;
+  for (std::size_t i = 0; i < world_.machines.size(); ++i) {
+    const auto index = (static_cast<std::size_t>(fault.node) + i) % world_.machines.size();
+    const NodeId node(static_cast<int>(index));
+    Machine& home = *world_.machines[index];
+    if (agents_.running(node) == nullptr) continue;
+    auto workers = home.workers_of(options_.number, job().attempt());
+    std::erase_if(workers, [](const SimulatedProcess* each) { return !each->gets_on(); });
+    if (workers.empty()) continue;
+    // Whose steps have not been seen cannot be seen to stall, and a rank may seem to be behind.
+    const bool lost = std::ranges::any_of(world_.machines, [&](const auto& each) {
+      return now < each->datagrams_lost_until + 2 * world_.script.step;
+    });
+    const bool seen = !lost && ranks->steps_made() >= 2 && ranks->complete();
+    if (traits_of(fault.kind).stall && !seen) return false;
+    if (fault.kind == FaultKind::kWorkerLeavesEarly && (ranks->world_size() < 4 || !ranks->complete()))
+      return false;
+    SimulatedProcess& worker = *workers[static_cast<std::size_t>(fault.choice) % workers.size()];
+    happened(fault.kind, node, worker.rank);
+    hit(fault, home, worker, *ranks);
+    return true;
+  }
+  return false;
+}
+
+void Launch::hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Training& ranks) {
+  const std::int32_t pid = worker.pid;
+  const Rank rank = worker.rank;
+  const TimePoint now = world_.timeline.now();
+  const Duration stall_limit = hang_limit(world_.script) + world_.script.step + 6s;
+  const bool even = fault.choice % 2 == 0;
+  switch (fault.kind) {
+    case FaultKind::kWorkerLeavesEarly: home.end(pid, 0, 0); return ranks.peers_fail(true);
+    case FaultKind::kOutOfMemory:
+      worker.out_of_memory = true;
+      home.end(pid, 0, SIGKILL);
+      return ranks.peers_fail(false);
+    case FaultKind::kWorkerStopped:
+      worker.pace = even ? Pace::kStopped : Pace::kFrozen;
+      return world_.disturbed(now + 8s);
+    case FaultKind::kWorkerUnkillable:
+      worker.held_until = now + stall_limit + fault.length;
+      world_.disturbed(*worker.held_until);
+      return ranks.stall(rank);
+    case FaultKind::kGpuFails:
+      worker.hangs = true;
+      agents_.running(worker.owner.agent.node)->gpu_fails(pid);
+      return world_.disturbed(now + 5s);
+    case FaultKind::kWorkerStalls: world_.disturbed(now + stall_limit); return ranks.stall(rank);
+    default: {
+      constexpr int kFailed = 3;
+      const int signal = fault.choice % 3 == 0 ? SIGSEGV : SIGKILL;
+      home.end(pid, even ? kFailed : 0, even ? 0 : signal);
+      return ranks.peers_fail(false);
+    }
+  }
+}
+
+void Launch::pause(Duration length) {
+  world_.disturbed(world_.timeline.now() + length);
+  truth().is_blind_until(world_.timeline.now() + length);
+  program_->stop();
+  world_.timeline.after(length, [program = program_] { program->resume(); });
+}
+
+void Launch::die() {
+  world_.say(name() + ": its launcher is killed");
+  program_->die();
+  agents_.close_all();
+}
+
+void Launch::fall_silent(std::optional<Duration> wake_after) {
+  world_.say(name() + ": its launcher is stopped");
+  program_->stop();
+  silent_ = true;
+  wakes_ = wake_after.has_value();
+  if (!wakes_) return;
+  world_.timeline.after(*wake_after, [this] {
+    silent_ = false;
+    woke_ = true;
+    world_.say(name() + ": its launcher goes on");
+    program_->resume();
+  });
+}
+
+// ---- Its user ----
+
+void Launch::wish_came() {
+  world_.disturbed(world_.timeline.now());
+  if (!wishes_.restarts_before) wishes_.restarts_before = job().restart_count();
+}
+
+void Launch::interrupt(int signal) {
+  world_.say(fmt::format("{}: signal {}", name(), signal));
+  program_->run([this, signal] {
+    if (signal == SIGINT) {
+      ++wishes_.interrupt_count;
+    } else {
+      wishes_.noticed = true;
+    }
+    launcher_->interrupt(signal);
+    // Where the workers cannot save, it is passed on to them.
+    if (signal != SIGUSR1) wish_came();
+  });
+}
+
+void Launch::cancel(bool now) {
+  world_.say(name() + ": `launch cancel`");
+  program_->run([this, now] {
+    wishes_.cancelled = true;
+    launcher_->cancel(now);
+    wish_came();
+  });
+}
+
+void Launch::pass_signal_on() {
+  world_.say(name() + ": SIGUSR2");
+  program_->run([this] { launcher_->interrupt(SIGUSR2); });
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,101 @@
+// One launch of the simulated job: the production launcher::Launcher over simulated machines, a simulated
+// checkpoint directory, and people who only look.
+//
+// Hits its ranks with faults, tells it what its user wants, and has a Judge look at it. One thread; lives as
+// long as its World.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/io/launcher.h"
+#include "tests/simulation/agents.h"
+#include "tests/simulation/judge.h"
+#include "tests/simulation/lineage.h"
+
+namespace muster::simulation {
+
+class Launch final : public launcher::View {
+ public:
+  struct Options {
+    int number = 1;
+    bool take_over = false;
+    bool connects_late = false;  // agents call, as over TCP; else they inherit their connection
+  };
+  // `on_change`: something about it has, its phase, an agent, its end.
+  Launch(World& world, const MachineClock& clock, const Options& options, std::function<void()> on_change);
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  ~Launch() override;
+
+  void begin();
+  int number() const { return options_.number; }
+  std::string name() const { return fmt::format("launch {}", options_.number); }
+  bool connects_late() const { return options_.connects_late; }
+  Program& program() { return *program_; }
+  const launcher::Job& job() const { return launcher_->controller().job(); }
+  Training* training() const;  // of the attempt at hand
+  GroundTruth& truth() { return *world_.truths.at(options_.number); }
+  Agents& agents() { return agents_; }
+  SimulatedLineage& lineage() { return lineage_; }
+  void happened(FaultKind kind, NodeId node, std::optional<Rank> rank = {}, Duration length = {});
+  void changed() { on_change_(); }
+
+  // The launcher has ended, by itself or not.
+  bool over() const { return finished_ || !program_->alive(); }
+  bool finished() const { return finished_; }
+  bool runs() const { return !over() && program_->runs(); }
+  bool silent() const { return silent_; }  // it lives, and says nothing
+  bool woke() const { return woke_; }      // after it had fallen silent
+  // Nothing of it is left, but for what cannot be killed, and for a launcher that never wakes.
+  bool gone() const;
+  int living_process_count() const;
+  int living_agent_count() const { return agents_.living_count(); }
+  const Wishes& wishes() const { return wishes_; }
+  int survivor_count() const { return survivor_count_; }  // that the launcher has told of
+
+  // Faults; false where there is nothing that could be hit.
+  bool hit_worker(const Fault& fault);
+  void pause(Duration length);
+  void die();
+  void fall_silent(std::optional<Duration> wake_after);
+  // Its user.
+  void interrupt(int signal);
+  void cancel(bool now);
+  void pass_signal_on();
+
+  void show(const launcher::Decision& decision, Attempt attempt, Duration age) override;
+  void show_progress(std::string_view) override {}
+  void show_output(NodeId, const wire::Output&, Taken) override {}
+  bool takes(int, Duration) const override { return true; }
+  void show_stacks(const wire::WorkerStacks&) override {}
+
+ private:
+  void hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Training& ranks);
+  void judge_now();
+  void observe();
+  void wish_came();
+  void finish();
+
+  World& world_;
+  Options options_;
+  std::function<void()> on_change_;
+  std::shared_ptr<Program> program_;
+  Agents agents_;
+  SimulatedLineage lineage_;
+  Judge judge_;
+  std::unique_ptr<launcher::Launcher> launcher_;
+  bool finished_ = false;
+  bool silent_ = false;
+  bool wakes_ = false;
+  bool woke_ = false;
+  bool cleared_up_ = false;  // before it ended
+  bool unkillable_ = false;  // a worker, as it was told
+  int survivor_count_ = 0;
+  Wishes wishes_;
+  launcher::Phase phase_ = launcher::Phase::kGathering;
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,68 @@
+// A simulated connection: bytes between two programs, in order, late, in pieces of any size, until somebody
+// closes it or one direction is cut.
+//
+// Each end is a net::Channel; what arrives goes through wire::FrameReader as from a socket. As with TCP
+// nothing is lost, doubled or reordered: a direction that is cut keeps what was sent, for ever or until it
+// heals. Not a model of bandwidth.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "common/net/channel.h"
+#include "tests/simulation/program.h"
+
+namespace muster::simulation {
+
+struct Delays {
+  Duration least = std::chrono::microseconds(50);
+  Duration most = std::chrono::milliseconds(5);
+};
+
+class Line : public std::enable_shared_from_this<Line> {
+ public:
+  static std::shared_ptr<Line> make(Timeline& timeline, Chance& chance, Delays delays);
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  // Side 0 or 1: the end that this program holds. Its program's death is to be told by close_all() or cut().
+  std::shared_ptr<net::Channel> open(int side, std::weak_ptr<Program> holder);
+  // What side `from` sends arrives no earlier than `until`, its end neither.
+  void hold(int from, TimePoint until);
+  // Nothing that side `from` sends ever arrives.
+  void cut(int from);
+  // As the kernel does for a process that has ended.
+  void close(int side);
+  // Both sides are told that the other has closed it.
+  void reset();
+  // Bytes that no program sent, as if from that side.
+  void inject(int from, std::string bytes);
+
+ private:
+  class End;
+  struct Way {  // from one side to the other
+    TimePoint last_arrival;
+    TimePoint held_until;
+    bool cut = false;
+    bool waits = false;  // for held_until
+    std::size_t on_its_way_bytes = 0;
+    std::deque<std::string> held;
+  };
+
+  Line(Timeline& timeline, Chance& chance, Delays delays)
+      : timeline_(timeline), chance_(chance), delays_(delays) {}
+  void send(int from, std::string bytes);
+  void arrive(int from, std::string bytes);
+  void release(int from);
+  void deliver(int from, std::string bytes);
+
+  Timeline& timeline_;
+  Chance& chance_;
+  Delays delays_;
+  std::array<Way, 2> ways_;
+  std::array<std::weak_ptr<End>, 2> ends_;
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,80 @@
+// A simulated process of Muster's own, a launcher or an agent: its one thread, and its view of time.
+//
+// What happens to it happens when it runs: while it is stopped (SIGSTOP) everything waits, once it is dead
+// nothing happens any more. Its clock is its machine's, which neither begins at zero nor runs like others'.
+// Held by shared pointers; those who would do something in it later hold weak ones.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/net/time.h"
+#include "tests/simulation/chance.h"
+#include "tests/simulation/timeline.h"
+
+namespace muster::simulation {
+
+// Of one machine: what its monotonic clock shows.
+class MachineClock {
+ public:
+  MachineClock(const Timeline& timeline, Duration offset, double drift)
+      : timeline_(timeline), local_(timeline.now() + offset), since_(timeline.now()), drift_(drift) {}
+  TimePoint now() const { return local_at(timeline_.now()); }
+  TimePoint local_at(TimePoint time) const;
+  // When it will show this.
+  TimePoint time_when(TimePoint local) const;
+  // From now on it gains so many seconds a second.
+  void set_drift(double drift);
+
+ private:
+  const Timeline& timeline_;
+  TimePoint local_;  // what it showed at `since_`
+  TimePoint since_;
+  double drift_;
+};
+
+class Program : public net::Time, public std::enable_shared_from_this<Program> {
+ public:
+  Program(Timeline& timeline, const MachineClock& clock, std::uint64_t seed)
+      : timeline_(timeline), clock_(clock), chance_(seed, 11) {}
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  TimePoint now() const override { return clock_.now(); }
+  std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override;
+
+  // In its thread: now, or when it goes on.
+  void run(Timeline::What what) { enter(std::move(what), inputs_); }
+  // The same after a delay.
+  void run_after(Duration delay, Timeline::What what);
+  // Called after everything that it did.
+  void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
+
+  void stop() { stopped_ = true; }
+  void resume();
+  void die();
+  bool alive() const { return !dead_; }
+  bool runs() const { return !dead_ && !stopped_; }
+
+ private:
+  class AlarmClock;
+  using Waiting = std::deque<Timeline::What>;
+
+  void enter(Timeline::What what, Waiting& waiting);
+  void work();
+
+  Timeline& timeline_;
+  const MachineClock& clock_;
+  Chance chance_;
+  std::function<void()> observer_;
+  bool stopped_ = false;
+  bool dead_ = false;
+  bool works_ = false;
+  bool rings_first_ = false;
+  Waiting inputs_;
+  Waiting rings_;  // of its alarms
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,31 @@
+#include "tests/simulation/world.h"
+
+#include "tests/simulation/agent_host.h"
+#include "tests/simulation/training.h"
+
+namespace muster::simulation {
+
+using namespace std::chrono_literals;
+
+World::World(Script what, std::uint64_t with_seed)
+    : script(std::move(what)),
+      seed(with_seed),
+      chance(with_seed, 3),
+      clock_error(2 * script.delays.most + Duration(static_cast<Duration::rep>(2 * script.drift * 240e9)) +
+                  5ms) {
+  for (int node = 0; node < script.node_count + script.spare_nodes; ++node) {
+    machines.push_back(std::make_unique<Machine>(timeline, chance, script, node));
+    machines.back()->set_on_end([this](const SimulatedProcess& ended, int exit_code, int signal) {
+      const auto training = trainings.find({ended.owner.launch, ended.attempt});
+      if (ended.is_worker() && training != trainings.end())
+        training->second->ended(ended.rank, exit_code, signal);
+      const auto host = hosts.find(ended.owner);
+      if (host == hosts.end()) return;
+      if (const auto agent = host->second.lock()) agent->process_ended(ended, exit_code, signal);
+    });
+  }
+}
+
+World::~World() = default;
+
+}  // namespace muster::simulation

@@ -1,0 +1,65 @@
+// What all parts of one simulation share: time, chance, the machines, the checkpoint directory, and the truth
+// about what happens in them.
+//
+// Plain members, for the folder's own use; made once for each seed and thrown away. One thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/directory.h"
+#include "tests/simulation/ground_truth.h"
+#include "tests/simulation/machine.h"
+
+namespace muster::simulation {
+
+class AgentHost;
+class Training;
+
+// What the tests wait for. The same for each job, so that a guarantee is a number.
+struct Limits {
+  static constexpr Duration kGrace = std::chrono::seconds(3);
+  static constexpr Duration kSilence = std::chrono::seconds(2);
+  static constexpr Duration kPreemptionGrace = std::chrono::seconds(2);
+  static constexpr Duration kControllerGrace = std::chrono::seconds(4);
+};
+
+struct World {
+  World(Script what, std::uint64_t seed);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  Duration age() const { return timeline.now() - began; }
+  void say(const std::string& line) const {
+    if (trace) trace(line);
+  }
+  // Something that keeps the job from getting on has happened, or lasts until then.
+  void disturbed(TimePoint until) { disturbed_until = std::max(disturbed_until, until); }
+  void progressed() { progressed_at = timeline.now(); }
+
+  Script script;
+  std::uint64_t seed;
+  Timeline timeline;
+  Chance chance;
+  TimePoint began = timeline.now();
+  std::function<void(const std::string&)> trace;
+  Invariants invariants{[this] { return age(); }};
+  Directory directory;
+  std::vector<std::unique_ptr<Machine>> machines;                          // by node
+  std::map<int, std::unique_ptr<GroundTruth>> truths;                      // by launch
+  std::map<std::pair<int, Attempt>, std::shared_ptr<Training>> trainings;  // by launch
+  std::map<Owner, std::weak_ptr<AgentHost>> hosts;
+  std::map<NodeId, FaultKind> refusals;  // that wait for the node's next attempt
+  std::function<bool(int launch)> launcher_lives;
+  bool may_end = false;  // the training has gone on for long enough
+  // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.
+  Duration clock_error;
+  TimePoint disturbed_until = began;
+  TimePoint progressed_at = began;
+};
+
+}  // namespace muster::simulation
