@@ -59,6 +59,7 @@ void Launcher::post(Event event) {
 }
 
 void Launcher::agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) {
+  if (!*open_) return channel->close();
   newest_connection_ = newest_connection_.next();
   auto session = std::make_shared<Session>(parts_.time, agent.node, std::move(channel),
                                            static_cast<std::uint64_t>(plan_.job.output_window_bytes));

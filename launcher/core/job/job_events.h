@@ -1,4 +1,7 @@
 // What can happen to a job, and what it can decide to do: plain values, in and out of job.h and controller.h.
+//
+// What concerns agents themselves stands in fleet_events.h. An answer of the lineage names its question: one
+// to an older question than the newest is dropped.
 #pragma once
 
 #include <optional>

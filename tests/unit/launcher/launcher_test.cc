@@ -1,0 +1,246 @@
+// The performer over fakes: what it does with what is decided, and hands on of what happens.
+#include "launcher/io/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FakeTime final : public net::Time {
+ public:
+  struct Bell {
+    std::function<void()> ring;
+    std::optional<TimePoint> when;
+  };
+  class FakeAlarm final : public net::Alarm {
+   public:
+    explicit FakeAlarm(std::shared_ptr<Bell> bell) : bell_(std::move(bell)) {}
+    void set(std::optional<TimePoint> when) override { bell_->when = when; }
+
+   private:
+    std::shared_ptr<Bell> bell_;
+  };
+  TimePoint now() const override { return now_; }
+  std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override {
+    bells_.push_back(std::make_shared<Bell>(std::move(ring), std::nullopt));
+    return std::make_unique<FakeAlarm>(bells_.back());
+  }
+  void pass(Duration time) {
+    now_ += time;
+    for (const auto& bell : bells_) {
+      if (bell->when && *bell->when <= now_) std::exchange(bell->when, std::nullopt), bell->ring();
+    }
+  }
+
+ private:
+  TimePoint now_{1000s};
+  std::vector<std::shared_ptr<Bell>> bells_;
+};
+
+std::vector<wire::Frame> frames_of(const std::string& bytes) {
+  wire::FrameReader reader;
+  std::vector<wire::Frame> frames;
+  EXPECT_TRUE(reader.feed(bytes, frames));
+  return frames;
+}
+
+class FakeChannel final : public net::Channel {
+ public:
+  void start(OnFrame on_frame, OnClosed on_closed) override {
+    on_frame_ = std::move(on_frame), on_closed_ = std::move(on_closed);
+  }
+  void send(std::string_view frames, std::string_view more) override {
+    sent_ += frames;
+    sent_ += more;
+  }
+  std::size_t backlog_bytes() const override { return 0; }
+  bool closed() const override { return closed_; }
+  void close() override { closed_ = true; }
+
+  bool started() const { return on_frame_ != nullptr; }
+  void say(NodeId node, Attempt attempt, const wire::ToLauncher& message) {
+    sequence_ = sequence_.next();
+    for (wire::Frame& frame : frames_of(wire::encode(
+             {.source = node, .term = Term(1), .attempt = attempt, .sequence = sequence_}, message)))
+      on_frame_(std::move(frame));
+  }
+  void break_off(const Error& why) {
+    closed_ = true;
+    on_closed_(why);
+  }
+  // All that was sent, and not asked for yet.
+  template <class Message>
+  std::vector<Message> received() {
+    std::vector<Message> found;
+    for (wire::Frame& frame : frames_of(std::exchange(sent_, {}))) {
+      auto message = wire::decode_for_agent(std::move(frame));
+      if (const auto* wanted = message ? std::get_if<Message>(&*message) : nullptr) found.push_back(*wanted);
+    }
+    return found;
+  }
+
+ private:
+  OnFrame on_frame_;
+  OnClosed on_closed_;
+  Sequence sequence_;
+  std::string sent_;
+  bool closed_ = false;
+};
+
+class FakeMachines final : public Bootstrap {
+ public:
+  void listen(Listener& told) override { listener = &told; }
+  void start(AgentId agent) override { started.push_back(agent); }
+  void kill(AgentId agent) override { killed.push_back(agent); }
+  void look_for_leftovers(bool kill) override { listener->leftovers_seen({}, kill); }
+
+  Listener* listener = nullptr;
+  std::vector<AgentId> started;
+  std::vector<AgentId> killed;
+};
+
+class FakeLineage final : public Lineage {
+ public:
+  void begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDenied) override {
+    answer = [wish, begun] { begun({wish.last.next(), 40, wish.question}); };
+  }
+  void newest_commit(const LookForCheckpoint&, OnFound) override {}
+
+  std::function<void()> answer;
+};
+
+class FakeView final : public View {
+ public:
+  void show(const Decision& decision, Attempt, Duration) override {
+    if (const auto* record = std::get_if<Record>(&decision.action)) events.push_back(record->event);
+  }
+  void show_progress(std::string_view text) override { progress = text; }
+  void show_output(NodeId, const wire::Output& output, Taken taken) override {
+    shown_bytes += output.text.view().size();
+    (*taken)(output.text.view().size());
+  }
+  bool takes(int, Duration) const override { return false; }
+  void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
+
+  std::vector<std::string> events;
+  std::string progress;
+  std::size_t shown_bytes = 0;
+  std::string stack_text;
+};
+
+Plan one_node() {
+  Plan plan;
+  plan.nodes = {{NodeId(0), Rank(0), 1}};
+  plan.job.checkpoint_directory = "/checkpoints";
+  plan.job.output_window_bytes = 4;
+  plan.job.limits.silence_limit = 10s;
+  plan.job.limits.grace = 1s;
+  return plan;
+}
+
+class LauncherTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeChannel> connect(AgentId agent) {
+    auto channel = std::make_shared<FakeChannel>();
+    machines.listener->agent_connected(agent, channel);
+    return channel;
+  }
+  void greet() {
+    wire::Hello hello;
+    hello.version = MUSTER_VERSION;
+    channel->say(kNode, Attempt(), hello);
+  }
+  void say(const wire::ToLauncher& message) { channel->say(kNode, Attempt(1), message); }
+  void run() {
+    launcher->begin();
+    channel = connect(kAgent);
+    greet();
+    lineage.answer();
+    say(wire::AttemptPrepared{4711});
+  }
+
+  static constexpr NodeId kNode{0};
+  static constexpr AgentId kAgent{kNode, Incarnation(1)};
+  FakeTime time;
+  FakeMachines machines;
+  FakeLineage lineage;
+  FakeView view;
+  bool finished = false;
+  std::optional<Launcher> launcher{
+      std::in_place, one_node(), Launcher::Parts{time, machines, lineage, view, [this] { finished = true; }}};
+  std::shared_ptr<FakeChannel> channel;
+};
+
+TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
+  run();
+  EXPECT_EQ(machines.started, std::vector{kAgent});
+  EXPECT_EQ(channel->received<wire::StartWorkers>().size(), 1U);
+  say(wire::WorkerExited{});
+  say(wire::WorkersGone{});
+  EXPECT_EQ(channel->received<wire::Leave>().size(), 1U);
+  machines.listener->agent_ended(kAgent, "its agent exited with code 0");
+  channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
+  time.pass(0s);
+  EXPECT_TRUE(finished);
+  EXPECT_EQ(launcher->controller().job().verdict().exit_code, 0);
+  EXPECT_THAT(view.events, testing::ElementsAre("agent_joined", "attempt_begun", "worker_exited",
+                                                "attempt_ended", "job_ended"));
+}
+
+TEST_F(LauncherTest, AChannelThatNobodyWaitsForIsClosedAndNeverHeard) {
+  run();
+  const auto second = connect(kAgent);
+  EXPECT_TRUE(second->closed());
+  EXPECT_FALSE(second->started());
+  EXPECT_FALSE(channel->closed());
+}
+
+TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
+  run();
+  wire::Output output;
+  output.text = wire::Bytes("aaa");
+  say(output);
+  EXPECT_EQ(view.shown_bytes, 3U);
+  EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
+}
+
+TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
+  launcher->begin();
+  time.pass(1s);
+  EXPECT_EQ(view.progress, "starting: 0 of 1 agents joined; waiting for the agent of node0");
+  channel = connect(kAgent);
+  EXPECT_EQ(channel->received<wire::Ping>().size(), 1U) << "at once";
+  time.pass(1s);
+  EXPECT_EQ(channel->received<wire::Ping>().size(), 1U);
+}
+
+TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
+  run();
+  channel->break_off(Error(ErrorCode::kCorrupt, "a frame of 4 GiB"));
+  EXPECT_EQ(machines.killed, std::vector{kAgent});
+}
+
+TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
+  run();
+  EXPECT_EQ(launcher->ask_for_stacks(), std::vector{Rank(0)});
+  EXPECT_EQ(channel->received<wire::DumpStacks>().size(), 1U);
+  say(wire::WorkerStacks{Rank(0), "main"});
+  EXPECT_EQ(view.stack_text, "main");
+}
+
+TEST_F(LauncherTest, AnAnswerOrAChannelThatComesAfterTheEndIsNothing) {
+  launcher->begin();
+  channel = connect(kAgent);
+  greet();
+  launcher->close();
+  EXPECT_TRUE(channel->closed());
+  EXPECT_TRUE(connect(kAgent)->closed());
+  launcher.reset();
+  lineage.answer();
+}
+
+}  // namespace
+}  // namespace muster::launcher
