@@ -68,6 +68,12 @@ void Controller::handle(const TimePassed& event, TimePoint now) {
   tell_job(event, now);
 }
 
+// A silence's deadline may come just after the launcher was stopped, too short a time for it to be late
+// itself.
+void Controller::handle(const SecondPassed& event, TimePoint now) {
+  fleet_.slept(now - event.due);
+}
+
 void Controller::carry(Fleet::Outcome outcome, TimePoint now) {
   for (FleetDecision& each : outcome.decisions)
     std::visit([&](auto& action) { decisions_.push_back({std::move(action), std::move(each.reason)}); },

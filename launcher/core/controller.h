@@ -33,6 +33,7 @@ class Controller {
  private:
   void handle(const AgentSaid& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
+  void handle(const SecondPassed& event, TimePoint now);
   template <class Other>  // the fleet's or the job's alone
   void handle(const Other& event, TimePoint now);
   void carry(Fleet::Outcome outcome, TimePoint now);

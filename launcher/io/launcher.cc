@@ -27,7 +27,8 @@ Launcher::Launcher(Plan plan, Parts parts)
 }
 
 void Launcher::begin() {
-  second_->set(parts_.time.now() + kTickPeriod);
+  next_second_ = parts_.time.now() + kTickPeriod;
+  second_->set(next_second_);
   post(Began{});
 }
 
@@ -163,6 +164,7 @@ Session* Launcher::session_of(NodeId node) {
 }
 
 void Launcher::tick() {
+  post(SecondPassed{next_second_});
   const bool output_waits =
       std::ranges::any_of(conversations_, [](const auto& each) { return each.second.output_waits; });
   for (const auto& [connection, each] : conversations_) {
@@ -175,7 +177,8 @@ void Launcher::tick() {
     told_progress_ = std::move(text);
     parts_.view.show_progress(told_progress_);
   }
-  second_->set(parts_.time.now() + kTickPeriod);
+  next_second_ = parts_.time.now() + kTickPeriod;
+  second_->set(next_second_);
 }
 
 // ---- For those who look at the job ----

@@ -91,6 +91,7 @@ class Launcher final : private Bootstrap::Listener {
   std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask
   std::string told_progress_;
   TimePoint started_;
+  TimePoint next_second_;
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // for answers that come after the end
 };
 

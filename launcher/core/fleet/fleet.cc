@@ -44,6 +44,7 @@ FleetDecisions Fleet::hire(NodeId id, TimePoint now, std::string reason) {
   node.process = true;
   ++process_count_;
   node.last_heard = now;
+  node.slept = slept_;
   node.in_order = order_.insert(order_.end(), id);
   decide(StartAgent{{id, node.incarnation}}, std::move(reason));
   return take_decisions();
@@ -96,6 +97,7 @@ void Fleet::handle(const AgentSaid& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr) return;
   node->last_heard = now;
+  node->slept = slept_;
   order_.splice(order_.end(), order_, node->in_order);
   if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&event.message)) {
     for (const Leftover& each : left->left) named_.insert(each.pid);
@@ -205,7 +207,7 @@ void Fleet::expect_leftovers(TimePoint now, TimePoint look_at) {
 }
 
 TimePoint Fleet::silent_at(const Node& node) const {
-  return std::max(node.last_heard, forgiven_) + limits_.silence;
+  return std::max(node.last_heard + (slept_ - node.slept), forgiven_) + limits_.silence;
 }
 
 std::vector<NodeId> Fleet::nodes() const {

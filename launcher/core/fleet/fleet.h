@@ -55,6 +55,8 @@ class Fleet {
   // What is due. `noticed_late`: nobody could be heard meanwhile, so that no silence counts.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
+  // Nobody was listened to for so long, which counts for no silence.
+  void slept(Duration time) { slept_ += time; }
 
   // What a job wants of it: a node that it may use; an agent there; to be rid of that, which then is a loss
   // since `at`; to let all go, so that no end is a loss from then on.
@@ -86,6 +88,7 @@ class Fleet {
     bool process = false;     // started, and not known to have ended
     std::optional<ConnectionId> connection{};
     TimePoint last_heard;
+    Duration slept{};                        // of the fleet, until then
     std::list<NodeId>::iterator in_order{};  // of last_heard, while it is alive
     std::string how{};                       // its process ended
     std::string killed_for{};                // by us, if it was
@@ -134,6 +137,7 @@ class Fleet {
   std::size_t process_count_ = 0;
   std::list<NodeId> order_;  // of those alive, by when they were last heard
   TimePoint forgiven_;       // no silence counts before
+  Duration slept_{};         // in all
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
   std::set<std::int32_t> named_;  // left behind by an agent that said so: nobody waits for these processes

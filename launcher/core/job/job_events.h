@@ -45,10 +45,14 @@ struct Cancelled {   // by `launch cancel`
   bool now = false;  // without the grace
 };
 struct TimePassed {};  // next_deadline() has come
+struct SecondPassed {  // once a second: however late it comes, so long was the launcher stopped or starved
+  TimePoint due;
+};
 
 // Whatever comes from outside (controller.h).
 using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
-                           AttemptBegun, AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed>;
+                           AttemptBegun, AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed,
+                           SecondPassed>;
 
 // ---- Actions ----
 struct BeginAttempt {  // take its number in the checkpoint directory

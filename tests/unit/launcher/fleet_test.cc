@@ -226,6 +226,15 @@ TEST_F(FleetTest, ASilenceThatTheLauncherSleptIsForgiven) {
   EXPECT_EQ(fleet.next_deadline(), now + 5s);
 }
 
+TEST_F(FleetTest, WhatTheLauncherSleptIsNoPartOfASilence) {
+  join();
+  now += 4s;
+  fleet.slept(3s);
+  EXPECT_EQ(fleet.next_deadline(), now + 4s);
+  wake(4s);
+  EXPECT_EQ(told<NodeLost>().size(), 1U) << "the rest of it counts";
+}
+
 TEST_F(FleetTest, LeftoversAreLookedForUntilTheyAreGone) {
   lose_both_halves(join());
   wake(0s);
