@@ -31,7 +31,7 @@ Status LogParts::open() {
   if (open_) return {};
   fd_.reset();
   const auto open_file = [this] {
-    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode_));
   };
   open_file();
   if (!fd_ && errno == ENOENT) {

@@ -31,6 +31,7 @@ int logs(const Invocation& invocation);
 int cancel(const Invocation& invocation);
 int dump(const Invocation& invocation);
 int report(const Invocation& invocation);
+int replay(const Invocation& invocation);
 int clean(const Invocation& invocation);
 int completion(const Invocation& invocation);
 int help(const Invocation& invocation);

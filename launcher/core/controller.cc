@@ -19,14 +19,64 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
+bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
+  return when && *when <= now;
+}
+
 }  // namespace
 
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
+// Signs of life explain nothing, so that what is held waits for something else.
 Decisions Controller::on(const Event& event, TimePoint now) {
+  Decisions all;
+  const auto* const said = std::get_if<AgentSaid>(&event);
+  const bool is_of_attempt = said != nullptr && watch(*said, now);
+  if (is_of_attempt) {
+    if (const auto* reported = std::get_if<wire::WorkerReported>(&said->message))
+      watch_pace(*reported, now, all);
+    if (fold_.hold(*said, now)) return all;
+  }
+  const bool is_sign_of_life = said != nullptr && (std::holds_alternative<wire::Pong>(said->message) ||
+                                                   std::holds_alternative<wire::Output>(said->message));
+  const bool is_time = std::holds_alternative<TimePassed>(event);
+  if (is_time && !is_due(next_deadline(), now)) return all;
+  // What else is due comes with the next alarm: frames that wait may be read before it.
+  const bool only_flush = is_time && is_due(fold_.next_deadline(), now);
+  if (!is_sign_of_life) {
+    for (AgentSaid& held : fold_.take()) add(all, std::move(held), now);
+  }
+  if (!only_flush) add(all, event, now);
+  return all;
+}
+
+Decisions Controller::apply(const Event& event, TimePoint now) {
   std::visit([this, now](const auto& what) { handle(what, now); }, event);
-  return std::exchange(decisions_, {});
+  Decisions decisions = std::exchange(decisions_, {});
+  if (witness_) witness_(*this, event, now, decisions);
+  return decisions;
+}
+
+void Controller::add(Decisions& all, const Event& event, TimePoint now) {
+  std::ranges::move(apply(event, now), std::back_inserter(all));
+}
+
+// Whether it was said of the attempt at hand, by who is heard; then people may see it at once.
+bool Controller::watch(const AgentSaid& said, TimePoint now) {
+  const NodePlan* const node = job_.crew().find(said.agent.node);
+  if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||
+      !fleet_.listens_to(said.agent))
+    return false;
+  ranks_.on(*node, said.attempt, said.message, now);
+  return true;
+}
+
+void Controller::watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all) {
+  if (reported.kind != wire::ReportKind::kStep || job_.phase() != Phase::kRunning) return;
+  if (std::exchange(pace_of_, job_.attempt()) != job_.attempt()) pace_ = Stragglers(job_.crew().world_size());
+  for (const auto& change : pace_.stepped(reported.rank, from_ns(reported.busy_ns)))
+    add(all, PaceChanged{change.rank, change.slower, change.busy, change.usual, reported.step}, now);
 }
 
 template <class What>
@@ -35,6 +85,12 @@ void Controller::tell_job(const What& event, TimePoint now) {
 }
 
 std::optional<TimePoint> Controller::next_deadline() const {
+  const auto core = core_deadline();
+  const auto folded = fold_.next_deadline();
+  return core && folded ? std::min(*core, *folded) : core;
+}
+
+std::optional<TimePoint> Controller::core_deadline() const {
   if (job_.phase() == Phase::kDone) return std::nullopt;
   const auto agents = fleet_.next_deadline();
   const auto attempts = job_.next_deadline();
@@ -55,15 +111,12 @@ void Controller::handle(const Other& event, TimePoint now) {
 void Controller::handle(const AgentSaid& event, TimePoint now) {
   if (!fleet_.listens_to(event.agent)) return;
   carry(fleet_.on(event, now), now);
-  const NodePlan* const node = job_.crew().find(event.agent.node);
-  if (node != nullptr && event.attempt == job_.attempt() && event.attempt != Attempt())
-    ranks_.on(*node, event.attempt, event.message, now);
   tell_job(event, now);
 }
 
 void Controller::handle(const TimePassed& event, TimePoint now) {
-  const auto due = next_deadline();
-  if (!due || *due > now) return;
+  const auto due = core_deadline();
+  if (!is_due(due, now)) return;
   carry(fleet_.on_time(now, /*noticed_late=*/now - *due > kOverslept), now);
   tell_job(event, now);
 }

@@ -2,15 +2,19 @@
 // its reason.
 //
 // Agents are the fleet's, attempts the job's; the rank table remembers for people who ask. What the fleet
-// makes of an event is told to the job in the same turn. The performer, the simulator and the tests use this
-// and nothing else. One thread; performs nothing, reads no clock.
+// makes of an event is told to the job in the same turn. Progress reports are folded (report_fold.h) before
+// either sees them. The performer, the simulator and the tests use this and nothing else. One thread;
+// performs nothing, reads no clock.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "launcher/core/fleet/fleet.h"
 #include "launcher/core/job/job.h"
+#include "launcher/core/job/report_fold.h"
+#include "launcher/core/job/stragglers.h"
 #include "launcher/core/view/rank_table.h"
 
 namespace muster::launcher {
@@ -23,6 +27,12 @@ class Controller {
   Controller& operator=(const Controller&) = delete;
 
   Decisions on(const Event& event, TimePoint now);
+  // An event that has been folded: the same ones lead to the same decisions, which is what a journal is for.
+  Decisions apply(const Event& event, TimePoint now);
+  // Hears of each event that is applied, and of what it has led to.
+  using Witness = std::function<void(const Controller& self, const Event& event, TimePoint at,
+                                     const Decisions& decisions)>;
+  void set_witness(Witness witness) { witness_ = std::move(witness); }
   // When TimePassed is due; nullopt once the job is over.
   std::optional<TimePoint> next_deadline() const;
 
@@ -31,6 +41,10 @@ class Controller {
   const RankTable& ranks() const { return ranks_; }
 
  private:
+  bool watch(const AgentSaid& said, TimePoint now);
+  void watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all);
+  void add(Decisions& all, const Event& event, TimePoint now);
+  std::optional<TimePoint> core_deadline() const;
   void handle(const AgentSaid& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void handle(const SecondPassed& event, TimePoint now);
@@ -43,6 +57,10 @@ class Controller {
   Fleet fleet_;
   Job job_;
   RankTable ranks_;
+  ReportFold fold_;
+  Stragglers pace_;
+  Attempt pace_of_;  // whose ranks they are
+  Witness witness_;
   Decisions decisions_;  // of the event at hand
 };
 

@@ -23,6 +23,7 @@ Launcher::Launcher(Plan plan, Parts parts)
       deadline_(parts_.time.make_alarm([this] { post(TimePassed{}); })),
       second_(parts_.time.make_alarm([this] { tick(); })),
       started_(parts_.time.now()) {
+  controller_.set_witness(std::move(parts_.witness));
   parts_.bootstrap.listen(*this);
 }
 

@@ -31,6 +31,7 @@ class Launcher final : private Bootstrap::Listener {
     Lineage& lineage;
     View& view;
     std::function<void()> finished;  // the job is over, and nothing of it is left
+    Controller::Witness witness{};   // of what is decided
   };
   Launcher(Plan plan, Parts parts);
   Launcher(const Launcher&) = delete;

@@ -29,7 +29,15 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
       bootstrap_(context_.get_executor(), plan, parts.agent_program),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
-      launcher_(plan, {time_, bootstrap_, lineage_, view_, [this] { context_.stop(); }}) {}
+      journal_(parts.files, plan, [this](const std::string& what) { terminal_.say(what); }),
+      launcher_(plan,
+                {.time = time_,
+                 .bootstrap = bootstrap_,
+                 .lineage = lineage_,
+                 .view = view_,
+                 .finished = [this] { context_.stop(); },
+                 .witness = [this](const Controller&, const Event& event, TimePoint at,
+                                   const Decisions& decisions) { journal_.add(event, at, decisions); }}) {}
 
 void LocalLauncher::run() {
   wait_for_signals();

@@ -8,6 +8,7 @@
 #include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/launcher.h"
 #include "launcher/io/local_lineage.h"
+#include "launcher/io/view/journal_file.h"
 #include "launcher/io/view/local_view.h"
 
 namespace muster::launcher {
@@ -46,6 +47,7 @@ class LocalLauncher {
   LocalBootstrap bootstrap_;
   LocalLineage lineage_;
   LocalView view_;
+  JournalFile journal_;
   Launcher launcher_;
   struct {
     int signal = 0;

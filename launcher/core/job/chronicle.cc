@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/core/text/words.h"
-
 namespace muster::launcher {
 
 void Chronicle::begin(AttemptHistory attempt) {
   steps_.begin_attempt();
-  stragglers_ = Stragglers(attempt.world_size);
   stepped_ = false;
   history_.push_back(std::move(attempt));
 }
@@ -46,27 +43,17 @@ void Chronicle::note_resume(const wire::WorkerReported& reported) {
 }
 
 // Of each rank the newest time is kept.
-std::vector<Chronicle::PaceChange> Chronicle::watch_pace(const wire::WorkerReported& step, const Crew& crew) {
-  std::vector<PaceChange> changes;
+void Chronicle::note(const PaceChanged& change, NodeId node) {
+  const Slowness now{change.rank, node, change.step, change.busy, change.usual};
   std::vector<Slowness>& known = history_.back().stragglers;
-  for (const auto& change : stragglers_.stepped(step.rank, from_ns(step.busy_ns))) {
-    const Slowness now{change.rank, crew.node_of(change.rank), step.step, change.busy, change.usual};
-    changes.push_back({now, change.slower});
-    const auto same = std::ranges::find(known, now.rank, &Slowness::rank);
-    if (same == known.end()) {
-      known.push_back(now);
-    } else if (change.slower) {
-      *same = now;
-    } else {
-      same->until_step = now.since_step;
-    }
+  const auto same = std::ranges::find(known, now.rank, &Slowness::rank);
+  if (same == known.end()) {
+    known.push_back(now);
+  } else if (change.slower) {
+    *same = now;
+  } else {
+    same->until_step = now.since_step;
   }
-  return changes;
-}
-
-std::string Chronicle::PaceChange::text() const {
-  return fmt::format("is {} than the others: {} a step against {}", slower ? "slower" : "no longer slower",
-                     in_milliseconds(now.busy), in_milliseconds(now.usual));
 }
 
 void Chronicle::end(const Verdict& verdict) {

@@ -1,17 +1,14 @@
 // What is known of a training, attempt by attempt: how far the ranks are, what has been saved, who was slow,
 // how each attempt ended.
 //
-// Fed with what workers report, and the keeper of it. Says who is slow (stragglers.h); decides nothing else.
-// Plain values.
+// Fed with what workers report, and the keeper of it. Decides nothing. Plain values.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "launcher/core/job/attempt_history.h"
-#include "launcher/core/job/crew.h"
+#include "launcher/core/job/job_events.h"
 #include "launcher/core/job/steps.h"
-#include "launcher/core/job/stragglers.h"
 
 namespace muster::launcher {
 
@@ -21,14 +18,8 @@ class Chronicle {
   void begin(AttemptHistory attempt);
   // What a rank of it has reported.
   void note(const wire::WorkerReported& reported);
-  // A rank has become slower than the others, or is no longer.
-  struct PaceChange {
-    Slowness now;
-    bool slower = false;
-    std::string text() const;  // "is slower than the others: 130 ms a step against 100 ms"
-  };
-  // After a step. Each change is told once.
-  std::vector<PaceChange> watch_pace(const wire::WorkerReported& step, const Crew& crew);
+  // A rank of this node has become slower than the others, or is no longer.
+  void note(const PaceChanged& change, NodeId node);
   // It ends so; the first verdict counts.
   void end(const Verdict& verdict);
 
@@ -46,7 +37,6 @@ class Chronicle {
   void note_resume(const wire::WorkerReported& reported);
 
   Steps steps_;
-  Stragglers stragglers_;
   bool stepped_ = false;
   std::vector<AttemptHistory> history_;
 };

@@ -76,6 +76,7 @@ class Job {
   void handle(const AttemptBegun& event, TimePoint now);
   void handle(const AttemptDenied& event, TimePoint now);
   void handle(const CheckpointFound& event, TimePoint now);
+  void handle(const PaceChanged& change, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Cancelled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
@@ -102,7 +103,6 @@ class Job {
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
   void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
-  void watch_pace(const wire::WorkerReported& reported);
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
 

@@ -38,6 +38,13 @@ struct CheckpointFound {               // answers LookForCheckpoint
   std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or it cannot be known
   Question question{};
 };
+struct PaceChanged {  // of a rank of the attempt
+  Rank rank;
+  bool slower = false;    // than the others; else no longer
+  Duration busy{};        // of a step
+  Duration usual{};       // of the others
+  std::int64_t step = 0;  // when it was seen
+};
 struct Interrupted {
   int signal = 0;
 };
@@ -51,8 +58,8 @@ struct SecondPassed {  // once a second: however late it comes, so long was the 
 
 // Whatever comes from outside (controller.h).
 using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
-                           AttemptBegun, AttemptDenied, CheckpointFound, Interrupted, Cancelled, TimePassed,
-                           SecondPassed>;
+                           AttemptBegun, AttemptDenied, CheckpointFound, PaceChanged, Interrupted, Cancelled,
+                           TimePassed, SecondPassed>;
 
 // ---- Actions ----
 struct BeginAttempt {  // take its number in the checkpoint directory

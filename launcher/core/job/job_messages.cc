@@ -90,7 +90,6 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
     if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
   }
-  if (reported.kind == kStep && phase_ == Phase::kRunning) watch_pace(reported);
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_hurry())},
            "all ranks agree on it");
@@ -104,13 +103,15 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   });
 }
 
-void Job::watch_pace(const wire::WorkerReported& reported) {
-  for (const Chronicle::PaceChange& change : chronicle_.watch_pace(reported, crew_)) {
-    const auto& [rank, node] = std::tie(change.now.rank, change.now.node);
-    decide(Tell{fmt::format("rank {} (node{}) {}", rank, node, change.text())},
-           "the others wait for it in every step");
-    record(change.slower ? "straggler" : "straggler_over", change.text(), node, rank);
-  }
+void Job::handle(const PaceChanged& change, TimePoint) {
+  const NodeId node = crew_.node_of(change.rank);
+  const std::string text = fmt::format("is {} than the others: {} a step against {}",
+                                       change.slower ? "slower" : "no longer slower",
+                                       in_milliseconds(change.busy), in_milliseconds(change.usual));
+  decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
+         "the others wait for it in every step");
+  record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
+  chronicle_.note(change, node);
 }
 
 void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {

@@ -60,6 +60,11 @@ constexpr Flag kReportFlags[] = {
     {"json", 0, "", kOption, "Print report.json as it is."},
     kHelp,
 };
+constexpr Flag kReplayFlags[] = {
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print the result as one JSON object."},
+    kHelp,
+};
 constexpr Flag kTextFlags[] = {kHelp};
 
 constexpr Example kRunExamples[] = {
@@ -111,6 +116,11 @@ constexpr Example kCleanExamples[] = {
 constexpr Example kReportExamples[] = {
     {"launch report", "how the newest job ended, and whose fault it was"},
     {"launch report 20260501 --json | jq .culprit", "the same for programs"},
+};
+constexpr Example kReplayExamples[] = {
+    {"launch replay", "of the newest job that has ended"},
+    {"launch replay ~/logs/20260501-120000-ab12 --json | jq .first_difference",
+     "of a directory that was sent to you"},
 };
 constexpr Example kCompletionExamples[] = {
     {"source <(launch completion bash)", "in ~/.bashrc"},
@@ -178,6 +188,12 @@ constexpr Command kCommands[] = {
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
      "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
      kReportExamples},
+    {"replay", Operand::kJob, "Run a job's journal through the same decisions again.",
+     "Reads what the launcher saw of a job that has ended, event by event, and lets this program decide. JOB "
+     "is "
+     "a job's name or its directory. The exit code is 0 if every decision is the same, 1 at the first that "
+     "is another: that event, with what was decided and what is decided now.",
+     kReplayFlags, kReplayExamples},
     {"clean", Operand::kNone, "Remove the logs and reports of jobs that have ended.",
      "Removes their directories, and no checkpoints. Without a flag: of all that have ended. A job that "
      "runs, runs on another machine, or has left processes stays.",
@@ -189,9 +205,8 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach", "ckpt",     "key",      "agent",  "k8s",
-                                                "slurm",  "schedule", "simulate", "replay", "sweep",
-                                                "top",    "trace",    "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach",   "ckpt",     "key",   "agent", "k8s",   "slurm",
+                                                "schedule", "simulate", "sweep", "top",   "trace", "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},

@@ -1,0 +1,42 @@
+// `launch replay`: runs what a launcher wrote down of a job through the same decisions again.
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/journal/journal.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr const char* kName = "/journal";
+
+// The operand itself, if it is the directory of a job; else of the job that is meant.
+Expected<std::string> directory_of(const CommandArguments& arguments, const Surroundings& here) {
+  struct stat status{};
+  if (!arguments.operands.empty() && stat((arguments.operands.front() + kName).c_str(), &status) == 0)
+    return arguments.operands.front();
+  const auto job = find_job(arguments, here, Preferred::kEnded);
+  if (!job) return std::unexpected(job.error());
+  return job->record.directory;
+}
+
+}  // namespace
+
+int replay(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto directory = directory_of(*arguments, invocation.here);
+  if (!directory) return refuse(directory.error(), kExitUsage);
+  const std::string path = *directory + kName;
+  const auto bytes = read_regular_file(path, kMostBytes);
+  if (!bytes) return refuse(bytes.error(), kExitUsage);
+  const auto replayed = replay(*bytes);
+  if (!replayed) return refuse(Error(replayed.error()).within(path), kExitUsage);
+  const int exit_code = replayed->first_difference ? 1 : 0;
+  return print(arguments->has("json") ? replay_as_json(*replayed) : replay_as_text(*replayed), exit_code);
+}
+
+}  // namespace muster::launcher

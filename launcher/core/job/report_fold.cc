@@ -1,0 +1,30 @@
+#include "launcher/core/job/report_fold.h"
+
+#include <utility>
+
+namespace muster::launcher {
+
+bool ReportFold::hold(const AgentSaid& said, TimePoint now) {
+  using enum wire::ReportKind;
+  const auto* report = std::get_if<wire::WorkerReported>(&said.message);
+  if (report == nullptr || (report->kind != kStep && report->kind != kHeartbeat)) return false;
+  if (!due_) due_ = now + kInterval;
+  const auto [found, added] = position_.try_emplace(report->rank, held_.size());
+  if (added) {
+    held_.push_back(said);
+    return true;
+  }
+  AgentSaid& held = held_[found->second];
+  // A heartbeat says less than the step that it would replace.
+  const bool is_step = std::get<wire::WorkerReported>(held.message).kind == kStep;
+  if (held.attempt != said.attempt || report->kind == kStep || !is_step) held = said;
+  return true;
+}
+
+std::vector<AgentSaid> ReportFold::take() {
+  position_.clear();
+  due_.reset();
+  return std::exchange(held_, {});
+}
+
+}  // namespace muster::launcher

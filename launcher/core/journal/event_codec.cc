@@ -1,0 +1,183 @@
+#include "launcher/core/journal/event_codec.h"
+
+#include <algorithm>
+
+#include "common/wire/codec.h"
+#include "common/wire/digest.h"
+#include "common/wire/json_types.h"
+
+namespace muster {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentId, node, incarnation)
+
+}  // namespace muster
+
+// An Error is always one.
+template <>
+struct nlohmann::adl_serializer<muster::launcher::AttemptDenied> {
+  static void to_json(json& out, const muster::launcher::AttemptDenied& denied) {
+    out = {{"by", denied.by},
+           {"code", denied.why.code()},
+           {"why", denied.why.message()},
+           {"question", denied.question}};
+  }
+  static muster::launcher::AttemptDenied from_json(const json& in) {
+    return {.by = in.at("by").get<muster::launcher::AttemptDenied::By>(),
+            .why = {in.at("code").get<muster::ErrorCode>(), in.at("why").get<std::string>()},
+            .question = in.at("question").get<muster::launcher::Question>()};
+  }
+};
+
+namespace muster::launcher {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kShownDigits = 8;
+
+wire::FrameHeader header_of(NodeId node, Attempt attempt) {
+  wire::FrameHeader header;
+  header.source = node;
+  header.attempt = attempt;
+  return header;
+}
+
+// The name of a type, without its namespace.
+template <class Type>
+constexpr std::string_view name_of_type() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [Type = muster::wire::Ping]", GCC: "[with ...; ...]"
+  text.remove_prefix(text.find("Type = ") + 7);
+  text = text.substr(0, text.find_first_of("];"));
+  return text.substr(text.rfind(':') + 1);
+}
+
+template <class Variant>
+std::string_view name_of_alternative(const Variant& value) {
+  return std::visit([]<class Type>(const Type&) { return name_of_type<Type>(); }, value);
+}
+
+}  // namespace
+
+// Events without fields, and those whose fields stand in the record by their names.
+template <class Empty>
+  requires std::is_empty_v<Empty>
+void to_json(json& out, const Empty&) {
+  out = json::object();
+}
+template <class Empty>
+  requires std::is_empty_v<Empty>
+void from_json(const json&, Empty&) {}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConnected, agent, connection)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectionClosed, agent, connection, unreadable)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnded, agent, how)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftoversSeen, left, killed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptBegun, attempt, resume_step, question)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFound, step, question)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PaceChanged, rank, slower, busy, usual, step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interrupted, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cancelled, now)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SecondPassed, due)
+
+void to_json(json& out, const AgentSaid& said) {
+  const std::string frame = wire::encode(header_of(said.agent.node, said.attempt), said.message);
+  out = {{"agent", said.agent}, {"frame", json::binary({frame.begin(), frame.end()})}};
+}
+
+void from_json(const json& in, AgentSaid& said) {
+  const auto& bytes = in.at("frame").get_binary();
+  wire::FrameReader reader;
+  std::vector<wire::Frame> frames;
+  const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
+  if (!cut || frames.size() != 1) throw std::invalid_argument("no frame");
+  auto message = wire::decode_for_launcher(frames.front());
+  if (!message) throw std::invalid_argument(message.error().message());
+  said = {in.at("agent").get<AgentId>(), frames.front().header.attempt, *std::move(message)};
+}
+
+namespace {
+
+template <std::size_t index = 0>
+Event event_named(std::string_view name, const json& fields) {
+  if constexpr (index == std::variant_size_v<Event>) {
+    throw std::invalid_argument(fmt::format("no event is called '{}'", name));
+  } else {
+    using Type = std::variant_alternative_t<index, Event>;
+    if (name == name_of_type<Type>()) return fields.get<Type>();
+    return event_named<index + 1>(name, fields);
+  }
+}
+
+// What the workers' environment holds beside is the launcher's own, and in no message.
+wire::ToAgent without_secrets(wire::ToAgent message) {
+  if (auto* welcome = std::get_if<wire::Welcome>(&message)) welcome->job.environment.clear();
+  return message;
+}
+
+std::string text_of(AgentId agent) {
+  return fmt::format("node{} (incarnation {})", agent.node, agent.incarnation);
+}
+template <class OfAnAgent>
+  requires requires(OfAnAgent action) { action.agent; }
+std::string details_of(const OfAnAgent& action) {
+  return text_of(action.agent);
+}
+std::string details_of(const CloseConnection& action) {
+  return fmt::format("connection {}", action.connection);
+}
+std::string details_of(const LookForLeftovers& action) {
+  return action.kill ? "and kill them" : "";
+}
+std::string details_of(const BeginAttempt& action) {
+  return fmt::format("after {}{}", action.last, action.take_over ? ", taking over" : "");
+}
+std::string details_of(const LookForCheckpoint& action) {
+  return fmt::format("of attempt {}", action.attempt);
+}
+std::string details_of(const Send& action) {
+  const std::string frame = wire::encode(header_of(action.node, Attempt()), without_secrets(action.message));
+  return fmt::format("{} {} to node{}", name_of_alternative(action.message),
+                     xxh3_digest(frame).substr(0, kShownDigits), action.node);
+}
+std::string details_of(const Tell& action) {
+  return action.text;
+}
+std::string details_of(const Record& action) {
+  return fmt::format("{} node {} rank {} {}", action.event, action.node.value_or(NodeId(-1)),
+                     action.rank.value_or(Rank(-1)), action.text);
+}
+std::string details_of(const Finish&) {
+  return "";
+}
+
+}  // namespace
+
+std::string text_of(const Decision& decision) {
+  const std::string details =
+      std::visit([](const auto& action) { return details_of(action); }, decision.action);
+  return fmt::format("{}{}{} ({})", name_of_alternative(decision.action), details.empty() ? "" : ": ",
+                     details, decision.reason);
+}
+
+std::string_view name_of(const Event& event) {
+  return name_of_alternative(event);
+}
+
+json to_record(const Event& event) {
+  return std::visit(
+      []<class Type>(const Type& what) {
+        return json{{"event", name_of_type<Type>()}, {"fields", json(what)}};
+      },
+      event);
+}
+
+Expected<Event> event_from(const json& record) {
+  try {
+    return event_named(record.at("event").get<std::string_view>(), record.at("fields"));
+  } catch (const std::exception& error) {
+    return failure(ErrorCode::kCorrupt, "an event that cannot be read: {}", error.what());
+  }
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,163 @@
+#include "launcher/core/journal/journal.h"
+
+#include <algorithm>
+
+#include "common/wire/codec.h"
+#include "common/wire/json_types.h"
+#include "launcher/core/journal/event_codec.h"
+#include "launcher/core/journal/records.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodePlan, node, first_rank, worker_count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecoveryOptions, restart_window, restart_delay, no_progress_limit,
+                                   node_exclusion, preemption_grace, time_limit)
+
+using nlohmann::json;
+
+namespace {
+
+json binary(const std::string& bytes) {
+  return json::binary({bytes.begin(), bytes.end()});
+}
+
+// The job's part travels as an agent is told of it.
+json record_of(const Plan& plan) {
+  wire::JobSpec job = plan.job;
+  job.environment.clear();
+  return {{"job", binary(wire::encode({}, wire::Welcome{.node = {}, .job = std::move(job)}))},
+          {"nodes", plan.nodes},
+          {"min_nodes", plan.min_nodes},
+          {"spare_nodes", plan.spare_nodes},
+          {"recovery", plan.recovery},
+          {"take_over", plan.take_over}};
+}
+
+Plan plan_from(const json& record) {
+  const auto& bytes = record.at("job").get_binary();
+  wire::FrameReader reader;
+  std::vector<wire::Frame> frames;
+  const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
+  if (!cut || frames.size() != 1) throw std::invalid_argument("no plan");
+  const auto message = wire::decode_for_agent(frames.front());
+  Plan plan;
+  plan.job = std::get<wire::Welcome>(message.value()).job;
+  record.at("nodes").get_to(plan.nodes);
+  record.at("min_nodes").get_to(plan.min_nodes);
+  record.at("spare_nodes").get_to(plan.spare_nodes);
+  record.at("recovery").get_to(plan.recovery);
+  record.at("take_over").get_to(plan.take_over);
+  if (plan.nodes.empty()) throw std::invalid_argument("a plan without nodes");
+  return plan;
+}
+
+std::vector<std::string> texts_of(const Decisions& decisions) {
+  std::vector<std::string> texts;
+  for (const Decision& decision : decisions) texts.push_back(text_of(decision));
+  return texts;
+}
+
+std::string lines_of(const std::vector<std::string>& texts) {
+  if (texts.empty()) return "  nothing\n";
+  std::string lines;
+  for (const std::string& text : texts) lines += "  " + text + "\n";
+  return lines;
+}
+
+class Replayer {
+ public:
+  explicit Replayer(const json& head)
+      : controller_(plan_from(head.at("plan")), head.at("version").get<std::string>()) {
+    replay_.version = head.at("version").get<std::string>();
+  }
+
+  // False: there is a difference.
+  Expected<bool> take(const json& record) {
+    const auto event = event_from(record);
+    if (!event) return std::unexpected(event.error());
+    ++replay_.event_count;
+    const auto at = record.at("at").get<TimePoint>();
+    std::vector<std::string> replayed = texts_of(controller_.apply(*event, at));
+    auto recorded = record.value("decisions", std::vector<std::string>());
+    replay_.decision_count += replayed.size();
+    if (replayed == recorded) return true;
+    replay_.first_difference = {replay_.event_count, std::string(name_of(*event)), std::move(recorded),
+                                std::move(replayed)};
+    return false;
+  }
+
+  Replay result(bool torn) && {
+    replay_.torn = torn;
+    return std::move(replay_);
+  }
+
+ private:
+  Controller controller_;
+  Replay replay_;
+};
+
+}  // namespace
+
+std::string journal_head(const Plan& plan, std::string_view version) {
+  std::string bytes(kJournalHead);
+  append_record(bytes, {{"version", version}, {"plan", record_of(plan)}});
+  return bytes;
+}
+
+std::string journal_entry(const Event& event, TimePoint at, const Decisions& decisions) {
+  json record = to_record(event);
+  record["at"] = at;
+  if (!decisions.empty()) record["decisions"] = texts_of(decisions);
+  std::string bytes;
+  append_record(bytes, record);
+  return bytes;
+}
+
+Expected<Replay> replay(std::string_view bytes) {
+  auto reader = RecordReader::open(bytes);
+  if (!reader) return std::unexpected(reader.error());
+  const auto head = reader->next();
+  if (!head) return std::unexpected(head.error());
+  if (!*head) return failure(ErrorCode::kCorrupt, "the journal has no plan");
+  try {
+    Replayer replayer(**head);
+    for (;;) {
+      const auto record = reader->next();
+      if (!record) return std::unexpected(record.error());
+      if (!*record) return std::move(replayer).result(reader->torn());
+      const auto same = replayer.take(**record);
+      if (!same) return std::unexpected(same.error());
+      if (!*same) return std::move(replayer).result(false);
+    }
+  } catch (const std::exception& error) {
+    return failure(ErrorCode::kCorrupt, "the journal cannot be read: {}", error.what());
+  }
+}
+
+std::string replay_as_text(const Replay& replay) {
+  if (const auto& difference = replay.first_difference)
+    return fmt::format("first difference: event {} ({})\nrecorded:\n{}now:\n{}", difference->event,
+                       difference->name, lines_of(difference->recorded), lines_of(difference->replayed));
+  return fmt::format("{}, {}: the same{}\n", count_of(replay.event_count, "event"),
+                     count_of(replay.decision_count, "decision"),
+                     replay.torn ? "; the launcher ended while it wrote the next event" : "");
+}
+
+std::string replay_as_json(const Replay& replay) {
+  nlohmann::ordered_json out = {{"same", !replay.first_difference.has_value()},
+                                {"version", replay.version},
+                                {"events", replay.event_count},
+                                {"decisions", replay.decision_count},
+                                {"torn", replay.torn},
+                                {"first_difference", nullptr}};
+  if (const auto& difference = replay.first_difference)
+    out["first_difference"] = {{"event", difference->event},
+                               {"name", difference->name},
+                               {"recorded", difference->recorded},
+                               {"now", difference->replayed}};
+  // What workers wrote need not be UTF-8.
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::launcher

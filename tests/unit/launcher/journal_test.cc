@@ -1,0 +1,128 @@
+#include "launcher/core/journal/journal.h"
+
+#include "launcher/core/journal/event_codec.h"
+#include "launcher/core/journal/records.h"
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+using testing::Not;
+
+Plan plan_with_a_token() {
+  Plan plan = two_nodes_of_two(1);
+  plan.job.job_id = "a-job";
+  plan.job.command = {"train", "--lr", "0.1"};
+  plan.job.environment["TOKEN"] = "secret-of-the-user";
+  plan.recovery.time_limit = 3h;
+  return plan;
+}
+
+// A job whose journal is kept.
+class JournalTest : public JobTest {
+ protected:
+  JournalTest() : JobTest(plan_with_a_token()), bytes(journal_head(plan_with_a_token(), "")) {
+    controller->set_witness(
+        [this](const Controller&, const Event& event, TimePoint at, const Decisions& decisions) {
+          bytes += journal_entry(event, at, decisions);
+          if (!decisions.empty()) deciding_event = count + 1;
+          ++count;
+        });
+  }
+  // A worker fails, the other one of its node does not stop, the job starts again and succeeds.
+  void fail_and_succeed() {
+    run();
+    said(0, wire::WorkersStarted{{11, 12}});
+    reported(0, "hello", 0, "preemption");
+    for (int step = 1; step <= 50; ++step) {
+      now += 100ms;
+      for (int rank = 0; rank < 4; ++rank) reported(rank, "step", step);
+    }
+    worker_exits(2, 3);
+    said(1, wire::WorkerUnkillable{Rank(3), 14, "has not ended 3 s after SIGKILL"});
+    worker_exits(3, 0, SIGKILL, true);
+    worker_exits(0, 0, SIGTERM, true);
+    worker_exits(1, 0, SIGTERM, true);
+    empty_all();
+    begin();
+    start_workers();
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+    empty_all();
+    agents_leave();
+    ASSERT_EQ(job.verdict().exit_code, 0);
+  }
+
+  std::string bytes;
+  std::uint64_t count = 0;
+  std::uint64_t deciding_event = 0;  // the last that led to something
+};
+
+TEST_F(JournalTest, LeadsToTheSameDecisionsAgain) {
+  fail_and_succeed();
+  const auto again = replay(bytes);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_FALSE(again->first_difference) << replay_as_text(*again);
+  EXPECT_EQ(again->event_count, count);
+  EXPECT_GT(again->decision_count, 20U);
+  EXPECT_FALSE(again->torn);
+  EXPECT_THAT(replay_as_text(*again), HasSubstr("decisions: the same\n"));
+}
+
+TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
+  fail_and_succeed();
+  // As if the job had been allowed no restart: the event that brought one about is the first to differ.
+  Plan other = plan_with_a_token();
+  other.job.max_restarts = 0;
+  const std::size_t head = journal_head(plan_with_a_token(), "").size();
+  const auto differs = replay(journal_head(other, "") + bytes.substr(head));
+  ASSERT_TRUE(differs) << differs.error().message();
+  ASSERT_TRUE(differs->first_difference);
+  EXPECT_LT(differs->first_difference->event, count);
+  EXPECT_THAT(replay_as_text(*differs),
+              HasSubstr(fmt::format("first difference: event {} (", differs->first_difference->event)));
+  EXPECT_NE(differs->first_difference->recorded, differs->first_difference->replayed);
+  EXPECT_THAT(replay_as_json(*differs), HasSubstr("\"same\": false"));
+}
+
+TEST_F(JournalTest, OfALauncherThatWasKilledEndsBeforeTheTornRecord) {
+  fail_and_succeed();
+  const auto again = replay(std::string_view(bytes).substr(0, bytes.size() - 1));
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_FALSE(again->first_difference);
+  EXPECT_TRUE(again->torn);
+  EXPECT_EQ(again->event_count, count - 1);
+}
+
+TEST_F(JournalTest, HasNothingOfTheUsersEnvironment) {
+  fail_and_succeed();
+  EXPECT_THAT(bytes, Not(HasSubstr("secret-of-the-user")));
+  EXPECT_THAT(bytes, Not(HasSubstr("TOKEN")));
+  EXPECT_THAT(bytes, HasSubstr("--lr"));
+}
+
+TEST_F(JournalTest, HasTheStepsOnceASecondARankAndTheLastOfThem) {
+  fail_and_succeed();
+  std::vector<std::int64_t> steps;
+  auto reader = RecordReader::open(bytes);
+  for (auto record = reader->next(); record && *record; record = reader->next()) {
+    const auto event = event_from(**record);
+    const auto* said = event ? std::get_if<AgentSaid>(&*event) : nullptr;
+    const auto* report = said ? std::get_if<wire::WorkerReported>(&said->message) : nullptr;
+    if (report != nullptr && report->kind == wire::ReportKind::kStep && report->rank == Rank(2))
+      steps.push_back(report->step);
+  }
+  ASSERT_FALSE(steps.empty());
+  EXPECT_LE(steps.size(), 6U) << "50 steps in 5 s";
+  EXPECT_EQ(steps.back(), 50) << "that was the last when the rank failed";
+}
+
+TEST(Replay, RefusesWhatIsNoJournal) {
+  for (const std::string bytes : {"", "{}", "muster journal 1\n", "muster journal 1\nxxxxxxxxxxxxxxxxx"}) {
+    const auto refused = replay(bytes);
+    ASSERT_FALSE(refused) << bytes;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcher
