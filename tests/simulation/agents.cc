@@ -114,7 +114,11 @@ void Agents::start(AgentId id) {
   agents_[id] = agent;
   world_.hosts[agent->owner] = agent->host;
   open(*agent);
-  if (fault == FaultKind::kAgentDoesNotCall) return;
+  if (fault == FaultKind::kAgentDoesNotCall) {
+    // It gives up some time.
+    world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak = std::weak_ptr(agent)] { quit(weak, 1); });
+    return;
+  }
   if (!launch_.connects_late()) tell_connected(*agent);
   // Of the protocol, or of the program alone.
   const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
@@ -226,7 +230,8 @@ std::vector<Leftover> Agents::leftovers(bool kill) {
   for (const auto& [id, agent] : agents_) {
     if (agent->lives && !agent->killed) continue;
     Machine& home = machine(id.node);
-    if (agent->lives || agent->guardian) left.push_back({.pid = 1'000'000'000 + id.node.value(), .name = "agent"});
+    if (agent->lives || agent->guardian)
+      left.push_back({.pid = 1'000'000'000 + id.node.value(), .name = "agent"});
     std::vector<std::pair<std::int32_t, bool>> its;
     for (const auto& [pid, process] : home.living()) {
       if (process.owner == agent->owner) its.emplace_back(pid, process.survives);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <numeric>
 
+#include "common/base/log.h"
 #include "launcher/core/text/words.h"
 #include "tests/simulation/training.h"
 
@@ -63,9 +64,13 @@ void Cluster::launch(bool take_over) {
 }
 
 Outcome Cluster::run() {
+  log::divert([this](std::string_view line) {
+    if (world_.trace) world_.say(fmt::format("log: {}", line.substr(0, line.size() - 1)));
+  });
   while (!over() && world_.timeline.event_count() < kMostEvents &&
          world_.timeline.step(world_.began + kForEver)) {
   }
+  log::divert({});
   Invariants& must = world_.invariants;
   must.holds(world_.timeline.event_count() < kMostEvents, "G7: it goes round in circles");
   must.holds(over(), "G7: it never ends");

@@ -11,6 +11,7 @@ constexpr Duration kAtOnce = std::chrono::milliseconds(150);
 
 // Who complains of a lost peer may do so for one that is seen to be gone so long after.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
+constexpr Duration kHalfGone = std::chrono::seconds(1);
 constexpr Duration kLongestBlindness = std::chrono::seconds(8);
 
 // Its effects are over, and have been judged, when the attempt is.
@@ -43,6 +44,10 @@ bool GroundTruth::may_precede(const Happened& what, const Happened& first) const
   Duration uncertain = traits.silent || hang_after_silence ? silence_limit_ : kAtOnce;
   // Who leaves with 0 is known only by those who miss it, and they might miss a node as well.
   if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += kPeerWindow;
+  // A connection that is closed is waited with for a moment, for the end of its agent.
+  if (traits.stall && !traits_of(first.kind).of_worker) uncertain += kHalfGone;
+  // An agent that cannot hear may be heard.
+  if (first.kind == FaultKind::kLinkIsCutOneWay) uncertain += first.length + silence_limit_;
   const bool unseen = what.at < blind_until_ && blind_until_ < first.at + kLongestBlindness;
   return what.at < first.at + uncertain || unseen;
 }
@@ -61,17 +66,19 @@ std::vector<Culprit> GroundTruth::culprits_of_attempt(const std::set<NodeId>& me
     if (members.empty() || members.contains(*each.culprit.node)) those.push_back(each);
   }
   std::vector<Culprit> culprits;
-  bool told = false;  // of one that the launcher must have heard of
+  const Happened* told = nullptr;  // the first that the launcher must have heard of
   const bool any_silent =
       std::ranges::any_of(those, [](const Open& each) { return traits_of(each.what.kind).silent; });
+  const auto stall_count =
+      std::ranges::count_if(those, [](const Open& each) { return traits_of(each.what.kind).stall; });
   for (const Open& each : those) {
     const FaultTraits traits = traits_of(each.what.kind);
-    // One whose own node is silent is not heard, and among the others nobody stands out.
-    if (traits.stall && any_silent) culprits.emplace_back();
-    if (!told || may_precede(each.what, those.front().what) || traits.refusal)
-      culprits.push_back(each.culprit);
+    // One whose own node is silent is not heard, and among the others, or of two, nobody stands out.
+    if (traits.stall && (any_silent || stall_count > 1)) culprits.emplace_back();
+    if (told == nullptr || may_precede(each.what, *told) || traits.refusal) culprits.push_back(each.culprit);
     // A hang is seen some time after it began, and another fault may come before that.
-    told = told || (each.what.decisive && (each.noticed || !traits.silent) && !traits.stall);
+    const bool tells = each.what.decisive && (each.noticed || !traits.silent) && !traits.stall;
+    if (told == nullptr && tells) told = &each.what;
   }
   std::erase_if(
       open_, [](const Open& each) { return each.noticed || ends_with_attempt(traits_of(each.what.kind)); });

@@ -109,9 +109,9 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
   must.success_is_earned(job.verdict(), known.ranks == nullptr ? 0 : known.ranks->world_size(),
                          known.ranks == nullptr ? 0 : known.ranks->succeeded_count());
   const auto wished = known.wishes.restarts_before;
-  must.restarts_are_called_for(job.restart_count(),
-                               truth().cause_count() + known.denial_count + (known.slept ? 2 : 0),
-                               wished.value_or(world_.script.max_restarts));
+  // A launcher that slept hears of the end of each of its agents, one after the other.
+  const int cause_count = known.slept ? job.restart_count() : truth().cause_count() + known.denial_count;
+  must.restarts_are_called_for(job.restart_count(), cause_count, wished.value_or(world_.script.max_restarts));
   if (!known.may_give_up && !wished)
     must.gives_up_for_a_reason(job.verdict(), job.restart_count(), world_.script.max_restarts);
 }

@@ -202,9 +202,9 @@ void Launch::hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Tr
       world_.disturbed(*worker.held_until);
       return ranks.stall(rank);
     case FaultKind::kGpuFails:
-      worker.hangs = true;
       agents_.running(worker.owner.agent.node)->gpu_fails(pid);
-      return world_.disturbed(now + 5s);
+      world_.disturbed(now + 5s);
+      return ranks.stall(rank);
     case FaultKind::kWorkerStalls: world_.disturbed(now + stall_limit); return ranks.stall(rank);
     default: {
       constexpr int kFailed = 3;

@@ -64,8 +64,9 @@ void read_flags(int argc, char** argv, Flags& flags) {
   CLI::App app("Launcher and agents on virtual time, disturbed by faults", "simulate");
   app.option_defaults()->always_capture_default();
   auto* seeds = app.add_option("--seeds", flags.seeds, "How many seeds")->check(CLI::Range(1, 1'000'000'000));
-  auto* seed = app.add_option("--seed", flags.seed, "One seed alone")->excludes(seeds);
-  app.add_option("--first", flags.first, "The first of --seeds")->needs(seeds);
+  auto* seed =
+      app.add_option("--seed", flags.seed, "One seed alone")->check(CLI::NonNegativeNumber)->excludes(seeds);
+  app.add_option("--first", flags.first, "The first of --seeds")->check(CLI::NonNegativeNumber)->needs(seeds);
   app.add_option("--nodes", flags.size.nodes, "Nodes of a job")->check(CLI::Range(1, 1000));
   app.add_option("--ranks", flags.size.ranks, "Ranks of a node")->check(CLI::Range(1, 64));
   app.add_flag("--trace", flags.trace, "A line for each thing that happens, with its virtual time")

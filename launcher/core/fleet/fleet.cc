@@ -75,6 +75,7 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
   node->connection.reset();
+  if (!node->ends_since) node->ends_since = now;
   if (!node->process) return lose(event.agent.node, node->how, now);  // its last words have been read
   if (releasing_) return;
   // Without a connection it is of no use, and must not go on by itself beside its successor.
@@ -88,6 +89,7 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   if (node == nullptr || !node->process) return;
   node->process = false;
   --process_count_;
+  if (!node->ends_since) node->ends_since = now;
   node->how = node->killed_for.empty() ? event.how : "its agent " + node->killed_for;
   if (!node->connection) return lose(event.agent.node, node->how, now);
   half_gone_.push_back({event.agent, now});
@@ -182,9 +184,11 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 }
 
 void Fleet::lose(NodeId node, std::string how, TimePoint now) {
-  forget(node, now);
+  // What fails elsewhere while the other half is waited for came later.
+  const TimePoint lost_at = at(node).ends_since.value_or(now);
+  forget(node, lost_at);
   expect_leftovers(now, now);
-  outcome_.news.emplace_back(NodeLost{node, now, std::move(how)});
+  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how)});
 }
 
 void Fleet::forget(NodeId id, TimePoint lost_at) {

@@ -92,6 +92,7 @@ class Fleet {
     std::list<NodeId>::iterator in_order{};  // of last_heard, while it is alive
     std::string how{};                       // its process ended
     std::string killed_for{};                // by us, if it was
+    std::optional<TimePoint> ends_since{};   // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};
   };
   struct HalfGone {

@@ -162,12 +162,14 @@ TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
   happen(ConnectionClosed{agent, kFirst});
   EXPECT_TRUE(decided<KillAgent>().empty()) << "its end may be on its way";
   EXPECT_EQ(fleet.next_deadline(), now + 1s);
+  const TimePoint closed = now;
   wake(1s);
   ASSERT_EQ(decided<KillAgent>().size(), 1U);
   EXPECT_TRUE(told<NodeLost>().empty()) << "it has not ended yet";
   happen(ProcessEnded{agent, "its agent was killed by SIGKILL"});
   ASSERT_EQ(told<NodeLost>().size(), 1U);
   EXPECT_EQ(told<NodeLost>()[0].how, "its agent closed its connection") << "and not by what we did";
+  EXPECT_EQ(told<NodeLost>()[0].at, closed) << "else what fails elsewhere meanwhile would be blamed";
 }
 
 TEST_F(FleetTest, AnEndedAgentWhoseConnectionStaysOpenIsLostAfterASecond) {

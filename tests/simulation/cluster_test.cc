@@ -1,0 +1,190 @@
+#include "tests/simulation/cluster.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+#include <string>
+#include <unistd.h>
+
+#include "tests/simulation/runner.h"
+#include "tests/simulation/training.h"
+
+namespace muster::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+using launcher::Verdict;
+
+std::uint64_t current_seed = 0;
+
+// A CHECK that fails ends the program before GoogleTest can name the seed.
+void name_seed(int) {
+  std::array<char, 64> text{};
+  const int size = std::snprintf(text.data(), text.size(), "MUSTER_TEST_SEED=%llu\n",
+                                 static_cast<unsigned long long>(current_seed));
+  (void)!write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size));
+  std::signal(SIGABRT, SIG_DFL);
+}
+
+template <class Body>
+void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
+  for (current_seed = first; current_seed - first < count && !testing::Test::HasFailure(); ++current_seed) {
+    SCOPED_TRACE("MUSTER_TEST_SEED=" + std::to_string(current_seed));
+    body(current_seed);
+  }
+}
+
+// `count` seeds that are always the same, and a quarter as many that are new in each run; or the one of
+// MUSTER_TEST_SEED.
+template <class Body>
+void for_seeds(std::uint64_t count, Body body) {
+  std::signal(SIGABRT, name_seed);
+  if (const char* only = std::getenv("MUSTER_TEST_SEED"))
+    return for_seeds_from(std::strtoull(only, nullptr, 10), 1, body);
+  for_seeds_from(0, count, body);
+  const std::uint64_t base = std::uint64_t{std::random_device()()} << 20;
+  std::printf("seeds 0 to %llu, and %llu from %llu\n", static_cast<unsigned long long>(count - 1),
+              static_cast<unsigned long long>(count / 4), static_cast<unsigned long long>(base));
+  for_seeds_from(base, count / 4, body);
+}
+
+// What all seeds together must have shown, unless one alone was asked for.
+void expect_at_least(int count, int least, const std::string& what) {
+  if (!testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr)
+    EXPECT_GE(count, least) << what;
+}
+
+Outcome run(Cluster& cluster) {
+  Outcome outcome = cluster.run();
+  for (const Finding& each : outcome.findings)
+    ADD_FAILURE() << std::chrono::duration<double>(each.at).count() << " s: " << each.text;
+  return outcome;
+}
+
+const Verdict& verdict_of(const Cluster& cluster) {
+  return cluster.first().job().verdict();
+}
+
+TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
+  std::array<int, kFaultKindCount> made{};
+  for_seeds(1200, [&](std::uint64_t seed) {
+    Cluster cluster(short_script(seed), seed);
+    const Outcome outcome = run(cluster);
+    for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) made.at(kind) += outcome.faults.at(kind);
+  });
+  for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) {
+    // No node has had an agent before for a stranger to name, as a rule.
+    const auto fault = static_cast<FaultKind>(kind);
+    if (!traits_of(fault).ends_launch && fault != FaultKind::kStranger)
+      expect_at_least(made.at(kind), 5, std::string(name_of(static_cast<FaultKind>(kind))) + " is not tried");
+  }
+}
+
+// Ten virtual minutes each, with launches that follow each other.
+TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
+  for_seeds(40, [&](std::uint64_t seed) {
+    Cluster cluster(long_script(seed, 8, 4), seed);
+    const Outcome outcome = run(cluster);
+    EXPECT_GE(outcome.length, 10min);
+    EXPECT_GE(outcome.fault_count(), 10);
+  });
+}
+
+TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
+  for_seeds(400, [](std::uint64_t seed) {
+    Cluster cluster(short_script(seed), seed);
+    Chance chance(seed, 100);
+    Duration when = chance.between(0ms, 4s);
+    for (int count = 0; count == 0 || (count < 3 && chance.one_in(2)); ++count) {
+      cluster.at(when, [](Launch& launch) { launch.interrupt(SIGINT); });
+      when += chance.between(0ms, 1s);
+    }
+    run(cluster);
+  });
+}
+
+TEST(Cluster, EndsWithNothingLeftWheneverItIsCancelledAndSavesWhereItCan) {
+  int saved = 0;
+  for_seeds(400, [&](std::uint64_t seed) {
+    const Script script = short_script(seed);
+    Cluster cluster(script, seed);
+    Chance chance(seed, 100);
+    const bool now = chance.one_in(3);
+    cluster.at(chance.between(0ms, 4s), [now](Launch& launch) { launch.cancel(now); });
+    run(cluster);
+    const Training* ranks = cluster.first().training();
+    if (ranks == nullptr || !ranks->saved_on_notice()) return;
+    EXPECT_TRUE(script.preemptible && !now);
+    if (verdict_of(cluster).kind == Verdict::Kind::kCancelled) ++saved;
+  });
+  expect_at_least(saved, 20, "jobs that saved when they were cancelled");
+}
+
+TEST(Cluster, SavesAndLeavesOnNoticeOrEndsAtOnce) {
+  int preempted = 0;
+  for_seeds(400, [&](std::uint64_t seed) {
+    Cluster cluster(short_script(seed), seed);
+    Chance chance(seed, 100);
+    cluster.at(chance.between(0ms, 4s), [](Launch& launch) { launch.interrupt(SIGTERM); });
+    run(cluster);
+    if (verdict_of(cluster).kind == Verdict::Kind::kPreempted) ++preempted;
+  });
+  expect_at_least(preempted, 40, "jobs that were preempted");
+}
+
+TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
+  for_seeds(400, [](std::uint64_t seed) {
+    Chance chance(seed, 100);
+    Script script = short_script(seed);
+    script.length = chance.between(1s, 10s);
+    Fault end{.kind = chance.one_in(2) ? FaultKind::kLauncherFallsSilent : FaultKind::kLauncherDies,
+              .gap = chance.between(0ms, 6s),
+              .choice = 1};
+    script.faults.insert(script.faults.begin(), end);
+    script.until_faults_are_made = true;
+    Cluster cluster(script, seed);
+    run(cluster);
+    EXPECT_TRUE(cluster.first().gone());
+  });
+}
+
+TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {
+  int survivor_count = 0;
+  for_seeds(200, [&](std::uint64_t seed) {
+    Script script = short_script(seed);
+    script.faults.clear();
+    script.some_survive_sigkill = true;
+    Cluster cluster(script, seed);
+    const Outcome outcome = run(cluster);
+    EXPECT_EQ(verdict_of(cluster).exit_code, 0);
+    EXPECT_EQ(cluster.first().job().restart_count(), 0);
+    EXPECT_LE(outcome.length, script.length + 2 * script.step + 1s + Limits::kGrace + 5s);
+    EXPECT_EQ(std::ssize(verdict_of(cluster).evidence), cluster.first().survivor_count());
+    survivor_count += cluster.first().survivor_count();
+  });
+  expect_at_least(survivor_count, 50, "processes that survived SIGKILL");
+}
+
+// An attempt that lost a node is not repeated beside what that node left, so that the job may end early.
+TEST(Cluster, EndsUnderRandomFaultsThoughWhatRanksLeaveCannotBeKilled) {
+  for_seeds(400, [](std::uint64_t seed) {
+    Script script = short_script(seed);
+    script.some_survive_sigkill = true;
+    Cluster cluster(script, seed);
+    run(cluster);
+  });
+}
+
+TEST(Cluster, DoesTheSameForTheSameSeed) {
+  std::array<std::string, 2> traces;
+  for (std::string& trace : traces) run_seed(17, {}, [&](const std::string& line) { trace += line + "\n"; });
+  EXPECT_GT(traces[0].size(), 1000U);
+  EXPECT_EQ(traces[0], traces[1]);
+}
+
+}  // namespace
+}  // namespace muster::simulation
