@@ -30,6 +30,7 @@ bool rename_new(const std::string& from, const std::string& to) {
 Status LogParts::open() {
   if (open_) return {};
   fd_.reset();
+  if (std::exchange(sets_aside_, false)) rename(path_.c_str(), (path_ + ".old").c_str());
   const auto open_file = [this] {
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode_));
   };

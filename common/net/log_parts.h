@@ -34,9 +34,12 @@ struct LogBudget {
 
 class LogParts {
  public:
-  // `reserved`: a descriptor that is given up for the file's. `mode`: of the file, if it is made.
-  LogParts(std::string path, UniqueFd reserved, std::shared_ptr<LogBudget> budget, unsigned mode = 0644)
-      : path_(std::move(path)), fd_(std::move(reserved)), budget_(std::move(budget)), mode_(mode) {}
+  // `reserved`: a descriptor that is given up for the file's.
+  LogParts(std::string path, UniqueFd reserved, std::shared_ptr<LogBudget> budget)
+      : path_(std::move(path)), fd_(std::move(reserved)), budget_(std::move(budget)) {}
+  // Before it is opened: its mode, if it is made; and that a file of its name becomes NAME.old.
+  void set_mode(unsigned mode) { mode_ = mode; }
+  void set_aside() { sets_aside_ = true; }
   // Opens the file, appending, and makes its directory, if that has not been done. Errors name the file.
   Status open();
   // Takes away from `bytes` what has been written. After an error the rest may be tried again.
@@ -55,7 +58,8 @@ class LogParts {
   UniqueFd fd_;
   bool open_ = false;
   std::shared_ptr<LogBudget> budget_;
-  unsigned mode_;
+  unsigned mode_ = 0644;
+  bool sets_aside_ = false;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t part_count_ = 0;
 };

@@ -40,6 +40,13 @@ class Controller {
   const Job& job() const { return job_; }
   const RankTable& ranks() const { return ranks_; }
 
+  // What a journal keeps of it (journal/state.h): all that decides. What people are shown, and reports that
+  // are held, are not among it.
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(fleet_, job_);
+  }
+
  private:
   bool watch(const AgentSaid& said, TimePoint now);
   void watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all);

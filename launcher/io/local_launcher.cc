@@ -29,15 +29,16 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
       bootstrap_(context_.get_executor(), plan, parts.agent_program),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
-      journal_(parts.files, plan, [this](const std::string& what) { terminal_.say(what); }),
-      launcher_(plan,
-                {.time = time_,
-                 .bootstrap = bootstrap_,
-                 .lineage = lineage_,
-                 .view = view_,
-                 .finished = [this] { context_.stop(); },
-                 .witness = [this](const Controller&, const Event& event, TimePoint at,
-                                   const Decisions& decisions) { journal_.add(event, at, decisions); }}) {}
+      journal_(parts.files, {plan, MUSTER_VERSION}, [this](const std::string& what) { terminal_.say(what); }),
+      launcher_(
+          plan,
+          {.time = time_,
+           .bootstrap = bootstrap_,
+           .lineage = lineage_,
+           .view = view_,
+           .finished = [this] { context_.stop(); },
+           .witness = [this](const Controller& self, const Event& event, TimePoint at,
+                             const Decisions& decisions) { journal_.add(self, event, at, decisions); }}) {}
 
 void LocalLauncher::run() {
   wait_for_signals();

@@ -81,6 +81,14 @@ class Fleet {
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(nodes_, absent_, often_lost_, there_count_, process_count_, order_, forgiven_, slept_, half_gone_,
+            leftovers_, named_, releasing_);
+    for (auto place = order_.begin(); place != order_.end(); ++place) at(*place).in_order = place;
+  }
+
  private:
   struct Node {
     Presence presence = Presence::kAbsent;
@@ -94,6 +102,11 @@ class Fleet {
     std::string killed_for{};                // by us, if it was
     std::optional<TimePoint> ends_since{};   // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};
+
+    template <class Archive>
+    void fields(Archive& archive) {  // but for in_order, which is a place
+      archive(presence, incarnation, process, connection, last_heard, slept, how, killed_for, losses);
+    }
   };
   struct HalfGone {
     AgentId agent;

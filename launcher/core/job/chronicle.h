@@ -32,6 +32,12 @@ class Chronicle {
   std::optional<std::uint64_t> resume_step() const;
   bool has_another_size() const;
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(steps_, stepped_, history_);
+  }
+
  private:
   void note_step(Rank rank, std::int64_t step);
   void note_resume(const wire::WorkerReported& reported);

@@ -42,6 +42,12 @@ class Crew {
   // The attempt is over.
   void rest() { living_count_ = 0; }
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(members_, position_, prepared_, with_workers_, ended_, living_count_);
+  }
+
  private:
   std::vector<NodePlan> members_;
   std::unordered_map<NodeId, std::size_t> position_;  // in members_

@@ -52,6 +52,14 @@ class Job {
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
   std::string waiting_for(TimePoint now) const;        // for a user who sees nothing happen yet
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(recovery_, time_limit_, chronicle_, phase_, deadline_, question_, open_question_, attempt_,
+            newest_begun_, crew_, facts_, preemption_, store_port_, told_stall_, awaits_leftovers_,
+            kill_from_, interrupt_count_, told_executed_, verdict_);
+  }
+
  private:
   // What is due when the present phase has lasted too long.
   struct Deadline {

@@ -40,6 +40,12 @@ class Preemption {
   // What workers report may be lost with them: only the directory tells whether they have saved.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(capable_, given_, wish_, until_, commits_before_, committed_before_, looked_, found_);
+  }
+
  private:
   std::set<Rank> capable_;
   bool given_ = false;

@@ -39,6 +39,12 @@ class Recovery {
   // Why the attempt at hand is a restart.
   const std::optional<Verdict>& repeated() const { return repeated_; }
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(policy_, restart_count_, commits_before_, repeated_, forbidden_by_);
+  }
+
  private:
   bool may_help(const Verdict& verdict, const Circumstances& attempt) const;
   std::optional<Verdict> forbidding(const Verdict& failed, const Circumstances& attempt) const;

@@ -62,6 +62,13 @@ class RestartPolicy {
   RestartDecision on_failure(const Failure& failure, TimePoint now);
   std::int32_t used(TimePoint now) const;  // restarts within the window
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(rng_, restarts_, newest_step_, last_own_failure_, last_at_start_, same_at_start_, same_failures_,
+            fruitless_failures_, short_lives_, failed_starts_);
+  }
+
  private:
   void count(const Failure& failure);
   Duration delay_after(const Failure& failure);

@@ -44,6 +44,12 @@ class Steps {
   // Of the whole job: who remembers it can tell later whether one was committed since.
   std::int64_t commit_count() const { return commit_count_; }
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(newest_, committed_, committed_ever_, commit_count_);
+  }
+
  private:
   std::map<Rank, std::int64_t> newest_;
   std::optional<std::int64_t> committed_;

@@ -34,6 +34,12 @@ class TimeLimit {
   bool is_up() const { return told_ == Due::kEnd; }
   TimePoint end() const { return began_ + *limit_; }  // of a job that has a limit
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(began_, told_);
+  }
+
  private:
   std::optional<Duration> limit_;
   Duration grace_;

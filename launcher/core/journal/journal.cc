@@ -6,6 +6,7 @@
 #include "common/wire/json_types.h"
 #include "launcher/core/journal/event_codec.h"
 #include "launcher/core/journal/records.h"
+#include "launcher/core/journal/state.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -74,6 +75,10 @@ class Replayer {
 
   // False: there is a difference.
   Expected<bool> take(const json& record) {
+    if (const auto state = record.find("state"); state != record.end()) {
+      restore(controller_, *state);
+      return true;
+    }
     const auto event = event_from(record);
     if (!event) return std::unexpected(event.error());
     ++replay_.event_count;
@@ -102,6 +107,12 @@ class Replayer {
 std::string journal_head(const Plan& plan, std::string_view version) {
   std::string bytes(kJournalHead);
   append_record(bytes, {{"version", version}, {"plan", record_of(plan)}});
+  return bytes;
+}
+
+std::string journal_state(const Controller& controller) {
+  std::string bytes;
+  append_record(bytes, {{"state", state_of(controller)}});
   return bytes;
 }
 

@@ -53,6 +53,12 @@ class Hang {
   // The line where all of these are, if they are at one place; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(stalls_, stacks_, nodes_);
+  }
+
  private:
   using Pool = std::vector<const Stall*>;
   Pool those(const std::function<bool(const Stall&)>& predicate) const;

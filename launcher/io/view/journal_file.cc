@@ -6,26 +6,47 @@
 
 namespace muster::launcher {
 
-JournalFile::JournalFile(net::LogWriter& writer, const Plan& plan, Warn warn)
-    : warn_(std::move(warn)),
-      file_(
-          writer.add(std::make_unique<net::LogParts>(plan.job.log_directory + "/journal", UniqueFd(), nullptr,
-                                                     /*mode=*/0600),
-                     [this](const std::string& what) {
-                       ended_ = true;
-                       warn_(what + "; `launch replay` will not know the whole job");
-                     })) {
-  put(journal_head(plan, MUSTER_VERSION));
+namespace {
+
+constexpr const char* kConsequence = "; `launch replay` will not know the whole job";
+
+}  // namespace
+
+JournalFile::JournalFile(net::LogWriter& writer, const About& job, Warn warn, std::size_t long_bytes)
+    : writer_(writer),
+      path_(job.plan.job.log_directory + "/journal"),
+      head_(journal_head(job.plan, job.version)),
+      warn_(std::move(warn)),
+      long_bytes_(long_bytes) {
+  begin();
 }
 
-void JournalFile::add(const Event& event, TimePoint at, const Decisions& decisions) {
-  if (!ended_) put(journal_entry(event, at, decisions));
+void JournalFile::begin() {
+  auto parts = std::make_unique<net::LogParts>(path_, UniqueFd(), nullptr);
+  parts->set_mode(0600);
+  parts->set_aside();
+  file_ = writer_.add(std::move(parts), [ended = ended_, warn = warn_](const std::string& what) {
+    if (!std::exchange(*ended, true)) warn(what + kConsequence);
+  });
+  bytes_ = 0;
+  put(head_);
+}
+
+void JournalFile::add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
+  if (*ended_) return;
+  put(journal_entry(event, at, decisions));
+  if (bytes_ < long_bytes_) return;
+  file_->close();
+  begin();
+  put(journal_state(self));
 }
 
 void JournalFile::put(const std::string& bytes) {
+  if (*ended_) return;
+  bytes_ += bytes.size();
   if (file_->backlog_bytes() + bytes.size() <= kQueueBytes) return file_->put(bytes);
-  ended_ = true;
-  warn_(file_->path() + " does not take what is written; `launch replay` will not know the whole job");
+  *ended_ = true;
+  warn_(path_ + " does not take what is written" + kConsequence);
 }
 
 }  // namespace muster::launcher

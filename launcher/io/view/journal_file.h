@@ -1,7 +1,8 @@
 // The file that keeps a job's journal (core/journal/journal.h): written by the log files' thread, readable by
 // its user alone.
 //
-// A disk that does not take it must not hold up the job: that is said once, and the journal ends there. One
+// One that has become long is set aside as journal.old, and a new one begins with the state of the core. A
+// disk that does not take it must not hold up the job: that is said once, and the journal ends there. One
 // thread, the writer's executor's.
 #pragma once
 
@@ -17,19 +18,34 @@ namespace muster::launcher {
 
 class JournalFile {
  public:
+  static constexpr std::size_t kLongBytes = std::size_t{64} << 20;
   static constexpr std::size_t kQueueBytes = std::size_t{8} << 20;
   // What the user should know, once.
   using Warn = std::function<void(const std::string& what)>;
 
-  JournalFile(net::LogWriter& writer, const Plan& plan, Warn warn);
-  void add(const Event& event, TimePoint at, const Decisions& decisions);
+  struct About {
+    const Plan& plan;
+    std::string version;  // of this program
+  };
+  JournalFile(net::LogWriter& writer, const About& job, Warn warn, std::size_t long_bytes = kLongBytes);
+  JournalFile(const JournalFile&) = delete;
+  JournalFile& operator=(const JournalFile&) = delete;
+  // `self` has just seen the event.
+  void add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions);
 
  private:
+  void begin();
   void put(const std::string& bytes);
 
+  net::LogWriter& writer_;
+  std::string path_;
+  std::string head_;
   Warn warn_;
+  std::size_t long_bytes_;
+  // Outlives this object where a disk hangs.
+  std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
-  bool ended_ = false;
+  std::size_t bytes_ = 0;  // of the file
 };
 
 }  // namespace muster::launcher

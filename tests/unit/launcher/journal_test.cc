@@ -23,10 +23,11 @@ class JournalTest : public JobTest {
  protected:
   JournalTest() : JobTest(plan_with_a_token()), bytes(journal_head(plan_with_a_token(), "")) {
     controller->set_witness(
-        [this](const Controller&, const Event& event, TimePoint at, const Decisions& decisions) {
+        [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
           bytes += journal_entry(event, at, decisions);
-          if (!decisions.empty()) deciding_event = count + 1;
           ++count;
+          states.push_back(journal_head(plan_with_a_token(), "") + journal_state(self));
+          state_ends.push_back(bytes.size());
         });
   }
   // A worker fails, the other one of its node does not stop, the job starts again and succeeds.
@@ -54,7 +55,8 @@ class JournalTest : public JobTest {
 
   std::string bytes;
   std::uint64_t count = 0;
-  std::uint64_t deciding_event = 0;  // the last that led to something
+  std::vector<std::string> states;  // after each event, a journal that begins there
+  std::vector<std::size_t> state_ends;
 };
 
 TEST_F(JournalTest, LeadsToTheSameDecisionsAgain) {
@@ -66,6 +68,16 @@ TEST_F(JournalTest, LeadsToTheSameDecisionsAgain) {
   EXPECT_GT(again->decision_count, 20U);
   EXPECT_FALSE(again->torn);
   EXPECT_THAT(replay_as_text(*again), HasSubstr("decisions: the same\n"));
+}
+
+TEST_F(JournalTest, GoesOnFromTheStateAfterAnyEvent) {
+  fail_and_succeed();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const auto again = replay(states[i] + bytes.substr(state_ends[i]));
+    ASSERT_TRUE(again) << "after event " << i + 1 << ": " << again.error().message();
+    ASSERT_FALSE(again->first_difference) << "after event " << i + 1 << ": " << replay_as_text(*again);
+    ASSERT_EQ(again->event_count, count - i - 1);
+  }
 }
 
 TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
