@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,7 @@ class Trial {
   void wait_until_empty();
   void judge(int exit_code);
   void judge_culprits(const nlohmann::json& report);
+  void replay_journals() const;
   nlohmann::json report() const;
   Ledger ledger() const { return Ledger(stage_.scratch.path().string()); }
 
@@ -211,6 +213,15 @@ void Trial::judge_culprits(const nlohmann::json& report) {
   }
 }
 
+// Of launchers that were killed too: they end in the middle.
+void Trial::replay_journals() const {
+  for (const auto& job : std::filesystem::directory_iterator(stage_.logs)) {
+    LaunchRun replay({"replay", job.path()});
+    EXPECT_EQ(replay.exit_code(), 0) << replay.out() << replay.err();
+    EXPECT_THAT(replay.out(), testing::HasSubstr("decisions: the same"));
+  }
+}
+
 void Trial::judge(int exit_code) {
   const Ledger ledger = this->ledger();
   const int finished = ledger.finished_count();
@@ -223,6 +234,7 @@ void Trial::judge(int exit_code) {
   check_checkpoints(checkpoints);
   // The runtime's loader knows which samples it gave; the plain worker writes it down.
   ledger.check(checkpoints, plan_.torch ? 0 : kStepCount);
+  replay_journals();
   if (injected_.empty()) return;
   const Injected& first = injected_.front();
   const Truth truth = first.fault->truth(first.mark);
