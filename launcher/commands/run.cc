@@ -8,6 +8,7 @@
 #include "launcher/commands/prepare.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/report.h"
+#include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/local_launcher.h"
 #include "launcher/io/view/job_directory.h"
 #include "launcher/io/view/job_files.h"

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
@@ -13,6 +14,11 @@ namespace {
 
 // The same signal of the same process, so soon, is one.
 constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
+
+// Another bootstrap (fleet/bootstrap.h) is chosen here, by what the plan says.
+std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher::Parts& parts) {
+  return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
+}
 
 }  // namespace
 
@@ -26,14 +32,14 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
                  {.status = [this] { return launcher_.status(); },
                   .cancel = [this](bool now) { launcher_.cancel(now); },
                   .ask_for_stacks = [this] { return launcher_.ask_for_stacks(); }}),
-      bootstrap_(context_.get_executor(), plan, parts.agent_program),
+      bootstrap_(make_bootstrap(plan, parts)),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
       journal_(parts.files, {plan, MUSTER_VERSION}, [this](const std::string& what) { terminal_.say(what); }),
       launcher_(
           plan,
           {.time = time_,
-           .bootstrap = bootstrap_,
+           .bootstrap = *bootstrap_,
            .lineage = lineage_,
            .view = view_,
            .finished = [this] { context_.stop(); },
@@ -49,10 +55,10 @@ void LocalLauncher::run() {
   context_.run();
   enquiries_.close();
   launcher_.close();
-  bootstrap_.close();
+  bootstrap_->close();
   signals_.cancel();
   context_.restart();
-  while (!bootstrap_.idle() && context_.run_one() > 0) {
+  while (!bootstrap_->idle() && context_.run_one() > 0) {
   }
 }
 
@@ -82,7 +88,7 @@ void LocalLauncher::read_signals() {
       launcher_.interrupt(static_cast<int>(info.ssi_signo));
     }
   }
-  if (children) bootstrap_.reap();
+  if (children) bootstrap_->reap();
 }
 
 // timeout(1) and others signal their child and then its whole group.

@@ -5,7 +5,7 @@
 // it.
 #pragma once
 
-#include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/launcher.h"
 #include "launcher/io/local_lineage.h"
 #include "launcher/io/view/journal_file.h"
@@ -44,7 +44,7 @@ class LocalLauncher {
   net::SystemTime time_;
   asio::posix::stream_descriptor signals_;
   Enquiries enquiries_;
-  LocalBootstrap bootstrap_;
+  std::unique_ptr<Bootstrap> bootstrap_;
   LocalLineage lineage_;
   LocalView view_;
   JournalFile journal_;

@@ -39,6 +39,13 @@ class Bootstrap {
   virtual void kill(AgentId agent) = 0;
   // `kill`: and kill them.
   virtual void look_for_leftovers(bool kill) = 0;
+
+  // The rest is called by the wiring (local_launcher.h), and is of use to a bootstrap that has child
+  // processes or tasks of its own. reap(): children of this process have ended (SIGCHLD).
+  virtual void reap() {}
+  // Ends the bootstrap's tasks; the last of them has ended when idle() says so.
+  virtual void close() {}
+  virtual bool idle() const { return true; }
 };
 
 }  // namespace muster::launcher

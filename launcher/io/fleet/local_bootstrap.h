@@ -39,11 +39,9 @@ class LocalBootstrap final : public Bootstrap {
   void kill(AgentId agent) override;
   void look_for_leftovers(bool kill) override;
 
-  // Children have ended (SIGCHLD).
-  void reap();
-  // Listens no more; done once idle().
-  void close();
-  bool idle() const { return tasks_.empty(); }
+  void reap() override;
+  void close() override;
+  bool idle() const override { return tasks_.empty(); }
 
   // The agent beside this program's own file. kNotFound if there is none.
   static Expected<std::string> find_agent_program();
