@@ -62,7 +62,7 @@ void Link::start(OnMessage on_message, OnClosed on_closed) {
 }
 
 void Link::hear(const wire::Frame& frame) {
-  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver)
+  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Result::kDeliver)
     return log::debug("dropped a frame from {} for {} of term {}, attempt {}", frame.header.source,
                       frame.header.destination, frame.header.term, frame.header.attempt);
   auto message = wire::decode_for_agent(frame);

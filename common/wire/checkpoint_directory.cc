@@ -234,7 +234,7 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::resumable() const {
   return ids;
 }
 
-Expected<std::vector<CheckpointId>> CheckpointDirectory::orphans() const {
+Expected<std::vector<CheckpointId>> CheckpointDirectory::unrecorded() const {
   auto numbers = recorded();
   if (!numbers) return std::unexpected(numbers.error());
   auto ids = committed();

@@ -52,7 +52,7 @@ class CheckpointDirectory {
   // candidates() without the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
   // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
-  Expected<std::vector<CheckpointId>> orphans() const;
+  Expected<std::vector<CheckpointId>> unrecorded() const;
 
   // Takes the directory over: claims the next number, which fences all older attempts, and then writes the
   // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get

@@ -270,19 +270,19 @@ Expected<ToLauncher> decode_for_launcher(Frame frame) {
   return decode_as<ToLauncher>(std::move(frame), kFirstToLauncher);
 }
 
-Dispatcher::Verdict Dispatcher::judge(const FrameHeader& header) {
-  if (header.destination != own_) return Verdict::kOtherNode;
+Dispatcher::Result Dispatcher::judge(const FrameHeader& header) {
+  if (header.destination != own_) return Result::kOtherNode;
   const auto newest = newest_.find(header.source);
-  if (newest == newest_.end()) return Verdict::kStranger;
-  if (header.term < term_) return Verdict::kStaleTerm;
+  if (newest == newest_.end()) return Result::kStranger;
+  if (header.term < term_) return Result::kStaleTerm;
   if (header.term > term_) {
     term_ = header.term;
     for (auto& [source, sequence] : newest_) sequence = {};
   }
-  if (header.sequence <= newest->second) return Verdict::kRepeated;
+  if (header.sequence <= newest->second) return Result::kRepeated;
   newest->second = header.sequence;
-  if (belongs_to_attempt(header.type) && header.attempt < attempt_) return Verdict::kStaleAttempt;
-  return Verdict::kDeliver;
+  if (belongs_to_attempt(header.type) && header.attempt < attempt_) return Result::kStaleAttempt;
+  return Result::kDeliver;
 }
 
 }  // namespace muster::wire

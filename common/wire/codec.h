@@ -30,13 +30,13 @@ Expected<ToLauncher> decode_for_launcher(Frame frame);
 // the highest seen, or when it belongs to an attempt that is over (output and liveness belong to none).
 class Dispatcher {
  public:
-  enum class Verdict { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
+  enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
   // `own`: for whom the heard frames are, a node or kLauncher. `peer`: the other end, whose own frames are
   // heard.
   Dispatcher(NodeId own, NodeId peer) : own_(own), newest_{{peer, Sequence()}} {}
   // Frames that the peer passes on from this source are heard as well.
   void hear(NodeId source) { newest_.try_emplace(source); }
-  Verdict judge(const FrameHeader& header);
+  Result judge(const FrameHeader& header);
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { attempt_ = attempt; }
   Term term() const { return term_; }

@@ -1,10 +1,10 @@
 // All that the launcher decides, behind one function: events come in with the time, actions go out, each with
 // its reason.
 //
-// Agents are the fleet's, attempts the job's; the rank table remembers for people who ask. What the fleet
-// makes of an event is told to the job in the same turn. Progress reports are folded (report_fold.h) before
-// either sees them. The performer, the simulator and the tests use this and nothing else. One thread;
-// performs nothing, reads no clock.
+// The fleet decides about agents, the job about attempts; the rank table keeps what people may ask for. What
+// the fleet makes of an event is told to the job in the same turn. Reports of progress are folded
+// (report_fold.h) before fleet and job hear of them. The performer, the simulator and the tests use this
+// class and nothing else. One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,16 @@ namespace muster::launcher {
 
 class Controller {
  public:
-  // `version` of Muster, which agents must be of.
+  // `version`: of this Muster; an agent of another version cannot be used.
   Controller(const Plan& plan, std::string version);
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
   Decisions on(const Event& event, TimePoint now);
-  // An event that has been folded: the same ones lead to the same decisions, which is what a journal is for.
+  // Handles one event without folding it. The same sequence of applied events always leads to the same
+  // decisions: a journal keeps these events, and a replay applies them.
   Decisions apply(const Event& event, TimePoint now);
-  // Hears of each event that is applied, and of what it has led to.
+  // Hears of each event that was applied, and of the decisions that it led to.
   using Witness = std::function<void(const Controller& self, const Event& event, TimePoint at,
                                      const Decisions& decisions)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
@@ -55,7 +56,7 @@ class Controller {
   void handle(const AgentSaid& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void handle(const SecondPassed& event, TimePoint now);
-  template <class Other>  // the fleet's or the job's alone
+  template <class Other>  // an event that concerns only the fleet, or only the job
   void handle(const Other& event, TimePoint now);
   void carry(Fleet::Outcome outcome, TimePoint now);
   template <class What>
@@ -66,7 +67,7 @@ class Controller {
   RankTable ranks_;
   ReportFold fold_;
   Stragglers pace_;
-  Attempt pace_of_;  // whose ranks they are
+  Attempt pace_of_;  // the attempt that pace_ watches
   Witness witness_;
   Decisions decisions_;  // of the event at hand
 };

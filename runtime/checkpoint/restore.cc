@@ -121,10 +121,10 @@ class Leader {
 
   // Nothing, or why, if there is something.
   Expected<std::optional<CheckpointId>> cannot_choose() {
-    const auto orphans = plan_.only ? std::vector<CheckpointId>() : plan_.directory.orphans();
-    if (!orphans) return std::unexpected(orphans.error());
-    for (const CheckpointId& id : *orphans) pass_over(id, "its attempt file is missing");
-    misfits_ = misfits_ && orphans->empty();
+    const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
+    if (!unrecorded) return std::unexpected(unrecorded.error());
+    for (const CheckpointId& id : *unrecorded) pass_over(id, "its attempt file is missing");
+    misfits_ = misfits_ && unrecorded->empty();
     if (passed_over_.empty()) return std::nullopt;
     std::string tried;
     for (const PassedOver& each : passed_over_)

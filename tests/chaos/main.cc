@@ -28,7 +28,7 @@ struct Options {
 };
 
 struct Row {
-  int trials = 0, failed = 0, blamed = 0, blamed_right = 0, orphans = 0, false_successes = 0;
+  int trials = 0, failed = 0, blamed = 0, blamed_right = 0, leftovers = 0, false_successes = 0;
   std::vector<double> detection, recovery;  // ms
 };
 
@@ -78,7 +78,7 @@ double ms(Duration duration) {
 void add(Row& row, const TrialResult& result) {
   ++row.trials;
   row.failed += result.violations.empty() ? 0 : 1;
-  row.orphans += result.orphan_count;
+  row.leftovers += result.leftover_count;
   row.false_successes += result.false_success ? 1 : 0;
   if (result.culprit_right) {
     ++row.blamed;
@@ -90,11 +90,11 @@ void add(Row& row, const TrialResult& result) {
 
 void print_table(const std::map<std::string, Row>& rows) {
   fmt::print("\n{:<14} {:>6} {:>6} {:>13} {:>20} {:>20} {:>7} {:>15}\n", "fault", "trials", "failed",
-             "culprit right", "detection ms med/max", "recovery ms med/max", "orphans", "false successes");
+             "culprit right", "detection ms med/max", "recovery ms med/max", "leftovers", "false successes");
   for (const auto& [name, row] : rows)
     fmt::print("{:<14} {:>6} {:>6} {:>13} {:>20} {:>20} {:>7} {:>15}\n", name, row.trials, row.failed,
                fmt::format("{} of {}", row.blamed_right, row.blamed), figures(row.detection),
-               figures(row.recovery), row.orphans, row.false_successes);
+               figures(row.recovery), row.leftovers, row.false_successes);
 }
 
 void print_json(const std::map<std::string, Row>& rows, const Options& options) {
@@ -107,7 +107,7 @@ void print_json(const std::map<std::string, Row>& rows, const Options& options) 
                              {"culprit_right", row.blamed_right},
                              {"detection_ms", row.detection},
                              {"recovery_ms", row.recovery},
-                             {"orphans", row.orphans},
+                             {"leftovers", row.leftovers},
                              {"false_successes", row.false_successes}});
   fmt::print("{}\n", all.dump());
 }

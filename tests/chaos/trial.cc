@@ -169,8 +169,8 @@ void Trial::hit(std::size_t index) {
 
 void Trial::wait_until_empty() {
   eventually([&] { return run_->descendants().empty(); }, kEndLimit);
-  result_.orphan_count = static_cast<int>(run_->descendants().size());
-  invariants::nothing_is_left(result_.orphan_count);
+  result_.leftover_count = static_cast<int>(run_->descendants().size());
+  invariants::nothing_is_left(result_.leftover_count);
 }
 
 nlohmann::json Trial::report() const {

@@ -41,7 +41,7 @@ struct TrialResult {
   std::optional<bool> culprit_right;  // of a single fault that somebody is to blame for
   std::optional<Duration> detection;  // until another rank was told to stop
   std::optional<Duration> recovery;   // until all ranks of the next attempt were where training goes on
-  int orphan_count = 0;
+  int leftover_count = 0;
   bool false_success = false;
 };
 

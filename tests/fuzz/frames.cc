@@ -44,7 +44,7 @@ void hear(const std::vector<wire::Frame>& frames) {
   dispatcher.advance_to(Attempt(2));
   std::map<NodeId, std::pair<Term, Sequence>> newest{{NodeId(0), {}}, {NodeId(1), {}}};
   for (const wire::Frame& frame : frames) {
-    if (dispatcher.judge(frame.header) == wire::Dispatcher::Verdict::kDeliver) {
+    if (dispatcher.judge(frame.header) == wire::Dispatcher::Result::kDeliver) {
       auto& last = newest.at(frame.header.source);
       const std::pair now(frame.header.term, frame.header.sequence);
       CHECK(now > last);

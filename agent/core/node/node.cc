@@ -107,7 +107,7 @@ void Node::handle(const AttemptOpened& event, TimePoint now) {
   actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
   if (!event.gpus_may_be_full) return;
   gpus_until_ = now + kGpuMemoryLimit;
-  mind_gpus(now);
+  check_gpus(now);
 }
 
 void Node::handle(const AttemptNotOpened& event, TimePoint) {
@@ -129,7 +129,7 @@ void Node::start_if_ready() {
   if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_) start_workers();
 }
 
-void Node::mind_gpus(TimePoint now) {
+void Node::check_gpus(TimePoint now) {
   look_at_gpus_at_.reset();
   if (now < *gpus_until_) {
     look_at_gpus_at_ = now + kGpuMemoryPause;
@@ -198,12 +198,12 @@ void Node::handle(const WorkerNotStarted& event, TimePoint now) {
 void Node::handle(const WorkerEnded& event, TimePoint now) {
   Worker& worker = workers_.at(index_of(event.local_rank));
   worker.on(WorkerEvent::kExited);
-  wire::WorkerExited report = event.report;
-  report.rank = rank_of(event.local_rank);
-  report.local_rank = event.local_rank;
-  report.pid = worker.pid();
-  report.after_stop = worker.stop_requested();
-  actions_.emplace_back(Send{std::move(report)});
+  wire::WorkerExited exited = event.exited;
+  exited.rank = rank_of(event.local_rank);
+  exited.local_rank = event.local_rank;
+  exited.pid = worker.pid();
+  exited.after_stop = worker.stop_requested();
+  actions_.emplace_back(Send{std::move(exited)});
   clear_if_all_ended(now);
 }
 
@@ -274,7 +274,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
   if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);
   if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
-  if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) mind_gpus(now);
+  if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) check_gpus(now);
   const auto until = launcher_deadline();
   if (until && *until <= now)
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);

@@ -70,7 +70,7 @@ struct WorkerNotStarted {
 };
 struct WorkerEnded {  // reaped, its output read
   LocalRank local_rank;
-  wire::WorkerExited report;  // ranks and after_stop are filled in here
+  wire::WorkerExited exited;  // ranks and after_stop are filled in here
 };
 struct LeftoversGone {};  // but for those that were named
 struct LeftoversNamed {   // answers NameLeftovers
@@ -183,7 +183,7 @@ class Node {
   std::optional<TimePoint> launcher_deadline() const;
   void open(const AttemptRequested& request);
   void start_if_ready();
-  void mind_gpus(TimePoint now);
+  void check_gpus(TimePoint now);
   void start_workers();
   void give_up_template(TimePoint now);
   void stop_workers(std::int32_t signal, Duration grace, TimePoint now);

@@ -1,4 +1,4 @@
-// Which node is left out for a while: one that was lost twice within a window.
+// Exclusion: a node that was lost twice within a window is left out for a while.
 //
 // Pure; times are passed in.
 #pragma once
@@ -9,10 +9,9 @@
 
 namespace muster::launcher {
 
-// The exclusion counts from the last loss.
 struct ExclusionLimits {
-  Duration window{};
-  Duration exclusion{};
+  Duration window{};     // between two losses that lead to an exclusion
+  Duration exclusion{};  // so long, from the last loss on
 };
 
 // `losses`: oldest first; the last two count.

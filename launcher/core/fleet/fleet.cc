@@ -18,9 +18,9 @@ void take_earlier(std::optional<TimePoint>& value, std::optional<TimePoint> othe
 
 Fleet::Outcome Fleet::on_time(TimePoint now, bool noticed_late) {
   if (noticed_late) forgiven_ = now;
-  mind_half_gone(now);
-  mind_silence(now);
-  mind_leftovers(now);
+  check_half_gone(now);
+  check_silence(now);
+  check_leftovers(now);
   return std::exchange(outcome_, {});
 }
 
@@ -130,7 +130,7 @@ void Fleet::handle(const LeftoversSeen& event, TimePoint now) {
     outcome_.news.emplace_back(LeftoversRemain{std::move(left)});
 }
 
-void Fleet::mind_half_gone(TimePoint now) {
+void Fleet::check_half_gone(TimePoint now) {
   while (!half_gone_.empty() && half_gone_.front().since + kHalfGoneLimit <= now) {
     const AgentId agent = half_gone_.front().agent;
     half_gone_.pop_front();
@@ -145,7 +145,7 @@ void Fleet::mind_half_gone(TimePoint now) {
   }
 }
 
-void Fleet::mind_silence(TimePoint now) {
+void Fleet::check_silence(TimePoint now) {
   while (!order_.empty() && silent_at(at(order_.front())) <= now) {
     const NodeId id = order_.front();
     const Node& node = at(id);
@@ -160,7 +160,7 @@ void Fleet::mind_silence(TimePoint now) {
   }
 }
 
-void Fleet::mind_leftovers(TimePoint now) {
+void Fleet::check_leftovers(TimePoint now) {
   if (!leftovers_ || !leftovers_->look_at || *leftovers_->look_at > now) return;
   leftovers_->look_at.reset();
   if (releasing_ && process_count_ > 0) return;  // the last agent's end looks again

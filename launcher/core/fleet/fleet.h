@@ -1,11 +1,12 @@
-// The agents of a job: who is there, in which incarnation, who may speak, when one counts as lost, what is
-// left of it.
+// The agents of a job: which nodes have one, in which incarnation, which agent is heard, when a node counts
+// as lost, and what its agent leaves behind.
 //
 // Nodes come and go by number; nobody fixes how many. An agent has a process and a connection: when one of
-// them has ended and the other has not, the agent is half gone, and is not waited for long. A silent agent is
-// killed. What lost agents leave is looked for until it is gone, killed when it stays, and named when it
-// stays even then. Which nodes take part in an attempt is the job's business (job.h). Each event costs at
-// most the logarithm of the number of nodes. One thread; performs nothing, reads no clock.
+// the two has ended and the other has not, the agent is half gone, and the second end is not waited for long.
+// A silent agent is killed. Leftovers of lost agents are looked for until none is left; those that stay are
+// killed, and those that survive that are named. Which nodes take part in an attempt is the job's business
+// (job.h). Each event costs at most the logarithm of the number of nodes. One thread; performs nothing, reads
+// no clock.
 #pragma once
 
 #include <deque>
@@ -30,12 +31,13 @@ struct FleetLimits {
 
 class Fleet {
  public:
-  // For the other half of an agent's end, of which one is its process's and one its connection's.
+  // An agent that is half gone has so long for its second end, be it the process's or the connection's.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
-  // The guardian of a dead agent clears up within milliseconds; what outlives it this long has lost its
-  // guardian too, and is killed.
+  // The guardian of a dead agent clears up within milliseconds; leftovers that outlive the agent this long
+  // have lost their guardian too, and are killed.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
-  // What still lives so long after that cannot be killed, and is looked at less often.
+  // Leftovers that live on so long after they were first killed cannot be killed, and are looked for less
+  // often.
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(1);
   static constexpr Duration kCheckPeriod = std::chrono::milliseconds(20);
   static constexpr Duration kUnkillableCheckPeriod = std::chrono::seconds(1);
@@ -46,37 +48,41 @@ class Fleet {
   };
   explicit Fleet(FleetLimits limits) : limits_(std::move(limits)) {}
 
-  // Of an AgentConnected, a ConnectionClosed, a ProcessEnded, an AgentSaid or a LeftoversSeen.
+  // What is decided about one event: AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid or
+  // LeftoversSeen.
   template <class Event>
   Outcome on(const Event& event, TimePoint now) {
     handle(event, now);
     return std::exchange(outcome_, {});
   }
-  // What is due. `noticed_late`: nobody could be heard meanwhile, so that no silence counts.
+  // What is decided about all that is due at `now`. `noticed_late`: the launcher could hear nobody for a
+  // while, so that no agent's silence before `now` counts.
   Outcome on_time(TimePoint now, bool noticed_late);
   std::optional<TimePoint> next_deadline() const;
-  // Nobody was listened to for so long, which counts for no silence.
+  // The launcher listened to nobody for this time, which is no part of any agent's silence.
   void slept(Duration time) { slept_ += time; }
 
-  // What a job wants of it: a node that it may use; an agent there; to be rid of that, which then is a loss
-  // since `at`; to let all go, so that no end is a loss from then on.
+  // The job may use this node from now on; the node has no agent yet.
   void add(NodeId node);
+  // Starts the next incarnation of the agent of a node that has none.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
+  // Kills the node's agent, and counts the node as lost at `at`. The caller knows: no NodeLost follows.
   FleetDecisions drop(NodeId node, TimePoint at, const std::string& why, TimePoint now);
+  // The job is over: no agent's end counts as a loss for exclusion any more.
   void release() { releasing_ = true; }
 
-  // Questions.
+  // kAbsent: the node has no agent. kComing: one was started. kThere: it has said Hello.
   enum class Presence { kAbsent, kComing, kThere };
   Presence presence(NodeId node) const { return at(node).presence; }
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
-  // Whether this agent, which is no older one of its node, may speak.
+  // Whether this agent is heard: it is its node's newest incarnation, and the node is not lost.
   bool listens_to(AgentId agent) const;
   std::vector<NodeId> nodes() const;
   const std::set<NodeId>& absent() const { return absent_; }
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
-  // Left out for a while, because they were lost too often.
+  // Whether the node is left out for a while because it was lost too often; all nodes that are.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
   std::optional<ConnectionId> connection_of(NodeId node) const { return at(node).connection; }
@@ -96,10 +102,10 @@ class Fleet {
     bool process = false;     // started, and not known to have ended
     std::optional<ConnectionId> connection{};
     TimePoint last_heard;
-    Duration slept{};                        // of the fleet, until then
-    std::list<NodeId>::iterator in_order{};  // of last_heard, while it is alive
-    std::string how{};                       // its process ended
-    std::string killed_for{};                // by us, if it was
+    Duration slept{};                        // slept_ at last_heard
+    std::list<NodeId>::iterator in_order{};  // this node in order_; valid unless kAbsent
+    std::string how{};                       // how the agent's process ended
+    std::string killed_for{};                // why the fleet killed the agent; empty: it did not
     std::optional<TimePoint> ends_since{};   // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};
 
@@ -112,10 +118,10 @@ class Fleet {
     AgentId agent;
     TimePoint since;
   };
-  struct Leftovers {  // that are waited for
-    TimePoint since;
+  struct Leftovers {  // while the end of lost agents' leftovers is waited for
+    TimePoint since;  // the newest loss
     std::optional<TimePoint> look_at;
-    bool told = false;  // that they cannot be killed
+    bool told = false;  // LeftoversRemain was told
   };
 
   void handle(const AgentConnected& event, TimePoint now);
@@ -126,7 +132,7 @@ class Fleet {
 
   Node& at(NodeId node) { return nodes_.at(node); }
   const Node& at(NodeId node) const { return nodes_.at(node); }
-  // Of the newest agent of its node, which is alive; else nullptr.
+  // The agent's node; nullptr unless listens_to(agent).
   Node* find(AgentId agent);
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
@@ -135,9 +141,9 @@ class Fleet {
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);
   TimePoint silent_at(const Node& node) const;
-  void mind_half_gone(TimePoint now);
-  void mind_silence(TimePoint now);
-  void mind_leftovers(TimePoint now);
+  void check_half_gone(TimePoint now);
+  void check_silence(TimePoint now);
+  void check_leftovers(TimePoint now);
   void decide(decltype(FleetDecision::action) action, std::string reason) {
     outcome_.decisions.push_back({std::move(action), std::move(reason)});
   }
@@ -149,12 +155,12 @@ class Fleet {
   std::set<NodeId> often_lost_;  // twice or more
   std::size_t there_count_ = 0;
   std::size_t process_count_ = 0;
-  std::list<NodeId> order_;  // of those alive, by when they were last heard
-  TimePoint forgiven_;       // no silence counts before
-  Duration slept_{};         // in all
+  std::list<NodeId> order_;  // nodes that are not absent, by when their agents were last heard
+  TimePoint forgiven_;       // silence before this moment does not count
+  Duration slept_{};         // time in all in which the launcher listened to nobody
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  std::set<std::int32_t> named_;  // left behind by an agent that said so: nobody waits for these processes
+  std::set<std::int32_t> named_;  // pids of leftovers that agents have named: nobody waits for their end
   bool releasing_ = false;
   Outcome outcome_;  // of the event at hand
 };

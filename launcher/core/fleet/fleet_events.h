@@ -1,8 +1,8 @@
 // What can happen to the agents of a job, what is decided about them, and what a job hears of that: plain
 // values, in and out of fleet.h.
 //
-// An agent is named by its node and its incarnation. Whatever comes of an earlier incarnation than the newest
-// is stale, and is dropped in one place, the fleet.
+// An agent is named by its node and its incarnation. Whatever comes from an earlier incarnation than the
+// node's newest is stale, and is dropped in one place, the fleet.
 #pragma once
 
 #include <string>
@@ -24,23 +24,23 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-struct ConnectionClosed {  // by the agent, or the way to it; not by us
+struct ConnectionClosed {  // by the agent or by the network; not by the launcher
   AgentId agent;
   ConnectionId connection;
-  std::string unreadable{};  // what it sent, if that is why; else empty
+  std::string unreadable{};  // what was wrong with a frame, if that closed the connection; else empty
 };
-struct ProcessEnded {  // or could not be started
+struct ProcessEnded {  // an agent's process has ended, or could not be started
   AgentId agent;
   std::string how;  // "its agent was killed by SIGKILL"
 };
-struct AgentSaid {  // its times have been translated to the launcher's clock
+struct AgentSaid {  // the message's times have been translated to the launcher's clock
   AgentId agent;
   Attempt attempt;
   wire::ToLauncher message;
 };
-struct LeftoversSeen {  // of lost and killed agents; empty: nothing is left
+struct LeftoversSeen {  // what lost and killed agents left; `left` empty: nothing
   std::vector<Leftover> left{};
-  bool killed = false;  // just now
+  bool killed = false;  // these processes have just been killed (once more)
 };
 using FleetEvent = std::variant<AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen>;
 
@@ -51,7 +51,7 @@ struct StartAgent {
 struct KillAgent {  // by SIGKILL
   AgentId agent;
 };
-struct AcceptConnection {  // listen to it, and answer
+struct AcceptConnection {  // from now on its frames are read
   AgentId agent;
   ConnectionId connection;
 };
@@ -68,16 +68,16 @@ struct FleetDecision {
 using FleetDecisions = std::vector<FleetDecision>;
 
 // ---- News, for the job ----
-struct NodeJoined {  // its agent has greeted
+struct NodeJoined {  // the node's agent has said Hello, and can be used
   NodeId node;
 };
 struct NodeLost {
   NodeId node;
-  TimePoint at;     // its last sign of life, if it fell silent
+  TimePoint at;     // the agent's end, or its last sign of life if it fell silent
   std::string how;  // "its agent was killed by SIGKILL"
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
-struct LeftoversRemain {  // some have been killed, and live on: LeftoversGone may never come
+struct LeftoversRemain {  // `left` were killed and live on: LeftoversGone may never come
   std::vector<Leftover> left;
 };
 using FleetNews = std::variant<NodeJoined, NodeLost, LeftoversGone, LeftoversRemain>;

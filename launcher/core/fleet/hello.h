@@ -1,6 +1,8 @@
-// Whether an agent that greets is the one that was started: same program, same start of it. Pure.
+// Whether an agent that says Hello is the one that was started: this node's, this incarnation, of the same
+// version of Muster. Pure.
 //
-// What follows is decided by who asks. A frame of another protocol does not come as far as this (frame.h).
+// What a mismatch leads to is decided by the caller. Frames of another protocol version are refused earlier
+// (frame.h).
 #pragma once
 
 #include <string_view>
@@ -16,9 +18,8 @@ struct ExpectedAgent {
   std::string_view version;  // this program's
 };
 
-// kInvalidArgument: another version, in a line that says which side is older and what to do. kFenced: an
-// earlier start of that agent, whose place is taken: it is closed, and nothing else follows. kCorrupt:
-// another node.
+// kInvalidArgument: another version; the message says which side is older and what to do. kFenced: another
+// incarnation, whose place is taken. kCorrupt: another node.
 Status check_hello(const wire::Hello& hello, const ExpectedAgent& expected);
 
 }  // namespace muster::launcher

@@ -136,13 +136,13 @@ void Job::handle(const Cancelled& event, TimePoint now) {
 }
 
 void Job::handle(const TimePassed&, TimePoint now) {
-  mind_time_limit(now);
-  if (deadline_ && deadline_->at <= now) mind_deadline(now);
+  check_time_limit(now);
+  if (deadline_ && deadline_->at <= now) check_deadline(now);
 }
 
-void Job::mind_time_limit(TimePoint now) {
+void Job::check_time_limit(TimePoint now) {
   if (phase_ >= Phase::kLeaving) return;
-  switch (time_limit_.mind(now)) {
+  switch (time_limit_.take_due(now)) {
     case TimeLimit::Due::kNothing: return;
     case TimeLimit::Due::kNotice:
       if (preemption_.all_can(facts_.world_size)) notice({}, time_limit_.end(), now);
@@ -153,7 +153,7 @@ void Job::mind_time_limit(TimePoint now) {
   }
 }
 
-void Job::mind_deadline(TimePoint now) {
+void Job::check_deadline(TimePoint now) {
   using What = Deadline::What;
   switch (deadline_->what) {
     case What::kBackOff: deadline_.reset(); return gather(now);
@@ -184,7 +184,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   }
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
-    // Where no worker is left, it is log files that are waited for, which only a hurry ends.
+    // Where no worker is left, it is log files that are waited for, which only the next wish to end ends.
     if (!all_ranks_ended()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
@@ -220,7 +220,7 @@ void Job::follow(Reaction reaction, TimePoint now) {
     case Reaction::kDump: dump(now); break;
     case Reaction::kPreempt: preempt(now); break;
     case Reaction::kStop: stop_workers(now); break;
-    case Reaction::kHurry: hurry(now); break;
+    case Reaction::kKill: kill_remaining(now); break;
   }
 }
 
@@ -277,7 +277,7 @@ void Job::preempt(TimePoint now) {
   deadline_ = {preemption_.until(), Deadline::What::kNotice};
   const Duration grace = preemption_.until() - now;
   decide(Tell{fmt::format("{}: the workers are asked to save and leave within {:.3g} s{}", preemption_.why(),
-                          in_seconds(grace), preemption_.how_to_hurry())},
+                          in_seconds(grace), preemption_.how_to_end_now())},
          "all of them can");
   send_to_workers(wire::Preempt{std::chrono::nanoseconds(grace).count()}, preemption_.why());
 }
@@ -295,7 +295,7 @@ void Job::stop_workers(TimePoint now) {
   advance(now);
 }
 
-void Job::hurry(TimePoint now) {
+void Job::kill_remaining(TimePoint now) {
   if (phase_ == Phase::kLeaving) return kill_late_nodes(now);
   kill_from_ = now;
   deadline_->at = now + kStopMargin;

@@ -1,10 +1,10 @@
 // One job: which attempt there is, what it is doing, what happens next.
 //
 // Decisions only: events come in with the time, and the actions that they lead to go out, each with its
-// reason. Agents are the fleet's (fleet.h), which the job asks who is there, and from which it hires nodes
-// and drops them. The job's parts decide by themselves: who takes part (placement.h), whose fault it was
-// (verdict.h), what follows (recovery.h), who hangs (hang.h), who can leave on notice (preemption.h). How far
-// the training is, the chronicle knows (chronicle.h). One thread; performs nothing, reads no clock.
+// reason. The fleet (fleet.h) knows the agents: the job asks it who is there, hires nodes and drops them.
+// Parts of the job decide by themselves: who takes part (placement.h), whose fault it was (verdict.h), what
+// follows (recovery.h), who hangs (hang.h), who can leave on notice (preemption.h). The chronicle knows how
+// far the training is (chronicle.h). One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <optional>
@@ -25,14 +25,14 @@
 
 namespace muster::launcher {
 
-// What it means for the job that the lineage denies it an attempt, and its exit code if it ends by that.
+// What a denied attempt means for the job: whether trying again may help, and the exit code if it does not.
 Refusal refusal_of(const AttemptDenied& denied);
 
 class Job {
  public:
-  // Of `fleet`, which outlives the job, it may use all nodes that the plan names.
+  // The job may use all nodes that the plan names. `fleet` outlives the job.
   Job(Plan plan, Fleet& fleet);
-  // Of an event of job_events.h that the job hears of, or the fleet's news.
+  // What is decided about an event of job_events.h, or about news of the fleet.
   template <class What>
   Decisions on(const What& event, TimePoint now) {
     handle(event, now);
@@ -64,12 +64,12 @@ class Job {
   // What is due when the present phase has lasted too long.
   struct Deadline {
     enum class What {
-      kBackOff,   // agents are gathered again
-      kCulprit,   // who missed a peer is not the victim of anybody who shows
-      kStacks,    // whatever stacks have come must do
-      kNotice,    // who was to save and leave is stopped
-      kEnd,       // who has not ended or left is killed
-      kLastWait,  // what lives on is left behind
+      kBackOff,   // the back-off is over: agents are gathered again
+      kCulprit,   // no culprit has shown: the rank that missed a peer is taken for it
+      kStacks,    // stacks that have not come by now are not waited for
+      kNotice,    // the workers were to save and leave, and are stopped
+      kEnd,       // agents that have not finished are killed
+      kLastWait,  // processes that live on are left behind
     };
     TimePoint at;
     What what;
@@ -88,8 +88,8 @@ class Job {
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Cancelled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
-  void mind_time_limit(TimePoint now);
-  void mind_deadline(TimePoint now);
+  void check_time_limit(TimePoint now);
+  void check_deadline(TimePoint now);
   void interrupt(const StopWish& wish, TimePoint now);
   void notice(const StopWish& wish, TimePoint until, TimePoint now);
   void pass_on(int signal);
@@ -114,7 +114,8 @@ class Job {
   void name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node);
   void name_leftover(const std::string& what, std::optional<NodeId> node);
 
-  // The table (reactions.h) says what an occurrence leads to; what it ignores is not even noted.
+  // Does what the table (reactions.h) says about the occurrence in this phase. `note` keeps what happened,
+  // unless the table says to ignore it.
   template <class Note>
   void react(Occurrence occurrence, TimePoint now, Note note) {
     const Reaction reaction =
@@ -132,7 +133,7 @@ class Job {
   void dump(TimePoint now);
   void preempt(TimePoint now);
   void stop_workers(TimePoint now);
-  void hurry(TimePoint now);
+  void kill_remaining(TimePoint now);
 
   // An attempt's way from its agents to its workers.
   void gather(TimePoint now);
@@ -182,18 +183,18 @@ class Job {
   Phase phase_ = Phase::kGathering;
   std::optional<Deadline> deadline_;
   Question question_;                      // the newest that the lineage was asked
-  std::optional<Question> open_question_;  // it, until it is answered
+  std::optional<Question> open_question_;  // question_, until the lineage has answered
 
   // The attempt at hand.
   Attempt attempt_;
-  Attempt newest_begun_;  // in the checkpoint directory; one that came too late never was attempt_
+  Attempt newest_begun_;  // in the checkpoint directory; never was attempt_ if its answer came too late
   Crew crew_;
   AttemptFacts facts_;
   Preemption preemption_;
   std::int32_t store_port_ = 0;
-  bool told_stall_ = false;           // it may hang, and the stacks have been asked for
-  bool awaits_leftovers_ = false;     // of lost nodes
-  TimePoint kill_from_;               // the grace's end, once stopping
+  bool told_stall_ = false;           // the user was told that it may hang, and stacks were asked for
+  bool awaits_leftovers_ = false;     // until lost nodes have no processes any more
+  TimePoint kill_from_;               // while stopping: when the grace ends
   std::int32_t interrupt_count_ = 0;  // of the job
 
   bool told_executed_ = false;  // why ranks were not started warm

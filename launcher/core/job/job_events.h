@@ -1,7 +1,7 @@
 // What can happen to a job, and what it can decide to do: plain values, in and out of job.h and controller.h.
 //
-// What concerns agents themselves stands in fleet_events.h. An answer of the lineage names its question: one
-// to an older question than the newest is dropped.
+// Events and actions of agents stand in fleet_events.h. Each answer of the lineage carries the number of its
+// question; the answer to any question but the newest is dropped.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,11 @@
 
 namespace muster::launcher {
 
-// Counts what is asked of the lineage, from 1: an answer says which question it is to.
+// Numbers the questions to the lineage, from 1.
 using Question = Id<struct QuestionTag, std::uint64_t>;
 
 // ---- Events ----
-struct Began {};       // once, first
+struct Began {};       // the first event of every job
 struct AttemptBegun {  // answers BeginAttempt
   Attempt attempt;
   std::optional<std::uint64_t> resume_step;
@@ -27,9 +27,9 @@ struct AttemptBegun {  // answers BeginAttempt
 };
 struct AttemptDenied {  // answers BeginAttempt
   enum class By {
-    kNewerLaunch,   // has begun an attempt after ours
-    kLivingLaunch,  // uses the checkpoint directory, and is not to be taken over
-    kDisk,
+    kNewerLaunch,   // another launch has begun an attempt after this job's
+    kLivingLaunch,  // another launch uses the checkpoint directory, and may not be taken over from
+    kDisk,          // the directory cannot be read or written
   } by = By::kDisk;
   Error why;
   Question question{};
@@ -38,12 +38,12 @@ struct CheckpointFound {               // answers LookForCheckpoint
   std::optional<std::int64_t> step{};  // empty: the attempt has committed none, or it cannot be known
   Question question{};
 };
-struct PaceChanged {  // of a rank of the attempt
+struct PaceChanged {  // a rank of the attempt has become slower than the others, or is no longer
   Rank rank;
-  bool slower = false;    // than the others; else no longer
-  Duration busy{};        // of a step
-  Duration usual{};       // of the others
-  std::int64_t step = 0;  // when it was seen
+  bool slower = false;
+  Duration busy{};        // that the rank's own work of a step takes
+  Duration usual{};       // that it takes the others
+  std::int64_t step = 0;  // at which that was seen
 };
 struct Interrupted {
   int signal = 0;
@@ -52,7 +52,7 @@ struct Cancelled {   // by `launch cancel`
   bool now = false;  // without the grace
 };
 struct TimePassed {};  // next_deadline() has come
-struct SecondPassed {  // once a second: however late it comes, so long was the launcher stopped or starved
+struct SecondPassed {  // told once a second; as late as it comes, so long was the launcher stopped or starved
   TimePoint due;
 };
 
@@ -62,12 +62,12 @@ using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded
                            TimePassed, SecondPassed>;
 
 // ---- Actions ----
-struct BeginAttempt {  // take its number in the checkpoint directory
+struct BeginAttempt {  // take the next attempt's number in the checkpoint directory
   Question question;
-  Attempt last;            // of this job; none: it is the first
-  bool take_over = false;  // from a launch that lives
+  Attempt last;            // that this job began; Attempt(): none
+  bool take_over = false;  // also from a launch that lives
 };
-struct LookForCheckpoint {  // the newest that this attempt has committed
+struct LookForCheckpoint {  // for the newest that `attempt` has committed
   Question question;
   Attempt attempt;
 };
@@ -75,7 +75,7 @@ struct Send {
   NodeId node;
   wire::ToAgent message;
 };
-struct Tell {  // the user, in one line
+struct Tell {  // one line for the user
   std::string text;
 };
 struct Record {  // for events.jsonl: what happened, not what was decided

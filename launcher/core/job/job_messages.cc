@@ -91,7 +91,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
-    decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_hurry())},
+    decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_end_now())},
            "all ranks agree on it");
   for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
     if (reported.kind == kind)

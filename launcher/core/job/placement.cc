@@ -22,7 +22,7 @@ std::vector<NodePlan> with_ranks(std::vector<NodeId> nodes, std::int32_t workers
 // At the beginning all are on their way, and who is there first must not decide about the ranks. A node
 // without an agent has been lost while others were waited for: it comes last of all.
 auto preference(const NodeStatus& status, bool first) {
-  return std::tuple(status.agent == Agent::kNone, status.excluded, !first && status.agent != Agent::kThere,
+  return std::tuple(status.agent == Agent::kAbsent, status.excluded, !first && status.agent != Agent::kThere,
                     !first && !status.member);
 }
 

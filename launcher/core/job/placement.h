@@ -14,7 +14,7 @@ namespace muster::launcher {
 
 struct NodeStatus {
   NodeId node;
-  enum class Agent { kNone, kComing, kThere } agent = Agent::kNone;
+  enum class Agent { kAbsent, kComing, kThere } agent = Agent::kAbsent;
   bool member = false;    // of the last attempt
   bool excluded = false;  // to be used only if the job cannot do without
 };

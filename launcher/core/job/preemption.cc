@@ -24,7 +24,7 @@ std::string Preemption::why() const {
   return wish_.signal == 0 ? "the time limit comes near" : name_of(wish_);
 }
 
-std::string Preemption::how_to_hurry() const {
+std::string Preemption::how_to_end_now() const {
   if (wish_.cancelled) return "; `launch cancel --now` stops at once";
   return wish_.signal == SIGINT ? "; Ctrl-C again stops at once" : "";
 }

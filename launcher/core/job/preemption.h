@@ -32,8 +32,8 @@ class Preemption {
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit's
   TimePoint until() const { return until_; }
-  std::string why() const;           // "SIGTERM"
-  std::string how_to_hurry() const;  // for a user who waits, or ""; a scheduler knows
+  std::string why() const;             // "SIGTERM"
+  std::string how_to_end_now() const;  // for a user who waits, or ""; a scheduler knows
   // The newest checkpoint that the attempt has in its directory.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice

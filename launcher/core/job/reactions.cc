@@ -10,7 +10,7 @@ constexpr auto kAwait = Reaction::kAwait;
 constexpr auto kDump = Reaction::kDump;
 constexpr auto kSave = Reaction::kPreempt;
 constexpr auto kStop = Reaction::kStop;
-constexpr auto kHurry = Reaction::kHurry;
+constexpr auto kKill = Reaction::kKill;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kIgnor,  kIgnor, kIgnor, kAwait, kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // peer missed
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // node emptied
     {{kIgnor,  kIgnor, kIgnor, kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // fenced
-    {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kHurry, kHurry, kIgnor}},  // interrupted
+    {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kKill, kKill, kIgnor}},  // interrupted
     {{kIgnor,  kIgnor, kIgnor, kSave,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // noticed
     {{kIgnor,  kIgnor, kIgnor, kIgnor, kIgnor, kStop,  kIgnor, kIgnor, kIgnor}},  // notice expired
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor}},  // may hang

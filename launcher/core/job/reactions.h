@@ -9,9 +9,9 @@
 namespace muster::launcher {
 
 enum class Phase {
-  kGathering,  // agents come; a back-off passes
-  kBeginning,  // the attempt takes its number
-  kPreparing,  // its agents prepare
+  kGathering,  // agents come, or a back-off passes
+  kBeginning,  // the attempt gets its number from the lineage
+  kPreparing,  // the attempt's agents prepare it
   kRunning,
   kDumping,     // a worker hangs: the stacks of all are collected
   kPreempting,  // the workers have been told to save and leave
@@ -26,37 +26,37 @@ constexpr std::size_t kPhaseCount = static_cast<std::size_t>(Phase::kDone) + 1;
 enum class Occurrence {
   kJoined,
   kLost,       // a node that the attempt cannot do without
-  kSpareLost,  // another
+  kSpareLost,  // a node that takes no part in the attempt
   kLeftoversGone,
   kBegun,
   kDenied,
   kPrepared,
   kRefused,
-  kUnfit,  // a node refuses a restart, and is lost for that
+  kUnfit,  // a node refuses a restart, and is given up for that
   kWorkerEnded,
   kWorkerFailed,
   kPeerMissed,  // a worker failed because it lost another one
   kNodeEmptied,
   kFenced,
   kInterrupted,
-  kNoticed,        // all workers can save and leave, and are to
-  kNoticeExpired,  // and have not done so in time
-  kMayHang,        // a worker does not get on
-  kStalled,        // beyond the limit
-  kStacksEnded,    // all have answered, or had time to
+  kNoticed,        // the workers are to save and leave, and all of them can
+  kNoticeExpired,  // the workers have not saved and left in time
+  kMayHang,        // a worker does not get on, which is worth telling
+  kStalled,        // a worker does not get on, and its limit has passed
+  kStacksEnded,    // the stacks of all have come, or had time to
   kTimeLimit,
-  kCount,  // none: their number
+  kCount,  // no occurrence: the number of them
 };
 constexpr std::size_t kOccurrenceCount = static_cast<std::size_t>(Occurrence::kCount);
 enum class Reaction {
-  kUndecided,  // none: a cell that was forgotten
+  kUndecided,  // no reaction: a cell of the table was forgotten
   kIgnore,
-  kNote,     // keep it, and go on when it was the last thing waited for
-  kAwait,    // keep it, and stop what runs when its cause is known, or does not show
-  kDump,     // keep it, and ask for the stacks of all
-  kPreempt,  // keep it, and tell the workers to save and leave
-  kStop,     // keep it, and stop what runs
-  kHurry,    // keep it, and kill what does not stop by itself
+  kNote,     // note the occurrence, and go on if it was the last thing waited for
+  kAwait,    // note it, and stop the workers once its cause is known, or has not shown for a while
+  kDump,     // note it, and ask for the stacks of all
+  kPreempt,  // note it, and tell the workers to save and leave
+  kStop,     // note it, and stop the workers
+  kKill,     // note it, and kill what does not stop by itself
 };
 extern const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions;
 

@@ -56,7 +56,7 @@ std::vector<NodeStatus> Recruiter::statuses(const Crew& last, TimePoint now) con
     all.push_back({.node = id,
                    .agent = presence == Presence::kThere    ? NodeStatus::Agent::kThere
                             : presence == Presence::kComing ? NodeStatus::Agent::kComing
-                                                            : NodeStatus::Agent::kNone,
+                                                            : NodeStatus::Agent::kAbsent,
                    .member = last.find(id) != nullptr,
                    .excluded = fleet_.excluded(id, now)});
   }

@@ -21,7 +21,7 @@ class TimeLimit {
   void begin(TimePoint now) { began_ = now; }
 
   enum class Due { kNothing, kNotice, kEnd };
-  Due mind(TimePoint now) {
+  Due take_due(TimePoint now) {
     if (!limit_ || told_ == Due::kEnd) return Due::kNothing;
     if (now >= end()) return told_ = Due::kEnd;
     if (told_ == Due::kNotice || now < notice_time(began_, *limit_, grace_)) return Due::kNothing;

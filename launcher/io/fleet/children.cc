@@ -28,15 +28,15 @@ std::vector<ChildEnd> reap_children() {
   return ends;
 }
 
-std::vector<pid_t> stray_children(const Marks& marks, const std::set<pid_t>& known) {
-  std::vector<pid_t> strays;
-  if (!has_children()) return strays;  // spares reading /proc at the end of every job
-  strays = list_children().value_or(strays);
-  std::erase_if(strays, [&](pid_t pid) {
+std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known) {
+  std::vector<pid_t> leftovers;
+  if (!has_children()) return leftovers;  // spares reading /proc at the end of every job
+  leftovers = list_children().value_or(leftovers);
+  std::erase_if(leftovers, [&](pid_t pid) {
     return known.contains(pid) ||
            !(marks.sessions.contains(getsid(pid)) || was_executed_with(pid, marks.entry));
   });
-  return strays;
+  return leftovers;
 }
 
 }  // namespace muster::launcher

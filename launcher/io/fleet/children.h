@@ -28,6 +28,6 @@ struct Marks {
   std::set<pid_t> sessions;  // of all agents that there have been
 };
 // Children of the job other than `known`.
-std::vector<pid_t> stray_children(const Marks& marks, const std::set<pid_t>& known);
+std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known);
 
 }  // namespace muster::launcher

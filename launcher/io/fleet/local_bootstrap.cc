@@ -96,10 +96,10 @@ void LocalBootstrap::reap() {
 }
 
 void LocalBootstrap::look_for_leftovers(bool kill) {
-  const std::vector<pid_t> strays = stray_children(marks_, living_agents());
-  if (strays.empty()) marks_.sessions = living_agents();
+  const std::vector<pid_t> leftovers = leftover_children(marks_, living_agents());
+  if (leftovers.empty()) marks_.sessions = living_agents();
   std::vector<Leftover> left;
-  for (const pid_t stray : strays) left.push_back(kill ? kill_leftover(stray) : Leftover{.pid = stray});
+  for (const pid_t pid : leftovers) left.push_back(kill ? kill_leftover(pid) : Leftover{.pid = pid});
   saw_leftovers_ = !left.empty();
   killed_leftovers_ = kill;
   listener_->leftovers_seen(std::move(left), kill);

@@ -62,7 +62,7 @@ void Session::tell_taken(std::int32_t stream) {
 }
 
 void Session::hear(wire::Frame frame) {
-  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Verdict::kDeliver) return;
+  if (dispatcher_.judge(frame.header) != wire::Dispatcher::Result::kDeliver) return;
   const Attempt attempt = frame.header.attempt;
   auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) {

@@ -26,8 +26,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
       enquiries_(enquiries),
       events_(files, log_directory + "/events.jsonl",
               [this](const std::string& what) { terminal_.say(what); }),
-      journal_(files, log_directory + "/launcher.log",
-               [this](const std::string& what) { terminal_.say(what); }),
+      log_(files, log_directory + "/launcher.log", [this](const std::string& what) { terminal_.say(what); }),
       quiet_(quiet) {}
 
 void LocalView::show(const Decision& decision, Attempt attempt, Duration age) {
@@ -37,8 +36,8 @@ void LocalView::show(const Decision& decision, Attempt attempt, Duration age) {
   }
   const auto* told = std::get_if<Tell>(&decision.action);
   if (const char* name = name_of(decision.action)) {
-    journal_.append(fmt::format("{:.6f} {}{} ({})\n", in_seconds(age), name, told ? ": " + told->text : "",
-                                decision.reason));
+    log_.append(fmt::format("{:.6f} {}{} ({})\n", in_seconds(age), name, told ? ": " + told->text : "",
+                            decision.reason));
   }
   if (told && !quiet_) terminal_.say(told->text);
 }

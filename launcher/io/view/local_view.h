@@ -27,7 +27,7 @@ class LocalView final : public View {
   Terminal& terminal_;
   Enquiries& enquiries_;
   LineFile events_;
-  LineFile journal_;
+  LineFile log_;
   bool quiet_;
 };
 

@@ -16,9 +16,9 @@ constexpr Size kOneToThree{.min_nodes = 1, .max_nodes = 3, .workers_per_node = 2
 constexpr NodeStatus kMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = false};
 constexpr NodeStatus kSpare{.node = {}, .agent = Agent::kThere, .member = false, .excluded = false};
 constexpr NodeStatus kComing{.node = {}, .agent = Agent::kComing, .member = true, .excluded = false};
-constexpr NodeStatus kAbsent{.node = {}, .agent = Agent::kNone, .member = true, .excluded = false};
+constexpr NodeStatus kAbsent{.node = {}, .agent = Agent::kAbsent, .member = true, .excluded = false};
 constexpr NodeStatus kBadMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = true};
-constexpr NodeStatus kBadAbsent{.node = {}, .agent = Agent::kNone, .member = true, .excluded = true};
+constexpr NodeStatus kBadAbsent{.node = {}, .agent = Agent::kAbsent, .member = true, .excluded = true};
 
 // "node:first_rank ...", or "wait for node ...".
 std::string text_of(const Placement& placement) {

@@ -34,7 +34,7 @@ std::vector<std::vector<std::string>> table_under(const std::string& heading) {
 }
 
 constexpr std::string_view kReactionNames[] = {"undecided", "",     "note", "await",
-                                               "dump",      "save", "stop", "hurry"};
+                                               "dump",      "save", "stop", "kill"};
 
 TEST(JobTable, IsThatOfTheDocument) {
   const auto rows = table_under("## The job's state machine");
@@ -66,7 +66,7 @@ TEST(JobTable, DecidesEveryCell) {
       EXPECT_NE(reaction, Reaction::kUndecided);
       if (phase == Phase::kDone) EXPECT_EQ(reaction, Reaction::kIgnore);
       if (stops) EXPECT_NE(reaction, Reaction::kStop) << "it stops already";
-      if (!stops) EXPECT_NE(reaction, Reaction::kHurry) << "nothing stops yet";
+      if (!stops) EXPECT_NE(reaction, Reaction::kKill) << "nothing stops yet";
       if (phase != Phase::kRunning) EXPECT_NE(reaction, Reaction::kAwait) << "it has no limit there";
       if (!runs(phase)) EXPECT_NE(reaction, Reaction::kDump) << "nothing runs";
       if (!runs(phase)) EXPECT_NE(reaction, Reaction::kPreempt) << "nothing runs";

@@ -143,7 +143,7 @@ TEST_F(CheckpointDirectoryTest, AnAttemptThatStartedFromNothingEndsTheChain) {
   begin();
   commit(100, first);
   EXPECT_THAT(resumable(), ElementsAre());
-  EXPECT_TRUE(directory_.orphans().value().empty());
+  EXPECT_TRUE(directory_.unrecorded().value().empty());
 }
 
 TEST_F(CheckpointDirectoryTest, CandidatesOfAnOlderAttemptLeaveOutNewerOnes) {
@@ -262,7 +262,7 @@ TEST_F(CheckpointDirectoryTest, NumberOfALostAttemptFileIsNotGivenAgainAndItsChe
   commit(100, Attempt(5));
   EXPECT_EQ(begin(), Attempt(6));
   EXPECT_THAT(resumable(), ElementsAre());
-  EXPECT_EQ(directory_.orphans().value().size(), 1u);
+  EXPECT_EQ(directory_.unrecorded().value().size(), 1u);
 }
 
 TEST_F(CheckpointDirectoryTest, FenceNamesTheNewestOwner) {

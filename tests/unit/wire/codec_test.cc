@@ -220,17 +220,17 @@ TEST(Dispatcher, DropsFramesForAnotherNode) {
   mine.destination = NodeId(4);
   FrameHeader other = header(2, 0, 7);
   other.destination = NodeId(5);
-  EXPECT_EQ(dispatcher.judge(other), Dispatcher::Verdict::kOtherNode);
-  EXPECT_EQ(dispatcher.judge(header(2, 0, 8)), Dispatcher::Verdict::kOtherNode);
-  EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Verdict::kDeliver) << "nothing was learnt from the others";
+  EXPECT_EQ(dispatcher.judge(other), Dispatcher::Result::kOtherNode);
+  EXPECT_EQ(dispatcher.judge(header(2, 0, 8)), Dispatcher::Result::kOtherNode);
+  EXPECT_EQ(dispatcher.judge(mine), Dispatcher::Result::kDeliver) << "nothing was learnt from the others";
 }
 
 TEST(Dispatcher, DropsRepeatedFrames) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Verdict::kRepeated);
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 3)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 2)), Dispatcher::Verdict::kRepeated);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 1)), Dispatcher::Result::kRepeated);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 3)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 2)), Dispatcher::Result::kRepeated);
 }
 
 FrameHeader from(NodeId source, std::uint64_t term, std::uint64_t sequence) {
@@ -242,29 +242,29 @@ FrameHeader from(NodeId source, std::uint64_t term, std::uint64_t sequence) {
 TEST(Dispatcher, CountsTheFramesOfEachSourceByThemselves) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   dispatcher.hear(NodeId(8));
-  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 9)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Verdict::kRepeated);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 2)), Dispatcher::Verdict::kRepeated);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 2, 1)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 2, 1)), Dispatcher::Verdict::kDeliver)
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 9)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 1, 1)), Dispatcher::Result::kRepeated);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 2)), Dispatcher::Result::kRepeated);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(8), 2, 1)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 2, 1)), Dispatcher::Result::kDeliver)
       << "a term is everybody's, and all count anew in it";
 }
 
 TEST(Dispatcher, DropsWhatItsPeerSaysInAnothersName) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
-  EXPECT_EQ(dispatcher.judge(from(NodeId(4), 2, 1)), Dispatcher::Verdict::kStranger);
-  EXPECT_EQ(dispatcher.judge(from(kLauncher, 2, 1)), Dispatcher::Verdict::kStranger);
-  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 1)), Dispatcher::Verdict::kDeliver)
+  EXPECT_EQ(dispatcher.judge(from(NodeId(4), 2, 1)), Dispatcher::Result::kStranger);
+  EXPECT_EQ(dispatcher.judge(from(kLauncher, 2, 1)), Dispatcher::Result::kStranger);
+  EXPECT_EQ(dispatcher.judge(from(NodeId(3), 1, 1)), Dispatcher::Result::kDeliver)
       << "nothing was learnt from the others";
 }
 
 TEST(Dispatcher, ObeysTheHighestTermItHasSeen) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Verdict::kDeliver)
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 50)), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(2, 0, 1)), Dispatcher::Result::kDeliver)
       << "a new term counts its frames anew";
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 51)), Dispatcher::Verdict::kStaleTerm);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 51)), Dispatcher::Result::kStaleTerm);
   EXPECT_EQ(dispatcher.term(), Term(2));
 }
 
@@ -272,13 +272,13 @@ TEST(Dispatcher, DropsWhatBelongsToAnEarlierAttemptButNotItsLastWords) {
   Dispatcher dispatcher(kLauncher, NodeId(3));
   dispatcher.advance_to(Attempt(5));
   EXPECT_EQ(dispatcher.judge(header(1, 4, 1, type_of(ToLauncher(WorkerExited{})))),
-            Dispatcher::Verdict::kStaleAttempt);
+            Dispatcher::Result::kStaleAttempt);
   EXPECT_EQ(dispatcher.judge(header(1, 4, 2, type_of(ToAgent(StartWorkers{})))),
-            Dispatcher::Verdict::kStaleAttempt);
-  EXPECT_EQ(dispatcher.judge(header(1, 4, 3, type_of(ToLauncher(Output{})))), Dispatcher::Verdict::kDeliver);
-  EXPECT_EQ(dispatcher.judge(header(1, 0, 4, type_of(ToLauncher(Pong{})))), Dispatcher::Verdict::kDeliver);
+            Dispatcher::Result::kStaleAttempt);
+  EXPECT_EQ(dispatcher.judge(header(1, 4, 3, type_of(ToLauncher(Output{})))), Dispatcher::Result::kDeliver);
+  EXPECT_EQ(dispatcher.judge(header(1, 0, 4, type_of(ToLauncher(Pong{})))), Dispatcher::Result::kDeliver);
   EXPECT_EQ(dispatcher.judge(header(1, 5, 5, type_of(ToLauncher(WorkerExited{})))),
-            Dispatcher::Verdict::kDeliver);
+            Dispatcher::Result::kDeliver);
 }
 
 }  // namespace
