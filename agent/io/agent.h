@@ -40,7 +40,7 @@ class Agent final : private ProcessListener, private LogsListener {
     Logs& logs;
     StoreHost& store;
   };
-  // `on_quit`: nothing more is asked of any part; called inside an event.
+  // `on_quit` is called inside an event; from then on nothing more is asked of any part.
   Agent(Parts parts, std::function<void(int exit_code)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -78,7 +78,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void look_after_workers();
   void send_reports(const std::vector<wire::WorkerReported>& reports);
   std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
-  // Those that were not named before; nothing if nobody can tell.
+  // Leftovers that were not named before; nothing if nobody can tell.
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   void clear_leftovers();
   bool output_waits() const;
@@ -103,9 +103,9 @@ class Agent final : private ProcessListener, private LogsListener {
   wire::JobSpec job_;
   std::optional<WorkerHealth> health_;  // of the attempt that is open
   bool clearing_ = false;               // leftovers are being killed
-  bool finishing_logs_ = false;         // leftovers are gone, and the log files are waited for
+  bool finishing_logs_ = false;         // no leftover lives, and the log files are waited for
   bool hurried_ = false;                // the attempt's workers are to end
-  TimePoint others_wait_until_;         // for their output, as the launcher last said
+  TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
   std::set<std::int32_t> named_;        // leftovers that could not be killed
   std::deque<Event> events_;
   bool handling_ = false;

@@ -1,10 +1,9 @@
 // The process that ends a job's processes on this node when the agent cannot.
 //
-// It waits on a pipe that only the agent holds open. When the pipe ends without
-// a goodbye, the agent was killed: the guardian kills whatever has the job's and the node's id in its
-// environment, sessions of their own or not, removes the run directory, and exits. It has a process group of
-// its own in the agent's session, ignores every signal, and holds no other descriptor than the pipe and
-// stderr.
+// The guardian waits on a pipe that only the agent holds open. When the pipe ends without a goodbye, the
+// agent was killed: the guardian kills every process that has the job's and the node's id in its environment,
+// with a session of its own or not, removes the run directory, and exits. The guardian has a process group of
+// its own in the agent's session, ignores every signal, and holds no descriptor but the pipe and stderr.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// The agent's side of the conversation with its launcher: messages over a connection.
+// The agent's end of the conversation with its launcher: messages over a channel.
 //
-// Numbers what is sent, answers with the highest term that was heard, and hands on only what is current.
-// Output has a window of its own: so much of each stream may be on its way that the launcher has not called
-// taken; everything else is sent at once. One thread.
+// Numbers the frames that are sent, sends with the highest term that was heard, and hands on only frames that
+// are not stale. Output has a window: so much of each stream may be on its way that the launcher has not said
+// to be taken; everything else is sent at once. One thread.
 #pragma once
 
 #include <array>
@@ -32,25 +32,26 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() { close(); }
-  // Messages for this node that are neither repeated nor stale are told from now on, and at last that the
-  // launcher is gone, or has sent what cannot be understood; the link is closed then.
+  // From now on `on_message` hears of messages for this node that are neither repeated nor stale. At last
+  // `on_closed` hears that the launcher is gone, or has sent what cannot be understood; the link is closed
+  // then.
   void start(OnMessage on_message, OnClosed on_closed);
   // Queued; ignored once the connection is closed.
   void send(Attempt attempt, const wire::ToLauncher& message);
-  // Output, with this text instead of its own.
+  // Sends the output with `text` in place of its own.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // How much output may be on its way, and how long the launcher is waited for: from Welcome on.
+  // Sets how much output may be on its way, and how long the launcher is waited for, as Welcome says.
   void set_output_limits(const wire::JobSpec& job);
   // The workers are to end: their output does not wait for a launcher that is slow.
   void set_hurry(bool hurry);
   void taken(const wire::OutputTaken& taken);
-  // The launcher is behind, and is worth waiting for: more of this stream should not be read now.
+  // Whether the launcher is behind and is waited for: no more of this stream should be read now.
   bool hold(std::int32_t stream);
-  // The launcher was waited for in vain: lines of this stream are to be left out.
+  // Whether the launcher was waited for in vain: lines of this stream are to be left out.
   bool drops(std::int32_t stream) { return (!hold(stream) && window(stream).flow.dropping()) || crowded(); }
-  // The launcher does not keep up at all: only what decides about the job should still be sent.
+  // Whether the launcher does not keep up at all: only messages that decide about the job should be sent.
   bool crowded() const { return channel_->backlog_bytes() > kMaxBacklogBytes; }
   void close() { channel_->close(); }
   bool closed() const { return channel_->closed(); }
@@ -74,7 +75,7 @@ class Link {
   NodeId own_;
   wire::Dispatcher dispatcher_{own_, wire::kLauncher};
   std::array<Window, 2> windows_;     // stdout, stderr
-  std::int32_t hurried_streams_ = 0;  // whatever happens: those that go to a terminal
+  std::int32_t hurried_streams_ = 0;  // always in a hurry, because they go to a terminal: 1, 2 or both (3)
   Term sent_term_;
   Sequence sent_;
 };

@@ -1,9 +1,8 @@
 // What carries frames between the launcher and one agent, whatever it is made of.
 //
-// The seam below the conversation: Connection (a socket) is one, the simulator's network another. Sending
-// never waits; what is queued can be asked for, so that a sender with much to say holds back. A channel that
-// is closed and one that is silent are different facts: the channel tells the first, its user times the
-// second. One thread.
+// The seam below the conversation: Connection (a socket) is one channel, the simulator's network another.
+// Sending never waits; a sender with much to say asks how much is queued, and holds back. A channel says when
+// it is closed; how long it may be silent is for its user to decide. One thread.
 #pragma once
 
 #include <functional>
@@ -23,11 +22,11 @@ class Channel {
   // From now on each frame is told, in the order of arrival, and at last why no more will come. kUnavailable:
   // the peer closed; kCorrupt: the peer sent what is no frame. The channel is closed then.
   virtual void start(OnFrame on_frame, OnClosed on_closed) = 0;
-  // Queues encoded frames; `more` is what follows the first part. Ignored once closed.
+  // Queues encoded frames, in two parts, `frames` and then `more`. Ignored once closed.
   virtual void send(std::string_view frames, std::string_view more = {}) = 0;
   virtual std::size_t backlog_bytes() const = 0;
   virtual bool closed() const = 0;
-  // Nothing is told any more. What is queued and can be written without waiting still is.
+  // Nothing is told any more. Queued frames that can be written without waiting still are.
   virtual void close() = 0;
 };
 

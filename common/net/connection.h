@@ -32,13 +32,13 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   // Completes the TLS handshake, both sides proven to have the key; nothing to do without TLS.
   // kTimedOut after `limit`, kPermission when the peer lacks the key.
   awaitable<Status> handshake(Duration limit);
-  // The next frame, for who does not start() it. kUnavailable: the peer closed; kCorrupt: it sent what is no
-  // frame. Close the connection after either.
+  // The next frame, for a user who does not call start(). kUnavailable: the peer closed; kCorrupt: the peer
+  // sent what is no frame. Close the connection after either.
   awaitable<Expected<wire::Frame>> receive();
   void start(OnFrame on_frame, OnClosed on_closed) override;
   void send(std::string_view frames, std::string_view more = {}) override;
   std::size_t backlog_bytes() const override { return queue_.size(); }
-  // Of a TLS server: who the peer proved to be.
+  // At a TLS server, who the peer has proven to be.
   const std::string& identity() const;
   bool closed() const override { return !socket_.is_open(); }
   // A pending receive() ends with kUnavailable.
@@ -56,13 +56,13 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   std::unique_ptr<TlsSession> tls_;
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
-  // Kept until this object goes: close() may be called by one of them.
+  // Both functions are kept until this object goes, because one of them may call close().
   OnFrame on_frame_;
   OnClosed on_closed_;
   ByteQueue queue_;  // to be written
   bool waits_to_write_ = false;
   bool nobody_reads_ = false;  // what is sent is thrown away
-  std::vector<char> cipher_;   // read, with TLS
+  std::vector<char> cipher_;   // what was read and is not decrypted yet, with TLS
 };
 
 }  // namespace muster::net

@@ -1,11 +1,11 @@
 // Writes log files on a thread of its own: a file system that blocks holds up neither the agent nor, as long
 // as there is room in a file's queue, its workers.
 //
-// One thread for all files, in the order in which they got something to do. put() queues without limit: who
-// puts asks backlog_bytes() and alive_at() first (flow.h). The thread begins with the first that is put, and
-// hears of what is put once the executor's handler has returned. When this object goes the thread is given a
-// moment to write what is left; then it ends by itself, unless it hangs in the kernel. Everything here is
-// called by the executor's thread, which also hears of trouble.
+// One thread for all files, in the order in which they got something to do. put() queues without limit: its
+// callers ask backlog_bytes() and alive_at() first (flow.h). The thread is started by the first put(), and
+// hears of bytes once the executor's handler that put them has returned. When this object goes, the thread
+// has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. Everything here
+// is called by the executor's thread, which also hears of trouble.
 #pragma once
 
 #include <atomic>
@@ -36,10 +36,10 @@ class LogWriter {
   std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble);
   // Nothing waits to be written.
   bool idle() const;
-  // When the file system last did something that it was asked for; `now` if there is nothing to do.
+  // When the file system last did what the thread asked for; `now` if there is nothing to do.
   TimePoint alive_at(TimePoint now) const;
-  // Until all is written, or the file system has done nothing for `stall`, or kHurryLimit has passed since
-  // `in_hurry` was first so.
+  // Waits until all is written, or the file system has done nothing for `stall`, or kHurryLimit has passed
+  // since `in_hurry` first returned true.
   awaitable<void> written(Duration stall, std::function<bool()> in_hurry) const;
 
  private:
@@ -54,10 +54,10 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   void put(std::string_view bytes);
   // Opens it although there is nothing to write yet.
   void prepare() { put({}); }
-  // When all is written; creates the file if nothing was. Nothing may be put after that.
+  // Closes the file once all is written, and creates it if nothing was. Nothing may be put after this call.
   void close();
   std::size_t backlog_bytes() const;
-  // That could not be written.
+  // Bytes that could not be written.
   std::uint64_t lost_bytes() const { return lost_bytes_; }
   const std::string& path() const { return parts_->path(); }
 

@@ -33,20 +33,20 @@ class TlsSession {
   // Takes bytes from the peer; what they decrypt to is appended to `plain`. kPermission: the handshake
   // failed.
   virtual Status receive(std::string_view encrypted, std::string& plain) = 0;
-  // Encrypts for the peer. Only when established().
+  // Encrypts `plain` for the peer. To be called only when established().
   virtual Status send(std::string_view plain) = 0;
-  // What is to be sent now, handshake included; the session forgets it.
+  // The bytes that are to be sent now, of the handshake too; the session forgets them.
   virtual std::string take_output() = 0;
   // The handshake is over and the peer proved to have the key.
   virtual bool established() const = 0;
-  // Of the client, as the server knows it once established.
+  // The client's identity, as the server knows it once established.
   virtual const std::string& identity() const = 0;
 };
 
 // The module. Nothing is thrown out of it.
 class Tls {
  public:
-  // Loaded the first time, and there until the program ends. An error names the file.
+  // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<const Tls*> load();
 
   // HMAC-SHA256 of the identity, keyed with the job's secret (common/wire/agent_identity.h).

@@ -16,8 +16,8 @@ namespace muster::wire {
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 
-// The frame's first bytes, when `text` follows them as it is: its own text is empty. The bulk of all traffic
-// is sent without being copied.
+// The frame of an output message up to its text, where `text` follows as it is; the text of `output` is
+// empty. Output is the bulk of all traffic, and is sent without being copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 
 // kCorrupt if the type is unknown, a required field is missing, or one has another type. Other fields that
@@ -31,10 +31,10 @@ Expected<ToLauncher> decode_for_launcher(Frame frame);
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: for whom the heard frames are, a node or kLauncher. `peer`: the other end, whose own frames are
-  // heard.
+  // `own`: this end, a node or kLauncher, for which frames must be. `peer`: the other end, whose own frames
+  // are heard.
   Dispatcher(NodeId own, NodeId peer) : own_(own), newest_{{peer, Sequence()}} {}
-  // Frames that the peer passes on from this source are heard as well.
+  // From now on frames of `source` that the peer passes on are heard as well.
   void hear(NodeId source) { newest_.try_emplace(source); }
   Result judge(const FrameHeader& header);
   // Frames of earlier attempts are dropped from now on.

@@ -45,8 +45,8 @@ struct Frame {
 void append_header(std::string& out, const FrameHeader& header, std::size_t body_bytes);
 void append_frame(std::string& out, const FrameHeader& header, std::string_view body);
 
-// That a frame is of another version than ours: one line that says which side is older, and what to do.
-// `type`: the frame's, which stands where it does in every version.
+// The error for a frame of another version: one line that says which side is older, and what to do. `type`:
+// the frame's type, which has the same place in every version.
 Error version_error(std::uint8_t version, std::uint8_t type);
 
 // Cuts a stream of bytes into frames.
@@ -54,10 +54,10 @@ class FrameReader {
  public:
   // Where the next bytes of the stream belong; not empty. Larger when there is much to read.
   std::span<char> room();
-  // Says how many were put there. Complete frames are appended to `frames`. After an error (kCorrupt) the
-  // stream is beyond repair.
+  // Says how many bytes were put into room(). Complete frames are appended to `frames`. After an error
+  // (kCorrupt) the stream is beyond repair.
   Status filled(std::size_t bytes, std::vector<Frame>& frames);
-  // Both, for bytes that are elsewhere.
+  // room() and filled() in one, for bytes that lie elsewhere.
   Status feed(std::string_view bytes, std::vector<Frame>& frames);
 
  private:

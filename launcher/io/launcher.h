@@ -31,7 +31,7 @@ class Launcher final : private Bootstrap::Listener {
     Lineage& lineage;
     View& view;
     std::function<void()> finished;  // the job is over, and nothing of it is left
-    Controller::Witness witness{};   // of what is decided
+    Controller::Witness witness{};   // hears of each event and of what was decided
   };
   Launcher(Plan plan, Parts parts);
   Launcher(const Launcher&) = delete;
@@ -55,7 +55,7 @@ class Launcher final : private Bootstrap::Listener {
   struct Conversation {
     AgentId agent;
     std::shared_ptr<Session> session;
-    bool output_waits = false;  // a rank's, as the agent last said
+    bool output_waits = false;  // some rank's output waits, as the agent last said
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
@@ -74,7 +74,7 @@ class Launcher final : private Bootstrap::Listener {
   void perform(const LookForCheckpoint& action);
   void perform(const Send& action);
   void perform(const Tell& action);
-  void perform(const Record&) {}  // it has been shown
+  void perform(const Record&) {}  // View::show() has kept it
   void perform(const Finish& action);
   Session* session_of(NodeId node);
   void tick();

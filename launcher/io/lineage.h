@@ -1,7 +1,8 @@
 // The seam to the lineage of a training: which attempt came from which checkpoint, and who may write.
 //
-// A disk is behind it, which may be slow: each question is answered once, before the call returns or any time
-// later, and the answer carries the question's number. What an answer means is decided in core. One thread.
+// The lineage lies on a disk, which may be slow: each question is answered once, before the call returns or
+// at any later time, and the answer carries the question's number. What an answer means is decided in core.
+// One thread.
 #pragma once
 
 #include <functional>

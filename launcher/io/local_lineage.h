@@ -11,7 +11,7 @@ namespace muster::launcher {
 
 class LocalLineage final : public Lineage {
  public:
-  // `path`: of the directory; empty, and it must not be asked.
+  // `path`: the checkpoint directory. If it is empty, nothing may be asked.
   LocalLineage(std::string path, std::string job_id)
       : directory_(std::move(path)), job_id_(std::move(job_id)) {}
   void begin_attempt(const BeginAttempt& wish, OnBegun begun, OnDenied denied) override;

@@ -23,12 +23,12 @@ struct GpuMemory {
   std::vector<Process> processes;
 };
 
-// What may be gone or come without a process: the driver's own.
+// So much may come and go without any process: the driver's own use.
 constexpr std::uint64_t kGpuMemorySlack = std::uint64_t{64} << 20;
 
-// How much more of the GPU's memory is in use than `before`, when the job had no worker yet, and than living
-// processes that are not the `killed` account for; 0 if that is next to nothing. Without `before`: what the
-// killed still hold.
+// How much of the GPU's memory is in use beyond `before` (when the job had no worker yet) and beyond what
+// living processes other than `killed` account for; 0 if that is next to nothing. Without `before`: what the
+// `killed` processes still hold.
 std::uint64_t held_bytes(const std::optional<GpuMemory>& before, const GpuMemory& now,
                          const std::vector<pid_t>& killed, const std::function<bool(pid_t)>& lives);
 

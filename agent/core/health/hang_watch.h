@@ -1,6 +1,6 @@
 // Which worker lives and does not get on: the rules of hang detection, in one place.
 //
-// The shell looks at every process once a kLookInterval and passes the states on; reports of workers come as
+// The agent looks at every process once a kLookInterval and passes the states on; reports of workers come as
 // they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime. Heartbeats
 // are missed once there was one, steps once there were some, named sections from the start. How long a step
 // or section may take is learned, over all ranks of the node. An agent that overslept knows nothing about its
@@ -45,20 +45,20 @@ class HangWatch {
     Duration hang{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
-  static constexpr Duration kOverslept = std::chrono::seconds(1);  // so late, and its clocks mean nothing
+  static constexpr Duration kOverslept = std::chrono::seconds(1);  // a look so late starts all clocks anew
   static constexpr Duration kStopLimit = std::chrono::seconds(3);
-  static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // it is noticed a look later
+  static constexpr Duration kFreezeLimit = std::chrono::seconds(2);  // a freeze is noticed a look later
 
   explicit HangWatch(Limits limits) : limits_(limits) {}
 
   void add(Rank rank, TimePoint now);
   void remove(Rank rank) { watched_.erase(rank); }  // it has ended, or has been told to
   void on(const Report& report, TimePoint now);
-  // Since the last look workers were held up by what is no fault of theirs: that time does not count. To be
-  // called before a look.
+  // Workers were held up since the last look, by no fault of theirs: that time does not count. To be called
+  // before a look.
   void pause(TimePoint now);
-  // What is to be told: each stall once soft and once hard, until the rank gets on. Reports that wait in the
-  // socket must have been passed on before.
+  // The stalls that are to be told: each one once soft and once hard, until the rank gets on. Reports that
+  // wait in the socket must have been passed to on() before.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
   // The next look; none while nobody is watched.
   std::optional<TimePoint> next_deadline() const;
@@ -75,12 +75,12 @@ class HangWatch {
   struct Watched {
     std::int64_t newest_step = -1;
     ProcessState state = ProcessState::kLive;
-    Wait stop;                      // valid unless kLive
-    std::optional<Wait> heartbeat;  // from the first one on
-    std::optional<Wait> step;       // from the first one on, until the rank says that no more will follow
+    Wait stop;                      // valid unless state is kLive
+    std::optional<Wait> heartbeat;  // for the next one, from the first one on
+    std::optional<Wait> step;       // for the next one, until the rank says that no more will follow
     TimePoint step_paused;  // when the first of `sections` was entered: time in them is not the step's
     std::vector<Section> sections;  // the innermost last
-    bool given_up = false;          // told hard
+    bool given_up = false;          // a hard stall has been told
   };
   struct Stall {
     bool hard = false;

@@ -1,7 +1,8 @@
 // Gathering the stacks of all workers within a time, whatever they do: who is still expected to write its
 // own, and for whom the kernel's view must do.
 //
-// The shell asks the workers and reads files; here it is only counted who is late. One thread.
+// Stacks (io/health/stacks.h) asks the workers and reads their files; StackDump only knows who is late. One
+// thread.
 #pragma once
 
 #include <optional>

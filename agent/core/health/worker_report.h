@@ -48,9 +48,9 @@ class Reports {
   // All that is held back of this rank: it has ended.
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
-  // Whether this one, of those above, is to be sent. When the launcher does not keep up (`crowded`), nothing
-  // is but what decides about the job (`hello`, `committed`, `preempted`, `fenced`), up to kMostInSpite of
-  // each kind and rank; what is dropped is counted.
+  // Whether a report that on(), due() or take() gave is to be sent. When the launcher does not keep up
+  // (`crowded`), only reports that decide about the job are (`hello`, `committed`, `preempted`, `fenced`), up
+  // to kMostInSpite of each kind and rank. Reports that are not sent are counted.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 
@@ -60,7 +60,8 @@ class Reports {
     std::optional<wire::WorkerReported> held;
   };
   std::map<Rank, Progress> progress_;
-  std::map<std::pair<Rank, wire::ReportKind>, std::int32_t> sent_in_spite_;  // of the crowd: by rank and kind
+  std::map<std::pair<Rank, wire::ReportKind>, std::int32_t>
+      sent_in_spite_;  // while crowded, by rank and kind
   std::uint64_t dropped_count_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // All ranks of one node through the attempts of a job: what the agent does about each thing that happens.
 //
-// It answers every order of the launcher, stops workers (signal, grace, KILL), declares the node empty only
+// Node answers every order of the launcher, stops workers (signal, grace, KILL), declares the node empty only
 // when the last process of the attempt has ended, and stops by itself when the launcher stays away. Decisions
-// only: events come with the time, actions go to a shell that performs them in order. Owned by one thread.
+// only: events come with the time, actions go to the performer (agent.h), in order. Owned by one thread.
 //
 // A worker that cannot be executed although the program was found (wrong format) refuses the attempt: the
 // ranks that were already started are killed, and WorkersGone follows. Restarting would not help, so it is no
@@ -53,7 +53,7 @@ struct LauncherClosed {};  // the connection ended
 struct AttemptOpened {
   std::int32_t store_port = 0;
   bool template_loads = false;    // TemplateSettled follows
-  bool gpus_may_be_full = false;  // of the memory of workers that were killed: LookAtGpus tells
+  bool gpus_may_be_full = false;  // with memory of killed workers: LookAtGpus is to find out
 };
 struct AttemptNotOpened {
   wire::AttemptRefused refusal;
@@ -62,7 +62,7 @@ struct WorkerStarted {
   LocalRank local_rank;
   std::int32_t pid = 0;
   bool forked = false;             // from the template
-  std::string executed_because{};  // if it might have been
+  std::string executed_because{};  // why it was not forked, if it might have been
 };
 struct WorkerNotStarted {
   LocalRank local_rank;
@@ -72,7 +72,7 @@ struct WorkerEnded {  // reaped, its output read
   LocalRank local_rank;
   wire::WorkerExited exited;  // ranks and after_stop are filled in here
 };
-struct LeftoversGone {};  // but for those that were named
+struct LeftoversGone {};  // none lives, but for those that were named
 struct LeftoversNamed {   // answers NameLeftovers
   std::vector<Leftover> left;
 };
@@ -106,8 +106,8 @@ struct SignalWorker {  // its whole process group
 };
 struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone,
                           // if and when none is left
-struct NameLeftovers {};  // those that live on; none of them is waited for again. If none does, LeftoversGone
-                          // answers it when the log files have been written
+struct NameLeftovers {};  // of those that live on, answered by LeftoversNamed; they are not waited for any
+                          // more. If none lives on, LeftoversGone answers, once the log files are written
 struct LookAtGpus {};     // answered by GpusLookedAt
 struct CloseAttempt {     // logs and store
   bool keep_store =
@@ -153,7 +153,7 @@ class Node {
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
 
  private:
-  // kOpening and kStarting last only until the shell has answered an action.
+  // kOpening and kStarting last only until the performer has answered an action.
   // In kWarming the start waits for the template, or for GPU memory.
   enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
 
@@ -204,13 +204,13 @@ class Node {
   std::vector<Worker> workers_;              // by local rank
   wire::WorkersStarted started_;             // of those so far
   std::optional<TimePoint> kill_at_;         // the grace's end
-  std::optional<TimePoint> unkillable_at_;   // who was killed has ended by then, or cannot
+  std::optional<TimePoint> unkillable_at_;   // a killed worker that lives on then cannot be killed
   std::optional<TimePoint> clear_again_at_;  // while leftovers are killed
   std::optional<TimePoint> give_up_at_;      // while a template loads
   std::optional<TimePoint> gpus_until_;      // while GPU memory may not be free
   std::optional<TimePoint> look_at_gpus_at_;
-  std::string gpus_held_;                    // as it was told
-  std::optional<AttemptRequested> waiting_;  // asked for while the attempt before it still lives
+  std::string gpus_held_;                    // GpusLookedAt::held, as the user was told
+  std::optional<AttemptRequested> waiting_;  // for the end of the attempt before it
   std::optional<Quit> leaving_;
   TimePoint heard_;
   bool closed_ = false;

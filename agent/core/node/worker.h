@@ -1,7 +1,7 @@
 // One worker of an attempt: the states it goes through and what each event means in each of them.
 //
 // The table decides everything; Worker adds the pid and remembers whether a stop came first. Plain values, no
-// clock, no processes: the shell reports what happened and performs the effect that comes back.
+// clock, no processes: Node says what happened and makes an action of the effect that comes back.
 #pragma once
 
 #include <array>

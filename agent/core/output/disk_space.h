@@ -1,4 +1,4 @@
-// When a file system is so full that the user should hear of it before anything is lost.
+// Whether a file system is so full that the user should hear of it before anything is lost.
 //
 // Numbers in, one line out.
 #pragma once

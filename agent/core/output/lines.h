@@ -1,4 +1,4 @@
-// Cuts a worker's output into lines: whole ones for the terminal, the last few for the report of its end.
+// Cuts a worker's output into lines: whole ones for the terminal, the last few for what is told of its end.
 //
 // A program may write a line in pieces (Python's -u writes text and newline separately); the pieces are
 // joined here. A line longer than kMaxLineBytes is cut into several. A line that its program writes over and
@@ -23,9 +23,9 @@ class Lines {
   static constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // newline included
   static constexpr Duration kUpdatePeriod = std::chrono::milliseconds(500);
 
-  // Adds what was read, which is buffer[kMaxLineBytes] and all behind it: the room before it takes the begin
-  // of its first line. Returns all lines that are complete now, each with its newline. They lie in `buffer`
-  // or here, until the next call.
+  // Adds what was read, which begins at buffer[kMaxLineBytes]; the room before that is for the beginning of
+  // its first line, which came earlier. Returns all lines that are complete now, each with its newline, valid
+  // until the next call.
   std::string_view feed(std::span<char> buffer, TimePoint now);
   // What is left when the stream has ended, as a line; empty if nothing is.
   std::string flush();
@@ -37,8 +37,8 @@ class Lines {
   void append_line(std::string_view line);
 
   std::string rest_;       // begins a line, holds no newline
-  std::string rewritten_;  // what feed() returns when it is not as it came
-  std::string shown_;      // of the line that rest_ begins, the last update
+  std::string rewritten_;  // lines that feed() returns otherwise than they came
+  std::string shown_;      // the last update of the line that rest_ begins
   std::optional<TimePoint> shown_at_;
 };
 
@@ -56,7 +56,7 @@ class LastLines {
   bool empty() const { return count_ == 0; }
 
  private:
-  // Up to twice as many as are asked for: dropping one with each that comes would take longer than all else.
+  // Up to 2 * kMaxLines lines: dropping one with each that comes would take longer than all else.
   std::string text_;
   std::size_t count_ = 0;
 };

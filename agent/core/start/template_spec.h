@@ -1,7 +1,7 @@
 // What a template is executed with, which ranks may be forked from it, and what is then said to them.
 //
 // A template is the program, loaded once on a node and kept over attempts; docs/warm_start.md says what it is
-// for. Pure: files were looked at by the shell.
+// for. Pure: facts about files are passed in.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct TemplateSpec {
   bool operator==(const TemplateSpec&) const = default;
 };
 
-// What the shell found out about the program.
+// What was found out about the program's file (io/workers/program.h).
 struct ProgramFacts {
   std::string path;
   FileIdentity file;

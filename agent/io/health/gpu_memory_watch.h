@@ -28,9 +28,9 @@ class GpuMemoryWatch {
   GpuMemoryWatch& operator=(const GpuMemoryWatch&) = delete;
   ~GpuMemoryWatch();
 
-  // From now on `killed` is what held() is about.
+  // From now on held() is about the memory of these processes.
   void expect_back_from(KilledOnGpus killed);
-  // The first worker starts: what is in use from here on may be the job's own.
+  // The first worker starts: memory that is in use from here on may be the job's own.
   void workers_start();
   // "" if all is free, else what is not: "12.5 GiB of GPU 3". Nothing while the driver has not answered yet.
   std::optional<std::string> held() const;

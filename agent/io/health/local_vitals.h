@@ -20,17 +20,17 @@ class LocalVitals final : public Vitals {
   std::vector<GpuFault> take_gpu_faults() override;
   std::optional<std::string> held_gpu_memory() override;
 
-  // The job has no worker yet. Again has no effect.
+  // To be called while the job has no worker yet. A second call has no effect.
   void watch_gpus();
   void attempt_opens();
   void worker_starts();
-  // It was reaped. Adds to `exited` what is known of its memory.
+  // A worker was reaped. Adds to `exited` what is known of its memory.
   void worker_ended(wire::WorkerExited& exited, std::optional<std::uint32_t> gpu);
   void attempt_is_over();
 
  private:
-  std::unique_ptr<GpuWatch> gpus_;              // of a job with GPUs
-  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // as well
+  std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
+  std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // likewise
   KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
   struct OfAttempt {
     ProcessStates states;

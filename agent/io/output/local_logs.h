@@ -50,8 +50,9 @@ class LocalLogs final : public Logs {
   net::LogWriter writer_;
   LogsListener* listener_ = nullptr;
   std::string run_directory_;
-  std::shared_ptr<AttemptLogs> attempt_;  // that is open; shared with who waits for its files
-  Duration stall_{};                      // of the job
+  std::shared_ptr<AttemptLogs>
+      attempt_;       // the one that is open; shared with the task that waits for its files
+  Duration stall_{};  // of the job
   bool hurried_ = false;
 };
 

@@ -1,5 +1,5 @@
-// In which order a rank wrote to its two streams, beside their files: order.log has a line `STREAM BYTES` for
-// each run of bytes that the other stream's followed, and none for the last run.
+// The order in which a rank wrote to its two streams, in order.log beside their files: a line `STREAM BYTES`
+// for each run of bytes that bytes of the other stream followed, and none for the last run.
 //
 // Without it the two files could not be put together again. A rank that writes to one stream only has no such
 // file. Shared by the rank's two outputs; one thread.
@@ -33,7 +33,7 @@ class LogOrder {
  private:
   std::shared_ptr<net::LogWriter::File> file_;
   int stream_ = 0;
-  std::size_t bytes_ = 0;  // of the run that goes on
+  std::size_t bytes_ = 0;  // of the newest run
 };
 
 }  // namespace muster::agent

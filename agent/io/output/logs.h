@@ -14,10 +14,10 @@
 
 namespace muster::agent {
 
-// Of what was printed, and is not in the log files of an attempt that is over.
+// Output of an attempt that is over, as far as its log files lack it.
 struct LogLosses {
-  std::uint64_t lines = 0;          // that waited for a file in vain
-  std::uint64_t waiting_bytes = 0;  // may be written yet
+  std::uint64_t lines = 0;          // dropped, because a file did not take them in time
+  std::uint64_t waiting_bytes = 0;  // queued, and perhaps written later
 };
 
 class LogsListener {
@@ -29,19 +29,19 @@ class LogsListener {
 
 class Logs {
  public:
-  // Of a worker that has ended.
+  // What a worker that has ended left.
   struct LastWords {
-    std::string error_file;               // what it left there; or empty
+    std::string error_file;               // the text of TORCHELASTIC_ERROR_FILE; or empty
     std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
   };
 
   virtual ~Logs() = default;
   // Once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
-  // A place for the attempt's logs, before its workers start. What comes back is for the user to hear of: a
-  // disk that is nearly full. Errors name the directory. close() follows in any case.
+  // Makes the directories of the attempt's logs, before its workers start. Returns lines for the user, one
+  // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
-  // All that the worker has printed is passed on first.
+  // Of a worker that has ended; all that it has printed is passed on first.
   virtual LastWords last_words(LocalRank local_rank) = 0;
   // Whether some rank is made to wait, for the launcher or a log file, or was a moment ago.
   virtual bool output_waits() const = 0;

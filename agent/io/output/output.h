@@ -27,18 +27,18 @@ namespace muster::agent {
 class Output : public std::enable_shared_from_this<Output> {
  public:
   static constexpr std::size_t kLogQueueBytes = std::size_t{1} << 20;
-  // After a stop: a disk that is busy and not stuck takes what is printed at the end.
+  // The patience in a hurry: a disk that is busy but not stuck takes what is printed at the end.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
   struct Log {
     std::string path;
     net::LogWriter& writer;
     int stream = 1;
-    std::shared_ptr<LogOrder> order{};          // null: it is not kept
+    std::shared_ptr<LogOrder> order{};          // null: the order is not kept
     std::shared_ptr<net::LogBudget> budget{};   // null: the file may grow as it likes
     Duration stall = std::chrono::seconds(30);  // a file system that does nothing is waited for so long
   };
-  // What becomes of it, but for the log file.
+  // Takes part in what becomes of the output, beside the log file.
   struct Listener {
     // Whole lines of the worker; called in the order of the stream.
     std::function<void(std::string_view lines)> lines;
@@ -50,9 +50,9 @@ class Output : public std::enable_shared_from_this<Output> {
     std::function<void()> waits = [] {};
   };
   struct Lost {
-    std::uint64_t lines = 0;          // that waited for the log file in vain
-    std::uint64_t bytes = 0;          // these, and what could not be written
-    std::uint64_t waiting_bytes = 0;  // may be written yet
+    std::uint64_t lines = 0;          // dropped, because the log file did not take them in time
+    std::uint64_t bytes = 0;          // of those lines, and bytes that could not be written
+    std::uint64_t waiting_bytes = 0;  // queued, and perhaps written later
   };
 
   Output(const Output&) = delete;
@@ -68,8 +68,8 @@ class Output : public std::enable_shared_from_this<Output> {
   int worker_end() const { return worker_end_.get(); }
   void worker_has_its_end() { worker_end_.reset(); }
 
-  // From the executor's next turn until the pipe ends or close(). Keeps itself alive. If the pipe cannot be
-  // watched, that is said and the pipe closed: what the worker writes then ends it.
+  // Reads from the executor's next turn until the pipe ends or close(). Keeps this object alive. A pipe that
+  // cannot be watched is closed, which is said: what the worker writes then ends the worker.
   awaitable<void> read_all();
   // The worker is to end: it waits only for a log file that takes much in a moment.
   void hurry() { log_flow_.set_hurry(true); }
@@ -77,7 +77,7 @@ class Output : public std::enable_shared_from_this<Output> {
   void finish();
   void close();
   const LastLines& last_lines() const { return last_lines_; }
-  // Of the log file, so far: it is complete only when that has been written.
+  // What the log file lacks so far; final once the file has been written.
   Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }
   const std::string& log_path() const { return log_->path(); }
 
@@ -91,7 +91,7 @@ class Output : public std::enable_shared_from_this<Output> {
 
   UniqueFd pipe_;
   asio::posix::stream_descriptor watched_;  // the same one, borrowed while read_all() runs
-  bool enlarged_ = false;                   // the pipe
+  bool enlarged_ = false;                   // the pipe's buffer has been enlarged
   UniqueFd worker_end_;
   net::LogWriter& writer_;
   Flow log_flow_;
@@ -102,8 +102,8 @@ class Output : public std::enable_shared_from_this<Output> {
   Lines lines_;
   LastLines last_lines_;
   std::optional<TimePoint> waits_since_;
-  Lost lost_;  // dropped here
-  Lost gap_;   // of these, what the log file has not been told
+  Lost lost_;  // what this object has dropped
+  Lost gap_;   // the part of lost_ that no line in the log file tells yet
 };
 
 }  // namespace muster::agent

@@ -20,8 +20,8 @@ class LocalStoreHost final : public StoreHost {
 
  private:
   asio::io_context& io_;
-  std::optional<StoreServer> store_;  // when this agent hosts it, or of the attempt before
-  StorePort worker_port_;             // when rank 0 does, on this node
+  std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the one before
+  StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
 };
 
 }  // namespace muster::agent

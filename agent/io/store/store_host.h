@@ -13,9 +13,9 @@ namespace muster::agent {
 class StoreHost {
  public:
   virtual ~StoreHost() = default;
-  // Serves the attempt's store here, or keeps a port for the rank that does, where the plan says so: the
-  // port, else 0. A store that was kept is gone then. Errors: the address is not of this machine, or the port
-  // is taken.
+  // Serves the attempt's store here, or keeps a port for the rank that will, where the plan says so. Returns
+  // the port; 0 where the plan has the store elsewhere. A store that was kept is closed. Errors: the address
+  // is not of this machine, or the port is taken.
   virtual Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) = 0;
   // The attempt is over. `keep`: others' ranks may use its store until the next open() or close().
   virtual void close(bool keep) = 0;

@@ -1,4 +1,4 @@
-// Serves one c10d store (core/store.h) over TCP: a fresh one for each attempt, gone with it.
+// Serves one c10d store (core/store/store.h) over TCP: a fresh one for each attempt, closed with it.
 //
 // Listens from open() to stop(), on the io_context's one thread. A connection that has not shown that it
 // speaks the protocol is a stranger: it has `handshake` time, only so many are kept, and the oldest goes

@@ -58,8 +58,8 @@ class AttemptRun {
 
   Setting setting_;
   std::string program_;
-  Environment environment_;  // the last started rank's
-  Command command_;          // its, begun with what all ranks have
+  Environment environment_;  // of the rank that was started last
+  Command command_;          // of the same rank
   UniqueFd null_;
 };
 

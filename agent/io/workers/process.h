@@ -21,9 +21,9 @@ namespace muster::agent {
 // workers get the defaults, and need not ask for each of them.
 void settle_signals();
 
-// Lets this process have as many descriptors as it may: an agent has eight for each worker. What it might
-// have before, which is what its workers should get. To be called while few descriptors are open: those of
-// spawn()'s own are the quicker the lower they are.
+// Lets this process have as many descriptors as it may: an agent has eight for each worker. Returns the limit
+// of before, which its workers should get. To be called while few descriptors are open: spawn() is the
+// quicker the lower the numbers of its own descriptors are.
 rlimit prepare_descriptors();
 
 // The kernel, short of memory, should rather kill a worker than this process, if we may say so. Workers that
@@ -37,7 +37,7 @@ struct Command {
   std::string working_directory;
   std::array<int, 3> streams = {};
   rlimit descriptor_limit = {};
-  int kept_fd = -1;  // the one descriptor above stderr that it gets, under the same number; -1: none
+  int kept_fd = -1;  // the one descriptor above stderr that the process keeps; -1: none
 };
 
 struct Process {

@@ -21,18 +21,18 @@ namespace muster::agent {
 class ProcessListener {
  public:
   virtual ~ProcessListener() = default;
-  // It is reaped: `exited` says how it ended and what is known of its memory. Ranks, the GPU's fault and its
-  // last words are for others to fill in.
+  // The worker is reaped: `exited` says how it ended and what is known of its memory. Its ranks, its GPU's
+  // fault and its last words are for the listener to fill in.
   virtual void worker_ended(LocalRank local_rank, wire::WorkerExited exited) = 0;
-  // Of any attempt: stale ones are for the listener to drop. `address`: where the worker can be reached;
-  // empty if it has no address.
+  // The report may be of any attempt: the listener drops stale ones. `address`: where the worker can be
+  // reached; empty if it has no address.
   virtual void worker_reported(const Report& report, const std::string& address) = 0;
   // Answers WorkerTalk::dump_stacks(), once for each worker that has not ended before.
   virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
-  // One of Leftovers::find() has ended, and another process may have its pid next. May be told inside any
-  // call of these interfaces.
+  // A process that Leftovers::find() gave has ended, and another process may have its pid next. May be told
+  // inside any call of these interfaces.
   virtual void leftover_ended(std::int32_t pid) = 0;
   // Some process has ended, which may have left others behind, or was the last of them.
   virtual void leftovers_changed() = 0;
@@ -44,21 +44,21 @@ class Processes {
   struct Started {
     std::int32_t pid = 0;
     bool forked = false;                 // from the template
-    std::string executed_because{};      // if it might have been forked
-    std::optional<std::uint32_t> gpu{};  // that it takes by its number, in a job with GPUs
+    std::string executed_because{};      // why it was not forked, if it might have been
+    std::optional<std::uint32_t> gpu{};  // the number of the GPU that it takes, in a job with GPUs
   };
 
   virtual ~Processes() = default;
-  // After Hello, once. The listener outlives this object's last call of it.
+  // Called once, after Hello. The listener outlives this object's last call of it.
   virtual void begin(ProcessListener& listener) = 0;
-  // What all attempts have in common is known. Again if the launcher says Welcome again.
+  // Tells what all attempts have in common; once more if the launcher says Welcome again.
   virtual void set_job(const wire::JobSpec& job) = 0;
   // Whether the attempt's workers could be started; nothing is started yet. close() follows in any case.
   virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
   // The ranks come in order. kProgram where the program turns out to be none.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;
-  // To the process group of a worker that has not been told to have ended.
+  // Signals the process group of a worker whose end has not been told.
   virtual void signal(std::int32_t pid, std::int32_t signal) = 0;
   // No worker of the attempt runs any more.
   virtual void close() = 0;
@@ -68,13 +68,13 @@ class Processes {
 class TemplateHost {
  public:
   virtual ~TemplateHost() = default;
-  // True: it loads, and template_settled() follows. For the attempt that was opened.
+  // Loads the template for the attempt that was opened. True: it loads, and template_settled() follows.
   virtual bool load() = 0;
   // The same for an attempt that may come.
   virtual bool load_for(const wire::PrepareAttempt& likely) = 0;
-  // It takes too long: kills it and tries no other with the same program. Nothing follows.
+  // The template takes too long: kills it and tries no other with the same program. Nothing follows.
   virtual void give_up(const std::string& reason) = 0;
-  // The agent leaves: kills it, and what its program has started.
+  // The agent leaves: kills the template, and what its program has started.
   virtual void end() = 0;
 };
 
@@ -82,11 +82,11 @@ class TemplateHost {
 class Leftovers {
  public:
   virtual ~Leftovers() = default;
-  // Who has not been reaped and is neither a worker nor the agent's own; nothing if nobody can tell. Each
-  // one's children become leftovers when it dies.
+  // The children of the agent that are neither workers nor the agent's own, and not reaped; nothing if nobody
+  // can tell. When a leftover dies, its children become leftovers.
   virtual std::optional<std::vector<std::int32_t>> find() = 0;
   virtual void kill(std::int32_t pid) = 0;
-  // Kills it once more, and says who it is.
+  // Kills the process once more, and says whose it is.
   virtual Leftover kill_and_name(std::int32_t pid) = 0;
 };
 
@@ -96,7 +96,7 @@ class WorkerTalk {
   struct Worker {
     Rank rank;
     std::int32_t pid = 0;
-    std::string address{};  // if it said that it can write its own stacks
+    std::string address{};  // where it can be asked for its stacks; empty: it cannot write them
   };
 
   virtual ~WorkerTalk() = default;

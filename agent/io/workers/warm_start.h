@@ -41,7 +41,8 @@ class WarmStart {
 
  private:
   awaitable<void> watch(std::shared_ptr<Template> watched);
-  // If it has ended by itself, how it ended is the reason, but for one that is final.
+  // The template is of no use any more. If it has ended by itself, the reason is how it ended, unless
+  // `reason` is final.
   void drop(const std::string& reason, bool is_final = false);
 
   asio::any_io_executor executor_;
@@ -49,8 +50,8 @@ class WarmStart {
   std::function<void()> settled_;
   std::shared_ptr<Template> template_;
   bool ready_ = false;
-  std::string why_not_;                  // why there is none
-  std::optional<TemplateSpec> refused_;  // would refuse again
+  std::string why_not_;                  // why there is no template
+  std::optional<TemplateSpec> refused_;  // what no template is tried for any more
 };
 
 }  // namespace muster::agent

@@ -28,11 +28,11 @@ class WorkerSocket {
   const std::string& directory() const { return directory_; }
   std::string path() const;
 
-  // Until the task is cancelled, which must happen before this object goes.
+  // Hears datagrams until the task is cancelled, which must happen before this object goes.
   awaitable<void> receive_all();
-  // What is there now: before a worker's end is reported.
+  // Hears the datagrams that have come by now; to be called before a worker's end is told.
   void receive_waiting();
-  // Without waiting; false if nobody takes it.
+  // Sends without waiting; false if nobody takes the datagram.
   bool send(const std::string& receiver, const std::string& datagram);
 
  private:

@@ -21,16 +21,16 @@ namespace muster::launcher {
 struct Slowness {
   Rank rank;
   NodeId node;
-  std::int64_t since_step = 0;  // when it was told
-  Duration busy{};              // that its own work of a step took then
-  Duration usual{};             // that it took the others
+  std::int64_t since_step = 0;  // at which it was told
+  Duration busy{};              // that the rank's own work of a step took then
+  Duration usual{};             // that the others' own work of a step took then
   std::optional<std::int64_t> until_step{};
 };
 
 struct AttemptHistory {
   Attempt attempt;
-  std::optional<std::int64_t> resumed_step;  // said by rank 0
-  // Once it has ended: the highest that any rank reported, and the newest checkpoint.
+  std::optional<std::int64_t> resumed_step;  // that rank 0 said it resumed from
+  // Set when the attempt ends: the highest step that any rank reported, and its newest checkpoint's.
   std::optional<std::int64_t> last_step;
   std::optional<std::int64_t> committed_step;
   std::optional<std::int64_t> repeated_steps;
@@ -42,7 +42,8 @@ struct AttemptHistory {
   std::optional<std::int64_t> offered_step{};  // of the newest complete checkpoint when it began
 };
 
-// The steps of all attempts that the next launch has to do again; nothing where none are known.
+// How many reported steps are in no checkpoint, so that the next launch has to repeat them; nothing if no
+// steps were reported.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);
 // "4 steps are lost"; empty where none are known.
 std::string loss_text(std::span<const AttemptHistory> history);

@@ -1,7 +1,7 @@
 // What is known of a training, attempt by attempt: how far the ranks are, what has been saved, who was slow,
 // how each attempt ended.
 //
-// Fed with what workers report, and the keeper of it. Decides nothing. Plain values.
+// The one keeper of what workers report about their progress. Decides nothing. Plain values.
 #pragma once
 
 #include <vector>
@@ -14,22 +14,23 @@ namespace muster::launcher {
 
 class Chronicle {
  public:
-  // An attempt begins, of which this much is known.
+  // A new attempt begins; `attempt` holds what is known of it so far.
   void begin(AttemptHistory attempt);
-  // What a rank of it has reported.
+  // A rank of the newest attempt has reported this.
   void note(const wire::WorkerReported& reported);
   // A rank of this node has become slower than the others, or is no longer.
   void note(const PaceChanged& change, NodeId node);
-  // It ends so; the first verdict counts.
+  // The newest attempt ends with this verdict; a second one is ignored.
   void end(const Verdict& verdict);
 
   const Steps& steps() const { return steps_; }
   const std::vector<AttemptHistory>& history() const { return history_; }
   bool empty() const { return history_.empty(); }
-  // Of the newest attempt: whether a rank got beyond the step from which it went on, which that was, and
-  // whether it has another size than the one before.
+  // Whether a rank of the newest attempt got beyond the step that it went on from.
   bool stepped() const { return stepped_; }
+  // The step of the checkpoint that the newest attempt was offered; nothing: there was none.
   std::optional<std::uint64_t> resume_step() const;
+  // Whether the newest attempt has another world size than the one before.
   bool has_another_size() const;
 
   // What a journal keeps of it (journal/state.h).

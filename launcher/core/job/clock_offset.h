@@ -17,11 +17,11 @@ namespace muster::launcher {
 
 class ClockOffset {
  public:
-  // For one to two of these the best answer counts.
+  // The best answer counts for one to two of these periods.
   static constexpr Duration kPeriod = std::chrono::minutes(2);
 
   void on(const wire::Pong& pong, TimePoint now);
-  // What the agent's time was by our clock; not after `now`.
+  // The moment `there` of the agent's clock, by the launcher's; never later than `now`.
   std::int64_t here(std::int64_t there, TimePoint now) const;
 
  private:

@@ -16,7 +16,7 @@ namespace muster::launcher {
 class Crew {
  public:
   Crew() = default;
-  // `members`: by rank, with equally many workers each. None of them has begun yet.
+  // `members`: in the order of their ranks, with equally many workers each.
   explicit Crew(std::vector<NodePlan> members);
 
   const std::vector<NodePlan>& members() const { return members_; }
@@ -26,7 +26,7 @@ class Crew {
   bool owns(NodeId node, Rank rank) const;
   std::int32_t world_size() const;
 
-  // The attempt begins: every rank has yet to end.
+  // The attempt begins: no rank has ended yet.
   void begin() { living_count_ = static_cast<std::size_t>(world_size()); }
   void prepared(NodeId node);
   bool all_prepared() const { return prepared_.size() == members_.size(); }

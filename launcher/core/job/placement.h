@@ -27,14 +27,14 @@ struct Size {
 
 struct Placement {
   std::vector<NodePlan> members;  // empty: wait
-  std::vector<NodeId> needed;     // without whom there is no attempt: those to be waited for
+  std::vector<NodeId> needed;     // nodes without which there is no attempt: their agents are waited for
   std::string reason;
 };
 
 // `nodes`: all, by number. `first`: no attempt was placed yet.
 Placement place(const Size& size, std::vector<NodeStatus> nodes, bool first);
-// How many nodes must be there, before it is worth asking for the placement: `usable_count` nodes are
-// there (at first, or are coming), and are not excluded.
+// How many nodes must be there before place() can find members. `usable_count`: nodes that are there (before
+// the first attempt: or are coming) and not excluded.
 std::int32_t needed_count(const Size& size, std::int32_t usable_count);
 
 }  // namespace muster::launcher

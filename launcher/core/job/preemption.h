@@ -25,19 +25,19 @@ class Preemption {
   bool all_can(std::int32_t world_size) const {
     return capable_.size() == static_cast<std::size_t>(world_size);
   }
-  // The ranks have time until then; what `steps` has now was committed before the notice.
+  // The notice is given: the ranks have time until `until`. What `steps` has now was committed before.
   void give(const StopWish& wish, TimePoint until, const Steps& steps);
-  // Somebody wants the same meanwhile, and the end is called after that.
+  // Another wish for the end came after the notice: the end is called after this one.
   void want(const StopWish& wish) { wish_ = wish; }
   bool given() const { return given_; }
   const StopWish& wish() const { return wish_; }  // signal 0: the time limit's
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
   std::string how_to_end_now() const;  // for a user who waits, or ""; a scheduler knows
-  // The newest checkpoint that the attempt has in its directory.
+  // The lineage has answered: the newest checkpoint of the attempt is of this step; nothing: none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
-  // What workers report may be lost with them: only the directory tells whether they have saved.
+  // Whether only the lineage can tell if the ranks have saved: their reports may be lost with them.
   bool is_unclear(const Steps& steps) const { return given_ && !has_committed(steps) && !looked_; }
 
   // What a journal keeps of it (journal/state.h).

@@ -1,7 +1,7 @@
 // What follows an attempt that has ended: another one, or the end of the job and its verdict.
 //
-// Knows how often the job was started anew and why, and who forbids that it is again. Whether and when a
-// failure is repeated is the policy's (restart_policy.h). Pure; the time is passed in.
+// Knows how often the job was restarted and why, and whether the user has forbidden another restart. Whether
+// and when an attempt is repeated is decided by the policy (restart_policy.h). Pure; the time is passed in.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ namespace muster::launcher {
 
 class Recovery {
  public:
-  // Of the attempt that has ended.
+  // What matters of the attempt that has ended, beside its verdict.
   struct Circumstances {
     bool ran = false;               // its workers were started
     bool cannot_start = false;      // it was refused, for a reason that may pass, such as a full disk
-    std::int64_t commit_count = 0;  // of the job, until now
+    std::int64_t commit_count = 0;  // checkpoints that the whole job has committed until now
     std::optional<StopWish> notice{};
     bool time_is_up = false;
   };
@@ -35,8 +35,9 @@ class Recovery {
   bool is_forbidden() const { return forbidden_by_.has_value(); }
 
   std::int32_t restart_count() const { return restart_count_; }
-  std::int32_t used(TimePoint now) const { return policy_.used(now); }  // restarts, of those allowed
-  // Why the attempt at hand is a restart.
+  // Restarts that count against --max-restarts now.
+  std::int32_t used(TimePoint now) const { return policy_.used(now); }
+  // The failure that the attempt at hand repeats; nothing: it is no restart.
   const std::optional<Verdict>& repeated() const { return repeated_; }
 
   // What a journal keeps of it (journal/state.h).
@@ -52,7 +53,7 @@ class Recovery {
 
   RestartPolicy policy_;
   std::int32_t restart_count_ = 0;
-  std::int64_t commits_before_ = 0;  // at the failure before
+  std::int64_t commits_before_ = 0;  // commit_count at the failure before
   std::optional<Verdict> repeated_;
   std::optional<StopWish> forbidden_by_;
 };

@@ -1,7 +1,7 @@
 // Gets a job its nodes: hires agents from the fleet where there are none, and says who takes part in the next
 // attempt as soon as enough are there.
 //
-// Between the fleet, which knows who is there, and the placement, which knows who is preferred (placement.h).
+// The fleet knows who is there, the placement who is preferred (placement.h); the recruiter asks both.
 // Pure; the time is passed in.
 #pragma once
 
@@ -21,11 +21,11 @@ class Recruiter {
   const Size& size() const { return size_; }
   // Who takes part after `last`, which is empty at first; nobody while agents are missing.
   Placement place(const Crew& last, TimePoint now) const;
-  // Of place(), for whose agents it waits.
+  // The nodes for whose agents place() waits.
   std::vector<NodeId> missing(const Crew& last, TimePoint now) const;
-  // Agents for the nodes that have none; of nodes that were lost too often only if it cannot be done without.
+  // Hires agents for the absent nodes; for excluded ones only if the job cannot do without them.
   FleetDecisions hire_absent(TimePoint now);
-  // Fewer than an attempt needs have an agent, or get one.
+  // Whether fewer nodes than an attempt needs have an agent.
   bool too_few() const { return fleet_.alive_count() < static_cast<std::size_t>(size_.min_nodes); }
 
  private:

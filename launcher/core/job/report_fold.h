@@ -1,8 +1,8 @@
-// How often the job hears of progress: of steps and heartbeats the newest of each rank, once a second; all
-// that is held, in its order, before the job hears of anything else.
+// Holds back reports of progress (steps and heartbeats): the job hears of the newest of each rank once a
+// second, and of all that are held before it hears of anything else.
 //
-// So nothing is decided without the newest step, and neither the job nor its journal is busy with steps that
-// decide nothing. Plain values; the time is passed in.
+// So the job decides nothing without the newest step, and neither the job nor its journal is busy with steps
+// that decide nothing. Plain values; the time is passed in.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class ReportFold {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
-  // Whether the message tells of progress, and is held.
+  // Holds the message if it tells of progress; else returns false.
   bool hold(const AgentSaid& said, TimePoint now);
-  // All that is held: in the order in which the first of each rank came.
+  // All that is held, in the order in which each rank's first held report came.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

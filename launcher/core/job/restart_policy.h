@@ -1,11 +1,12 @@
 // Whether a failed attempt is repeated, and when: a budget per time window, a stop when the program fails in
 // the same way again and again, a back-off between restarts that lead nowhere.
 //
-// What comes from outside, such as a kill, is nobody's repeated failure and is repeated at once; an attempt
-// that could not start, because of a full disk for instance, is given time; where one node refused it, from
-// the second time in a row on. Progress is a checkpoint or a step beyond all before it; most programs report
-// neither, so that its absence alone proves nothing. A failure a window or more after the last restart is the
-// first again. Pure: plain values, the time is passed in, the jitter follows from the seed.
+// A failure from outside, such as a kill, is no repeated failure, and its attempt is repeated at once. An
+// attempt that could not start, because of a full disk for instance, is repeated after a back-off; one that a
+// single node refused, from the second refusal in a row on. Progress is a checkpoint or a step beyond all
+// earlier ones; most programs report neither, so that the absence of progress alone proves nothing. A failure
+// that comes a window or more after the last restart counts as the first. Pure: the time is passed in, the
+// jitter follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct RestartDecision {
   std::string reason;
 };
 
-// How an attempt failed, as far as it matters here.
+// How an attempt failed, as far as the policy asks.
 struct Failure {
   bool from_outside = false;
   std::string what;       // the program's own failure: its class, its code or signal, its exception
@@ -42,8 +43,8 @@ struct Failure {
   std::optional<std::int64_t> step{};  // the newest of the rank to blame
   bool committed = false;              // since the failure before
   bool could_not_start = false;        // nothing of the attempt ran
-  bool refused_by_node = false;        // that was why: another node may do
-  // The same as `what`, with all that it said, if it came early and before the first step; or empty.
+  bool refused_by_node = false;        // it could not start because one node refused: another may do
+  // `what` with all text of the failure, if it came early and before the first step; else empty.
   std::string at_start{};
 };
 Failure as_failure(const Verdict& verdict, bool committed);
@@ -53,12 +54,12 @@ class RestartPolicy {
   static constexpr Duration kMostDelay = std::chrono::seconds(30);
   // Three attempts in a row that lived no longer are a reason to slow down, whatever ended them.
   static constexpr Duration kShortLife = std::chrono::seconds(2);
-  // Whoever lived so long did something: it is no loop that should be slowed, and without a text to compare
-  // it is not known to be the same failure.
+  // An attempt that lived so long did something: it is no loop that should be slowed, and its failure is not
+  // known to be the same as another without a text to compare.
   static constexpr Duration kLongLife = std::chrono::seconds(30);
 
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits), rng_(limits.seed) {}
-  // Of one failure. A restart that is decided counts from then on.
+  // Decides about one failure. A restart that it decides counts against the budget from then on.
   RestartDecision on_failure(const Failure& failure, TimePoint now);
   std::int32_t used(TimePoint now) const;  // restarts within the window
 
@@ -78,7 +79,7 @@ class RestartPolicy {
   std::mt19937_64 rng_;
   std::vector<TimePoint> restarts_;
   std::optional<std::int64_t> newest_step_;
-  // All in a row.
+  // About the newest failures in a row.
   std::string last_own_failure_;
   std::string last_at_start_;
   bool same_at_start_ = false;

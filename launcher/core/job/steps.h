@@ -1,7 +1,7 @@
 // How far a training is: the newest step of each rank of the attempt at hand, and what has been committed.
 //
-// The one keeper of these facts; who needs them asks here, and a finished attempt's history keeps how it
-// ended. Plain values.
+// The one keeper of these facts. The history of an attempt that has ended keeps its last ones
+// (attempt_history.h). Plain values.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,8 @@ class Steps {
   }
   std::optional<std::int64_t> committed() const { return committed_; }  // in the attempt at hand
   std::optional<std::int64_t> committed_ever() const { return committed_ever_; }
-  // Of the whole job: who remembers it can tell later whether one was committed since.
+  // Checkpoints that the whole job has committed: a caller that remembers the number can tell later whether
+  // there was another.
   std::int64_t commit_count() const { return commit_count_; }
 
   // What a journal keeps of it (journal/state.h).

@@ -17,7 +17,7 @@ struct Finding {
   std::string advice{};  // what to do, unless it is fit
 };
 
-// Of a launch on this machine.
+// What a launch on this machine needs.
 struct Demand {
   std::int32_t nodes = 1;
   std::int32_t workers = 1;           // of all nodes

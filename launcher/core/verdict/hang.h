@@ -1,9 +1,9 @@
 // A hang: which workers do not get on, what their stacks say, and who of them is the cause.
 //
-// One that is stopped holds up the others; else those furthest behind may be it, and of these the one that is
-// somewhere else than most, by its section or by its stack, or that alone does not wait for others. Who got
-// stuck first says nothing: ranks that train together stop within milliseconds. Where several are left, none
-// is singled out. Pure values.
+// A worker that is stopped holds up the others, and is the cause. Else the cause is among those furthest
+// behind: the one that is somewhere else than most, by its section or by its stack, or that alone does not
+// wait for others. Who got stuck first says nothing: ranks that train together stop within milliseconds.
+// Where several workers may be the cause, none is singled out. Pure values.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,11 @@ class Hang {
   bool knows_others_than(Rank rank) const;
   const std::vector<Stall>& stalls() const { return stalls_; }
 
-  // Who may be the cause, whoever got stuck first before the others: of stalls(), which must not be empty, or
-  // a rank that does not come to where the others wait. One: it is.
+  // The ranks that may be the cause, in the order in which they got stuck: some of stalls(), which must not
+  // be empty, or ranks that do not come to where the others wait. If there is only one, it is the cause.
   std::vector<Stall> suspects() const;
-  // Where the stacks say that the ranks are: more of the culprit's, a line of the others', ranks with the
-  // same line together.
+  // Lines that say where the ranks are, by their stacks: several for the culprit, one for each other rank;
+  // ranks with the same line share it.
   std::vector<std::string> evidence() const;
   // The line where all of these are, if they are at one place; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;

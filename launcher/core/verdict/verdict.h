@@ -60,21 +60,21 @@ struct Unkillable {
 struct AttemptFacts {
   std::int32_t world_size = 0;
   std::optional<TimePoint> started;  // when the agents were told to start the workers, and then said so
-  bool refused_by_node = false;      // which is lost for that
+  bool refused_by_node = false;      // a node refused the attempt, and counts as lost for that
   std::vector<WorkerEnd> ends;
   std::map<Rank, std::int64_t> steps;  // the newest that each rank has reported
-  bool stepped = false;                // one of them was made in this attempt
-  bool shrunk = false;                 // it has fewer ranks than the job may have
+  bool stepped = false;                // some rank made a step in this attempt
+  bool shrunk = false;                 // the attempt has fewer ranks than the job may have
   std::vector<AgentLoss> losses;
   std::optional<Refusal> refusal;
   std::optional<StopWish> interrupted_by;
   Hang hang;
-  bool hangs = false;  // it was stopped because of that
+  bool hangs = false;  // the attempt was stopped because of a hang
   std::vector<Unkillable> unkillable;
   // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
   std::vector<std::string> leftovers;
-  bool notice_given = false;  // to leave
-  StopWish notice{};          // signal 0: the time limit's
+  bool notice_given = false;  // to save and leave
+  StopWish notice{};          // whose; signal 0: the time limit's
   bool committed_on_notice = false;
   bool out_of_time = false;  // the time limit has passed
 };
@@ -103,17 +103,17 @@ struct Verdict {
   std::optional<Rank> rank;          // to blame
   std::vector<Rank> suspects;        // of a hang, where the evidence singles out none of these
   std::optional<NodeId> node;
-  std::optional<TimePoint> at;       // when that failed, or got on for the last time, by the launcher's clock
-  std::optional<std::int64_t> step;  // the newest of the rank to blame; of any, if it said none
+  std::optional<TimePoint> at;  // of the failure, or when a rank that hangs last got on; launcher's clock
+  std::optional<std::int64_t> step;   // the newest of `rank`, or of any rank if it reported none
   std::vector<std::string> evidence;  // a line each
   std::string hint;                   // what to do about it, or ""
   std::int32_t collateral_count = 0;  // workers that failed too, or were stopped, because of the culprit
   std::vector<Rank> collateral;       // those of them whose end is known
   Duration lived{};                   // from the start of the workers to `at`
-  bool refused_by_node = false;       // which was lost for that
+  bool refused_by_node = false;       // a node refused the attempt, and counts as lost for that
   bool stopped_from_outside = false;  // of a hang: who hangs has been stopped or frozen
-  bool cannot_heal = false;           // the program says so: final_because tells how
-  bool at_start = false;              // before the first step, though all ranks were there that may be
+  bool cannot_heal = false;           // the program says that a restart would fail alike
+  bool at_start = false;              // it came before the first step of an attempt at full size
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
   std::string final_because;  // why it is not tried again although restarts are left, or ""
 
@@ -129,13 +129,13 @@ std::string name_of(const StopWish& wish);     // "SIGINT"
 
 Verdict judge(const AttemptFacts& facts);
 
-// A failed attempt that would have been repeated, had the user not stopped the job: the user's exit code,
-// with the culprit.
+// The verdict of a job that the user stopped where the failed attempt would have been repeated: `failed`,
+// with the user's exit code.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
-// The same where the job's time was up: 124.
+// The same for a job whose time was up: `failed`, with exit code 124.
 Verdict out_of_time_after(const Verdict& failed);
-// `end` is why the attempt that was to repeat the failed one never ran: it, with the culprit. The user's
-// input was right once, so a refusal is the launcher's own failure.
+// The verdict of a job whose restart never ran, for the reason `end`: `end`, with the culprit of `failed`. A
+// refusal is then the launcher's own failure, because the user's input was right once.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
 // Of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
 int exit_code_of_path_error(ErrorCode code);

@@ -21,10 +21,10 @@ struct WorkerEnd {
   std::int32_t signal = 0;
   TimePoint at;
   bool after_stop = false;  // the workers had been told to stop
-  bool by_stop = false;     // and this end is what they were told
+  bool by_stop = false;     // after_stop, and it ended as the stop makes workers end
   std::string message;      // of its error file
-  bool final = false;       // it says that another attempt would fail alike
-  bool told = false;        // it says that another rank has this error too, and tells it
+  bool final = false;       // its error file says that another attempt would fail alike
+  bool told = false;        // its error file says that another rank has this error too, and prints it
   std::string exception{};  // one line, or "": "RuntimeError: bad sample 17 (train.py:6)"
   std::vector<std::string> last_lines;
   std::int64_t oom_kill_count = 0;
@@ -37,7 +37,7 @@ struct WorkerEnd {
   // The kernel killed it for want of memory: the counter of its cgroup says so.
   bool out_of_memory() const;
   std::string text() const;  // all that it said, to look for patterns in
-  // It failed because another rank did, by all that it says.
+  // Whether it complains of another rank: by its own words it failed because that one did.
   bool is_about_another() const;
 };
 

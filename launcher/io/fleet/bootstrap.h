@@ -1,8 +1,8 @@
 // The seam to the machines: starts agents, kills them, looks at what they leave.
 //
-// Nothing here waits. A start says nothing at once: the agent connects, or its end is told, or neither, which
-// its user times. An agent connects when a conversation with it is possible; who that is has been proven. One
-// thread; the listener outlives the bootstrap's last call.
+// Nothing here waits. What becomes of a start is told later: the agent connects, or its end is told, or
+// neither; the fleet has a limit for that. agent_connected() is told when frames can be exchanged and the
+// peer has proven to be that agent. One thread; the listener outlives the bootstrap's last call.
 #pragma once
 
 #include <memory>
@@ -20,24 +20,25 @@ class Bootstrap {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // The channel is not started yet. It may come late, or twice: who listens closes what it has no use for.
+    // The channel is not started yet. It may come late, or a second one may: the listener closes a channel
+    // that it has no use for.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
-    // Told once of each agent that was started. `how`, a clause: "its agent was killed by SIGKILL"; of an
-    // agent that could not be started, why.
+    // Told once of each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or says
+    // why the agent could not be started.
     virtual void agent_ended(AgentId agent, std::string how) = 0;
-    // Processes of agents that have ended, or were killed, that are left where this bootstrap can see them;
-    // of those that it `killed` just now it says how that went. Answers look_for_leftovers(), and is told
-    // again, unasked, when one of them has ended.
+    // Leftovers of agents that have ended or were killed, as far as this bootstrap can see them. `killed`:
+    // each was killed just now, and its entry says how that went. Answers look_for_leftovers(), and is told
+    // again, unasked, when a leftover has ended.
     virtual void leftovers_seen(std::vector<Leftover> left, bool killed) = 0;
   };
   virtual ~Bootstrap() = default;
 
-  // Once, first. Any of the others may call the listener before it returns.
+  // Called once, before anything else. Every other function may call the listener before it returns.
   virtual void listen(Listener& listener) = 0;
   virtual void start(AgentId agent) = 0;
   // By SIGKILL. Nothing happens if it has ended.
   virtual void kill(AgentId agent) = 0;
-  // `kill`: and kill them.
+  // Answered by leftovers_seen(). `kill`: each leftover is killed as well.
   virtual void look_for_leftovers(bool kill) = 0;
 
   // The rest is called by the wiring (local_launcher.h), and is of use to a bootstrap that has child

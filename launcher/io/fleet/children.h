@@ -20,14 +20,13 @@ struct ChildEnd {
 
 // All that have ended since the last call.
 std::vector<ChildEnd> reap_children();
-// By what a process is known to be of this job: in the environment that it was executed with, or by the
-// session of an agent, in which the agent's guardian and everything stays that does not ask for a session of
-// its own.
+// Marks by which a process is known to belong to this job. In an agent's session are its guardian and all
+// processes that do not ask for a session of their own.
 struct Marks {
-  std::string entry;         // MUSTER_JOB_ID=...
-  std::set<pid_t> sessions;  // of all agents that there have been
+  std::string entry;         // MUSTER_JOB_ID=..., in the environment that the process was executed with
+  std::set<pid_t> sessions;  // of all agents that this job has had
 };
-// Children of the job other than `known`.
+// Children of this process that belong to the job and are none of `known`.
 std::vector<pid_t> leftover_children(const Marks& marks, const std::set<pid_t>& known);
 
 }  // namespace muster::launcher

@@ -1,8 +1,8 @@
 // The TCP port that agents without an inherited socket call, over TLS, each with a key of its own.
 //
 // A key is derived for one agent's identity, JOB/ROLE/NODE/INCARNATION, from a secret made here; the
-// bootstrap carries it to the agent. Who calls without it is cut off and never heard of, and so is an agent
-// whose place another start of it has taken. Must live as long as the task group that it was opened with. One
+// bootstrap carries it to the agent. A caller without a key is cut off and never heard of, and so is an agent
+// whose place a later incarnation has taken. Must live as long as the task group that it was opened with. One
 // thread.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace muster::launcher {
 
 class ControlPort {
  public:
-  // Of an agent that has proven to be this one.
+  // Hears of a connection whose peer has proven to be this agent.
   using OnAgent = std::function<void(AgentId agent, std::shared_ptr<net::Connection> connection)>;
   static Expected<std::unique_ptr<ControlPort>> open(const asio::any_io_executor& executor,
                                                      net::TaskGroup& tasks, const Plan& plan,
@@ -33,14 +33,14 @@ class ControlPort {
     std::string identity;
     std::string key;  // 64 hexadecimal digits
   };
-  // Whoever is invited may call, and no earlier incarnation of that node's agent from now on.
+  // From now on this agent may call, and no earlier incarnation of it.
   Invitation invite(AgentId agent);
   void stop() { listener_->stop(); }
 
  private:
   ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener);
 
-  // Who calls, if it is invited.
+  // The agent of this identity, if it is invited.
   std::optional<AgentId> guest(std::string_view identity) const;
 
   const net::Tls& tls_;

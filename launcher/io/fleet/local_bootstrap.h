@@ -49,7 +49,7 @@ class LocalBootstrap final : public Bootstrap {
  private:
   struct Started {
     pid_t pid = 0;
-    UniqueFd socket{};  // to talk to it; empty with TCP: it will connect
+    UniqueFd socket{};  // the launcher's end; empty with TCP, where the agent will connect
   };
   Expected<Started> start_with_socket(AgentId agent) const;
   Expected<Started> start_with_tcp(AgentId agent);
@@ -58,7 +58,7 @@ class LocalBootstrap final : public Bootstrap {
 
   struct Child {
     AgentId agent;
-    bool killed = false;  // by us: a leftover from then on
+    bool killed = false;  // by kill(): the agent is a leftover from then on
   };
   asio::any_io_executor executor_;
   net::TaskGroup tasks_;
@@ -68,10 +68,10 @@ class LocalBootstrap final : public Bootstrap {
   Listener* listener_ = nullptr;
   std::unique_ptr<ControlPort> control_port_;  // of --control tcp
   std::map<pid_t, Child> children_;            // agents that have not been reaped
-  std::map<AgentId, pid_t> pids_;              // theirs
+  std::map<AgentId, pid_t> pids_;              // of the agents in children_
   Marks marks_;                                // of this job's processes
-  bool saw_leftovers_ = false;
-  bool killed_leftovers_ = false;  // when they were looked for last
+  bool saw_leftovers_ = false;                 // at the last look
+  bool killed_leftovers_ = false;              // at the last look
 };
 
 }  // namespace muster::launcher

@@ -1,5 +1,5 @@
-// The conversation with one agent: frames in and out, the two clocks compared, stale frames dropped, and how
-// much of its output has been taken, which it is told.
+// The launcher's end of the conversation with one agent: puts messages into frames and takes them out, drops
+// stale frames, compares the two clocks, and tells the agent how much of its output has been taken.
 //
 // Carries messages and decides nothing. One thread.
 #pragma once
@@ -32,15 +32,15 @@ class Session : public std::enable_shared_from_this<Session> {
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits);
-  // Output of the agent's: `taken` is to be told when it has been taken, or thrown away.
+  // Output of the agent has come; what is returned is to be told when it has been taken, or thrown away.
   using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
   Taken received_output(std::int32_t stream, std::size_t bytes);
-  // The reader of this stream takes what it gets, though perhaps from others: the agent, if it waits, is
-  // told.
+  // The reader of this stream takes output, though perhaps other agents' only: an agent that waits for it is
+  // told, as a sign of life.
   void reassure(std::int32_t stream);
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
-  // Neither function is called again.
+  // The functions given to start() are not called again.
   void close() { channel_->close(); }
   NodeId node() const { return node_; }
 

@@ -27,7 +27,7 @@ namespace muster::launcher {
 // One of the two standard streams.
 class Sink {
  public:
-  // A pipe's is for what agents send although they were told that they should wait, when ranks end.
+  // A pipe's queue has room for what agents send beyond their windows when ranks end.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
   // Hears that so many bytes of a worker's output need not be kept any more.
@@ -40,8 +40,8 @@ class Sink {
   // The same for many whole lines, with the same prefix each; all or none are dropped.
   void add_lines(std::string_view prefix, std::string_view lines);
   void count_dropped(std::uint64_t lines) { dropped_count_ += lines; }
-  // Once all that is queued now has been taken, or at once where nobody is waited for: `taken` hears of
-  // `bytes`.
+  // `taken` hears of `bytes` once all that is queued now has been taken, or at once where no reader is waited
+  // for.
   void tell_when_taken(std::size_t bytes, Taken taken);
   // Says how many were dropped since it was last said; the next line does so too.
   void tell_dropped();
@@ -99,8 +99,8 @@ class Terminal {
   bool takes(int stream, Duration period) const;
   // A line of the launcher's own, on stderr, after what was queued before it.
   void say(std::string_view text);
-  // A line of the launcher's own that the next one takes the place of, and anything else too; without a
-  // terminal, or without colours, just a line. Empty: it is gone.
+  // A line of the launcher's own, of which whatever is shown next takes the place. Without a terminal, or
+  // without colours, it is an ordinary line. An empty one only removes the line before.
   void show_progress(std::string_view text);
   // The launcher's own text, on stdout or stderr. Of what workers have said in it, a terminal gets text and
   // colours.

@@ -21,12 +21,13 @@ class View {
   using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
   virtual ~View() = default;
 
-  // Whatever was decided, `age` after the launch: a Tell is said, a Record kept as an event, the rest
-  // journaled with its reason.
+  // Every decision, `age` after the launch. A Tell is a line for the user, a Record one of events.jsonl; all
+  // else is kept with its reason.
   virtual void show(const Decision& decision, Attempt attempt, Duration age) = 0;
-  // Takes the place of what was shown so before; empty: that is gone.
+  // The line takes the place of the one that was shown so before; an empty one only removes that.
   virtual void show_progress(std::string_view text) = 0;
-  // `taken` hears of the bytes once they have been taken, or at once where nobody is waited for.
+  // `taken` hears of the output's bytes once its reader has taken them, or at once where no reader is waited
+  // for.
   virtual void show_output(NodeId node, const wire::Output& output, Taken taken) = 0;
   // Whether a stream of the workers' was taken in the last `period`; `stream` 1 is stdout, 2 stderr.
   virtual bool takes(int stream, Duration period) const = 0;
