@@ -1,7 +1,7 @@
 // CHECK: a bug stops the program where it is seen, in release builds too.
 //
-// For what the program itself guarantees. What a user, a peer or a disk can cause is an Error (error.h), not
-// a CHECK.
+// CHECK is for what the program itself guarantees. What a user, a peer or a disk can cause is an Error
+// (error.h), not a CHECK.
 #pragma once
 
 #include <fmt/core.h>

@@ -16,7 +16,7 @@ namespace muster {
 
 // `size` bytes from `offset`; fewer at the end of the file, none if it cannot be read.
 using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
-// Of an open file, which must outlive it.
+// Reads an open file, which must outlive the result.
 ReadAt reader_of(const UniqueFd& fd);
 
 std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);

@@ -1,6 +1,6 @@
 // Strong types for the numbers that name things, so that a rank cannot be passed where a node is meant.
 //
-// They hold a number and compare; they do not calculate. Plain values, safe to copy between threads.
+// Ids hold a number and compare; they do not calculate. Plain values, safe to copy between threads.
 #pragma once
 
 #include <compare>

@@ -5,7 +5,7 @@
 
 namespace muster {
 
-// Those that the calling thread may run on; at least 1.
+// The processors that the calling thread may run on; at least 1.
 int count_cores();
 
 }  // namespace muster

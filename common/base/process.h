@@ -45,7 +45,7 @@ Expected<std::vector<pid_t>> list_children();
 // Whether the process was executed with this NAME=value in its environment. False if nobody may look: it is
 // another user's, or gone.
 bool was_executed_with(pid_t pid, std::string_view entry);
-// Its real user, by whom it may be killed; nothing if it is gone.
+// The process's real user, by whom it may be killed; nothing if it is gone.
 std::optional<uid_t> user_of(pid_t pid);
 
 // A process that was sent SIGKILL, and who it is.

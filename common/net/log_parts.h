@@ -25,7 +25,7 @@ struct LogBudget {
   std::uint64_t used_bytes = 0;
   struct Part {
     std::string path;
-    std::string file;  // that it was cut off
+    std::string file;  // of which the part was cut off
     std::uint64_t size_bytes = 0;
   };
   std::deque<Part> parts{};

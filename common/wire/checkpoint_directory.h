@@ -4,7 +4,7 @@
 //
 // Used by the launcher (begins attempts) and the runtime (writes, chooses and removes checkpoints); several
 // processes use one directory at once. Holds nothing but the path: each call reads the disk anew. Blocking.
-// It does not read or write tensors.
+// Tensors are read and written elsewhere.
 #pragma once
 
 #include <optional>
@@ -59,7 +59,7 @@ class CheckpointDirectory {
   // different numbers. Without `take_over`, kFenced where the newest attempt's process is another one that
   // lives on this machine; of several such callers at once, one begins.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
-  // Of the attempt with the highest number; nothing if there is none, or it cannot be read.
+  // The record of the attempt with the highest number; nothing if there is none, or it cannot be read.
   std::optional<AttemptRecord> newest() const;
   // The fence: kFenced if somebody has begun an attempt after `mine`; the message says which attempt of which
   // job on which host.

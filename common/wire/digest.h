@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Of bytes that come in pieces.
+// The digest of bytes that come in pieces.
 class Digest {
  public:
   Digest();

@@ -50,7 +50,7 @@ struct SizeLimit {
   std::int64_t least_bytes;  // that the flag takes
 };
 inline constexpr SizeLimit kSizeLimits[] = {
-    // Of it an eighth is a part; smaller ones would be more names than text.
+    // An eighth of the limit is one file; smaller files would be more names than text.
     {"log-limit", &JobLimits::log_limit_bytes, 64 << 10},
 };
 

@@ -47,7 +47,7 @@ struct JobSpec {
   std::vector<std::string> stderr_filters;
   JobLimits limits;
   Warm warm = Warm::kAuto;
-  // Of each stream's output so much may be on its way that no OutputTaken has answered. 0: any amount.
+  // So much of each stream's output may be on its way that no OutputTaken has answered. 0: any amount.
   std::int64_t output_window_bytes = 0;
   std::int32_t terminal_streams =
       0;  // 1 stdout, 2 stderr, 3 both: shown on a terminal, which is not waited for
@@ -97,8 +97,8 @@ struct Ping {
   std::int64_t sent_ns = 0;
   bool output_waits = false;  // of some rank of the job: what it holds up is no hang
 };
-// How much of the output that came over this connection has been taken by who reads it, or thrown away. Said
-// after a part of the window, and once a second while anything is taken at all.
+// How much of the output that came over this connection has been taken by its reader, or thrown away. Said
+// after each quarter of the window, and once a second while anything is taken at all.
 struct OutputTaken {
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   std::int64_t bytes = 0;   // of text, since the connection began
@@ -116,7 +116,7 @@ struct Hello {
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
 };
-struct AttemptRefused {  // the attempt cannot be started on this node, nor would the next one be
+struct AttemptRefused {  // the attempt cannot be started on this node, and the next one could not either
   std::int32_t exit_code =
       125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
   std::string message;

@@ -9,8 +9,8 @@ namespace muster::launcher {
 
 namespace {
 
-// A deadline noticed so late means that the launcher itself was stopped or starved: nobody could be heard
-// meanwhile.
+// A deadline that is noticed so late means that the launcher itself was stopped or starved, and could hear
+// nobody meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
 FleetLimits limits_of(const Plan& plan, std::string version) {
@@ -28,7 +28,7 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Signs of life explain nothing, so that what is held waits for something else.
+// Pongs and output lead to no decision of the job, so that held reports go on being held when one comes.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -42,7 +42,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
                                                    std::holds_alternative<wire::Output>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
-  // What else is due comes with the next alarm: frames that wait may be read before it.
+  // Only the held reports are told now. Other deadlines are for the next alarm: frames that wait in the
+  // channels may be read before it.
   const bool only_flush = is_time && is_due(fold_.next_deadline(), now);
   if (!is_sign_of_life) {
     for (AgentSaid& held : fold_.take()) add(all, std::move(held), now);
@@ -62,7 +63,8 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Whether it was said of the attempt at hand, by who is heard; then people may see it at once.
+// Whether the message is about the attempt at hand and its agent is heard. The rank table, which people look
+// at, then has it at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
   const NodePlan* const node = job_.crew().find(said.agent.node);
   if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||
@@ -107,7 +109,7 @@ void Controller::handle(const Other& event, TimePoint now) {
   }
 }
 
-// Whoever is not heard any more is dropped here, before anybody believes it.
+// The one place where messages of agents that are not heard any more are dropped.
 void Controller::handle(const AgentSaid& event, TimePoint now) {
   if (!fleet_.listens_to(event.agent)) return;
   carry(fleet_.on(event, now), now);
@@ -121,8 +123,8 @@ void Controller::handle(const TimePassed& event, TimePoint now) {
   tell_job(event, now);
 }
 
-// A silence's deadline may come just after the launcher was stopped, too short a time for it to be late
-// itself.
+// A short stop of the launcher makes no deadline late enough for kOverslept, but one that falls just behind
+// the stop would count the stop as silence.
 void Controller::handle(const SecondPassed& event, TimePoint now) {
   fleet_.slept(now - event.due);
 }

@@ -83,7 +83,7 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
   if (auto* output = std::get_if<wire::Output>(&message)) {
     parts_.view.show_output(from.agent.node, *output,
                             from.session->received_output(output->stream, output->text.view().size()));
-    output->text = {};  // to those who decide, output is a sign of life
+    output->text = {};  // to the core, output is a sign of life only
   }
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   post(AgentSaid{from.agent, attempt, std::move(message)});
@@ -144,7 +144,7 @@ void Launcher::perform(const LookForCheckpoint& action) {
 
 void Launcher::perform(const Send& action) {
   Session* const session = session_of(action.node);
-  if (session == nullptr) return;  // its end is on its way
+  if (session == nullptr) return;  // the connection has closed, and the fleet hears of it next
   session->advance_to(controller_.job().attempt());
   session->send(controller_.job().attempt(), action.message);
 }

@@ -28,7 +28,7 @@ class LocalLauncher {
   LocalLauncher& operator=(const LocalLauncher&) = delete;
   ~LocalLauncher() { signals_.release(); }
 
-  // Until the job is over and nothing of it is left. job() then tells how it went.
+  // Returns when the job is over and nothing of it is left. job() then tells how it went.
   void run();
   const Job& job() const { return launcher_.controller().job(); }
 

@@ -22,7 +22,7 @@ struct Cgroup {
 // or may not have the controller. Nothing if it is not mounted where we can see it.
 std::optional<Cgroup> find_cgroup(std::string_view process_cgroups, std::string_view mountinfo,
                                   std::string_view controller);
-// Its group of version 2.
+// The process's group of version 2.
 std::optional<Cgroup> find_unified_cgroup(std::string_view process_cgroups, std::string_view mountinfo);
 
 // How many processes of this very group the kernel has killed for want of memory. `read` gives a file's

@@ -23,7 +23,7 @@ class StackDump {
   // True if it was expected: its file is to be read. It may have come by itself.
   bool answered(Rank rank) { return waiting_.erase(rank) > 0; }
   void ended(Rank rank) { waiting_.erase(rank); }
-  // Those that are late; nothing is expected of them any more.
+  // The ranks that are late; nothing is expected of them any more.
   std::set<Rank> late(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

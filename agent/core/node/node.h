@@ -145,10 +145,10 @@ class Node {
   static constexpr Duration kUnkillableLimit = std::chrono::seconds(3);
   // Between looks at what workers left, beside those when a child has ended.
   static constexpr Duration kClearPause = std::chrono::milliseconds(500);
-  // For a template to be ready, from its start. Ranks that are executed do what it does, so they would take
-  // as long; this is for a program that never calls init().
+  // A template has so long from its start until it is ready. A program that calls init() is ready earlier:
+  // ranks that are executed do the same, and would take as long.
   static constexpr Duration kTemplateLimit = std::chrono::seconds(60);
-  // For the GPU memory of killed workers to come back. The driver takes a few seconds for a big one.
+  // A start waits so long for GPU memory of killed workers. The driver takes a few seconds for a big one.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
 

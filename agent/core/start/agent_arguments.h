@@ -1,7 +1,7 @@
 // The agent's command line: which node it is, and how it reaches its launcher.
 //
-// It is written by a bootstrap, not by people, so there are no defaults and no help. A key never stands on
-// it.
+// The command line is written by a bootstrap, not by people, so there are no defaults and no help. A key
+// never stands on it.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace muster::agent {
 
 bool has_warm_note(const ReadAt& read);
 
-// For a script that begins with "#!": the path of its interpreter, else empty.
+// The path of the interpreter of a script that begins with "#!"; else empty.
 std::string interpreter_of(const ReadAt& read);
 
 }  // namespace muster::agent

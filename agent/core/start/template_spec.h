@@ -15,7 +15,7 @@
 
 namespace muster::agent {
 
-// Which bytes a program's path stood for.
+// The file that a program's path stood for.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

@@ -1,11 +1,12 @@
 // The c10d store of one attempt: what torch's TCPStore server keeps and answers, as a function of the bytes
 // that clients send.
 //
-// It owns values, queues and the clients that wait for keys; the server around it (io/store/store_server.h)
-// owns the sockets. It answers as torch 2.11's libuv server does, with these differences, none of which a
-// correct program can want: a COMPARE_SET that sets nothing releases nobody; WAIT does not count a key whose
-// queue has entries as missing; a QUEUE_PUSH releases a waiting client once. Whatever breaks the protocol or
-// a limit is that client's failure, never the store's. No clock, no threads, no I/O.
+// The store owns values, queues and the clients that wait for keys; the server around it
+// (io/store/store_server.h) owns the sockets. It answers as torch 2.11's libuv server does, with these
+// differences, none of which a correct program can want: a COMPARE_SET that sets nothing releases nobody;
+// WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
+// Whatever breaks the protocol or a limit is that client's failure, never the store's. No clock, no threads,
+// no I/O.
 #pragma once
 
 #include <cstdint>

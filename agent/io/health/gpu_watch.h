@@ -20,7 +20,7 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // Those since the last call.
+  // The faults since the last call.
   std::vector<GpuFault> take();
 
  private:

@@ -20,9 +20,9 @@ class MemoryWatch {
  public:
   // Notes the counters of our own group, in which workers begin.
   MemoryWatch();
-  // Once a second: a worker may have been moved.
+  // To be called once a second: a worker may have been moved to another group.
   void look(const std::map<Rank, pid_t>& pids);
-  // Of a worker that was killed just now.
+  // Adds the evidence about a worker that was killed just now.
   void add_evidence(pid_t pid, wire::WorkerExited& exited) const;
 
  private:

@@ -20,23 +20,24 @@ namespace muster::agent {
 
 class Stacks {
  public:
-  // To a worker's address; false if it cannot be reached.
+  // Sends a datagram to a worker's address; false if it cannot be reached.
   using SendDatagram = std::function<bool(const std::string& address, const std::string& datagram)>;
   using Told = std::vector<wire::WorkerStacks>;
 
   Stacks(wire::JobSpec job, Attempt attempt, SendDatagram send)
       : job_(std::move(job)), attempt_(attempt), send_(std::move(send)) {}
 
-  // What is there at once. For the rest, look() when next_deadline() has come, and on() tell it.
+  // Returns the stacks that are there at once. The rest come from on(), and from look() when next_deadline()
+  // has come.
   Told dump(const std::vector<WorkerTalk::Worker>& workers, TimePoint now);
-  // Any report of the attempt's; of interest are those that stacks have been written.
+  // Any report of the attempt: one that says that stacks have been written has them read.
   Told on(const Report& report);
   void ended(Rank rank);
   Told look(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  // Why there will be no stacks of the program's own; nothing where they are on their way.
+  // Asks for the program's own stacks. Nothing: they are on their way; else why there will be none.
   std::optional<std::string> ask(const WorkerTalk::Worker& worker);
   void look_at_spies(TimePoint now, Told& told);
   std::string path_of(Rank rank) const;
@@ -47,8 +48,8 @@ class Stacks {
   Attempt attempt_;
   SendDatagram send_;
   StackDump dump_;
-  std::map<Rank, pid_t> pids_;   // of those that were to be dumped
-  std::map<Rank, PySpy> spies_;  // that are at work
+  std::map<Rank, pid_t> pids_;   // of the workers whose stacks are wanted
+  std::map<Rank, PySpy> spies_;  // the ones at work
   TimePoint spies_looked_at_;
 };
 

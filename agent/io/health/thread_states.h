@@ -1,7 +1,7 @@
 // The kernel's view of a process: what each of its threads does and waits for.
 //
-// It needs nothing of the process, so that it works for a stopped or deadlocked one and for any program. Does
-// not wait. Missing parts (rights, a thread that has ended) are left out.
+// Nothing is asked of the process, so that this works for a stopped or deadlocked one and for any program.
+// Does not wait. Missing parts (rights, a thread that has ended) are left out.
 #pragma once
 
 #include <string>

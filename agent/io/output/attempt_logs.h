@@ -25,7 +25,7 @@ class AttemptLogs {
  public:
   struct Setting {
     asio::any_io_executor executor;
-    net::TaskGroup& tasks;  // that read the outputs
+    net::TaskGroup& tasks;  // has the tasks that read the outputs
     Link& link;             // where terminal copies go
     net::LogWriter& writer;
     wire::JobSpec job;
@@ -43,15 +43,16 @@ class AttemptLogs {
   Status make_log_directories() const;
   // A line for each file system that is nearly full.
   std::vector<std::string> low_disks() const;
-  // The next rank's: the ends that its worker writes to, stdout and stderr, which stay ours.
+  // Makes the next rank's pipes. Returns the ends that its worker writes to, stdout and stderr, which this
+  // object owns.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank);
-  // The worker has them.
+  // The worker has its ends of the pipes.
   void worker_runs(LocalRank local_rank);
-  // Once the worker has ended. Its output has been passed on when this returns.
+  // To be asked once the worker has ended. Its output has been passed on when this returns.
   Logs::LastWords last_words(LocalRank local_rank);
   // The workers are to end: no output waits any more for who takes it slowly.
   void hurry();
-  // Whether a worker had to wait for that at `now`, or within the last second.
+  // Whether a worker had to wait until its output was taken, at `now` or within the last second.
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
   // Nothing of the attempt is left: takes what is in the pipes, and closes the log files when all is written.
   void close_outputs();

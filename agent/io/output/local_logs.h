@@ -37,7 +37,7 @@ class LocalLogs final : public Logs {
   void divert_own_log();
   // Where workers leave their error files; empty: beside their logs. Before open().
   void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
-  // For Processes: of a worker that is about to start, and that runs.
+  // For LocalProcesses: the worker is about to start, and gets these streams; the worker runs.
   Expected<std::array<int, 2>> open_streams(LocalRank local_rank) {
     return attempt_->open_streams(local_rank);
   }

@@ -1,8 +1,8 @@
 // The order in which a rank wrote to its two streams, in order.log beside their files: a line `STREAM BYTES`
 // for each run of bytes that bytes of the other stream followed, and none for the last run.
 //
-// Without it the two files could not be put together again. A rank that writes to one stream only has no such
-// file. Shared by the rank's two outputs; one thread.
+// Without order.log the two files could not be put together again. A rank that writes to one stream only has
+// no such file. Shared by the rank's two outputs; one thread.
 #pragma once
 
 #include <fmt/core.h>

@@ -63,7 +63,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void hear(const Report& report, const std::string& address);
   void tell(Stacks::Told stacks);
   void look_at_stacks();
-  // Leftovers that have ended; of workers, watch() learns.
+  // Reaps leftovers that have ended; watch() reaps workers.
   void reap_leftovers();
   void kill_leftovers();
   NodeContext context(Attempt attempt) const;
@@ -80,7 +80,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::optional<Stacks> stacks_;          // of its workers
   Attempt attempt_;
   Rank first_rank_;
-  std::set<pid_t> workers_;  // that have not been reaped
+  std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;
 };
 

@@ -54,7 +54,7 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // resident
 };
-// Of a process whose pidfd is readable; its pid may be used again after this.
+// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this.
 Ending reap(int pidfd);
 
 }  // namespace muster::agent

@@ -17,7 +17,7 @@ namespace muster::agent {
 
 class Template {
  public:
-  // Its output, from before init(), goes to the file (appended). The error says what is wrong with the
+  // The template's output, from before init(), is appended to the file. The error says what is wrong with the
   // program or the file.
   static Expected<std::shared_ptr<Template>> execute(const asio::any_io_executor& executor, TemplateSpec spec,
                                                      const std::string& output_file, rlimit descriptor_limit);

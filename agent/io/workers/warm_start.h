@@ -26,7 +26,7 @@ class WarmStart {
   WarmStart(const WarmStart&) = delete;
   WarmStart& operator=(const WarmStart&) = delete;
 
-  // Before the ranks of an attempt start. True: the template is loading, and `settled` follows.
+  // To be called before the ranks of an attempt start. True: the template is loading, and `settled` follows.
   bool prepare(std::expected<TemplateSpec, std::string> wanted, const std::string& output_file,
                rlimit descriptor_limit);
   // The error says in one clause why the rank has to be executed; empty where nobody wanted otherwise.

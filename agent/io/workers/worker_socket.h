@@ -44,7 +44,7 @@ class WorkerSocket {
   OnReport on_report_;
 };
 
-// With all files in it.
+// Removes the directory with all files in it.
 void remove_run_directory(const std::string& directory);
 
 }  // namespace muster::agent

@@ -59,7 +59,7 @@ FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why,
   return take_decisions();
 }
 
-// A late connection of an agent that was replaced or killed is of no use, nor is a second one.
+// A late connection of an agent that was replaced or killed is of no use, nor is an agent's second one.
 void Fleet::handle(const AgentConnected& event, TimePoint) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
@@ -68,17 +68,17 @@ void Fleet::handle(const AgentConnected& event, TimePoint) {
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is waited for");
 }
 
-// The process's end, which follows at once if it is not the cause, tells more than this. The kernel closes a
-// process's connections a moment before it tells of the end, and what an ended process has sent may still
-// have to be read.
+// The end of the agent's process tells more than the end of its connection, and mostly follows at once: the
+// kernel closes a process's connections a moment before it tells of the end. If the process has ended first,
+// all that it had sent has now been read.
 void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->connection != event.connection) return;
   node->connection.reset();
   if (!node->ends_since) node->ends_since = now;
-  if (!node->process) return lose(event.agent.node, node->how, now);  // its last words have been read
+  if (!node->process) return lose(event.agent.node, node->how, now);
   if (releasing_) return;
-  // Without a connection it is of no use, and must not go on by itself beside its successor.
+  // An agent without a connection is of no use, and must not go on by itself beside its successor.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
   kill_for(event.agent, *node, "sent what cannot be read: " + event.unreadable);
 }
@@ -152,7 +152,7 @@ void Fleet::check_silence(TimePoint now) {
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
                                         in_seconds(limits_.silence));
-    // Faults after the last sign of life may all be its doing, so it counts from there.
+    // Failures elsewhere after the agent's last sign of life may all come of its loss, which is dated there.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     FleetDecisions decisions = drop(id, last_heard, how, now);
     std::ranges::move(decisions, std::back_inserter(outcome_.decisions));
@@ -163,7 +163,7 @@ void Fleet::check_silence(TimePoint now) {
 void Fleet::check_leftovers(TimePoint now) {
   if (!leftovers_ || !leftovers_->look_at || *leftovers_->look_at > now) return;
   leftovers_->look_at.reset();
-  if (releasing_ && process_count_ > 0) return;  // the last agent's end looks again
+  if (releasing_ && process_count_ > 0) return;  // the end of the last agent's process sets look_at again
   leftovers_->look_at = now + (leftovers_->told ? kUnkillableCheckPeriod : kCheckPeriod);
   decide(LookForLeftovers{now - leftovers_->since > kLeftoverLimit}, "an agent is gone");
 }
@@ -184,7 +184,7 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 }
 
 void Fleet::lose(NodeId node, std::string how, TimePoint now) {
-  // What fails elsewhere while the other half is waited for came later.
+  // A failure elsewhere, while the second end of the agent was waited for, came after the first end.
   const TimePoint lost_at = at(node).ends_since.value_or(now);
   forget(node, lost_at);
   expect_leftovers(now, now);

@@ -91,8 +91,8 @@ void Job::handle(const LeftoversGone&, TimePoint now) {
   react(Occurrence::kLeftoversGone, now);
 }
 
-// An attempt is not repeated beside processes of a lost node, which may be its ranks. Anything else does not
-// wait for them.
+// An attempt is not repeated while processes of a lost node live, which may be ranks of the one before;
+// nothing else waits for leftovers that remain.
 void Job::handle(const LeftoversRemain& event, TimePoint now) {
   name_leftovers(event.left, std::nullopt);
   if (phase_ == Phase::kStopping && !all_ranks_ended()) return;
@@ -117,8 +117,8 @@ void Job::handle(const CheckpointFound& event, TimePoint now) {
   advance(now);
 }
 
-// TERM and USR1 are how schedulers say that the machine is needed, INT is how a user does; what workers can
-// do with it is theirs to say.
+// Schedulers say by TERM or USR1 that the machine is needed, a user says by INT that the job is to end. Each
+// is a notice if all workers have said that they can save and leave.
 void Job::handle(const Interrupted& event, TimePoint now) {
   const bool is_notice = event.signal == SIGTERM || event.signal == SIGUSR1 || event.signal == SIGINT;
   if (is_notice && can_save()) return notice({event.signal}, now + plan_.recovery.preemption_grace, now);
@@ -126,7 +126,7 @@ void Job::handle(const Interrupted& event, TimePoint now) {
   interrupt({event.signal}, now);
 }
 
-// However often it is asked for: to leave without waiting for anything takes a third signal.
+// `launch cancel`, however often it comes, never leaves without waiting: that takes a third signal.
 void Job::handle(const Cancelled& event, TimePoint now) {
   const StopWish wish{.signal = SIGINT, .cancelled = true};
   if (!event.now && can_save()) return notice(wish, now + plan_.recovery.preemption_grace, now);
@@ -175,7 +175,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   constexpr int kLeaveAtOnce = 3;
   if (phase_ == Phase::kDone) return;
   record("interrupted", name_of(wish));
-  // A job that has its verdict keeps it.
+  // An attempt that is being stopped keeps the cause that it has.
   if (phase_ < Phase::kStopping) facts_.interrupted_by = wish;
   const bool stops_for_another_reason = phase_ == Phase::kStopping && !facts_.interrupted_by;
   if (++interrupt_count_ >= kLeaveAtOnce) {
@@ -190,7 +190,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   react(Occurrence::kInterrupted, now);
 }
 
-// Without a signal it is the time limit's.
+// A wish without a signal is the time limit's.
 void Job::notice(const StopWish& wish, TimePoint until, TimePoint now) {
   react(Occurrence::kNoticed, now, [&] {
     preemption_.give(wish, until, chronicle_.steps());
@@ -224,7 +224,7 @@ void Job::follow(Reaction reaction, TimePoint now) {
   }
 }
 
-// Goes on if what the phase waits for is complete.
+// Goes on to the next phase if all that this one waits for has come.
 void Job::advance(TimePoint now) {
   switch (phase_) {
     case Phase::kGathering:
@@ -252,8 +252,9 @@ void Job::advance(TimePoint now) {
   }
 }
 
-// A rank that leaves main() closes its connections first: who misses it there may end before it, and to stop
-// it now would be to lose how it ended. Its end, or that of the patience, stops the attempt.
+// A rank that leaves main() closes its connections first, so that a rank that misses it may end before it
+// does. A stop now would hide how the culprit ends. The culprit's end, or the end of the patience, stops the
+// attempt.
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
@@ -287,7 +288,7 @@ void Job::stop_workers(TimePoint now) {
   kill_from_ = now + plan_.job.limits.grace;
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
   const bool stopped = facts_.hangs && facts_.hang.suspects().front().stopped;
-  // A process that is stopped would not hear TERM.
+  // A process that is stopped does not act on TERM before it is continued.
   if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a worker is stopped");
   send_to_workers(wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)},
                   "the attempt cannot succeed any more");
@@ -308,8 +309,8 @@ void Job::kill_remaining(TimePoint now) {
 
 // ---- An attempt's way from its agents to its workers ----
 
-// A new agent that this attempt does not wait for is started when its workers are: nothing may come before
-// them.
+// An agent that the attempt does not wait for is started only once the attempt's workers are: its start would
+// take time from theirs.
 void Job::gather(TimePoint now) {
   phase_ = Phase::kGathering;
   if (deadline_) return;  // a back-off: an agent that cannot start would end it
@@ -325,7 +326,7 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
   if (plan_.job.checkpoint_directory.empty())
     return react(Occurrence::kBegun, now,
                  [&] { open_attempt({attempt_.next(), std::nullopt}, placed.reason, now); });
-  if (open_question_) return;  // of a beginning that was cut short: its answer is as good
+  if (open_question_) return;  // a beginning that was cut short asked it: the answer is as good
   const bool take_over = plan_.take_over || newest_begun_ != Attempt();
   decide(BeginAttempt{ask(), newest_begun_, take_over}, std::move(placed.reason));
 }
@@ -386,8 +387,8 @@ void Job::start_workers(TimePoint now) {
   carry(recruiter_.hire_absent(now));
 }
 
-// A spare, or a node that came too late, can then take part without loading the program first. Where its GPUs
-// are known by number it is the last of its machine, as spares are.
+// A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
+// are given by number, it is the last agent of its host, as spares are.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
@@ -400,8 +401,8 @@ void Job::stand_by(NodeId id) {
 
 // ---- The end of an attempt, and what follows ----
 
-// Every rank has come to its end, and what they left is being killed, which takes milliseconds: an agent that
-// is still at it when the limit has passed is as good as lost.
+// Every rank has ended, and agents kill the leftovers, which takes milliseconds: an agent that is not done
+// when the deadline comes is as good as lost.
 void Job::clear_up(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now;
@@ -423,7 +424,7 @@ void Job::judge_attempt() {
   record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);
 }
 
-// The last worker of the attempt is gone.
+// No process of the attempt is left.
 void Job::conclude(TimePoint now) {
   if (!plan_.job.checkpoint_directory.empty() && preemption_.is_unclear(chronicle_.steps())) {
     if (!open_question_)
@@ -444,7 +445,7 @@ void Job::conclude(TimePoint now) {
   leave(now);
 }
 
-// A worker that cannot be executed keeps the attempt from running; one that is fenced has run.
+// An attempt with a worker that cannot be executed never ran; one that was fenced did.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);
 }
@@ -478,7 +479,7 @@ void Job::leave(TimePoint now) {
   advance(now);
 }
 
-// Without waiting for anything: guardians clear up what the agents leave.
+// Ends the job without waiting for anything: guardians clear up what the agents leave.
 void Job::abandon(TimePoint now, const std::string& reason) {
   if (phase_ < Phase::kLeaving) {
     judge_attempt();
@@ -495,8 +496,8 @@ void Job::abandon(TimePoint now, const std::string& reason) {
   decide(Finish{}, reason);
 }
 
-// First the agents that are late are killed, and their guardians clear up. What still lives after that cannot
-// be killed.
+// Agents that are late are killed, and their guardians clear up. Processes that live on after that cannot be
+// killed.
 void Job::give_up_on_late_nodes(TimePoint now) {
   deadline_ = {now + kLastMargin, Deadline::What::kLastWait};
   if (!facts_.unkillable.empty()) return abandon(now, "a worker cannot be killed");

@@ -144,7 +144,7 @@ class Job {
   void start_workers(TimePoint now);
   void stand_by(NodeId id);
 
-  // Its end, and what follows.
+  // The end of an attempt, and what follows.
   void clear_up(TimePoint now);
   void judge_attempt();
   void conclude(TimePoint now);

@@ -9,13 +9,13 @@ namespace muster::launcher {
 
 namespace {
 
-// For an agent that still writes its ranks' log files.
+// An agent that still writes its ranks' log files is waited for so long.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
 
 }  // namespace
 
-// Notices belong to no attempt; everything else that matters here does. What belongs to another attempt is
-// dropped.
+// An AgentNotice belongs to no attempt; every other message that the job hears does, and is dropped if that
+// is not the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool free = std::holds_alternative<wire::AgentNotice>(event.message);
   if (!free && event.attempt != attempt_) return;
@@ -29,7 +29,8 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   });
 }
 
-// A node that refuses a restart could when the job began: something is wrong with it, and another may do.
+// A node that refuses a restart could start workers when the job began: something has become wrong with the
+// node, and another may do.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (restart_count() > 0) {
     return react(Occurrence::kUnfit, now, [&] {
@@ -85,10 +86,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   chronicle_.note(reported);
   if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
-    // Once it is decided that the attempt hangs, what was known then is what its end is judged by: a worker
-    // that was woken to hear the stop takes steps again.
+    // An attempt that hangs is judged by what was known when that was decided: a worker that was woken to act
+    // on the stop takes steps again.
     if (!facts_.hangs) facts_.hang.moved(reported.rank, reported.step);
-    if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang, and the next is told anew
+    if (facts_.hang.stalls().empty()) told_stall_ = false;  // it was no hang: the next stall is told again
   }
   if (reported.kind == kSaving && phase_ == Phase::kPreempting)
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_end_now())},

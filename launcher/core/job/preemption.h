@@ -1,8 +1,8 @@
 // The notice that a job has to leave: who can save and leave by itself, who was told, who has done it.
 //
-// It comes from SIGTERM, SIGUSR1, SIGINT or `launch cancel`, or from the time limit. It is passed on only if
-// every rank can take it: one that cannot would keep the others from agreeing on a step. Plain values; what
-// follows is decided in job.h.
+// A notice comes from SIGTERM, SIGUSR1, SIGINT or `launch cancel`, or from the time limit. It is passed on
+// only if every rank can take it: one that cannot would keep the others from agreeing on a step. Plain
+// values; what follows is decided in job.h.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace muster::launcher {
 
-// When the notice of a time limit is due: the grace before it, but not before half of the time.
+// When the notice of a time limit is due: `grace` before the limit, but not before half of the time.
 inline TimePoint notice_time(TimePoint began, Duration time_limit, Duration grace) {
   return began + time_limit - std::min(grace, time_limit / 2);
 }

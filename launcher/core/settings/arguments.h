@@ -24,7 +24,8 @@ struct GivenFlag {
   std::optional<std::string> value;
 };
 
-// Of a command that starts a program: flags up to the first word that is none, then the program.
+// Takes apart the words of a command that starts a program: flags up to the first word that is none, then the
+// program.
 struct Arguments {
   std::vector<GivenFlag> flags;
   std::vector<std::string> program;
@@ -33,12 +34,12 @@ struct Arguments {
 // Takes apart the words after the command's name; never looks past the program's.
 Expected<Arguments> sort_arguments(const std::vector<std::string>& words);
 
-// Of any other command: flags and operands in any order.
+// The same for any other command: flags and operands in any order.
 struct CommandArguments {
   std::map<std::string, GivenFlag, std::less<>> flags;  // by name; the last one wins
   std::vector<std::string> operands;
   bool has(std::string_view name) const { return flags.contains(name); }
-  // Its value, or "".
+  // The flag's value, or "".
   std::string value(std::string_view name) const;
   // The same as a number of `what`, 0 or more; nothing if the flag was not given.
   Expected<std::optional<std::size_t>> count(std::string_view name, std::string_view what) const;

@@ -1,6 +1,6 @@
 // The flags that say how the workers' lines are shown, as far as only the terminal needs to know.
 //
-// They change nothing about the job, its plan or its files, and so are no part of Options. Pure.
+// Display options change nothing about the job, its plan or its files, and so are no part of Options. Pure.
 #pragma once
 
 #include <optional>

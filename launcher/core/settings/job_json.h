@@ -1,4 +1,4 @@
-// Which ranks a node has, as JSON.
+// The ranks of a node, as JSON.
 //
 // In the plan that --dry-run prints, in job.json and in a job's status. Pure.
 #pragma once

@@ -24,7 +24,7 @@ struct Setting {
   std::string source;  // for messages: "--nodes", "MUSTER_NODES", "nodes in job.yaml"
   std::vector<std::string> values;
 };
-// By option name. Switches hold "1" or "0".
+// Settings by the name of their option. Switches hold "1" or "0".
 using Settings = std::map<std::string, Setting, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 

@@ -28,8 +28,8 @@ struct NodePlan {
 
 struct Plan {
   wire::JobSpec job;
-  // Those that take part at full size, with the ranks that they have then. Spare nodes are numbered after
-  // them.
+  // The nodes that take part at full size, with the ranks that they have then. Spare nodes have the numbers
+  // after these.
   std::vector<NodePlan> nodes;
   std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
   std::int32_t spare_nodes = 0;

@@ -8,7 +8,8 @@
 
 namespace muster::launcher {
 
-// Of the text that follows a dollar; and how long the name is with its braces, 0 where there is none.
+// The name at the beginning of the text that follows a dollar, and how long it is with its braces: 0 for
+// none.
 inline std::pair<std::string_view, std::size_t> name_in(std::string_view text) {
   const bool braced = text.starts_with('{');
   if (braced) text.remove_prefix(1);

@@ -29,7 +29,7 @@ struct Space {
   std::uint64_t free_bytes = 0;
 };
 
-// Of processes and threads together.
+// A limit on processes and threads together.
 struct ProcessLimit {
   std::uint64_t limit = 0;
   std::uint64_t used = 0;  // may be more: a limit can be set below what runs
@@ -38,7 +38,7 @@ struct ProcessLimit {
 
 // `name`: "log directory"; `wanted_bytes`: less is doubtful, a hundredth of it unfit.
 Finding judge_disk(std::string name, const std::string& path, const Space& space, std::uint64_t wanted_bytes);
-// Of /dev/shm, through which data loaders and NCCL pass tensors. Nothing: there is none.
+// `space`: of /dev/shm, through which data loaders and NCCL pass tensors; nothing if there is none.
 Finding judge_shared_memory(const std::optional<Space>& space, const Demand& demand);
 Finding judge_descriptors(std::uint64_t limit, const Demand& demand);
 Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& demand);

@@ -22,7 +22,7 @@ namespace muster::launcher {
 struct Stall {
   Rank rank;
   NodeId node;
-  bool stopped = false;  // its process is, by a signal or the freezer
+  bool stopped = false;  // the rank's process is stopped, by a signal or the freezer
   std::string what;      // one clause: "has sent no heartbeat for 30 s"
   std::string section;
   std::int64_t step = -1;

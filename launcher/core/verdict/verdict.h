@@ -119,7 +119,7 @@ struct Verdict {
 
   // A failure of workers or nodes; not what was asked for, nor what would be refused again.
   bool restart_may_help() const;
-  // Its culprit ended with 0, and another missed it.
+  // Whether the culprit ended with 0, and another rank missed it.
   bool is_early_leave() const;
   std::string cause_and_step() const;  // "rank 2 (node1) was killed by SIGKILL at step 57"
 };
@@ -137,7 +137,7 @@ Verdict out_of_time_after(const Verdict& failed);
 // The verdict of a job whose restart never ran, for the reason `end`: `end`, with the culprit of `failed`. A
 // refusal is then the launcher's own failure, because the user's input was right once.
 Verdict ended_after(const Verdict& failed, const Verdict& end);
-// Of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
+// The exit code of a failure before anything runs: kExitUsage if another path would do, else kExitInternal.
 int exit_code_of_path_error(ErrorCode code);
 
 }  // namespace muster::launcher

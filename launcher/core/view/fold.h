@@ -37,7 +37,7 @@ class Fold {
   // The next line that has waited long enough, if there is one; call it until there is none. At
   // TimePoint::max() all have.
   std::optional<Line> take(TimePoint now);
-  // When take() will have something.
+  // When take() will have a line.
   std::optional<TimePoint> next_deadline() const;
 
  private:
@@ -46,7 +46,7 @@ class Fold {
   std::deque<Line> waiting_;  // an element's address does not change
   std::uint64_t first_ = 0;   // the number of the front one
   std::size_t waiting_bytes_ = 0;
-  // By stream and text, the numbers of those that wait.
+  // The numbers of the lines that wait, by stream and text.
   std::array<std::unordered_map<std::string_view, std::deque<std::uint64_t>>, 2> numbers_;
   std::map<Rank, std::uint64_t> last_;  // the number of a rank's newest line, as long as it waits
 };

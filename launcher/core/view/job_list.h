@@ -58,7 +58,7 @@ std::string jobs_as_json(const std::vector<JobEntry>& jobs);
 
 // Leaves the `count` newest.
 void keep_newest(std::vector<JobEntry>& jobs, std::size_t count);
-// Those that have ended, so long ago, but for the `keep` newest of them; the newest first.
+// The jobs that have ended so long ago, but for the `keep` newest of these; the newest first.
 std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age, std::size_t keep,
                                  double now_unix);
 

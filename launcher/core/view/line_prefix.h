@@ -19,8 +19,8 @@ struct PrefixTemplate {
   std::string role;
   std::string hostname;
 };
-// With the values for $rank or ${rank}, local_rank, role_name and hostname; $$ is a dollar, and other names
-// stay as they are.
+// The prefix with values for $rank or ${rank}, local_rank, role_name and hostname; $$ is a dollar, other
+// names stay as they are.
 std::string filled(const PrefixTemplate& prefix, Rank rank, LocalRank local_rank);
 
 }  // namespace muster::launcher

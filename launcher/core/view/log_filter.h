@@ -48,7 +48,7 @@ struct LocalTime {
 };
 Expected<double> parse_since(std::string_view text, const LocalTime& local);
 
-// With which a line begins, "[2026-05-01 12:30:05,123] ..." for example.
+// The time with which a line begins, "[2026-05-01 12:30:05,123] ..." for example.
 std::optional<double> time_of_line(std::string_view line, const LocalTime& local);
 
 // The times of one file's lines, one after the other.

@@ -1,5 +1,5 @@
 // What each rank of the attempt is known to do: its process, how fast its steps come, when it last reported.
-// For people who ask; nothing is decided by it. How far the ranks are is Steps's (job/steps.h).
+// The table is for people who ask: nothing is decided by it. Steps knows how far the ranks are (job/steps.h).
 //
 // Fed with what the agents say; forgets all of it when the attempt changes. Pure: the time is passed in.
 #pragma once
@@ -23,7 +23,7 @@ class RankTable {
     std::string said;     // that it stalls, has finished or has committed its last checkpoint
     std::string end;      // how its process ended
     std::optional<TimePoint> last_report;
-    // Over a window of 5 to 10 s: nothing before the second step.
+    // The mean over a window of 5 to 10 s; nothing before the second step.
     std::optional<double> steps_per_second() const;
 
    private:

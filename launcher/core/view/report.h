@@ -17,10 +17,10 @@ struct Outcome {
   const std::vector<AttemptHistory>& attempts;
   std::int32_t restart_count = 0;
   Duration duration{};
-  // The same moment by two clocks: tells other moments by the second one.
+  // One moment by two clocks, by which other moments of the first are told by the second.
   TimePoint now{};
   double now_unix = 0;
-  // With which `launch report` and others find the job: empty where they look anyway.
+  // The flag with which `launch report` and others find the job; empty where they look without it.
   std::string log_directory_flag{};
 };
 

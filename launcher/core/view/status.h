@@ -40,7 +40,7 @@ struct JobStatus {
   std::int32_t max_restarts = 0;
   double elapsed_seconds = 0;
   std::optional<std::int64_t> committed_step{};
-  std::vector<NodePlan> nodes{};  // that take part
+  std::vector<NodePlan> nodes{};  // of the attempt
   std::vector<RankStatus> ranks{};
   std::vector<ToldEvent> events{};  // the last that the user was told, oldest first
 };

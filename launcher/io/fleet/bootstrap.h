@@ -36,7 +36,7 @@ class Bootstrap {
   // Called once, before anything else. Every other function may call the listener before it returns.
   virtual void listen(Listener& listener) = 0;
   virtual void start(AgentId agent) = 0;
-  // By SIGKILL. Nothing happens if it has ended.
+  // Kills the agent by SIGKILL. Nothing happens if it has ended.
   virtual void kill(AgentId agent) = 0;
   // Answered by leftovers_seen(). `kill`: each leftover is killed as well.
   virtual void look_for_leftovers(bool kill) = 0;

@@ -1,4 +1,4 @@
-// From words, variables and the configuration file to options.
+// Makes options of the command line, variables and the configuration file.
 //
 // Reads the configuration file, and nothing else; starts nothing. Each error is one line for the user.
 #pragma once

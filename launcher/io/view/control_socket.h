@@ -44,7 +44,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
 class ControlSocket {
  public:
   static constexpr int kCallerLimit = 16;
-  // Of a caller that has sent its line, without the newline.
+  // Hears of a caller that has sent its line; `line` is without the newline.
   using OnRequest = std::function<void(const std::string& line, std::shared_ptr<Caller> caller)>;
   // Binds, and serves from now on.
   static Expected<std::unique_ptr<ControlSocket>> open(const asio::any_io_executor& executor,

@@ -17,7 +17,7 @@ Status write_job_record(const Plan& plan);
 
 // What is known of the job in `directory`. kNotFound: there is none.
 Expected<JobEntry> read_job(const std::string& directory);
-// Of all directories below `log_directory` that hold a job; none if it does not exist.
+// The jobs of all directories below `log_directory` that hold one; none if it does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
 
 double unix_now();

@@ -1,7 +1,7 @@
 // A file in a job's directory that takes lines as things happen: events.jsonl, launcher.log.
 //
-// That it cannot be opened or written, as when the disk is full, must not stop the job: it is said once, and
-// what comes later is tried all the same. Nor must a disk that hangs: another thread writes
+// A file that cannot be opened or written, as when the disk is full, must not stop the job: that is said
+// once, and later lines are tried all the same. Nor must a disk that hangs: another thread writes
 // (net/log_writer.h), and lines that find kQueueBytes waiting are left out. One thread, the writer's
 // executor's.
 #pragma once

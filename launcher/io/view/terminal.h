@@ -91,7 +91,7 @@ class Terminal {
   // before them.
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
                    LocalRank local_rank = {});
-  // Once all that was shown so far on this stream of the workers' has been taken, `taken` hears of `bytes`.
+  // `taken` hears of `bytes` once all that was shown so far on this stream of the workers' has been taken.
   void tell_when_taken(int stream, std::size_t bytes, Sink::Taken taken);
   // Whether a worker's stream is shown on a terminal, whose reader nobody waits for.
   bool shows_on_terminal(int stream) const { return sink_of(stream).is_terminal(); }
