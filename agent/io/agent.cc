@@ -10,9 +10,9 @@ namespace muster::agent {
 
 namespace {
 
-// The launcher says once a second whether output waits.
+// The launcher says once a second whether output waits somewhere; what it said holds for so long.
 constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
-// In one message; more are killed, and waited for, by whoever is their parent next.
+// So many leftovers stand in one message. More than these are left to the process that is their parent next.
 constexpr std::size_t kMostLeftoversNamed = 1000;
 
 }  // namespace
@@ -25,7 +25,7 @@ Agent::Agent(Parts parts, std::function<void(int exit_code)> on_quit)
 
 void Agent::start(const wire::Hello& hello) {
   parts_.link.send(Attempt(), hello);
-  // While the launcher answers.
+  // What follows is done while the launcher answers the Hello.
   parts_.processes.begin(*this);
   parts_.logs.begin(*this);
   parts_.link.start([this](const Link::Incoming& incoming) { hear(incoming); },
@@ -181,7 +181,7 @@ void Agent::ring() {
 void Agent::look_after_workers() {
   const auto due = health_ ? health_->next_deadline() : std::nullopt;
   if (!due || *due > parts_.time.now()) return;
-  // What they have said already must not be missed.
+  // A report that waits in the socket may say that its worker gets on.
   parts_.talk.receive_waiting();
   const auto states = parts_.vitals.look(health_->pids());
   const TimePoint now = parts_.time.now();
@@ -193,12 +193,12 @@ void Agent::look_after_workers() {
   }
 }
 
-// Of any rank of the job: the others wait for it in every step.
+// Whether the output of any rank of the job waits: the other ranks wait for that one in every step.
 bool Agent::output_waits() const {
   return parts_.time.now() < others_wait_until_ || parts_.logs.output_waits();
 }
 
-// The workers have been told to end, or to save and leave: what they print does not hold them up.
+// The workers have been told to end, or to save and leave: their output does not hold them up any more.
 void Agent::hurry() {
   if (!health_ || std::exchange(hurried_, true)) return;
   parts_.link.set_hurry(true);
@@ -221,7 +221,7 @@ std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
 
 void Agent::clear_leftovers() {
   const auto left = unnamed_leftovers();
-  // The children of each become leftovers when it dies, and its end brings us here again.
+  // When a leftover dies, its children become leftovers, and leftovers_changed() leads here again.
   clearing_ = !left || !left->empty();
   if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
   if (clearing_) return;
@@ -292,7 +292,7 @@ void Agent::perform(const KillLeftovers&) {
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
-  // Then only the log files are waited for, by a rule of their own.
+  // Without leftovers only the log files are waited for, and Logs knows how long.
   if (left && left->empty()) return clear_leftovers();
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {
@@ -336,9 +336,9 @@ void Agent::perform(const Send& action) {
 void Agent::perform(const Quit& action) {
   log::info("leaving: {}", action.reason);
   parts_.templates.end();
-  parts_.store.close(false);  // what still listens would keep this process alive
+  parts_.store.close(false);  // a store that listens would keep this process alive
   parts_.link.close();
-  // A worker that could not be killed may be there: nobody looks after it any more.
+  // Nobody looks after a worker that could not be killed any more.
   health_.reset();
   reports_ = {};
   on_quit_(action.exit_code);

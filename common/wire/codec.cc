@@ -110,8 +110,8 @@ static void from_json(const json& in, Output& output) {
 
 namespace {
 
-// The fields without which a message means nothing, or something else; the others have their defaults when an
-// older peer does not send them.
+// The fields without which a message means nothing, or something else; the others have their defaults when a
+// peer does not send them.
 template <class Message>
 constexpr std::initializer_list<const char*> kRequired{};
 template <>
@@ -197,8 +197,8 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, and Output's is nearly all that ever comes: it stays where it
-// is, and parsed is a body without it.
+// nlohmann reads a byte string byte by byte, and the text of Output is nearly all that ever comes: the text
+// stays where it is, and a body without it is parsed.
 Output decode_output(std::string body) {
   const auto text = find_cbor_bytes(body, "text");
   if (!text) return json::from_cbor(body).get<Output>();
@@ -229,7 +229,7 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
 }
 
-// Output of a dead attempt is still somebody's last words; hellos, pings, notices and leaves belong to the
+// Output of an attempt that is over is still shown; Hello, Welcome, Leave, pings and notices belong to the
 // connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {

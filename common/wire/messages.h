@@ -1,9 +1,9 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
 //
 // A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's
-// monotonic clock. Adding a field with a default is compatible: who does not know it ignores it, who
-// does not get it has the default (codec.cc lists the fields that are required). Anything else needs a new
-// kVersion.
+// monotonic clock. Adding a field with a default is compatible: a peer that does not know it ignores it, one
+// that does not get it has the default (codec.cc lists the fields that are required). Anything else needs a
+// new kVersion.
 #pragma once
 
 #include <algorithm>

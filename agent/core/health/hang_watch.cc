@@ -84,7 +84,7 @@ void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
   rank.sections.push_back({name, Wait{since}});
 }
 
-// The newest of that name: sections of several threads may lie across each other.
+// Leaves the newest section of that name: sections of several threads may lie across each other.
 void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
@@ -95,7 +95,7 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
 
-// A heartbeat names the innermost section, or none: so a datagram that was lost is made good.
+// A heartbeat names the innermost section, or none, which makes good for a lost datagram about a section.
 void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint now) {
   const std::string& name = *report.section;
   const bool inside = std::ranges::find(rank.sections, name, &Section::name) != rank.sections.end();
@@ -105,7 +105,7 @@ void HangWatch::correct_section(Watched& rank, const Report& report, TimePoint n
     enter(rank, name, now - report.section_time);
 }
 
-// But for the one of its being stopped.
+// Moves all clocks of the rank but the one that runs while it is stopped.
 template <class Move>
 void HangWatch::move_clocks(Watched& rank, Move move) {
   if (rank.heartbeat) move(rank.heartbeat->since);
@@ -158,7 +158,7 @@ std::optional<TimePoint> HangWatch::next_deadline() const {
 std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
   if (rank.state != ProcessState::kLive) {
-    // Nothing else is asked of it meanwhile: this is the cause.
+    // A stopped process misses everything else for that reason.
     const bool stopped = rank.state == ProcessState::kStopped;
     if (now - rank.stop.since < (stopped ? kStopLimit : kFreezeLimit)) return std::nullopt;
     const char* how = stopped ? "is stopped (SIGSTOP)" : "is frozen (by the freezer of its cgroup)";
@@ -177,7 +177,7 @@ std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   return std::nullopt;
 }
 
-// The sections that it is in, or else its step.
+// Judges the sections that the rank is in or, if it is in none, its step.
 std::optional<HangWatch::Stall> HangWatch::judge_progress(Watched& rank, TimePoint now) {
   const auto judge_wait = [&](Wait& wait, const UsualTime& usual,
                               const std::string& what) -> std::optional<Stall> {

@@ -36,8 +36,8 @@ std::optional<TimePoint> Node::next_deadline() const {
   return next;
 }
 
-// When the agent gives up on its launcher. Silence counts from the last thing heard, a closed connection from
-// its end.
+// When the agent gives up its launcher: the controller grace after the connection was closed, or after the
+// launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
   if (leaving_) return std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
@@ -159,7 +159,7 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   start_if_ready();
 }
 
-// Ready or not: what cannot be forked is executed.
+// Whether the template is ready or gone: ranks that cannot be forked are executed.
 void Node::handle(const TemplateSettled&, TimePoint) {
   give_up_at_.reset();
   start_if_ready();
@@ -244,7 +244,7 @@ void Node::handle(const LauncherHeard&, TimePoint now) {
 void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
-  // Workers are worth waiting for; without any there is nothing to wait with.
+  // Only workers are a reason to wait for the controller grace.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
 
@@ -259,11 +259,11 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
 }
 
-// They have been killed, as far as that is possible, and the ranks have ended: nothing is gained by waiting
-// for them. What else there is, log files that are not written yet, is waited for.
+// The ranks have ended, and leftovers that live on now cannot be killed: waiting for these gains nothing. Log
+// files that are not written yet are waited for.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
-  if (event.left.empty()) return handle(LeftoversGone{}, now);  // what is left cannot be told
+  if (event.left.empty()) return handle(LeftoversGone{}, now);  // nobody can tell what is left
   actions_.emplace_back(Send{wire::LeftoversUnkillable{event.left}});
   clear_again_at_ = now + kClearPause;
   actions_.emplace_back(KillLeftovers{});
@@ -280,7 +280,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
     leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 
-// Stops what runs, and quits when it has ended.
+// Stops the attempt that runs, and quits once that has ended.
 void Node::leave(std::string reason, int exit_code, TimePoint now) {
   waiting_.reset();
   if (!leaving_) leaving_ = Quit{exit_code, std::move(reason)};
@@ -333,8 +333,7 @@ void Node::name_unkillable(TimePoint now) {
         fmt::format("has not ended {} s after SIGKILL",
                     std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
   }
-  if (leaving_)
-    quit();  // nothing more can be done to it, and whoever waits for this node would wait for ever
+  if (leaving_) quit();  // the worker may live for ever, and whoever waits for this node would wait as long
 }
 
 void Node::clear_if_all_ended(TimePoint now) {
@@ -345,7 +344,8 @@ void Node::clear_if_all_ended(TimePoint now) {
   clear(now);
 }
 
-// The end of a child is a reason to look again. But some ends are seen by others, and some never come.
+// Leftovers are looked for again when a child has ended, and after a pause: the end of some is seen by
+// another process only, and some never end.
 void Node::clear(TimePoint now) {
   clear_again_at_.reset();
   if (!unkillable_at_) {

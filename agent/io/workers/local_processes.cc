@@ -21,7 +21,7 @@ LocalProcesses::LocalProcesses(Setting setting)
             [this] {
               listener_->template_settled();
               reap_leftovers();
-              // The template may have hidden the ends of others, which nobody else has seen then.
+              // reap_leftovers() stops at a template that has ended: ends behind it were not seen.
               listener_->leftovers_changed();
             }),
       stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })) {
@@ -42,7 +42,7 @@ void LocalProcesses::open_worker_socket() {
   auto socket =
       WorkerSocket::open(setting_.io.get_executor(),
                          [this](const Report& report, const std::string& sender) { hear(report, sender); });
-  // Training does not need it: heartbeats and progress are missed.
+  // A training goes on without the socket; heartbeats and progress are not heard.
   if (!socket) return log::error("{}", socket.error().message());
   socket_ = *std::move(socket);
   setting_.guardian.guard_run_directory(socket_->directory());
@@ -94,10 +94,10 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   return std::move(started->facts);
 }
 
-// The end of a worker is its process's end, seen on the pidfd; its pipes may be held open by others.
+// A worker has ended when its pidfd says so; its pipes may be held open by other processes.
 awaitable<void> LocalProcesses::watch(LocalRank local_rank, Process process,
                                       std::optional<std::uint32_t> gpu) {
-  co_await asio::post(setting_.io, asio::use_awaitable);  // when all that are to be started have been
+  co_await asio::post(setting_.io, asio::use_awaitable);  // not before all workers have been started
   asio::posix::stream_descriptor pidfd(setting_.io, process.pidfd.release());
   const bool ended = co_await readable(pidfd);
   if (!ended) co_return;
@@ -144,10 +144,10 @@ bool LocalProcesses::prepare_template(std::expected<TemplateSpec, std::string> w
 void LocalProcesses::end() {
   const bool had_template = warm_.has_template();
   warm_.end();
-  if (had_template) kill_leftovers();  // what code before init() started
+  if (had_template) kill_leftovers();  // processes that the program started before init()
 }
 
-// In the order of their ends, until one that somebody else waits for.
+// Reaps leftovers in the order in which they ended, up to a worker or a template: others reap those.
 void LocalProcesses::reap_leftovers() {
   for (;;) {
     siginfo_t next{};

@@ -35,7 +35,7 @@ Status check_hello(const wire::Hello& hello, const ExpectedAgent& expected) {
                    "the agent is {} this launcher (Muster {}, not {}): install the same Muster on all nodes",
                    relation(hello.version, expected.version), hello.version, expected.version);
   if (hello.incarnation != expected.agent.incarnation)
-    return failure(ErrorCode::kFenced, "the agent of node{} is start {} of it, and {} has taken its place",
+    return failure(ErrorCode::kFenced, "the agent of node{} is incarnation {}, and {} has taken its place",
                    hello.node, hello.incarnation, expected.agent.incarnation);
   return {};
 }

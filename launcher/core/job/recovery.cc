@@ -33,7 +33,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
   return {std::move(verdict)};
 }
 
-// What a restart was refused for may pass; the first attempt's user is there to mend it.
+// The reason for which a restart was refused may pass. If the first attempt was refused, its user is there to
+// put it right.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
   return verdict.restart_may_help() || (may_start_later && restart_count_ > 0);
