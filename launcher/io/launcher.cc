@@ -52,7 +52,7 @@ void Launcher::post(Event event) {
     const Event next = std::move(events_.front());
     events_.pop_front();
     for (const Decision& decision : controller_.on(next, parts_.time.now())) {
-      parts_.view.show(decision, controller_.job().attempt(), parts_.time.now() - started_);
+      parts_.view.show(decision, parts_.time.now() - started_);
       std::visit([this](const auto& action) { perform(action); }, decision.action);
     }
   }

@@ -34,8 +34,7 @@ class FuzzedJob {
     CHECK(decisions.size() < 1000, "{} decisions", decisions.size());
     for (const Decision& decision : decisions) {
       CHECK(!decision.reason.empty());
-      if (const auto* record = std::get_if<Record>(&decision.action))
-        event_line(*record, job_.attempt(), 1.0);
+      if (const auto* record = std::get_if<Record>(&decision.action)) event_line(*record, 1.0);
       if (std::holds_alternative<Finish>(decision.action)) finished_ = true;
       if (const auto* begin = std::get_if<BeginAttempt>(&decision.action); begin && !finished_)
         happen(AttemptBegun{begin->last.next(), std::nullopt, begin->question});

@@ -83,7 +83,7 @@ Training* Launch::training() const {
 
 // ---- What the launcher shows ----
 
-void Launch::show(const launcher::Decision& decision, Attempt attempt, Duration) {
+void Launch::show(const launcher::Decision& decision, Duration) {
   if (const auto* told = std::get_if<launcher::Tell>(&decision.action))
     world_.say(fmt::format("{}: \"{}\"", name(), told->text));
   // Else it leaves at once, and guardians clear up.
@@ -94,7 +94,8 @@ void Launch::show(const launcher::Decision& decision, Attempt attempt, Duration)
   if (world_.trace) {
     std::string where = record->rank ? fmt::format(" rank {}", *record->rank) : "";
     if (record->node) where += fmt::format(" node{}", *record->node);
-    world_.say(fmt::format("{}: attempt {}: {}{}: {}", name(), attempt, record->event, where, record->text));
+    world_.say(
+        fmt::format("{}: attempt {}: {}{}: {}", name(), record->attempt, record->event, where, record->text));
   }
   judge_now();  // several attempts may end before the launcher comes to rest
   if (record->event == "worker_unkillable") unkillable_ = true;

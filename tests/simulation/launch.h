@@ -66,7 +66,7 @@ class Launch final : public launcher::View {
   void cancel(bool now);
   void pass_signal_on();
 
-  void show(const launcher::Decision& decision, Attempt attempt, Duration age) override;
+  void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}
   void show_output(NodeId, const wire::Output&, Taken) override {}
   bool takes(int, Duration) const override { return true; }

@@ -83,6 +83,7 @@ struct Record {  // for events.jsonl: what happened, not what was decided
   std::optional<Rank> rank;
   std::optional<NodeId> node;
   std::string text;
+  Attempt attempt{};  // that was at hand; none before the first
 };
 struct Finish {};
 struct Decision {

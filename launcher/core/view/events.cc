@@ -5,9 +5,9 @@
 
 namespace muster::launcher {
 
-std::string event_line(const Record& what, Attempt attempt, double time) {
+std::string event_line(const Record& what, double time) {
   nlohmann::ordered_json json = {{"time", std::round(time * 1e6) / 1e6}, {"event", what.event}};
-  if (attempt != Attempt()) json["attempt"] = attempt.value();
+  if (what.attempt != Attempt()) json["attempt"] = what.attempt.value();
   if (what.rank) json["rank"] = what.rank->value();
   if (what.node) json["node"] = what.node->value();
   if (!what.text.empty()) json["text"] = what.text;

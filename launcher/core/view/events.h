@@ -10,6 +10,6 @@ namespace muster::launcher {
 
 // {"time": 1763742345.123, "event": "worker_exited", "attempt": 1, "rank": 2, "node": 1, "text": "..."};
 // fields that say nothing are left out. `time`: seconds since 1970. Ends with a newline.
-std::string event_line(const Record& what, Attempt attempt, double time);
+std::string event_line(const Record& what, double time);
 
 }  // namespace muster::launcher

@@ -29,10 +29,10 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
       log_(files, log_directory + "/launcher.log", [this](const std::string& what) { terminal_.say(what); }),
       quiet_(quiet) {}
 
-void LocalView::show(const Decision& decision, Attempt attempt, Duration age) {
+void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
     const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    events_.append(event_line(*record, attempt, since_1970.count()));
+    events_.append(event_line(*record, since_1970.count()));
   }
   const auto* told = std::get_if<Tell>(&decision.action);
   if (const char* name = name_of(decision.action)) {

@@ -17,7 +17,7 @@ class LocalView final : public View {
   LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const std::string& log_directory,
             bool quiet);
 
-  void show(const Decision& decision, Attempt attempt, Duration age) override;
+  void show(const Decision& decision, Duration age) override;
   void show_progress(std::string_view text) override;
   void show_output(NodeId node, const wire::Output& output, Taken taken) override;
   bool takes(int stream, Duration period) const override { return terminal_.takes(stream, period); }

@@ -23,7 +23,7 @@ class View {
 
   // Every decision, `age` after the launch. A Tell is a line for the user, a Record one of events.jsonl; all
   // else is kept with its reason.
-  virtual void show(const Decision& decision, Attempt attempt, Duration age) = 0;
+  virtual void show(const Decision& decision, Duration age) = 0;
   // The line takes the place of the one that was shown so before; an empty one only removes that.
   virtual void show_progress(std::string_view text) = 0;
   // `taken` hears of the output's bytes once its reader has taken them, or at once where no reader is waited

@@ -74,6 +74,11 @@ TEST_F(ControllerTest, AJobWithoutACheckpointDirectoryCountsItsAttemptsByItself)
   worker_exits(2, 3);
   empty_all();
   EXPECT_EQ(job.attempt(), Attempt(2));
+  std::map<std::string, Attempt> attempts;
+  for (const Record& record : decided<Record>()) attempts[record.event] = record.attempt;
+  EXPECT_EQ(attempts["attempt_ended"], Attempt(1)) << "though the next has begun already";
+  EXPECT_EQ(attempts["restart"], Attempt(1));
+  EXPECT_EQ(attempts["attempt_begun"], Attempt(2));
 }
 
 TEST_F(ControllerTest, RemembersTheNewestCheckpointOfAnyAttempt) {

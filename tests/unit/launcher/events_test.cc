@@ -8,7 +8,7 @@ namespace {
 
 TEST(Events, AreOneLineOfJsonEach) {
   const std::string line =
-      event_line({"worker_exited", Rank(2), NodeId(1), "said\n\"no\""}, Attempt(3), 1763742345.125);
+      event_line({"worker_exited", Rank(2), NodeId(1), "said\n\"no\"", Attempt(3)}, 1763742345.125);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const auto json = nlohmann::json::parse(line);
   EXPECT_EQ(json.at("event"), "worker_exited");
@@ -20,12 +20,11 @@ TEST(Events, AreOneLineOfJsonEach) {
 }
 
 TEST(Events, LeaveOutWhatTheyDoNotSay) {
-  EXPECT_EQ(event_line({"job_ended", {}, {}, ""}, Attempt(), 1.5),
-            "{\"time\":1.5,\"event\":\"job_ended\"}\n");
+  EXPECT_EQ(event_line({"job_ended", {}, {}, ""}, 1.5), "{\"time\":1.5,\"event\":\"job_ended\"}\n");
 }
 
 TEST(Events, AreJsonWhateverTheWorkersWrote) {
-  EXPECT_TRUE(nlohmann::json::accept(event_line({"agent_notice", {}, {}, "\xff\xfe"}, Attempt(1), 1)));
+  EXPECT_TRUE(nlohmann::json::accept(event_line({"agent_notice", {}, {}, "\xff\xfe", Attempt(1)}, 1)));
 }
 
 }  // namespace

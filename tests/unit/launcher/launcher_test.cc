@@ -114,7 +114,7 @@ class FakeLineage final : public Lineage {
 
 class FakeView final : public View {
  public:
-  void show(const Decision& decision, Attempt, Duration) override {
+  void show(const Decision& decision, Duration) override {
     if (const auto* record = std::get_if<Record>(&decision.action)) events.push_back(record->event);
   }
   void show_progress(std::string_view text) override { progress = text; }
