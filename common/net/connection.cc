@@ -71,22 +71,22 @@ awaitable<Expected<wire::Frame>> Connection::receive() {
 void Connection::start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
   on_closed_ = std::move(on_closed);
-  asio::co_spawn(socket_.get_executor(), read_all(), [](const std::exception_ptr& thrown) {
+  asio::co_spawn(socket_.get_executor(), read_all(shared_from_this()), [](const std::exception_ptr& thrown) {
     if (thrown) std::rethrow_exception(thrown);  // a bug: ends the program, with its text
   });
 }
 
-awaitable<void> Connection::read_all() {
-  auto self = shared_from_this();
+// Begins when the executor comes to it: nobody else may have the connection then.
+awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   for (;;) {
-    auto frame = co_await receive();
-    if (closed()) co_return;
+    auto frame = co_await self->receive();
+    if (self->closed()) co_return;
     if (!frame) {
-      close();
-      on_closed_(frame.error());
+      self->close();
+      self->on_closed_(frame.error());
       co_return;
     }
-    on_frame_(*std::move(frame));
+    self->on_frame_(*std::move(frame));
   }
 }
 

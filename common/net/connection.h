@@ -46,7 +46,7 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
 
  private:
   Connection(Socket socket, std::unique_ptr<TlsSession> tls);
-  awaitable<void> read_all();
+  static awaitable<void> read_all(std::shared_ptr<Connection> self);
   awaitable<Status> read_more();
   void flush();
   void write_later();

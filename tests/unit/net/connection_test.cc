@@ -108,6 +108,18 @@ TEST(Connection, WhatIsSentAfterThePeerIsGoneIsNotKept) {
   EXPECT_EQ(left->backlog_bytes(), 0u);
 }
 
+TEST(Connection, ThatGoesBeforeItIsReadTellsNothing) {
+  asio::io_context context;
+  auto [left, right] = socket_pair(context);
+  right->send(frame_bytes(1));
+  int told = 0;
+  left->start([&told](const wire::Frame&) { ++told; }, [&told](const Error&) { ++told; });
+  left->close();
+  left.reset();
+  context.run();
+  EXPECT_EQ(told, 0);
+}
+
 TEST(Connection, WhatIsNoFrameEndsIt) {
   asio::io_context context;
   TaskGroup tasks(context.get_executor());
