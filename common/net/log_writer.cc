@@ -51,9 +51,8 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   bool ended = false;  // the executor is gone, or will be
   std::atomic<std::int64_t> alive_ns = 0;
   std::shared_ptr<asio::steady_timer> waiter;  // in written()
-  // The executor's thread's:
-  bool called = false;  // or will be after this turn
-  bool started = false;
+  bool called = false;                         // or will be after the executor's turn
+  bool started = false;                        // the executor's thread's
 };
 
 LogWriter::LogWriter(asio::any_io_executor executor)
@@ -61,11 +60,13 @@ LogWriter::LogWriter(asio::any_io_executor executor)
 
 LogWriter::~LogWriter() {
   const TimePoint end = Clock::now() + kLastLimit;
+  std::unique_lock lock(shared_->mutex);
   if (shared_->called) {  // the executor has not come to it
     shared_->alive_ns = to_ns(Clock::now());
+    lock.unlock();
     shared_->call();
+    lock.lock();
   }
-  std::unique_lock lock(shared_->mutex);
   while ((shared_->busy || !shared_->listed.empty()) && shared_->lives(end))
     shared_->emptied.wait_for(lock, kLookAgain);
   shared_->ended = true;
@@ -92,8 +93,11 @@ void LogWriter::Shared::call_later() {
 
 // Nobody waits for the thread's end: it may hang.
 void LogWriter::Shared::call() {
-  called = false;
-  if (ended) return;
+  {
+    const std::scoped_lock lock(mutex);
+    called = false;
+    if (ended) return;
+  }
   if (std::exchange(started, true)) return wake.notify_one();
   sigset_t all, before;
   sigfillset(&all);

@@ -4,8 +4,8 @@
 // One thread for all files, in the order in which they got something to do. put() queues without limit: its
 // callers ask backlog_bytes() and alive_at() first (flow.h). The thread is started by the first put(), and
 // hears of bytes once the executor's handler that put them has returned. When this object goes, the thread
-// has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. Everything here
-// is called by the executor's thread, which also hears of trouble.
+// has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. put() may be
+// called by any thread, everything else by the executor's, which also hears of trouble.
 #pragma once
 
 #include <atomic>
