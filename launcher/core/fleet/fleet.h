@@ -111,7 +111,8 @@ class Fleet {
 
     template <class Archive>
     void fields(Archive& archive) {  // but for in_order, which is a place
-      archive(presence, incarnation, process, connection, last_heard, slept, how, killed_for, losses);
+      archive(presence, incarnation, process, connection, last_heard, slept, how, killed_for, ends_since,
+              losses);
     }
   };
   struct HalfGone {

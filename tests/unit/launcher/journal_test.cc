@@ -2,6 +2,7 @@
 
 #include "launcher/core/journal/event_codec.h"
 #include "launcher/core/journal/records.h"
+#include "launcher/core/journal/state.h"
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -78,6 +79,18 @@ TEST_F(JournalTest, GoesOnFromTheStateAfterAnyEvent) {
     ASSERT_FALSE(again->first_difference) << "after event " << i + 1 << ": " << replay_as_text(*again);
     ASSERT_EQ(again->event_count, count - i - 1);
   }
+}
+
+TEST_F(JournalTest, KeepsWhenAnAgentBeganToEnd) {
+  run();
+  happen(ConnectionClosed{agent(1), connection_of(agent(1))});
+  Controller again(plan_with_a_token(), "");
+  restore(again, state_of(*controller));
+  now += 500ms;
+  const Event ended = ProcessEnded{agent(1), "its agent was killed by SIGKILL"};
+  again.apply(ended, now);
+  happen(ended);
+  EXPECT_EQ(state_of(again).at(0), state_of(*controller).at(0)) << "of the fleet";
 }
 
 TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
