@@ -13,6 +13,9 @@ namespace {
 // nobody meanwhile.
 constexpr Duration kOverslept = std::chrono::seconds(1);
 
+// A worker may print without a pause: who was heard so shortly ago need not be heard again for that.
+constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
+
 FleetLimits limits_of(const Plan& plan, std::string version) {
   return {.silence = plan.job.limits.silence_limit,
           .version = std::move(version),
@@ -38,8 +41,10 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       watch_pace(*reported, now, all);
     if (fold_.hold(*said, now)) return all;
   }
-  const bool is_sign_of_life = said != nullptr && (std::holds_alternative<wire::Pong>(said->message) ||
-                                                   std::holds_alternative<wire::Output>(said->message));
+  const bool is_output = said != nullptr && std::holds_alternative<wire::Output>(said->message);
+  if (is_output && fleet_.heard_since(said->agent, now - kHeardJustNow)) return all;
+  const bool is_sign_of_life =
+      is_output || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
   // Only the held reports are told now. Other deadlines are for the next alarm: frames that wait in the

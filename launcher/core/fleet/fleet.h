@@ -77,6 +77,9 @@ class Fleet {
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
   // Whether this agent is heard: it is its node's newest incarnation, and the node is not lost.
   bool listens_to(AgentId agent) const;
+  bool heard_since(AgentId agent, TimePoint when) const {
+    return listens_to(agent) && at(agent.node).last_heard > when;
+  }
   std::vector<NodeId> nodes() const;
   const std::set<NodeId>& absent() const { return absent_; }
   std::size_t size() const { return nodes_.size(); }

@@ -81,6 +81,21 @@ TEST_F(ControllerTest, AJobWithoutACheckpointDirectoryCountsItsAttemptsByItself)
   EXPECT_EQ(attempts["attempt_begun"], Attempt(2));
 }
 
+TEST_F(ControllerTest, OutputIsASignOfLifeAndNoMoreEventsThanThatNeeds) {
+  run();
+  int applied = 0;
+  controller->set_witness(
+      [&applied](const Controller&, const Event&, TimePoint, const Decisions&) { ++applied; });
+  const TimePoint end = now + 3s;  // longer than the limit of a silence
+  while (now < end) {
+    now += 1ms;
+    for (const int node : {0, 1}) said(node, wire::Output{});
+    happen(TimePassed{});
+  }
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  EXPECT_LE(applied, 2 * 31);
+}
+
 TEST_F(ControllerTest, RemembersTheNewestCheckpointOfAnyAttempt) {
   run();
   reported(0, "committed", 300);
