@@ -107,13 +107,15 @@ void Agents::start(AgentId id) {
   }
   if (fault == FaultKind::kAgentNotStarted)
     return launch_.program().run_after(world_.chance.between(0ms, 5ms), [this, id] {
-      launch_.truth().noticed(id.node);
       listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable");
     });
   const auto agent = std::make_shared<Process>(world_, Owner{launch_.number(), id});
   agents_[id] = agent;
   world_.hosts[agent->owner] = agent->host;
   open(*agent);
+  // The one before may be about, and call while its successor is waited for.
+  if (id.incarnation > Incarnation(1) && world_.chance.one_in(4))
+    stranger_calls({id.node, Incarnation(id.incarnation.value() - 1)});
   if (fault == FaultKind::kAgentDoesNotCall) {
     // It gives up some time.
     world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak = std::weak_ptr(agent)] { quit(weak, 1); });
@@ -188,7 +190,6 @@ void Agents::kill(AgentId id) {
   if (found == agents_.end() || !found->second->lives) return;
   if (launch_.job().phase() < Phase::kLeaving)
     world_.invariants.only_the_touched_are_killed(id.node, launch_.truth().touched(id.node));
-  launch_.truth().noticed(id.node);
   found->second->killed = true;
   world_.timeline.after(world_.chance.between(0ms, 2ms), [this, agent = found->second] {
     if (agent->lives) gone(*agent, "its agent was killed by SIGKILL");
@@ -216,10 +217,8 @@ void Agents::gone(Process& agent, const std::string& how) {
       leftover_ended();
     });
   }
-  launch_.program().run_after(world_.chance.between(0ms, 20ms), [this, id, how] {
-    launch_.truth().noticed(id.node);
-    listener_->agent_ended(id, how);
-  });
+  launch_.program().run_after(world_.chance.between(0ms, 20ms),
+                              [this, id, how] { listener_->agent_ended(id, how); });
   launch_.changed();
 }
 
@@ -322,7 +321,16 @@ bool Agents::send_stranger(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);
   if (agent == nullptr || agent->owner.agent.incarnation <= Incarnation(1)) return false;
-  const AgentId old{node, Incarnation(agent->owner.agent.incarnation.value() - 1)};
+  stranger_calls({node, Incarnation(agent->owner.agent.incarnation.value() - 1)});
+  return true;
+}
+
+void Agents::delay(NodeId node, Duration time) {
+  if (Process* agent = connected_process(node)) agent->line->hold(1, world_.timeline.now() + time);
+}
+
+void Agents::stranger_calls(AgentId old) {
+  const NodeId node = old.node;
   const auto line = Line::make(world_.timeline, world_.chance, world_.script.delays);
   strangers_.push_back(line);
   launch_.program().run_after(0ms, [this, old, end = line->open(0, launch_.program().weak_from_this())] {
@@ -347,7 +355,6 @@ bool Agents::send_stranger(const Fault& fault) {
   say(exited);
   say(wire::AttemptRefused{.exit_code = 127, .message = "a stranger's refusal"});
   say(wire::WorkersGone{});
-  return true;
 }
 
 }  // namespace muster::simulation

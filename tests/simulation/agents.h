@@ -35,6 +35,8 @@ class Agents final : public launcher::Bootstrap {
   bool hit_link(const Fault& fault);
   bool arm_start(const Fault& fault);  // loses the agent, and something is wrong with the next one
   bool send_stranger(const Fault& fault);
+  // What the node's agent says arrives so much later: others may be heard before it.
+  void delay(NodeId node, Duration time);
   // Where its agent is connected and runs, or is only connected; else nullptr.
   AgentHost* running(NodeId node) const;
   AgentHost* connected(NodeId node) const;
@@ -52,6 +54,7 @@ class Agents final : public launcher::Bootstrap {
   Process* connected_process(NodeId node) const;
   void open(Process& agent);
   void tell_connected(Process& agent);
+  void stranger_calls(AgentId old);
   void quit(const std::weak_ptr<Process>& agent, int exit_code);
   void gone(Process& agent, const std::string& how);
   std::vector<Leftover> leftovers(bool kill);

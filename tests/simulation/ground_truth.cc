@@ -12,6 +12,7 @@ constexpr Duration kAtOnce = std::chrono::milliseconds(150);
 // Who complains of a lost peer may do so for one that is seen to be gone so long after.
 constexpr Duration kPeerWindow = std::chrono::seconds(3);
 constexpr Duration kHalfGone = std::chrono::seconds(1);
+constexpr Duration kOnItsWay = std::chrono::milliseconds(500);
 constexpr Duration kLongestBlindness = std::chrono::seconds(8);
 
 // Its effects are over, and have been judged, when the attempt is.
@@ -46,6 +47,8 @@ bool GroundTruth::may_precede(const Happened& what, const Happened& first) const
   if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += kPeerWindow;
   // A connection that is closed is waited with for a moment, for the end of its agent.
   if (traits.stall && !traits_of(first.kind).of_worker) uncertain += kHalfGone;
+  // What was on its way when an agent fell silent is heard after that.
+  if (traits_of(first.kind).silent) uncertain += kOnItsWay;
   // An agent that cannot hear may be heard.
   if (first.kind == FaultKind::kLinkIsCutOneWay) uncertain += first.length + silence_limit_;
   const bool unseen = what.at < blind_until_ && blind_until_ < first.at + kLongestBlindness;

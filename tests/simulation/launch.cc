@@ -97,6 +97,7 @@ void Launch::show(const launcher::Decision& decision, Duration) {
     world_.say(
         fmt::format("{}: attempt {}: {}{}: {}", name(), record->attempt, record->event, where, record->text));
   }
+  if (record->event == "node_lost") truth().noticed(*record->node);
   judge_now();  // several attempts may end before the launcher comes to rest
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;
@@ -210,6 +211,8 @@ void Launch::hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Tr
     default: {
       constexpr int kFailed = 3;
       const int signal = fault.choice % 3 == 0 ? SIGSEGV : SIGKILL;
+      // Its victims may be heard before it.
+      if (fault.choice % 4 < 2) agents_.delay(worker.owner.agent.node, 300ms);
       home.end(pid, even ? kFailed : 0, even ? 0 : signal);
       return ranks.peers_fail(false);
     }
