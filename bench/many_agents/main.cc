@@ -111,7 +111,7 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
   void look_for_leftovers(bool kill) override { listener_->leftovers_seen({}, kill); }
   void begin_attempt(const launcher::BeginAttempt&, OnBegun, OnDenied) override {}
   void newest_commit(const launcher::LookForCheckpoint&, OnFound) override {}
-  void show(const launcher::Decision&, Attempt, Duration) override {}
+  void show(const launcher::Decision&, Duration) override {}
   void show_progress(std::string_view) override {}
   void show_output(NodeId, const wire::Output&, Taken) override {}
   bool takes(int, Duration) const override { return true; }
