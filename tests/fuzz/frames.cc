@@ -29,7 +29,7 @@ Cut cut(std::string_view stream, std::size_t piece) {
 // What was decoded is the same after a second journey.
 template <class Message>
 void travel_again(const wire::FrameHeader& header, const Message& message,
-                  Expected<Message> (*decode)(const wire::Frame&)) {
+                  Expected<Message> (*decode)(wire::Frame)) {
   const std::string bytes = wire::encode(header, message);
   const Cut again = cut(bytes, bytes.size());
   CHECK(again.accepted && again.frames.size() == 1, "{} frames", again.frames.size());

@@ -8,6 +8,8 @@
 
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/net/connection.h"
+#include "common/net/task_group.h"
 #include "launcher/io/fleet/session.h"
 #include "tests/fuzz/input.h"
 #include "tests/loaded_tls.h"
