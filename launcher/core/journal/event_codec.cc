@@ -1,10 +1,12 @@
 #include "launcher/core/journal/event_codec.h"
 
-#include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "common/wire/codec.h"
 #include "common/wire/digest.h"
 #include "common/wire/json_types.h"
+#include "launcher/core/journal/records.h"
 
 namespace muster {
 
@@ -82,18 +84,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SecondPassed, due)
 
 void to_json(json& out, const AgentSaid& said) {
   const std::string frame = wire::encode(header_of(said.agent.node, said.attempt), said.message);
-  out = {{"agent", said.agent}, {"frame", json::binary({frame.begin(), frame.end()})}};
+  out = {{"agent", said.agent}, {"frame", frame_as_json(frame)}};
 }
 
 void from_json(const json& in, AgentSaid& said) {
-  const auto& bytes = in.at("frame").get_binary();
-  wire::FrameReader reader;
-  std::vector<wire::Frame> frames;
-  const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
-  if (!cut || frames.size() != 1) throw std::invalid_argument("no frame");
-  auto message = wire::decode_for_launcher(frames.front());
+  wire::Frame frame = frame_from(in.at("frame"));
+  const Attempt attempt = frame.header.attempt;
+  auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) throw std::invalid_argument(message.error().message());
-  said = {in.at("agent").get<AgentId>(), frames.front().header.attempt, *std::move(message)};
+  said = {in.at("agent").get<AgentId>(), attempt, *std::move(message)};
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "launcher/core/journal/journal.h"
 
-#include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "common/wire/codec.h"
 #include "common/wire/json_types.h"
@@ -19,15 +20,11 @@ using nlohmann::json;
 
 namespace {
 
-json binary(const std::string& bytes) {
-  return json::binary({bytes.begin(), bytes.end()});
-}
-
 // The job's part travels as an agent is told of it.
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
   job.environment.clear();
-  return {{"job", binary(wire::encode({}, wire::Welcome{.node = {}, .job = std::move(job)}))},
+  return {{"job", frame_as_json(wire::encode({}, wire::Welcome{.node = {}, .job = std::move(job)}))},
           {"nodes", plan.nodes},
           {"min_nodes", plan.min_nodes},
           {"spare_nodes", plan.spare_nodes},
@@ -36,12 +33,7 @@ json record_of(const Plan& plan) {
 }
 
 Plan plan_from(const json& record) {
-  const auto& bytes = record.at("job").get_binary();
-  wire::FrameReader reader;
-  std::vector<wire::Frame> frames;
-  const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
-  if (!cut || frames.size() != 1) throw std::invalid_argument("no plan");
-  const auto message = wire::decode_for_agent(frames.front());
+  const auto message = wire::decode_for_agent(frame_from(record.at("job")));
   Plan plan;
   plan.job = std::get<wire::Welcome>(message.value()).job;
   record.at("nodes").get_to(plan.nodes);

@@ -1,10 +1,10 @@
 #include "launcher/core/journal/records.h"
 
-#include <array>
 #include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 #include <xxhash.h>
-
-#include "common/wire/frame.h"
 
 namespace muster::launcher {
 
@@ -29,6 +29,19 @@ void append_record(std::string& out, const nlohmann::json& record) {
   const std::string_view body = std::string_view(out).substr(begin + sizeof(Mark));
   const Mark mark{static_cast<std::uint32_t>(body.size()), checksum_of(body)};
   std::memcpy(out.data() + begin, &mark, sizeof mark);
+}
+
+nlohmann::json frame_as_json(std::string_view frame) {
+  return nlohmann::json::binary({frame.begin(), frame.end()});
+}
+
+wire::Frame frame_from(const nlohmann::json& record) {
+  const auto& bytes = record.get_binary();
+  wire::FrameReader reader;
+  std::vector<wire::Frame> frames;
+  const Status cut = reader.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, frames);
+  if (!cut || frames.size() != 1) throw std::invalid_argument("no frame");
+  return std::move(frames.front());
 }
 
 Expected<RecordReader> RecordReader::open(std::string_view bytes) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "common/base/error.h"
+#include "common/wire/frame.h"
 
 namespace muster::launcher {
 
@@ -19,6 +20,10 @@ constexpr std::size_t kMaxRecordBytes = std::size_t{32} << 20;
 
 // Appends the record to `out`. Numbers in it are whole, strings may be binary.
 void append_record(std::string& out, const nlohmann::json& record);
+
+// An encoded frame as a record holds it, and back. std::invalid_argument if it is not exactly one.
+nlohmann::json frame_as_json(std::string_view frame);
+wire::Frame frame_from(const nlohmann::json& record);
 
 // Takes the bytes of a journal apart.
 class RecordReader {
