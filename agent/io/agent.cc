@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "common/base/earliest.h"
 #include "common/base/log.h"
 
 namespace muster::agent {
@@ -164,11 +165,8 @@ void Agent::on(Event event) {
 
 void Agent::set_alarm() {
   auto next = node_.next_deadline();
-  const auto consider = [&next](std::optional<TimePoint> when) {
-    if (when && (!next || *when < *next)) next = when;
-  };
-  consider(reports_.next_deadline());
-  if (health_) consider(health_->next_deadline());
+  take_earlier(next, reports_.next_deadline());
+  if (health_) take_earlier(next, health_->next_deadline());
   alarm_->set(next);
 }
 

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/base/earliest.h"
+
 namespace muster::launcher {
 
 namespace {
@@ -92,17 +94,16 @@ void Controller::tell_job(const What& event, TimePoint now) {
 }
 
 std::optional<TimePoint> Controller::next_deadline() const {
-  const auto core = core_deadline();
-  const auto folded = fold_.next_deadline();
-  return core && folded ? std::min(*core, *folded) : core;
+  auto next = core_deadline();
+  if (next) take_earlier(next, fold_.next_deadline());
+  return next;
 }
 
 std::optional<TimePoint> Controller::core_deadline() const {
   if (job_.phase() == Phase::kDone) return std::nullopt;
-  const auto agents = fleet_.next_deadline();
-  const auto attempts = job_.next_deadline();
-  if (!agents || !attempts) return agents ? agents : attempts;
-  return std::min(*agents, *attempts);
+  auto next = fleet_.next_deadline();
+  take_earlier(next, job_.next_deadline());
+  return next;
 }
 
 template <class Other>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/earliest.h"
 
 namespace muster::agent {
 
@@ -31,7 +32,7 @@ std::optional<TimePoint> Node::next_deadline() const {
   std::optional<TimePoint> next = kill_at_;
   for (const auto& other :
        {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, launcher_deadline()}) {
-    if (other && (!next || *other < *next)) next = other;
+    take_earlier(next, other);
   }
   return next;
 }

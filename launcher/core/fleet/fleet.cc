@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/earliest.h"
 #include "launcher/core/fleet/hello.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
-
-namespace {
-
-void take_earlier(std::optional<TimePoint>& value, std::optional<TimePoint> other) {
-  if (other && (!value || *other < *value)) value = other;
-}
-
-}  // namespace
 
 Fleet::Outcome Fleet::on_time(TimePoint now, bool noticed_late) {
   if (noticed_late) forgiven_ = now;
