@@ -65,7 +65,7 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   std::int32_t world_size = 0;
   Rank first_rank;
   std::int32_t local_world_size = 0;
-  bool host_store = false;  // this agent serves the attempt's store
+  bool host_store = false;  // this agent serves the attempt's store, or keeps its port for rank 0
   std::string store_address;
   // Agents that share this machine's cores and GPUs in this attempt; this one is agent_on_host of them.
   std::int32_t agents_on_host = 1;

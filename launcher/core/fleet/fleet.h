@@ -66,8 +66,8 @@ class Fleet {
   void add(NodeId node);
   // Starts the next incarnation of the agent of a node that has none.
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
-  // Kills the node's agent, and counts the node as lost at `at`. The caller knows: no NodeLost follows.
-  FleetDecisions drop(NodeId node, TimePoint at, const std::string& why, TimePoint now);
+  // Kills the node's agent, and counts the node as lost at `lost_at`. The caller knows: no NodeLost follows.
+  FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
   // The job is over: no agent's end counts as a loss for exclusion any more.
   void release() { releasing_ = true; }
 

@@ -24,7 +24,8 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-struct ConnectionClosed {  // by the agent or by the network; not by the launcher
+struct ConnectionClosed {  // not by CloseConnection: the agent or the network closed it, or a frame was
+                           // unreadable
   AgentId agent;
   ConnectionId connection;
   std::string unreadable{};  // what was wrong with a frame, if that closed the connection; else empty

@@ -438,6 +438,7 @@ void Job::conclude(TimePoint now) {
       .cannot_start = cannot_start,
       .commit_count = chronicle_.steps().commit_count(),
       .notice = preemption_.given() ? std::optional(preemption_.wish()) : std::nullopt,
+      .committed_on_notice = facts_.committed_on_notice,
       .time_is_up = time_limit_.is_up()};
   Recovery::Next next = recovery_.after(std::move(verdict_), attempt, now);
   verdict_ = std::move(next.verdict);

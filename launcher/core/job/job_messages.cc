@@ -14,8 +14,8 @@ constexpr Duration kWriteMargin = std::chrono::seconds(5);
 
 }  // namespace
 
-// An AgentNotice belongs to no attempt; every other message that the job hears does, and is dropped if that
-// is not the attempt at hand.
+// An AgentNotice is heard whatever attempt it carries. Every other message, a Pong too, is dropped unless it
+// carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool free = std::holds_alternative<wire::AgentNotice>(event.message);
   if (!free && event.attempt != attempt_) return;

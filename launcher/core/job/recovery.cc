@@ -43,7 +43,7 @@ bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) co
 std::optional<Verdict> Recovery::forbidding(const Verdict& failed, const Circumstances& attempt) const {
   if (forbidden_by_) return stopped_after(failed, *forbidden_by_);
   if (attempt.notice && attempt.notice->signal != 0) return stopped_after(failed, *attempt.notice);
-  if (attempt.time_is_up || attempt.notice) return out_of_time_after(failed);
+  if (attempt.time_is_up || attempt.notice) return out_of_time_after(failed, attempt.committed_on_notice);
   return std::nullopt;
 }
 

@@ -19,6 +19,7 @@ class Recovery {
     bool cannot_start = false;      // it was refused, for a reason that may pass, such as a full disk
     std::int64_t commit_count = 0;  // checkpoints that the whole job has committed until now
     std::optional<StopWish> notice{};
+    bool committed_on_notice = false;
     bool time_is_up = false;
   };
   struct Next {

@@ -100,8 +100,8 @@ Verdict interrupted(const StopWish& wish) {
               "stopped by " + name_of(wish));
 }
 
-Verdict out_of_time(const AttemptFacts& facts) {
-  if (facts.committed_on_notice) {
+Verdict out_of_time(bool committed_on_notice) {
+  if (committed_on_notice) {
     return make(Kind::kTimeLimit, kExitPreempted, "launcher",
                 "the time limit was reached; a checkpoint was committed before it");
   }
@@ -304,7 +304,7 @@ Verdict failure_of(AttemptFacts facts) {
     const WorkerEnd* left = who_left(facts, *failure);
     verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
   } else if (facts.notice_given) {  // they left, and nothing was saved
-    return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts);
+    return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts.committed_on_notice);
   } else {
     return incomplete(facts);
   }
@@ -363,7 +363,7 @@ Verdict judge(const AttemptFacts& facts) {
   } else if (facts.interrupted_by) {
     verdict = interrupted(*facts.interrupted_by);
   } else if (facts.out_of_time) {
-    verdict = out_of_time(facts);
+    verdict = out_of_time(facts.committed_on_notice);
   } else if (facts.refusal) {
     verdict = refused(*facts.refusal);
   } else if (all_succeeded(facts)) {
@@ -383,8 +383,8 @@ Verdict stopped_after(const Verdict& failed, const StopWish& wish) {
   return ended_after(failed, interrupted(wish));
 }
 
-Verdict out_of_time_after(const Verdict& failed) {
-  return ended_after(failed, out_of_time({}));
+Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice) {
+  return ended_after(failed, out_of_time(committed_on_notice));
 }
 
 Verdict ended_after(const Verdict& failed, const Verdict& end) {

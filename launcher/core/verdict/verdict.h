@@ -133,7 +133,7 @@ Verdict judge(const AttemptFacts& facts);
 // with the user's exit code.
 Verdict stopped_after(const Verdict& failed, const StopWish& wish);
 // The same for a job whose time was up: `failed`, with exit code 124.
-Verdict out_of_time_after(const Verdict& failed);
+Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice);
 // The verdict of a job whose restart never ran, for the reason `end`: `end`, with the culprit of `failed`. A
 // refusal is then the launcher's own failure, because the user's input was right once.
 Verdict ended_after(const Verdict& failed, const Verdict& end);

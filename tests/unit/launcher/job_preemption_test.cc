@@ -364,6 +364,19 @@ TEST_F(TimeLimitTest, ForbidsARestartOfAnAttemptThatIsBeingStopped) {
   EXPECT_EQ(job.verdict().rank, Rank(2));
 }
 
+TEST_F(TimeLimitTest, EndsWith75WhenAWorkerFailsAfterTheCommitOnNotice) {
+  const TimePoint start = now;
+  run();
+  all_can();
+  while (sent<wire::Preempt>().empty() && now < start + 1min) pass(500ms);
+  reported(0, "committed", 60);
+  worker_exits(2, 3);
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+  EXPECT_EQ(job.verdict().rank, Rank(2));
+}
+
 TEST(Notice, ComesTheGraceBeforeTheLimitButNotBeforeHalfOfIt) {
   const TimePoint start{100s};
   EXPECT_EQ(notice_time(start, 1h, 30s), start + 1h - 30s);
