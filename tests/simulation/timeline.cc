@@ -6,6 +6,7 @@
 namespace muster::simulation {
 
 void Timeline::at(TimePoint time, What what) {
+  if (closed_) return;
   std::uint32_t slot = 0;
   if (free_.empty()) {
     slot = static_cast<std::uint32_t>(slots_.size());
@@ -17,6 +18,12 @@ void Timeline::at(TimePoint time, What what) {
   }
   heap_.push_back({std::max(time, now_), order_++, slot});
   std::push_heap(heap_.begin(), heap_.end());
+}
+
+void Timeline::close() {
+  closed_ = true;
+  heap_.clear();
+  slots_.clear();
 }
 
 bool Timeline::step(TimePoint end) {

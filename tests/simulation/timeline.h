@@ -21,6 +21,8 @@ class Timeline {
   void after(Duration delay, What what) { at(now_ + delay, std::move(what)); }
   // The next that is due; false if nothing is due until `end`.
   bool step(TimePoint end);
+  // Throws away what is due, and from then on whatever is scheduled, by its destructors too.
+  void close();
   std::uint64_t event_count() const { return event_count_; }
 
  private:
@@ -37,6 +39,7 @@ class Timeline {
   TimePoint now_{std::chrono::seconds(1000)};
   std::uint64_t event_count_ = 0;
   std::uint64_t order_ = 0;
+  bool closed_ = false;
   std::vector<Due> heap_;
   std::vector<What> slots_;
   std::vector<std::uint32_t> free_;

@@ -26,6 +26,9 @@ World::World(Script what, std::uint64_t with_seed)
   }
 }
 
-World::~World() = default;
+// What is due may hold connections, which tell their peers when they are thrown away.
+World::~World() {
+  timeline.close();
+}
 
 }  // namespace muster::simulation
