@@ -163,7 +163,7 @@ bool AgentHost::preempt(const std::string& address, Duration) {
   const SimulatedProcess* process = machine().find(std::stoi(address));
   if (process == nullptr) return false;
   const auto training = world_.trainings.find({owner_.launch, attempt_});
-  if (training != world_.trainings.end()) training->second->notice(owner_.agent.node, process->rank);
+  if (training != world_.trainings.end()) training->second->notice();
   return true;
 }
 

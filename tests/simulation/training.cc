@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "tests/simulation/agent_host.h"
 
@@ -152,20 +153,34 @@ void Training::peers_fail(bool with_words) {
   }
 }
 
-// Rank 0 commits, and everybody leaves; one that hangs does not.
-void Training::notice(NodeId node, Rank rank) {
-  world_.timeline.after(world_.chance.between(100ms, 300ms), [self = shared_from_this(), node, rank] {
-    const SimulatedProcess* process = self->process_of(rank);
-    if (process == nullptr || !process->gets_on()) return;
-    self->finishing_ = true;
-    if (rank == Rank(0)) {
-      self->report(rank, ReportKind::kSaving, self->step_, "");
-      if (!self->commit()) return;
-      self->saved_ = true;
-    }
-    self->report(rank, ReportKind::kPreempted, self->step_, "");
-    self->world_.machines[static_cast<std::size_t>(node.value())]->end(process->pid, 75, 0);
+void Training::notice() {
+  if (!std::exchange(noticed_, true)) save_and_leave_after(world_.chance.between(100ms, 300ms));
+}
+
+void Training::save_and_leave_after(Duration delay) {
+  world_.timeline.after(delay, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->save_and_leave();
   });
+}
+
+// The ranks agree on the step that all have made: rank 0 commits it, and everybody leaves. While one does not
+// get on the others wait for it, and who has made its last step looks for no notice.
+void Training::save_and_leave() {
+  if (seats_.empty() || finishing_ || fenced_) return;
+  if (!gets_on()) return save_and_leave_after(100ms);
+  finishing_ = true;
+  report(Rank(0), ReportKind::kSaving, step_, "");
+  if (!commit()) return;
+  saved_ = true;
+  for (const auto& [rank, seat] : seats_) {
+    world_.timeline.after(world_.chance.between(1ms, 200ms), [self = shared_from_this(), rank = rank] {
+      const SimulatedProcess* process = self->process_of(rank);
+      if (process == nullptr || !process->gets_on()) return;
+      self->report(rank, ReportKind::kPreempted, self->step_, "");
+      const auto node = self->seats_.at(rank).node;
+      self->world_.machines[static_cast<std::size_t>(node.value())]->end(process->pid, 75, 0);
+    });
+  }
 }
 
 }  // namespace muster::simulation

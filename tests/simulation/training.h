@@ -26,7 +26,7 @@ class Training : public std::enable_shared_from_this<Training> {
   // Faults. The others have made the step that the culprit hangs in, or not yet.
   void stall(Rank culprit);
   void peers_fail(bool with_words);
-  void notice(NodeId node, Rank rank);  // to save and leave
+  void notice();  // to save and leave
 
   int world_size() const { return world_size_; }
   int succeeded_count() const { return static_cast<int>(succeeded_.size()); }
@@ -51,6 +51,8 @@ class Training : public std::enable_shared_from_this<Training> {
   // False if rank 0 is fenced.
   bool commit();
   void finish();
+  void save_and_leave_after(Duration delay);
+  void save_and_leave();
 
   World& world_;
   Attempt attempt_;
@@ -64,6 +66,7 @@ class Training : public std::enable_shared_from_this<Training> {
   bool ticking_ = false;
   bool finishing_ = false;
   bool fenced_ = false;
+  bool noticed_ = false;
   bool saved_ = false;
   NodeId node_of_rank_0_;
 };

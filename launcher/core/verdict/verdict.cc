@@ -212,13 +212,20 @@ bool all_succeeded(const AttemptFacts& facts) {
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
 }
 
-// Every rank has left by itself, with a checkpoint.
+// A rank that left on notice has done what it was told.
+bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
+  return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
+}
+
+// Every rank has left by itself, with a checkpoint. Where all ended with 0 and none spoke of the notice, the
+// training was over before the notice reached it, and the checkpoint is one of those that it makes anyway.
 bool all_saved(const AttemptFacts& facts) {
+  const auto on_notice = [&](const WorkerEnd& end) { return left_on_notice(facts, end); };
   return facts.notice_given && facts.committed_on_notice &&
          facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
-         std::ranges::all_of(facts.ends, [](const WorkerEnd& end) {
-           return end.signal == 0 && (end.exit_code == 0 || end.exit_code == kExitPreempted);
-         });
+         std::ranges::all_of(facts.ends,
+                             [&](const WorkerEnd& end) { return !end.failed() || on_notice(end); }) &&
+         (facts.told_preempted || std::ranges::any_of(facts.ends, on_notice));
 }
 
 // A scheduler may start again what it has preempted, and not what the user has stopped.
@@ -226,11 +233,6 @@ Verdict left_with_checkpoint(const StopWish& notice) {
   if (notice.signal == SIGINT) return interrupted(notice);
   return make(Kind::kPreempted, kExitPreempted, "launcher",
               "preempted: all ranks have saved a checkpoint and left; start the job again to go on");
-}
-
-// A rank that left on notice has done what it was told.
-bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
-  return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
 }
 
 Verdict incomplete(const AttemptFacts& facts) {

@@ -76,7 +76,8 @@ struct AttemptFacts {
   bool notice_given = false;  // to save and leave
   StopWish notice{};          // whose; signal 0: the time limit's
   bool committed_on_notice = false;
-  bool out_of_time = false;  // the time limit has passed
+  bool told_preempted = false;  // a rank said that it leaves on notice
+  bool out_of_time = false;     // the time limit has passed
 };
 
 struct Verdict {

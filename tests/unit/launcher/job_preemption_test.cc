@@ -227,6 +227,29 @@ TEST_F(PreemptionTest, AJobThatFinishesMeanwhileHasSucceeded) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
+TEST_F(PreemptionTest, ACheckpointThatAJobMakesAnywayBeforeItFinishesIsNoPreemption) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  reported(0, "committed", 60);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kSucceeded);
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
+TEST_F(PreemptionTest, RanksThatSayThatTheyLeaveOnNoticeMayEndWith0) {
+  run();
+  all_can();
+  happen(Interrupted{SIGTERM});
+  reported(0, "committed", 60);
+  reported(0, "preempted", 60);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().kind, Verdict::Kind::kPreempted);
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
 TEST_F(PreemptionTest, StopsTheWorkersWhenTheGraceHasPassed) {
   run();
   all_can();
