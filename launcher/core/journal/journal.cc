@@ -14,7 +14,7 @@ namespace muster::launcher {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodePlan, node, first_rank, worker_count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecoveryOptions, restart_window, restart_delay, no_progress_limit,
-                                   node_exclusion, preemption_grace, time_limit)
+                                   node_exclusion, preemption_grace, time_limit, start_timeout)
 
 using nlohmann::json;
 

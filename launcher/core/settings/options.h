@@ -17,6 +17,7 @@
 #include "common/wire/job_limits.h"
 #include "common/wire/words.h"
 #include "launcher/core/settings/flags.h"
+#include "launcher/core/settings/hosts.h"
 
 namespace muster::launcher {
 
@@ -36,7 +37,9 @@ Status add_setting(Settings& settings, const Flag& flag, std::string source, std
 Expected<Settings> settings_from_environment(const Environment& environment);
 
 enum class Device { kAuto, kCuda, kCpu };
-enum class Control { kSocket, kTcp };
+// How agents are spoken to. kAuto: by inherited sockets on this machine; elsewhere by TCP if they can
+// connect, else through the host shell.
+enum class Control { kAuto, kSocket, kTcp, kStdio };
 
 struct WorkerCount {
   enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
@@ -52,6 +55,8 @@ struct RecoveryOptions {
   Duration node_exclusion = std::chrono::seconds(600);   // zero: none is left out
   Duration preemption_grace = std::chrono::seconds(30);  // from the notice to TERM
   std::optional<Duration> time_limit;
+  // The first attempt waits so long after the last node that came for the others, if enough are there.
+  Duration start_timeout = std::chrono::seconds(30);
 };
 
 struct Options {
@@ -83,7 +88,9 @@ struct Options {
   std::vector<std::string> stdout_filters;  // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
   std::optional<std::vector<std::int32_t>> shown_local_ranks;  // --local-ranks-filter
-  Control control = Control::kSocket;
+  Control control = Control::kAuto;
+  std::vector<Host> hosts;  // by node number, spares after; empty: this machine
+  RemoteOptions remote;
   bool store_on_agent = true;
   bool dry_run = false;
   bool json = false;

@@ -135,7 +135,10 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
     return std::unexpected(checked.error());
   Plan plan;
-  plan.control = options.control;
+  const bool local = options.remote.bootstrap == BootstrapKind::kLocal;
+  plan.control = local && options.control == Control::kAuto ? Control::kSocket : options.control;
+  plan.hosts = options.hosts;
+  plan.remote = options.remote;
   plan.min_nodes = options.min_nodes;
   plan.spare_nodes = options.spare_nodes;
   plan.recovery = options.recovery;

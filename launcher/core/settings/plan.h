@@ -34,8 +34,10 @@ struct Plan {
   std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
   std::int32_t spare_nodes = 0;
   RecoveryOptions recovery;
-  bool take_over = false;  // the checkpoint directory, from a launch that uses it
-  Control control = Control::kSocket;
+  bool take_over = false;              // the checkpoint directory, from a launch that uses it
+  Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
+  std::vector<Host> hosts;             // by node number, spares too; empty: all nodes are on this machine
+  RemoteOptions remote;
   std::int32_t world_size() const;  // at full size
   std::int32_t agent_count() const;
 };
