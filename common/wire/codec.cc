@@ -104,7 +104,7 @@ static void from_json(const json& in, Output& output) {
   in.at("local_rank").get_to(output.local_rank);
   in.at("stream").get_to(output.stream);
   const auto& text = in.at("text").get_binary();
-  output.text = Bytes({text.begin(), text.end()});
+  output.text = Bytes(std::string(text.begin(), text.end()));
   output.dropped_line_count = in.value("dropped_line_count", std::uint64_t{0});
 }
 
@@ -199,16 +199,15 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
 
 // nlohmann reads a byte string byte by byte, and the text of Output is nearly all that ever comes: the text
 // stays where it is, and a body without it is parsed.
-Output decode_output(std::string body) {
+Output decode_output(const Bytes& bytes) {
+  const std::string_view body = bytes.view();
   const auto text = find_cbor_bytes(body, "text");
   if (!text) return json::from_cbor(body).get<Output>();
-  const auto begin = static_cast<std::size_t>(text->content.data() - body.data());
-  const std::size_t size = text->content.size();
-  std::string rest = body.substr(0, text->begin);
+  std::string rest(body.substr(0, text->begin));
   rest += '\x40';  // no bytes
-  rest += std::string_view(body).substr(begin + size);
+  rest += std::string_view(text->content.end(), body.end());
   Output output = json::from_cbor(rest).get<Output>();
-  output.text = Bytes(std::move(body), begin, size);
+  output.text = bytes.part(text->content);
   return output;
 }
 
@@ -220,10 +219,9 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
   try {
     if constexpr (std::is_same_v<Messages, ToLauncher>) {
-      if (frame.header.type == type_of<ToLauncher, Output>(first))
-        return decode_output(std::move(frame.body));
+      if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_output(frame.body);
     }
-    return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body));
+    return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body.view()));
   } catch (const std::exception& error) {
     return failure(ErrorCode::kCorrupt, "frame of type {}: {}", frame.header.type, error.what());
   }

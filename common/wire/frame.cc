@@ -85,23 +85,34 @@ Error version_error(std::uint8_t version, std::uint8_t type) {
 }
 
 std::span<char> FrameReader::room() {
-  if (begin_ == end_) begin_ = end_ = 0;
-  if (end_ + kMinRoomBytes > buffer_.size()) {
-    std::copy(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
-    end_ -= std::exchange(begin_, 0);
+  const bool kept = buffer_.use_count() > 1;
+  if (begin_ == end_ && !kept) begin_ = end_ = 0;
+  const std::size_t size = buffer_->size();
+  if (full_ && size < kUsualBytes) {
+    take_buffer(2 * size);
+  } else if (end_ + kMinRoomBytes > size) {
+    // A frame that has begun may be larger than what there is.
+    const bool small = end_ - begin_ + kMinRoomBytes > size;
+    take_buffer(small ? std::max(kMinRoomBytes, 2 * size) : size);
   }
-  // A frame that began is larger than what there is, or the last read took all that there was.
-  if (end_ + kMinRoomBytes > buffer_.size()) buffer_.resize(std::max(kMinRoomBytes, 2 * buffer_.size()));
-  return std::span(buffer_).subspan(end_);
+  return std::span(*buffer_).subspan(end_);
+}
+
+// What is not yet cut goes to the beginning of a buffer of this size.
+void FrameReader::take_buffer(std::size_t size) {
+  const bool reused = size == buffer_->size() && buffer_.use_count() == 1;
+  const auto old = buffer_;
+  if (!reused) buffer_ = std::make_shared<std::vector<char>>(size);
+  std::copy(old->data() + begin_, old->data() + end_, buffer_->data());
+  end_ -= std::exchange(begin_, 0);
+  full_ = false;
 }
 
 Status FrameReader::filled(std::size_t bytes, std::vector<Frame>& frames) {
-  CHECK(bytes <= buffer_.size() - end_, "{} of {}", bytes, buffer_.size() - end_);
+  CHECK(bytes <= buffer_->size() - end_, "{} of {}", bytes, buffer_->size() - end_);
   end_ += bytes;
-  const bool full = end_ == buffer_.size();
-  Status status = cut(frames);
-  if (full && buffer_.size() < kUsualBytes) buffer_.resize(2 * buffer_.size());
-  return status;
+  full_ = end_ == buffer_->size();
+  return cut(frames);
 }
 
 Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
@@ -116,7 +127,7 @@ Status FrameReader::feed(std::string_view bytes, std::vector<Frame>& frames) {
 }
 
 Status FrameReader::cut(std::vector<Frame>& frames) {
-  std::string_view view(buffer_.data() + begin_, end_ - begin_);
+  std::string_view view(buffer_->data() + begin_, end_ - begin_);
   while (view.size() >= 4) {
     const std::size_t length = get<std::uint32_t>(view, 0);
     // The version is the first thing after the length, so that a stranger is refused before its frame is
@@ -137,8 +148,8 @@ Status FrameReader::cut(std::vector<Frame>& frames) {
                     Term(get<std::uint64_t>(view, 16)),
                     Attempt(get<std::uint64_t>(view, 24)),
                     Sequence(get<std::uint64_t>(view, 32))};
-    frame.body.assign(view.substr(kHeaderBytes, length + 4 - kHeaderBytes));
-    if (Status valid = check_cbor(frame.body); !valid) return valid;
+    frame.body = Bytes(buffer_, view.substr(kHeaderBytes, length + 4 - kHeaderBytes));
+    if (Status valid = check_cbor(frame.body.view()); !valid) return valid;
     frames.push_back(std::move(frame));
     view.remove_prefix(length + 4);
     begin_ = end_ - view.size();

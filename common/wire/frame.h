@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/wire/bytes.h"
 
 namespace muster::wire {
 
@@ -38,7 +40,7 @@ struct FrameHeader {
 
 struct Frame {
   FrameHeader header;
-  std::string body;
+  Bytes body;
 };
 
 // Appends the first bytes of a frame to `out`; `body_bytes`, not more than kMaxBodyBytes, follow.
@@ -49,7 +51,8 @@ void append_frame(std::string& out, const FrameHeader& header, std::string_view 
 // the frame's type, which has the same place in every version.
 Error version_error(std::uint8_t version, std::uint8_t type);
 
-// Cuts a stream of bytes into frames.
+// Cuts a stream of bytes into frames. Their bodies stay in the buffer they were read into; a buffer of which
+// somebody keeps a body is given up to it, and another one taken.
 class FrameReader {
  public:
   // Where the next bytes of the stream belong; not empty. Larger when there is much to read.
@@ -63,9 +66,12 @@ class FrameReader {
  private:
   Status cut(std::vector<Frame>& frames);
 
-  std::vector<char> buffer_;
+  void take_buffer(std::size_t size);
+
+  std::shared_ptr<std::vector<char>> buffer_ = std::make_shared<std::vector<char>>();
   std::size_t begin_ = 0;  // of what is not yet cut
   std::size_t end_ = 0;
+  bool full_ = false;  // the last read took all the room that there was
 };
 
 // kCorrupt unless `bytes` are exactly one CBOR item of definite lengths, without tags, nested at most

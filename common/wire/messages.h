@@ -6,7 +6,6 @@
 // new kVersion.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +17,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/process.h"
+#include "common/wire/bytes.h"
 #include "common/wire/job_limits.h"
 #include "common/wire/words.h"
 
@@ -171,21 +171,7 @@ struct LeftoversUnkillable {
   std::vector<Leftover> left;
 };
 struct WorkersGone {};  // every process of the attempt on this node has ended
-// Bytes within a string that brought more than them: what came is not copied to be kept.
-class Bytes {
- public:
-  Bytes() = default;
-  explicit Bytes(std::string all) : Bytes(std::move(all), 0, std::string::npos) {}
-  Bytes(std::string all, std::size_t begin, std::size_t size)
-      : all_(std::move(all)), begin_(begin), size_(std::min(size, all_.size() - begin)) {}
-  std::string_view view() const { return std::string_view(all_).substr(begin_, size_); }
-
- private:
-  std::string all_;
-  std::size_t begin_ = 0;
-  std::size_t size_ = 0;
-};
-struct Output {  // whole lines for the terminal
+struct Output {         // whole lines for the terminal
   Rank rank;
   LocalRank local_rank;
   std::int32_t stream = 1;  // 1 stdout, 2 stderr

@@ -65,8 +65,8 @@ class FuzzedJob {
     }
     wire::Frame frame;
     frame.header.type = static_cast<std::uint8_t>(what);
-    frame.body = input.take(input.byte() * 256 + input.byte());
-    if (!wire::check_cbor(frame.body)) return;
+    frame.body = wire::Bytes(std::string(input.take(input.byte() * 256 + input.byte())));
+    if (!wire::check_cbor(frame.body.view())) return;
     auto message = wire::decode_for_launcher(frame);
     if (!message) return;
     if (auto* hello = std::get_if<wire::Hello>(&*message)) hello->incarnation = agent.incarnation;

@@ -7,6 +7,12 @@
 namespace muster::wire {
 namespace {
 
+Bytes body_of(const nlohmann::json& json) {
+  std::string body;
+  nlohmann::json::to_cbor(json, body);
+  return Bytes(body);
+}
+
 using namespace std::chrono_literals;
 
 Frame frame_of(const std::string& bytes) {
@@ -100,7 +106,7 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
 TEST(Codec, EveryWordTravelsByItsName) {
   for (const auto& [kind, name] : Words<ReportKind>::kAll) {
     const Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(WorkerReported{Rank(1), kind, 7, ""})));
-    EXPECT_EQ(nlohmann::json::from_cbor(frame.body).at("kind"), name);
+    EXPECT_EQ(nlohmann::json::from_cbor(frame.body.view()).at("kind"), name);
     const auto back = decode_for_launcher(frame);
     ASSERT_TRUE(back) << name;
     EXPECT_EQ(std::get<WorkerReported>(*back).kind, kind);
@@ -109,7 +115,7 @@ TEST(Codec, EveryWordTravelsByItsName) {
     JobSpec job;
     job.warm = warm;
     const Frame frame = frame_of(encode(FrameHeader{}, ToAgent(Welcome{NodeId(4), job})));
-    EXPECT_EQ(nlohmann::json::from_cbor(frame.body).at("job").at("warm"), name);
+    EXPECT_EQ(nlohmann::json::from_cbor(frame.body.view()).at("job").at("warm"), name);
     const auto back = decode_for_agent(frame);
     ASSERT_TRUE(back) << name;
     EXPECT_EQ(std::get<Welcome>(*back).job.warm, warm);
@@ -118,10 +124,10 @@ TEST(Codec, EveryWordTravelsByItsName) {
 
 TEST(Codec, AMessageWithAnUnknownWordIsRefusedWithTheWord) {
   Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(WorkerReported{})));
-  auto body = nlohmann::json::from_cbor(frame.body);
+  auto body = nlohmann::json::from_cbor(frame.body.view());
   for (const nlohmann::json& wrong : {nlohmann::json("shout"), nlohmann::json(3), nlohmann::json(nullptr)}) {
     body["kind"] = wrong;
-    nlohmann::json::to_cbor(body, frame.body = "");
+    frame.body = body_of(body);
     const auto refused = decode_for_launcher(frame);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
@@ -155,13 +161,12 @@ TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {
 
 // The same message from a peer that does not know this field, a JSON pointer, and knows one of its own.
 Frame without(Frame frame, const std::string& pointer) {
-  auto body = nlohmann::json::from_cbor(frame.body);
+  auto body = nlohmann::json::from_cbor(frame.body.view());
   const nlohmann::json::json_pointer field(pointer);
   EXPECT_TRUE(body.contains(field)) << pointer;
   body.at(field.parent_pointer()).erase(field.back());
   body["of_the_future"] = 1;
-  frame.body.clear();
-  nlohmann::json::to_cbor(body, frame.body);
+  frame.body = body_of(body);
   return frame;
 }
 
@@ -205,7 +210,7 @@ TEST(Codec, ARequiredFieldMayNotBeMissing) {
 
 TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
   Frame frame = frame_of(encode(FrameHeader{}, ToAgent(Ping{1})));
-  nlohmann::json::to_cbor({{"sent", 1}}, frame.body = "");
+  frame.body = body_of({{"sent", 1}});
   const auto missing = decode_for_agent(frame);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message(), testing::HasSubstr("sent_ns"));

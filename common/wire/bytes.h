@@ -1,0 +1,34 @@
+// Bytes within a buffer that others may share: what came is not copied to be kept.
+//
+// The buffer lives, and does not change, as long as one of its Bytes does. Plain values; the threads of one
+// buffer's Bytes must not change it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace muster::wire {
+
+class Bytes {
+ public:
+  Bytes() = default;
+  explicit Bytes(std::string bytes) {
+    auto owned = std::make_shared<const std::string>(std::move(bytes));
+    view_ = *owned;
+    buffer_ = std::move(owned);
+  }
+  // `view` lies within the buffer.
+  Bytes(std::shared_ptr<const void> buffer, std::string_view view)
+      : buffer_(std::move(buffer)), view_(view) {}
+
+  std::string_view view() const { return view_; }
+  Bytes part(std::string_view view) const { return {buffer_, view}; }
+
+ private:
+  std::shared_ptr<const void> buffer_;
+  std::string_view view_;
+};
+
+}  // namespace muster::wire
