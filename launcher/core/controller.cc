@@ -24,6 +24,19 @@ FleetLimits limits_of(const Plan& plan, std::string version) {
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }
 
+// A step takes no longer: what is longer is not added up.
+constexpr Duration kLongestStep = std::chrono::days(12);
+
+// Whose message it is, of those that are about one rank.
+std::optional<Rank> rank_of(const wire::ToLauncher& message) {
+  return std::visit(
+      [](const auto& what) -> std::optional<Rank> {
+        if constexpr (requires { what.rank; }) return what.rank;
+        return std::nullopt;
+      },
+      message);
+}
+
 bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
   return when && *when <= now;
 }
@@ -70,12 +83,14 @@ void Controller::add(Decisions& all, const Event& event, TimePoint now) {
   std::ranges::move(apply(event, now), std::back_inserter(all));
 }
 
-// Whether the message is about the attempt at hand and its agent is heard. The rank table, which people look
-// at, then has it at once.
+// Whether the message is about the attempt at hand, and about no rank but the agent's own, and its agent is
+// heard. The rank table, which people look at, then has it at once.
 bool Controller::watch(const AgentSaid& said, TimePoint now) {
   const NodePlan* const node = job_.crew().find(said.agent.node);
   if (node == nullptr || said.attempt != job_.attempt() || said.attempt == Attempt() ||
       !fleet_.listens_to(said.agent))
+    return false;
+  if (const auto rank = rank_of(said.message); rank && !job_.crew().owns(said.agent.node, *rank))
     return false;
   ranks_.on(*node, said.attempt, said.message, now);
   return true;
@@ -84,7 +99,8 @@ bool Controller::watch(const AgentSaid& said, TimePoint now) {
 void Controller::watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all) {
   if (reported.kind != wire::ReportKind::kStep || job_.phase() != Phase::kRunning) return;
   if (std::exchange(pace_of_, job_.attempt()) != job_.attempt()) pace_ = Stragglers(job_.crew().world_size());
-  for (const auto& change : pace_.stepped(reported.rank, from_ns(reported.busy_ns)))
+  const Duration busy = std::clamp(from_ns(reported.busy_ns), Duration::zero(), kLongestStep);
+  for (const auto& change : pace_.stepped(reported.rank, busy))
     add(all, PaceChanged{change.rank, change.slower, change.busy, change.usual, reported.step}, now);
 }
 

@@ -44,7 +44,8 @@ const RankTable::Entry* RankTable::find(Rank rank) const {
 }
 
 void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint) {
-  for (std::size_t i = 0; i < started.pids.size(); ++i) {
+  const std::size_t count = std::min(started.pids.size(), static_cast<std::size_t>(node.worker_count));
+  for (std::size_t i = 0; i < count; ++i) {
     Entry& entry = entries_[Rank(node.first_rank.value() + static_cast<std::int32_t>(i))];
     entry.pid = started.pids[i];
   }

@@ -17,6 +17,36 @@ TEST_F(ControllerTest, IgnoresNodesThatTakeNoPart) {
   EXPECT_EQ(controller->ranks().find(Rank(3))->pid, 71);
 }
 
+TEST_F(ControllerTest, AnAgentSpeaksForItsOwnRanksOnly) {
+  run();
+  for (const int rank : {0, 99, -1}) {
+    wire::WorkerReported report{Rank(rank), wire::ReportKind::kStep, 7, ""};
+    report.busy_ns = 1;
+    said(1, report);
+    EXPECT_EQ(controller->ranks().find(Rank(rank)), nullptr);
+  }
+  reported(0, "step", 3);
+  said(1, wire::WorkerReported{Rank(0), wire::ReportKind::kStep, 9, ""});
+  worker_exits(2, 3);
+  EXPECT_EQ(job.steps().by_rank().at(Rank(0)), 3) << "the report that was held is its own agent's";
+  said(0, wire::WorkersStarted{.pids = {70, 71, 72}});
+  EXPECT_EQ(controller->ranks().find(Rank(2))->pid, 0);
+}
+
+TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
+  run();
+  for (int step = 1; step <= 200; ++step) {
+    for (int rank = 0; rank < 4; ++rank) {
+      wire::WorkerReported report{Rank(rank), wire::ReportKind::kStep, step, ""};
+      report.busy_ns = rank == 0 ? std::numeric_limits<std::int64_t>::max() : 1'000'000;
+      said(rank / 2, report);
+    }
+  }
+  worker_exits(2, 3);
+  ASSERT_EQ(job.history().back().stragglers.size(), 1U);
+  EXPECT_EQ(job.history().back().stragglers[0].rank, Rank(0));
+}
+
 TEST_F(ControllerTest, WhatAReplacedAgentSaysChangesNothing) {
   run();
   const AgentId old = agent(1);
