@@ -1,8 +1,9 @@
 // agent: started on a node by a bootstrap of the launcher's, never by a person.
 //
 //   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
-//   agent --connect ADDRESS:PORT --identity JOB/ROLE/K/N --node K --incarnation N     any other; its key
-//   comes on stdin, 64 hexadecimal digits
+//   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
+//   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other; its key comes on stdin,
+//   64 hexadecimal digits
 //
 // N counts the starts of this node's agent, and is 1 if it is not given.
 //
@@ -10,13 +11,12 @@
 #include <array>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <linux/close_range.h>
-#include <string_view>
 #include <unistd.h>
 
 #include "agent/core/start/agent_arguments.h"
 #include "agent/io/agent.h"
+#include "agent/io/control.h"
 #include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"
 #include "agent/io/link.h"
@@ -28,42 +28,14 @@
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
-#include "common/net/listener.h"
 
 namespace muster::agent {
 
 namespace {
 
-constexpr Duration kConnectLimit = std::chrono::seconds(10);
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
-
-using Connecting = Expected<std::shared_ptr<net::Connection>>;
-
-awaitable<void> connect_to(Arguments arguments, net::Key key, Connecting* result) {
-  *result = co_await net::connect(arguments.address, arguments.port, arguments.identity, key, kConnectLimit);
-}
-
-// Without std::cin, which would make streams and locales in every start.
-std::optional<net::Key> read_key() {
-  char line[128];
-  if (std::fgets(line, sizeof line, stdin) == nullptr) return std::nullopt;
-  const std::string_view text(line);
-  return net::key_from_hex(text.substr(0, text.find('\n')));
-}
-
-Connecting connect(asio::io_context& io, const Arguments& arguments) {
-  if (arguments.control_fd)
-    return net::Connection::make(net::adopt_socket(io.get_executor(), *arguments.control_fd), nullptr);
-  const auto key = read_key();
-  if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
-  Connecting result = failure(ErrorCode::kUnavailable, "not connected");
-  asio::co_spawn(io, connect_to(arguments, *key, &result), asio::detached);
-  io.run();
-  io.restart();
-  return result;
-}
 
 wire::Hello hello(AgentId own) {
   std::array<char, HOST_NAME_MAX + 1> hostname{};
@@ -72,7 +44,7 @@ wire::Hello hello(AgentId own) {
 }
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
-int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, AgentId own) {
+int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connection> connection, AgentId own) {
   int exit_code = 0;
   Guardian guardian;
   net::SystemTime time(io.get_executor());
@@ -86,7 +58,10 @@ int serve(asio::io_context& io, std::shared_ptr<net::Connection> connection, Age
   Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store}, [&](int code) {
     exit_code = code;
     // Not now: the task that brought this about would be cancelled while it runs.
-    asio::post(io, [&tasks] { tasks.cancel(); });
+    asio::post(io, [&tasks, &control] {
+      tasks.cancel();
+      control.finish();
+    });
   });
   agent.start(hello(own));
   logs.divert_own_log();
@@ -102,8 +77,9 @@ int run(const Arguments& arguments) {
   become_subreaper();
   ask_for_short_slices();
   asio::io_context io(1);
-  auto connection = connect(io, arguments);
-  if (connection) return serve(io, *std::move(connection), arguments.agent);
+  Control control(io);
+  auto connection = control.connect(arguments);
+  if (connection) return serve(io, control, *std::move(connection), arguments.agent);
   log::error("{}", connection.error().message());
   return kExitNoLauncher;
 }

@@ -29,8 +29,9 @@ Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
   socket_.non_blocking(true);
 }
 
-awaitable<Status> Connection::handshake(Duration limit) {
+awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> may_prove) {
   if (tls_ == nullptr) co_return Status{};
+  may_prove_ = std::move(may_prove);
   auto self = shared_from_this();  // the caller may drop us while we wait
   // Shared, because a timer that has expired may be heard of only after this coroutine is gone.
   struct Progress {
@@ -104,6 +105,8 @@ awaitable<Status> Connection::read_more() {
   } else {
     std::string plain;
     status = tls_->receive({cipher_.data(), got}, plain);
+    if (status && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})())
+      co_return failure(ErrorCode::kUnavailable, "another connection is used");
     flush();  // handshake answers and alerts
     if (status) status = reader_.feed(plain, frames);
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +31,9 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   static std::shared_ptr<Connection> make(Socket socket, std::unique_ptr<TlsSession> tls);
 
   // Completes the TLS handshake, both sides proven to have the key; nothing to do without TLS.
-  // kTimedOut after `limit`, kPermission when the peer lacks the key.
-  awaitable<Status> handshake(Duration limit);
+  // kTimedOut after `limit`, kPermission when the peer lacks the key. A client asks `may_prove`, if given,
+  // when the server has proven itself and before it does so: false ends the handshake, with kUnavailable.
+  awaitable<Status> handshake(Duration limit, std::function<bool()> may_prove = {});
   // The next frame, for a user who does not call start(). kUnavailable: the peer closed; kCorrupt: the peer
   // sent what is no frame. Close the connection after either.
   awaitable<Expected<wire::Frame>> receive();
@@ -61,8 +63,9 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   OnClosed on_closed_;
   ByteQueue queue_;  // to be written
   bool waits_to_write_ = false;
-  bool nobody_reads_ = false;  // what is sent is thrown away
-  std::vector<char> cipher_;   // what was read and is not decrypted yet, with TLS
+  bool nobody_reads_ = false;        // what is sent is thrown away
+  std::function<bool()> may_prove_;  // until the handshake is over
+  std::vector<char> cipher_;         // what was read and is not decrypted yet, with TLS
 };
 
 }  // namespace muster::net

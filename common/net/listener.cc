@@ -74,30 +74,4 @@ awaitable<void> Listener::prove(std::shared_ptr<Connection> connection) {
   }
 }
 
-awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
-                                                         std::string identity, Key key, Duration limit) {
-  const auto executor = co_await asio::this_coro::executor;
-  const std::string place = fmt::format("cannot connect to {} port {}", address, port);
-  auto tls = Tls::load();
-  if (!tls) co_return failure_within(place, std::move(tls));
-  boost::system::error_code error;
-  const auto parsed = asio::ip::make_address(address, error);
-  if (error) co_return failure(ErrorCode::kInvalidArgument, "{}: not an IP address", place);
-  auto socket = std::make_shared<tcp::socket>(executor);
-  asio::steady_timer timer(executor, limit);
-  timer.async_wait([socket](const boost::system::error_code& cancelled) {
-    if (!cancelled) socket->close();
-  });
-  co_await socket->async_connect(tcp::endpoint(parsed, port),
-                                 asio::redirect_error(asio::use_awaitable, error));
-  timer.cancel();
-  if (error) co_return system_failure(place, error.value());
-  socket->set_option(tcp::no_delay(true), error);
-  auto connection = Connection::make(std::move(*socket), (*tls)->client(std::move(identity), key));
-  Status proven = co_await connection->handshake(limit);
-  if (!proven)
-    co_return failure_within(place, Expected<std::shared_ptr<Connection>>(std::unexpected(proven.error())));
-  co_return connection;
-}
-
 }  // namespace muster::net

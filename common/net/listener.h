@@ -44,8 +44,4 @@ class Listener {
   std::list<std::shared_ptr<Connection>> unproven_;  // oldest first
 };
 
-// Connects to a listener and completes the handshake.
-awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
-                                                         std::string identity, Key key, Duration limit);
-
 }  // namespace muster::net

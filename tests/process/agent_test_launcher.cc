@@ -35,12 +35,35 @@ TestLauncher::TestLauncher(Options options) {
       dup2(open(options.error_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644), STDERR_FILENO);
     }
     if (options.in_child) options.in_child();
-    const std::string fd = std::to_string(ends[1]);
-    execl(AGENT_PROGRAM, AGENT_PROGRAM, "--control-fd", fd.c_str(), "--node", "0", nullptr);
+    std::vector<std::string> words = {AGENT_PROGRAM, "--node", "0"};
+    if (options.stdio) {
+      dup2(ends[1], STDIN_FILENO);
+      dup2(ends[1], STDOUT_FILENO);
+      words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+    } else {
+      words.insert(words.end(), {"--control-fd", std::to_string(ends[1])});
+    }
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(AGENT_PROGRAM, argv.data());
     _exit(127);
   }
   close(ends[1]);
+  if (options.stdio) read_preamble();
   EXPECT_TRUE(wait_for<wire::Hello>());
+}
+
+// Byte by byte, because frames follow.
+void TestLauncher::read_preamble() {
+  send_bytes(std::string(64, 'a') + "\n");
+  while (preamble.empty() || !preamble.back().starts_with("control ")) {
+    std::string line;
+    char byte = 0;
+    while (read(socket_.get(), &byte, 1) == 1 && byte != '\n') line += byte;
+    if (line.empty()) break;
+    preamble.push_back(line);
+  }
 }
 
 TestLauncher::~TestLauncher() {

@@ -26,6 +26,9 @@ class TestLauncher {
     std::function<void()> in_child{};        // between fork and exec of the agent
     std::vector<std::string> environment{};  // NAME=value, on top of this process's
     std::string error_file{};                // the agent's stderr
+    // The agent is spoken to by its stdin and stdout, after its preamble, with these arguments on top.
+    bool stdio = false;
+    std::vector<std::string> arguments{"--stdio"};
   };
   explicit TestLauncher(Options options);
   TestLauncher(const TestLauncher&) = delete;
@@ -65,8 +68,10 @@ class TestLauncher {
   int agent_exit();
 
   std::vector<wire::ToLauncher> seen;
+  std::vector<std::string> preamble;  // its lines
 
  private:
+  void read_preamble();
   std::optional<wire::ToLauncher> next();
 
   UniqueFd socket_;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/net/listener.h"
+#include "common/net/connect.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 

@@ -1,5 +1,6 @@
 #include "agent/core/start/agent_arguments.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -10,57 +11,95 @@ namespace muster::agent {
 
 namespace {
 
-Status parse_peer(const std::string& peer, Arguments& arguments) {
-  const std::size_t colon = peer.rfind(':');
-  const auto port =
-      colon == std::string::npos ? std::nullopt : parse_number<std::uint16_t>(peer.substr(colon + 1));
-  if (!port) return failure(ErrorCode::kInvalidArgument, "--connect: expected ADDRESS:PORT, got '{}'", peer);
-  arguments.port = *port;
-  arguments.address = peer.substr(0, colon);
-  const bool bracketed = arguments.address.starts_with('[') && arguments.address.ends_with(']');
-  if (bracketed) arguments.address = arguments.address.substr(1, arguments.address.size() - 2);
+constexpr std::string_view kWithValue[] = {"--control-fd", "--connect", "--identity", "--node",
+                                           "--incarnation"};
+constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio"};
+
+using Given = std::map<std::string, std::string>;
+
+Expected<Given> take_apart(const std::vector<std::string>& words) {
+  Given given;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& name = words[i];
+    if (std::ranges::find(kWithout, name) != std::end(kWithout)) {
+      given[name] = "";
+      continue;
+    }
+    if (std::ranges::find(kWithValue, name) == std::end(kWithValue))
+      return failure(ErrorCode::kInvalidArgument, "unknown argument '{}'", name);
+    if (i + 1 == words.size()) return failure(ErrorCode::kInvalidArgument, "{}: a value is missing", name);
+    given[name] = words[++i];
+  }
+  return given;
+}
+
+Expected<AgentId> agent_of(const Given& given) {
+  AgentId agent{NodeId(), Incarnation(1)};
+  const auto name = given.find("--node");
+  const auto node = name == given.end() ? std::nullopt : parse_number<std::int32_t>(name->second);
+  if (!node || *node < 0) return failure(ErrorCode::kInvalidArgument, "--node: expected a number from 0");
+  agent.node = NodeId(*node);
+  if (const auto count = given.find("--incarnation"); count != given.end()) {
+    const auto incarnation = parse_number<std::uint32_t>(count->second);
+    if (!incarnation || *incarnation == 0)
+      return failure(ErrorCode::kInvalidArgument, "--incarnation: expected a number from 1");
+    agent.incarnation = Incarnation(*incarnation);
+  }
+  return agent;
+}
+
+Expected<std::vector<LauncherAddress>> parse_addresses(std::string_view list) {
+  std::vector<LauncherAddress> addresses;
+  for (const std::string_view each : split(list, ',')) {
+    const std::size_t colon = each.rfind(':');
+    const auto port =
+        colon == std::string::npos ? std::nullopt : parse_number<std::uint16_t>(each.substr(colon + 1));
+    if (!port)
+      return failure(ErrorCode::kInvalidArgument, "--connect: expected ADDRESS:PORT[,...], got '{}'", list);
+    std::string_view address = each.substr(0, colon);
+    if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
+    addresses.push_back({std::string(address), *port});
+  }
+  return addresses;
+}
+
+Status set_identity(const Given& given, Arguments& arguments) {
+  const auto name = given.find("--identity");
+  if (name == given.end() && !given.contains("--connect")) return {};
+  if (name != given.end()) arguments.identity = name->second;
+  const auto identity = wire::parse_agent_identity(arguments.identity);
+  if (!identity || identity->agent != arguments.agent)
+    return failure(ErrorCode::kInvalidArgument, "--identity: expected JOB/ROLE/{}/{}, got '{}'",
+                   arguments.agent.node, arguments.agent.incarnation, arguments.identity);
+  arguments.job = identity->job;
   return {};
 }
 
 }  // namespace
 
 Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
-  std::map<std::string, std::string> given;
-  for (std::size_t i = 0; i < words.size(); i += 2) {
-    const bool known = words[i] == "--control-fd" || words[i] == "--connect" || words[i] == "--identity" ||
-                       words[i] == "--node" || words[i] == "--incarnation";
-    if (!known) return failure(ErrorCode::kInvalidArgument, "unknown argument '{}'", words[i]);
-    if (i + 1 == words.size())
-      return failure(ErrorCode::kInvalidArgument, "{}: a value is missing", words[i]);
-    given[words[i]] = words[i + 1];
-  }
+  const auto given = take_apart(words);
+  if (!given) return std::unexpected(given.error());
+  const auto agent = agent_of(*given);
+  if (!agent) return std::unexpected(agent.error());
   Arguments arguments;
-  const auto node = parse_number<std::int32_t>(given["--node"]);
-  if (!node || *node < 0) return failure(ErrorCode::kInvalidArgument, "--node: expected a number from 0");
-  arguments.agent.node = NodeId(*node);
-  if (given.contains("--incarnation")) {
-    const auto incarnation = parse_number<std::uint32_t>(given["--incarnation"]);
-    if (!incarnation || *incarnation == 0)
-      return failure(ErrorCode::kInvalidArgument, "--incarnation: expected a number from 1");
-    arguments.agent.incarnation = Incarnation(*incarnation);
-  }
-  if (given.contains("--control-fd") == given.contains("--connect")) {
-    return failure(ErrorCode::kInvalidArgument, "expected either --control-fd or --connect");
-  }
-  if (given.contains("--connect")) {
-    arguments.identity = given["--identity"];
-    const auto identity = wire::parse_agent_identity(arguments.identity);
-    if (!identity || identity->agent != arguments.agent)
-      return failure(ErrorCode::kInvalidArgument,
-                     "--identity: expected JOB/ROLE/{}/{} with --connect, got '{}'", arguments.agent.node,
-                     arguments.agent.incarnation, arguments.identity);
-    if (Status parsed = parse_peer(given["--connect"], arguments); !parsed)
-      return std::unexpected(parsed.error());
+  arguments.agent = *agent;
+  if (given->contains("--control-fd") + given->contains("--connect") + given->contains("--stdio") != 1)
+    return failure(ErrorCode::kInvalidArgument, "expected one of --control-fd, --connect and --stdio");
+  if (given->contains("--or-stdio") && !given->contains("--connect"))
+    return failure(ErrorCode::kInvalidArgument, "--or-stdio: expected with --connect only");
+  if (const auto fd = given->find("--control-fd"); fd != given->end()) {
+    arguments.control_fd = parse_number<int>(fd->second);
+    if (!arguments.control_fd || *arguments.control_fd < 0)
+      return failure(ErrorCode::kInvalidArgument, "--control-fd: expected a descriptor");
     return arguments;
   }
-  arguments.control_fd = parse_number<int>(given["--control-fd"]);
-  if (!arguments.control_fd || *arguments.control_fd < 0) {
-    return failure(ErrorCode::kInvalidArgument, "--control-fd: expected a descriptor");
+  if (Status set = set_identity(*given, arguments); !set) return std::unexpected(set.error());
+  arguments.stdio = given->contains("--stdio") || given->contains("--or-stdio");
+  if (const auto list = given->find("--connect"); list != given->end()) {
+    auto addresses = parse_addresses(list->second);
+    if (!addresses) return std::unexpected(addresses.error());
+    arguments.addresses = *std::move(addresses);
   }
   return arguments;
 }

@@ -14,12 +14,18 @@
 
 namespace muster::agent {
 
+struct LauncherAddress {
+  std::string address;  // an IPv6 address without brackets
+  std::uint16_t port = 0;
+};
+
 struct Arguments {
   AgentId agent{NodeId(), Incarnation(1)};
-  std::optional<int> control_fd;  // or, without it, the three below
-  std::string address;
-  std::uint16_t port = 0;
-  std::string identity;
+  std::optional<int> control_fd;           // or one of the next two, or both: stdio is then the second choice
+  std::vector<LauncherAddress> addresses;  // of one launcher
+  bool stdio = false;
+  std::string identity;  // with addresses; may be empty without
+  std::string job;       // of the identity
 };
 
 // Errors name the argument.

@@ -64,7 +64,7 @@ LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan,
 void LocalBootstrap::start(AgentId agent) {
   auto started = plan_.control == Control::kSocket ? start_with_socket(agent) : start_with_tcp(agent);
   if (!started) return listener_->agent_ended(agent, started.error().message());
-  children_.emplace(started->pid, Child{agent});
+  children_.emplace(started->pid, Child{agent, std::move(started->input)});
   pids_.emplace(agent, started->pid);
   marks_.sessions.insert(started->pid);
   if (!started->socket) return;
@@ -130,7 +130,7 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agen
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const auto pid = spawn(agent, {"--control-fd", std::to_string(kControlFd)}, nothing.get(), theirs.get());
   if (!pid) return std::unexpected(pid.error());
-  return Started{*pid, std::move(ours)};
+  return Started{.pid = *pid, .socket = std::move(ours)};
 }
 
 Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) {
@@ -149,13 +149,12 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) 
   UniqueFd output(ends[1]);
   if (Status written = write_all(output.get(), invitation.key + "\n", "the agent's stdin"); !written)
     return std::unexpected(written.error());
-  output.reset();
   const auto pid = spawn(
       agent,
       {"--connect", fmt::format("127.0.0.1:{}", control_port_->port()), "--identity", invitation.identity},
       input.get(), -1);
   if (!pid) return std::unexpected(pid.error());
-  return Started{*pid};
+  return Started{.pid = *pid, .input = std::move(output)};
 }
 
 Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> arguments, int input,

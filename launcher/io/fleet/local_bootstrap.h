@@ -50,6 +50,7 @@ class LocalBootstrap final : public Bootstrap {
   struct Started {
     pid_t pid = 0;
     UniqueFd socket{};  // the launcher's end; empty with TCP, where the agent will connect
+    UniqueFd input{};  // the agent's stdin, with TCP: an agent whose stdin ends before it is connected leaves
   };
   Expected<Started> start_with_socket(AgentId agent) const;
   Expected<Started> start_with_tcp(AgentId agent);
@@ -58,6 +59,7 @@ class LocalBootstrap final : public Bootstrap {
 
   struct Child {
     AgentId agent;
+    UniqueFd input{};
     bool killed = false;  // by kill(): the agent is a leftover from then on
   };
   asio::any_io_executor executor_;

@@ -15,20 +15,45 @@ TEST(ParseArguments, TakesAnInheritedSocket) {
   EXPECT_EQ(second->agent, (AgentId{NodeId(3), Incarnation(2)}));
 }
 
-TEST(ParseArguments, TakesAnAddress) {
+TEST(ParseArguments, TakesAddresses) {
   const auto arguments =
-      parse_arguments({"--node", "0", "--connect", "[::1]:4711", "--identity", "j/agent/0/1"});
+      parse_arguments({"--node", "0", "--connect", "[::1]:4711,10.0.0.7:80", "--identity", "j/agent/0/1"});
   ASSERT_TRUE(arguments);
-  EXPECT_EQ(arguments->address, "::1");
-  EXPECT_EQ(arguments->port, 4711);
+  ASSERT_EQ(arguments->addresses.size(), 2U);
+  EXPECT_EQ(arguments->addresses[0].address, "::1");
+  EXPECT_EQ(arguments->addresses[0].port, 4711);
+  EXPECT_EQ(arguments->addresses[1].address, "10.0.0.7");
+  EXPECT_EQ(arguments->addresses[1].port, 80);
   EXPECT_EQ(arguments->identity, "j/agent/0/1");
+  EXPECT_EQ(arguments->job, "j");
+  EXPECT_FALSE(arguments->stdio);
+}
+
+TEST(ParseArguments, TakesStdinAndStdoutAlsoAsTheSecondChoice) {
+  const auto only = parse_arguments({"--stdio", "--node", "2"});
+  ASSERT_TRUE(only);
+  EXPECT_TRUE(only->stdio);
+  EXPECT_TRUE(only->addresses.empty());
+  EXPECT_EQ(only->job, "");
+  const auto named = parse_arguments({"--stdio", "--node", "2", "--identity", "j/agent/2/1"});
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->job, "j");
+  const auto second =
+      parse_arguments({"--connect", "10.0.0.7:80", "--or-stdio", "--node", "0", "--identity", "j/agent/0/1"});
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second->stdio);
+  EXPECT_EQ(second->addresses.size(), 1U);
 }
 
 TEST(ParseArguments, NamesWhatIsWrong) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "--node"},
       {{"--node", "-1", "--control-fd", "3"}, "--node"},
-      {{"--node", "0"}, "--control-fd or --connect"},
+      {{"--node", "0"}, "--control-fd, --connect and --stdio"},
+      {{"--node", "0", "--stdio", "--control-fd", "3"}, "--control-fd, --connect and --stdio"},
+      {{"--node", "0", "--control-fd", "3", "--or-stdio"}, "--or-stdio"},
+      {{"--node", "0", "--stdio", "--identity", "j/agent/1/1"}, "expected JOB/ROLE/0/1"},
+      {{"--node", "0", "--connect", "10.0.0.1:7,", "--identity", "j/r/0/1"}, "--connect"},
       {{"--node", "0", "--control-fd"}, "--control-fd"},
       {{"--node", "0", "--control-fd", "x"}, "--control-fd"},
       {{"--node", "0", "--connect", "host", "--identity", "j/r/0/1"}, "--connect"},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/net/connect.h"
 #include "common/wire/agent_identity.h"
 
 namespace muster::launcher {

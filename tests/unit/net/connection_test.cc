@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "common/base/file.h"
+#include "common/net/connect.h"
 #include "common/net/listener.h"
 #include "common/net/task_group.h"
 #include "tests/loaded_tls.h"
@@ -240,6 +241,54 @@ TEST(Listener, AClientWithoutTheKeyIsRefused) {
   const Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node2"));
   ASSERT_FALSE(client);
   EXPECT_TRUE(server.connections().empty());
+  server.stop();
+  context.run();
+}
+
+awaitable<void> call_any(std::vector<Endpoint> listeners, Key key, Duration limit, Result& result,
+                         bool& done) {
+  result = co_await connect_to_any(std::move(listeners), "job/worker/node1", key, limit);
+  done = true;
+}
+
+TEST(ConnectToAny, ProvesItselfToOneOnlyAlthoughAllAnswer) {
+  asio::io_context context;
+  Server first(context);
+  Server second(context);
+  const Key key = first.key_of("job/worker/node1");
+  Result result;
+  bool done = false;
+  const Endpoint place{"127.0.0.1", first.port()};
+  // The second is another launcher's, with other keys.
+  first.tasks().spawn(call_any({{"127.0.0.1", second.port()}, place, place, place}, key, 5s, result, done));
+  while (!done) context.run_one();
+  ASSERT_TRUE(result) << result.error().message();
+  context.run_for(100ms);
+  EXPECT_EQ(first.connections().size(), 1U);
+  EXPECT_TRUE(second.connections().empty());
+  EXPECT_FALSE((*result)->closed());
+  EXPECT_FALSE(first.connections()[0]->closed());
+  (*result)->close();
+  first.stop();
+  second.stop();
+  context.restart();
+  context.run();
+}
+
+TEST(ConnectToAny, NamesEachThatWasNotReachedWhenTheTimeIsUp) {
+  asio::io_context context;
+  Server server(context);
+  asio::ip::tcp::acceptor silent(context, {asio::ip::address_v4::loopback(), 0});
+  const std::uint16_t port = silent.local_endpoint().port();
+  Result result;
+  bool done = false;
+  server.tasks().spawn(call_any({{"127.0.0.1", 1}, {"127.0.0.1", port}}, make_key(), 50ms, result, done));
+  while (!done) context.run_one();
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message().find("cannot connect to 127.0.0.1 port 1: Connection refused; "),
+            std::string::npos);
+  EXPECT_NE(result.error().message().find(fmt::format("cannot connect to 127.0.0.1 port {}: no", port)),
+            std::string::npos);
   server.stop();
   context.run();
 }

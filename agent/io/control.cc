@@ -1,0 +1,104 @@
+#include "agent/io/control.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <optional>
+#include <poll.h>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "agent/io/readable.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/process.h"
+#include "common/net/connect.h"
+
+namespace muster::agent {
+
+namespace {
+
+using Connecting = Expected<std::shared_ptr<net::Connection>>;
+
+constexpr int kKeyLimitMs = 30'000;
+constexpr Duration kConnectLimit = std::chrono::seconds(10);
+constexpr Duration kConnectLimitBeforeStdio = std::chrono::seconds(2);
+constexpr Duration kLastWordsLimit = std::chrono::seconds(1);
+
+Status say(const std::string& line) {
+  return write_all(STDOUT_FILENO, line + "\n", "stdout");
+}
+
+// Byte by byte, because frames may follow.
+std::optional<net::Key> read_key() {
+  std::string line;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  char byte = 0;
+  while (byte != '\n' && line.size() < 128) {
+    if (poll(&input, 1, kKeyLimitMs) <= 0 || read(STDIN_FILENO, &byte, 1) != 1) return std::nullopt;
+    if (byte != '\n') line += byte;
+  }
+  return net::key_from_hex(line);
+}
+
+// What two tasks share while the launcher is called.
+struct Call {
+  explicit Call(const asio::any_io_executor& executor) : input(executor) {}
+  asio::posix::stream_descriptor input;
+  Connecting result = failure(ErrorCode::kUnavailable, "stdin has ended: the launcher is gone");
+};
+
+awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::Key key) {
+  std::vector<net::Endpoint> listeners;
+  for (const LauncherAddress& each : arguments.addresses) listeners.push_back({each.address, each.port});
+  const Duration limit = arguments.stdio ? kConnectLimitBeforeStdio : kConnectLimit;
+  call->result =
+      co_await net::connect_to_any(std::move(listeners), std::move(arguments.identity), key, limit);
+  call->input.close();
+}
+
+// What comes before the end is none of this one's business.
+awaitable<void> stop_at_end_of_input(std::shared_ptr<Call> call, asio::io_context& io) {
+  const bool came = co_await readable(call->input);
+  int waiting = 0;
+  if (came && ioctl(call->input.native_handle(), FIONREAD, &waiting) == 0 && waiting == 0) io.stop();
+}
+
+Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, const net::Key& key) {
+  const auto call = std::make_shared<Call>(io.get_executor());
+  boost::system::error_code error;
+  call->input.assign(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error);
+  if (!error)  // of a file or /dev/null nobody can say when it ends
+    asio::co_spawn(io, stop_at_end_of_input(call, io), asio::detached);
+  asio::co_spawn(io, call_all(call, arguments, key), asio::detached);
+  io.run();
+  io.restart();
+  return call->result;
+}
+
+}  // namespace
+
+Connecting Control::connect(const Arguments& arguments) {
+  if (arguments.control_fd)
+    return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
+  const Status said =
+      say(fmt::format("muster-agent 1 {} {} {}", getpid(), own_identity().start_ticks, MUSTER_VERSION));
+  if (!said) return std::unexpected(said.error());
+  const auto key = read_key();
+  if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
+  if (!arguments.addresses.empty()) {
+    auto connection = connect_over_tls(io_, arguments, *key);
+    if (connection) (void)say("control tcp");  // if nobody hears it, nobody needs it
+    if (connection || !arguments.stdio) return connection;
+    log::info("{}; stdin and stdout are used", connection.error().message());
+  }
+  if (Status chosen = say("control stdio"); !chosen) return std::unexpected(chosen.error());
+  stdio_ = StdioSocket::open(io_.get_executor());
+  return net::Connection::make(stdio_->take(), nullptr);
+}
+
+void Control::finish() {
+  if (stdio_) stdio_->finish(kLastWordsLimit);
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,94 @@
+#include "agent/io/stdio_socket.h"
+
+#include <array>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 << 10;
+
+int moved(int fd) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  CHECK(copy >= 0, "cannot copy descriptor {}: {}", fd, std::strerror(errno));
+  return copy;
+}
+
+}  // namespace
+
+std::shared_ptr<StdioSocket> StdioSocket::open(const asio::any_io_executor& executor) {
+  return std::shared_ptr<StdioSocket>(new StdioSocket(executor));
+}
+
+StdioSocket::StdioSocket(const asio::any_io_executor& executor)
+    : in_(executor), out_(executor), users_(executor), own_(executor), timer_(executor) {
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: {}",
+        std::strerror(errno));
+  users_ = net::adopt_socket(executor, ends[0]);
+  own_ = net::adopt_socket(executor, ends[1]);
+  in_.assign(moved(STDIN_FILENO));
+  out_.assign(moved(STDOUT_FILENO));
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  dup2(nothing.get(), STDIN_FILENO);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+net::Socket StdioSocket::take() {
+  const auto executor = own_.get_executor();
+  asio::co_spawn(executor, copy_in(shared_from_this()), asio::detached);
+  asio::co_spawn(executor, copy_out(shared_from_this()), asio::detached);
+  return std::move(users_);
+}
+
+void StdioSocket::finish(Duration limit) {
+  if (!out_.is_open()) return;
+  timer_.expires_after(limit);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
+    if (!cancelled) self->close();
+  });
+}
+
+void StdioSocket::close() {
+  boost::system::error_code ignored;
+  timer_.cancel();
+  in_.close(ignored);
+  out_.close(ignored);
+  own_.close(ignored);
+}
+
+awaitable<void> StdioSocket::copy_in(std::shared_ptr<StdioSocket> self) {
+  std::vector<char> piece(kPieceBytes);
+  boost::system::error_code error;
+  while (!error) {
+    const std::size_t got = co_await self->in_.async_read_some(
+        asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
+    if (error) break;
+    co_await asio::async_write(self->own_, asio::buffer(piece, got),
+                               asio::redirect_error(asio::use_awaitable, error));
+  }
+  self->own_.shutdown(net::Socket::shutdown_send, error);
+}
+
+awaitable<void> StdioSocket::copy_out(std::shared_ptr<StdioSocket> self) {
+  std::vector<char> piece(kPieceBytes);
+  boost::system::error_code error;
+  while (!error) {
+    const std::size_t got = co_await self->own_.async_receive(
+        asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
+    if (error) break;
+    co_await asio::async_write(self->out_, asio::buffer(piece, got),
+                               asio::redirect_error(asio::use_awaitable, error));
+  }
+  self->close();
+}
+
+}  // namespace muster::agent

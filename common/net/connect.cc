@@ -1,0 +1,107 @@
+#include "common/net/connect.h"
+
+#include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <functional>
+#include <utility>
+
+namespace muster::net {
+
+using asio::ip::tcp;
+
+namespace {
+
+using Connected = Expected<std::shared_ptr<Connection>>;
+
+// What the callers of several listeners share.
+struct Race {
+  Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
+      : over(executor, limit), failures(count), running(count) {}
+
+  asio::steady_timer over;            // cancelled when the race is decided
+  std::vector<std::string> failures;  // by listener
+  std::size_t running;
+  bool won = false;  // one has begun to prove itself: no other may
+  std::shared_ptr<Connection> winner;
+  std::vector<std::shared_ptr<tcp::socket>> sockets;
+  std::vector<std::weak_ptr<Connection>> connections;
+};
+
+// `race` is null for one that runs alone.
+awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
+                          std::shared_ptr<Race> race) {
+  const auto executor = co_await asio::this_coro::executor;
+  const std::string place = fmt::format("cannot connect to {} port {}", listener.address, listener.port);
+  auto tls = Tls::load();
+  if (!tls) co_return failure_within(place, std::move(tls));
+  boost::system::error_code error;
+  const auto parsed = asio::ip::make_address(listener.address, error);
+  if (error) co_return failure(ErrorCode::kInvalidArgument, "{}: not an IP address", place);
+  auto socket = std::make_shared<tcp::socket>(executor);
+  if (race) race->sockets.push_back(socket);
+  asio::steady_timer timer(executor, limit);
+  timer.async_wait([socket](const boost::system::error_code& cancelled) {
+    if (!cancelled) socket->close();
+  });
+  co_await socket->async_connect(tcp::endpoint(parsed, listener.port),
+                                 asio::redirect_error(asio::use_awaitable, error));
+  timer.cancel();
+  if (!error && !socket->is_open()) error = asio::error::operation_aborted;
+  if (error) co_return system_failure(place, error.value());
+  socket->set_option(tcp::no_delay(true), error);
+  auto connection = Connection::make(std::move(*socket), (*tls)->client(std::move(identity), key));
+  std::function<bool()> may_prove;
+  if (race) {
+    race->connections.push_back(connection);
+    may_prove = [weak = std::weak_ptr(race)] {
+      const auto shared = weak.lock();
+      return shared && !std::exchange(shared->won, true);
+    };
+  }
+  Status proven = co_await connection->handshake(limit, std::move(may_prove));
+  if (!proven) co_return failure_within(place, Connected(std::unexpected(proven.error())));
+  co_return connection;
+}
+
+awaitable<void> compete(std::shared_ptr<Race> race, std::size_t index, awaitable<Connected> called) {
+  const auto connected = co_await std::move(called);
+  --race->running;
+  if (connected)
+    race->winner = *connected;
+  else
+    race->failures.at(index) = connected.error().message();
+  if (race->winner != nullptr || race->running == 0) race->over.cancel();
+}
+
+}  // namespace
+
+awaitable<Connected> connect(std::string address, std::uint16_t port, std::string identity, Key key,
+                             Duration limit) {
+  return call({std::move(address), port}, std::move(identity), key, limit, nullptr);
+}
+
+awaitable<Connected> connect_to_any(std::vector<Endpoint> listeners, std::string identity, Key key,
+                                    Duration limit) {
+  const auto executor = co_await asio::this_coro::executor;
+  const auto race = std::make_shared<Race>(executor, limit, listeners.size());
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    race->failures[i] =
+        fmt::format("cannot connect to {} port {}: no answer", listeners[i].address, listeners[i].port);
+    asio::co_spawn(executor, compete(race, i, call(listeners[i], identity, key, limit, race)),
+                   asio::detached);
+  }
+  boost::system::error_code ignored;
+  if (!listeners.empty()) co_await race->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  const auto winner = race->winner;
+  race->won = true;
+  for (const auto& socket : race->sockets) socket->close(ignored);
+  for (const auto& connection : race->connections) {
+    const auto caller = connection.lock();
+    if (caller && caller != winner) caller->close();
+  }
+  if (winner != nullptr) co_return winner;
+  co_return failure(ErrorCode::kUnavailable, "{}", fmt::join(race->failures, "; "));
+}
+
+}  // namespace muster::net
