@@ -133,7 +133,7 @@ void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   Logs::LastWords words = parts_.logs.last_words(local_rank);
   exited.error_file = std::move(words.error_file);
   exited.last_lines = std::move(words.last_lines);
-  health_->on(parts_.vitals.take_gpu_faults(), TimePoint(from_ns(exited.at_ns)));
+  send_health(health_->on(parts_.vitals.take_gpu_faults(), TimePoint(from_ns(exited.at_ns))), rank);
   health_->ended(rank, exited);
   parts_.talk.receive_waiting();
   send_reports(reports_.take(rank));
@@ -183,10 +183,17 @@ void Agent::look_after_workers() {
   parts_.talk.receive_waiting();
   const auto states = parts_.vitals.look(health_->pids());
   const TimePoint now = parts_.time.now();
-  health_->on(parts_.vitals.take_gpu_faults(), now);
-  for (const wire::ToLauncher& message : health_->look(states, output_waits(), now)) {
-    if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message))
+  send_health(health_->on(parts_.vitals.take_gpu_faults(), now));
+  send_health(health_->look(states, output_waits(), now));
+}
+
+// `ended`: whose end is about to be told, which says more than that it does not get on.
+void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended) {
+  for (const wire::ToLauncher& message : messages) {
+    if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message)) {
+      if (stalled->rank == ended) continue;
       log::warning("rank {} {}", stalled->rank, stalled->what);
+    }
     parts_.link.send(node_.attempt(), message);
   }
 }
@@ -208,7 +215,7 @@ void Agent::leftover_ended(std::int32_t pid) {
 }
 
 void Agent::leftovers_changed() {
-  if (clearing_) clear_leftovers();
+  if (clearing_) clear_leftovers(unnamed_leftovers());
 }
 
 std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
@@ -217,8 +224,7 @@ std::optional<std::vector<std::int32_t>> Agent::unnamed_leftovers() {
   return found;
 }
 
-void Agent::clear_leftovers() {
-  const auto left = unnamed_leftovers();
+void Agent::clear_leftovers(const std::optional<std::vector<std::int32_t>>& left) {
   // When a leftover dies, its children become leftovers, and leftovers_changed() leads here again.
   clearing_ = !left || !left->empty();
   if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
@@ -232,6 +238,7 @@ void Agent::clear_leftovers() {
 // An attempt is over on this node when its log files are complete, or cannot be made so.
 void Agent::logs_finished(const LogLosses& losses) {
   if (!std::exchange(finishing_logs_, false)) return;
+  if (clearing_) return;  // a leftover has come up meanwhile: they are asked to finish again when it is gone
   if (losses.lines + losses.waiting_bytes > 0) {
     parts_.link.send(
         node_.attempt(),
@@ -285,13 +292,13 @@ void Agent::perform(const SignalWorker& action) {
 }
 
 void Agent::perform(const KillLeftovers&) {
-  clear_leftovers();
+  clear_leftovers(unnamed_leftovers());
 }
 
 void Agent::perform(const NameLeftovers&) {
   const auto left = unnamed_leftovers();
   // Without leftovers only the log files are waited for, and Logs knows how long.
-  if (left && left->empty()) return clear_leftovers();
+  if (left && left->empty()) return clear_leftovers(left);
   LeftoversNamed answer;
   for (const std::int32_t pid : left.value_or(std::vector<std::int32_t>())) {
     named_.insert(pid);
@@ -310,6 +317,7 @@ void Agent::perform(const CloseAttempt& action) {
   parts_.processes.close();
   parts_.logs.close();
   parts_.store.close(action.keep_store);
+  clearing_ = false;
   finishing_logs_ = false;
   health_.reset();
   if (reports_.dropped_count() > 0)
@@ -328,7 +336,7 @@ void Agent::perform(const Send& action) {
       log::info("{} of {} workers were forked", started->warm_count, started->pids.size());
     if (!started->executed_because.empty()) log::info("executed: {}", started->executed_because);
   }
-  parts_.link.send(node_.attempt(), action.message);
+  parts_.link.send(action.attempt, action.message);
 }
 
 void Agent::perform(const Quit& action) {

@@ -76,11 +76,13 @@ class Agent final : private ProcessListener, private LogsListener {
   void set_alarm();
   void ring();
   void look_after_workers();
+  void send_health(const WorkerHealth::Messages& messages, std::optional<Rank> ended = {});
   void send_reports(const std::vector<wire::WorkerReported>& reports);
   std::expected<std::int32_t, StartFailure> open(const OpenAttempt& attempt);
   // Leftovers that were not named before; nothing if nobody can tell.
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
-  void clear_leftovers();
+  // `left`: unnamed_leftovers().
+  void clear_leftovers(const std::optional<std::vector<std::int32_t>>& left);
   bool output_waits() const;
   void hurry();
 

@@ -36,12 +36,13 @@ void WorkerHealth::on(const Report& report, const std::string& address, TimePoin
   worker.can_be_preempted = lists(report.message.text, "preemption");
 }
 
-void WorkerHealth::on(const std::vector<GpuFault>& faults, TimePoint now) {
+WorkerHealth::Messages WorkerHealth::on(const std::vector<GpuFault>& faults, TimePoint now) {
+  Messages messages;
   for (const GpuFault& fault : faults) {
     const std::string text = fmt::format("{} (GPU {})", fault.xid.text, fault.gpu);
     for (auto& [rank, worker] : workers_) {
       if (worker.gpu != fault.gpu) continue;
-      waiting_.emplace_back(wire::AgentNotice{fmt::format("rank {}: {}", rank, text)});
+      messages.emplace_back(wire::AgentNotice{fmt::format("rank {}: {}", rank, text)});
       if (fault.xid.fault_class == XidClass::kProgram) continue;
       if (worker.gpu_fault.empty()) worker.gpu_fault = text;
       if (fault.xid.fault_class != XidClass::kLost) continue;
@@ -50,9 +51,10 @@ void WorkerHealth::on(const std::vector<GpuFault>& faults, TimePoint now) {
       stalled.hard = true;
       stalled.what = fmt::format("has lost its GPU: {}", text);
       stalled.since_ns = to_ns(now);
-      waiting_.emplace_back(std::move(stalled));
+      messages.emplace_back(std::move(stalled));
     }
   }
+  return messages;
 }
 
 void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
@@ -63,7 +65,7 @@ void WorkerHealth::ended(Rank rank, wire::WorkerExited& exited) {
 
 WorkerHealth::Messages WorkerHealth::look(const std::map<Rank, ProcessState>& states, bool output_waits,
                                           TimePoint now) {
-  Messages messages = std::exchange(waiting_, {});
+  Messages messages;
   if (output_waits) hang_.pause(now);
   for (wire::WorkerStalled& stalled : hang_.look(states, now)) messages.emplace_back(std::move(stalled));
   return messages;

@@ -34,8 +34,8 @@ class WorkerHealth {
   // The worker is not expected to get on any more.
   void told_to_stop(Rank rank) { hang_.remove(rank); }
   void on(const Report& report, const std::string& address, TimePoint now);
-  // The next look() tells the user of the faults, and the launcher of a worker whose GPU is lost.
-  void on(const std::vector<GpuFault>& faults, TimePoint now);
+  // Returns what tells the user of the faults, and the launcher of a worker whose GPU is lost.
+  Messages on(const std::vector<GpuFault>& faults, TimePoint now);
   // Adds to `exited` what is known of the cause.
   void ended(Rank rank, wire::WorkerExited& exited);
 
@@ -51,7 +51,6 @@ class WorkerHealth {
  private:
   HangWatch hang_;
   std::map<Rank, Worker> workers_;
-  Messages waiting_;  // for the next look()
 };
 
 }  // namespace muster::agent

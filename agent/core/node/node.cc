@@ -83,13 +83,16 @@ void Node::handle(const StandByRequested& event, TimePoint now) {
   actions_.emplace_back(LoadTemplate{std::move(attempt)});
 }
 
+void Node::send(wire::ToLauncher message) {
+  actions_.emplace_back(Send{attempt_, std::move(message)});
+}
+
 void Node::open(const AttemptRequested& request) {
   attempt_ = request.attempt;
   plan_ = request.plan;
   if (plan_.local_world_size < 1 || plan_.local_world_size > kMaxLocalWorldSize) {
-    actions_.emplace_back(
-        Send{wire::AttemptRefused{2, fmt::format("{} workers on one node (allowed: 1 to {})",
-                                                 plan_.local_world_size, kMaxLocalWorldSize)}});
+    send(wire::AttemptRefused{2, fmt::format("{} workers on one node (allowed: 1 to {})",
+                                             plan_.local_world_size, kMaxLocalWorldSize)});
     return;
   }
   phase_ = Phase::kOpening;
@@ -105,7 +108,7 @@ void Node::handle(const AttemptOpened& event, TimePoint now) {
   } else if (!give_up_at_) {
     give_up_at_ = now + kTemplateLimit;
   }
-  actions_.emplace_back(Send{wire::AttemptPrepared{event.store_port}});
+  send(wire::AttemptPrepared{event.store_port});
   if (!event.gpus_may_be_full) return;
   gpus_until_ = now + kGpuMemoryLimit;
   check_gpus(now);
@@ -116,7 +119,7 @@ void Node::handle(const AttemptNotOpened& event, TimePoint) {
   phase_ = Phase::kIdle;
   workers_.clear();
   actions_.emplace_back(CloseAttempt{});
-  actions_.emplace_back(Send{event.refusal});
+  send(event.refusal);
 }
 
 void Node::handle(const StartRequested& event, TimePoint) {
@@ -137,9 +140,9 @@ void Node::check_gpus(TimePoint now) {
     actions_.emplace_back(LookAtGpus{});
     return;
   }
-  actions_.emplace_back(Send{wire::AgentNotice{
+  send(wire::AgentNotice{
       fmt::format("the workers are started although GPU memory of killed workers is not seen to be free{}{}",
-                  gpus_held_.empty() ? "" : ": ", gpus_held_)}});
+                  gpus_held_.empty() ? "" : ": ", gpus_held_)});
   gpus_until_.reset();
   start_if_ready();
 }
@@ -148,13 +151,13 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   if (!gpus_until_ || !can_still_start()) return;
   if (!event.held.empty()) {
     if (std::exchange(gpus_held_, event.held).empty())
-      actions_.emplace_back(Send{wire::AgentNotice{fmt::format(
+      send(wire::AgentNotice{fmt::format(
           "waits, at most {} s, for GPU memory of killed workers to come back: {}",
-          std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)}});
+          std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)});
     return;
   }
   if (!std::exchange(gpus_held_, {}).empty())
-    actions_.emplace_back(Send{wire::AgentNotice{"the GPU memory of killed workers is free"}});
+    send(wire::AgentNotice{"the GPU memory of killed workers is free"});
   gpus_until_.reset();
   look_at_gpus_at_.reset();
   start_if_ready();
@@ -184,14 +187,14 @@ void Node::handle(const WorkerStarted& event, TimePoint) {
     return;
   }
   phase_ = Phase::kRunning;
-  actions_.emplace_back(Send{std::move(started_)});
+  send(std::move(started_));
 }
 
 void Node::handle(const WorkerNotStarted& event, TimePoint now) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
   phase_ = Phase::kRunning;
-  actions_.emplace_back(Send{event.refusal});
+  send(event.refusal);
   kill_workers(now);
   clear_if_all_ended(now);
 }
@@ -204,18 +207,18 @@ void Node::handle(const WorkerEnded& event, TimePoint now) {
   exited.local_rank = event.local_rank;
   exited.pid = worker.pid();
   exited.after_stop = worker.stop_requested();
-  actions_.emplace_back(Send{std::move(exited)});
+  send(std::move(exited));
   clear_if_all_ended(now);
 }
 
 void Node::handle(const StopRequested& event, TimePoint now) {
   if (event.attempt != attempt_) return;
   switch (phase_) {
-    case Phase::kIdle: actions_.emplace_back(Send{wire::WorkersGone{}}); break;
+    case Phase::kIdle: send(wire::WorkersGone{}); break;
     case Phase::kPrepared:
     case Phase::kWarming:
       attempt_is_over();
-      actions_.emplace_back(Send{wire::WorkersGone{}});
+      send(wire::WorkersGone{});
       break;
     case Phase::kStarting:
     case Phase::kRunning: stop_workers(event.stop.signal, from_ns(event.stop.grace_ns), now); break;
@@ -254,7 +257,7 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
   unkillable_at_.reset();
   clear_again_at_.reset();
   attempt_is_over(std::ranges::none_of(workers_, &Worker::stop_requested));
-  actions_.emplace_back(Send{wire::WorkersGone{}});
+  send(wire::WorkersGone{});
   if (closed_) leave("the launcher is gone", kExitLauncherGone, now);
   quit_if_left();
   if (phase_ == Phase::kIdle && waiting_) open(*std::exchange(waiting_, std::nullopt));
@@ -265,7 +268,7 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
   if (event.left.empty()) return handle(LeftoversGone{}, now);  // nobody can tell what is left
-  actions_.emplace_back(Send{wire::LeftoversUnkillable{event.left}});
+  send(wire::LeftoversUnkillable{event.left});
   clear_again_at_ = now + kClearPause;
   actions_.emplace_back(KillLeftovers{});
 }
@@ -329,10 +332,10 @@ void Node::name_unkillable(TimePoint now) {
   if (phase_ == Phase::kClearing) return clear(now);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].ended()) continue;
-    actions_.emplace_back(Send{wire::WorkerUnkillable{
+    send(wire::WorkerUnkillable{
         Rank(plan_.first_rank.value() + static_cast<std::int32_t>(i)), workers_[i].pid(),
         fmt::format("has not ended {} s after SIGKILL",
-                    std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())}});
+                    std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())});
   }
   if (leaving_) quit();  // the worker may live for ever, and whoever waits for this node would wait as long
 }

@@ -117,6 +117,7 @@ struct GiveUpTemplate {  // it takes too long; answered by nothing
   std::string reason;
 };
 struct Send {
+  Attempt attempt;  // that it is about: another may have been opened since
   wire::ToLauncher message;
 };
 struct Quit {
@@ -181,6 +182,7 @@ class Node {
   // Prepared, and no worker started yet.
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
   std::optional<TimePoint> launcher_deadline() const;
+  void send(wire::ToLauncher message);
   void open(const AttemptRequested& request);
   void start_if_ready();
   void check_gpus(TimePoint now);

@@ -197,6 +197,27 @@ TEST_F(AgentPerformerTest, WhereNobodyCanTellWhatIsLeftItIsWaitedForAsLongAsForA
   EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
   time_.advance(Node::kUnkillableLimit);
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  // The next attempt's workers, and what they start, are no leftovers.
+  run(Attempt(2));
+  leftovers_.left = {200};
+  processes_.listener->leftovers_changed();
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(AgentPerformerTest, ALeftoverThatComesUpWhileLogsAreFinishedIsWaitedFor) {
+  run(kFirst);
+  end_workers();
+  EXPECT_THAT(asked_, ElementsAre("finish logs"));
+  leftovers_.left = {200};
+  time_.advance(Node::kClearPause);
+  logs_.listener->logs_finished({.lines = 7});
+  EXPECT_THAT(channel_->sent, testing::Each(testing::VariantWith<wire::WorkerExited>(testing::_)));
+  leftovers_.left = std::vector<std::int32_t>();
+  processes_.listener->leftovers_changed();
+  EXPECT_THAT(asked_, ElementsAre("finish logs", "kill 200", "finish logs"));
+  logs_.listener->logs_finished({.lines = 7});
+  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
 TEST_F(AgentPerformerTest, OutputIsHurriedOnceWhenTheWorkersAreToEnd) {
@@ -257,6 +278,7 @@ TEST_F(AgentPerformerTest, AWorkersLastReportsGoBeforeItsEnd) {
 
 TEST_F(AgentPerformerTest, ReportsOfOtherAttemptsAndOtherNodesRanksAreDropped) {
   report(kFirst, Rank(4), "committed");
+  EXPECT_THAT(sent<wire::WorkerReported>(), IsEmpty());
   run(kFirst);
   report(Attempt(2), Rank(4), "committed");
   report(kFirst, Rank(6), "committed");
@@ -294,6 +316,16 @@ TEST_F(AgentPerformerTest, AGpuThatIsLostIsToldOfAndKeptForTheWorkersEnd) {
   EXPECT_EQ(sent<wire::WorkerStalled>()[0].rank, Rank(5));
   end_worker(LocalRank(1), SIGKILL);
   EXPECT_THAT(sent<wire::WorkerExited>().at(0).gpu_fault, testing::HasSubstr("(GPU 1)"));
+}
+
+TEST_F(AgentPerformerTest, AGpuThatEndsTheLastWorkerIsToldOfAsAFaultAndNotAsAStall) {
+  run(kFirst);
+  end_worker(LocalRank(0), SIGKILL);
+  vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
+  end_worker(LocalRank(1), SIGKILL);
+  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("rank 5"));
+  EXPECT_THAT(sent<wire::WorkerStalled>(), IsEmpty());
 }
 
 TEST_F(AgentPerformerTest, OnlyWorkersThatCanAreAskedForStacksAndGetTheNotice) {

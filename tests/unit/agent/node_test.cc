@@ -110,6 +110,16 @@ TEST_F(NodeTest, SaysGoneOnlyWhenTheLastLeftoverIsGone) {
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
+TEST_F(NodeTest, WhatIsSaidOfAnAttemptCarriesItsNumberAlsoWhenTheNextOneWaits) {
+  run_attempt(1, 1);
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LeftoversGone{});
+  EXPECT_EQ(decided<OpenAttempt>().size(), 1U);
+  ASSERT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  EXPECT_EQ(decided<Send>()[0].attempt, Attempt(1));
+}
+
 TEST_F(NodeTest, StopsWithASignalThenKillsWhenTheGraceIsOver) {
   run_attempt(1, 2);
   on(stop(1, 5s));

@@ -29,8 +29,11 @@ class WorkerHealthTest : public testing::Test {
   // "notice: TEXT", "stalled RANK: WHAT".
   std::vector<std::string> look(bool output_waits = false) {
     now_ += HangWatch::kLookInterval;
+    return told(health_.look(states_, output_waits, now_));
+  }
+  static std::vector<std::string> told(const WorkerHealth::Messages& messages) {
     std::vector<std::string> told;
-    for (const wire::ToLauncher& message : health_.look(states_, output_waits, now_)) {
+    for (const wire::ToLauncher& message : messages) {
       if (const auto* notice = std::get_if<wire::AgentNotice>(&message))
         told.push_back("notice: " + notice->text);
       if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message))
@@ -50,9 +53,8 @@ class WorkerHealthTest : public testing::Test {
 };
 
 TEST_F(WorkerHealthTest, AProgramsOwnFaultOnItsGpuIsToldAndExplainsNoEnd) {
-  health_.on({fault(7, XidClass::kProgram)}, now_);
-  EXPECT_THAT(look(), ElementsAre("notice: rank 1: XID 1: it broke (GPU 7)"));
-  EXPECT_THAT(look(), IsEmpty());
+  EXPECT_THAT(told(health_.on({fault(7, XidClass::kProgram)}, now_)),
+              ElementsAre("notice: rank 1: XID 1: it broke (GPU 7)"));
   wire::WorkerExited exited;
   health_.ended(Rank(1), exited);
   EXPECT_EQ(exited.gpu_fault, "");
@@ -67,14 +69,13 @@ TEST_F(WorkerHealthTest, TheFirstFaultOfAGpuExplainsItsWorkersEnd) {
 }
 
 TEST_F(WorkerHealthTest, AGpuThatIsLostStopsTheAttempt) {
-  health_.on({fault(6, XidClass::kLost)}, now_);
-  EXPECT_THAT(look(), ElementsAre("notice: rank 0: XID 1: it broke (GPU 6)",
-                                  "stalled 0: has lost its GPU: XID 1: it broke (GPU 6)"));
+  EXPECT_THAT(told(health_.on({fault(6, XidClass::kLost)}, now_)),
+              ElementsAre("notice: rank 0: XID 1: it broke (GPU 6)",
+                          "stalled 0: has lost its GPU: XID 1: it broke (GPU 6)"));
 }
 
 TEST_F(WorkerHealthTest, AFaultOfAGpuThatNobodyHereUsesIsNobodysBusiness) {
-  health_.on({fault(5, XidClass::kLost)}, now_);
-  EXPECT_THAT(look(), IsEmpty());
+  EXPECT_THAT(health_.on({fault(5, XidClass::kLost)}, now_), IsEmpty());
 }
 
 TEST_F(WorkerHealthTest, AWorkerCanWhatItsNewestHelloSaysAndIsWhereItLastSpokeFrom) {
