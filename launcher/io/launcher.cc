@@ -20,8 +20,12 @@ Launcher::Launcher(Plan plan, Parts parts)
     : plan_(std::move(plan)),
       parts_(std::move(parts)),
       controller_(plan_, MUSTER_VERSION),
-      deadline_(parts_.time.make_alarm([this] { post(TimePassed{}); })),
-      second_(parts_.time.make_alarm([this] { tick(); })),
+      deadline_(parts_.time.make_alarm([this] {
+        // How long the launcher slept is told before what became due meanwhile.
+        tick_if_due();
+        post(TimePassed{});
+      })),
+      second_(parts_.time.make_alarm([this] { tick_if_due(); })),
       started_(parts_.time.now()) {
   controller_.set_witness(std::move(parts_.witness));
   parts_.bootstrap.listen(*this);
@@ -164,7 +168,8 @@ Session* Launcher::session_of(NodeId node) {
   return found == conversations_.end() ? nullptr : found->second.session.get();
 }
 
-void Launcher::tick() {
+void Launcher::tick_if_due() {
+  if (parts_.time.now() < next_second_) return;
   post(SecondPassed{next_second_});
   const bool output_waits =
       std::ranges::any_of(conversations_, [](const auto& each) { return each.second.output_waits; });

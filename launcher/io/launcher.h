@@ -77,7 +77,7 @@ class Launcher final : private Bootstrap::Listener {
   void perform(const Record&) {}  // View::show() has kept it
   void perform(const Finish& action);
   Session* session_of(NodeId node);
-  void tick();
+  void tick_if_due();
   std::string start_progress() const;
 
   Plan plan_;

@@ -217,6 +217,13 @@ TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
   EXPECT_EQ(channel->received<wire::Ping>().size(), 1U);
 }
 
+TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
+  run();
+  time.pass(one_node().job.limits.silence_limit + 500ms);
+  EXPECT_TRUE(machines.killed.empty());
+  EXPECT_EQ(channel->received<wire::Ping>().size(), 2U);
+}
+
 TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
   run();
   channel->break_off(Error(ErrorCode::kCorrupt, "a frame of 4 GiB"));
