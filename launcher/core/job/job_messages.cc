@@ -122,6 +122,7 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
     facts_.hang.add({.rank = stalled.rank,
                      .node = id,
                      .stopped = stalled.stopped,
+                     .hard = stalled.hard,
                      .what = stalled.what,
                      .section = stalled.section,
                      .step = stalled.step,

@@ -25,8 +25,12 @@ const std::string* majority_section(const std::vector<Stall>& stalls) {
 }  // namespace
 
 void Hang::add(Stall stall) {
-  std::erase_if(stalls_, [&](const Stall& each) { return each.rank == stall.rank; });
-  stalls_.push_back(std::move(stall));
+  const auto known = std::ranges::find(stalls_, stall.rank, &Stall::rank);
+  if (known == stalls_.end()) {
+    stalls_.push_back(std::move(stall));
+  } else if (stall.stopped || !known->hard) {
+    *known = std::move(stall);
+  }
 }
 
 void Hang::moved(Rank rank, std::int64_t step) {

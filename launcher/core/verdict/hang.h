@@ -23,6 +23,7 @@ struct Stall {
   Rank rank;
   NodeId node;
   bool stopped = false;  // the rank's process is stopped, by a signal or the freezer
+  bool hard = false;     // else it may get on yet
   std::string what;      // one clause: "has sent no heartbeat for 30 s"
   std::string section;
   std::int64_t step = -1;
@@ -31,7 +32,8 @@ struct Stall {
 
 class Hang {
  public:
-  // The newest word on a rank replaces older ones.
+  // The newest word on a rank replaces older ones, until a hard stall is told: of a later one only that the
+  // rank is stopped.
   void add(Stall stall);
   // The rank got on to `step`: what was said before is over.
   void moved(Rank rank, std::int64_t step);

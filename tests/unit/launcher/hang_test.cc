@@ -42,6 +42,16 @@ TEST(Hang, IsTheFaultOfTheOneThatIsBehind) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 4, "step", 5s), stall(2, 5)}), ElementsAre(1));
 }
 
+TEST(Hang, IsTheFaultOfTheOneWithoutAGpuThoughItsStepsAreMissedToo) {
+  for (const bool hard : {false, true}) {
+    Stall lost = stall(1, -1, "");
+    lost.hard = true;
+    Stall again = stall(1, 5, "step", 1s);
+    again.hard = hard;
+    EXPECT_THAT(suspects_of({stall(0, 5), lost, again, stall(2, 5)}), ElementsAre(1)) << hard;
+  }
+}
+
 TEST(Hang, IsTheFaultOfTheOneThatIsElsewhere) {
   EXPECT_THAT(suspects_of({stall(0, 5), stall(1, 5), stall(2, 5, "eval", 9s)}), ElementsAre(2));
 }
