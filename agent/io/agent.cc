@@ -11,7 +11,8 @@ namespace muster::agent {
 
 namespace {
 
-// The launcher says once a second whether output waits somewhere; what it said holds for so long.
+// The launcher says once a second whether output waits somewhere; what it said holds for so long. Then it may
+// wait for all that is known here.
 constexpr Duration kOthersWaitLinger = std::chrono::milliseconds(2500);
 // So many leftovers stand in one message. More than these are left to the process that is their parent next.
 constexpr std::size_t kMostLeftoversNamed = 1000;
@@ -50,6 +51,7 @@ void Agent::hear(const Link::Incoming& incoming) {
 void Agent::obey(Attempt, const wire::Ping& ping) {
   const TimePoint now = parts_.time.now();
   if (ping.output_waits) others_wait_until_ = now + kOthersWaitLinger;
+  known_until_ = now + kOthersWaitLinger;
   const bool waits = finishing_logs_ || parts_.logs.output_waits();
   parts_.link.send(node_.attempt(), wire::Pong{ping.sent_ns, to_ns(now), waits});
 }
@@ -198,9 +200,11 @@ void Agent::send_health(const WorkerHealth::Messages& messages, std::optional<Ra
   }
 }
 
-// Whether the output of any rank of the job waits: the other ranks wait for that one in every step.
+// Whether the output of any rank of the job may wait: the other ranks wait for that one in every step.
 bool Agent::output_waits() const {
-  return parts_.time.now() < others_wait_until_ || parts_.logs.output_waits();
+  const TimePoint now = parts_.time.now();
+  const bool others_may_wait = now < others_wait_until_ || (known_until_ && now >= *known_until_);
+  return others_may_wait || parts_.logs.output_waits();
 }
 
 // The workers have been told to end, or to save and leave: their output does not hold them up any more.

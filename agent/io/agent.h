@@ -103,12 +103,13 @@ class Agent final : private ProcessListener, private LogsListener {
   Node node_;
   Reports reports_;
   wire::JobSpec job_;
-  std::optional<WorkerHealth> health_;  // of the attempt that is open
-  bool clearing_ = false;               // leftovers are being killed
-  bool finishing_logs_ = false;         // no leftover lives, and the log files are waited for
-  bool hurried_ = false;                // the attempt's workers are to end
-  TimePoint others_wait_until_;         // until then, other agents' workers may wait for their output
-  std::set<std::int32_t> named_;        // leftovers that could not be killed
+  std::optional<WorkerHealth> health_;    // of the attempt that is open
+  bool clearing_ = false;                 // leftovers are being killed
+  bool finishing_logs_ = false;           // no leftover lives, and the log files are waited for
+  bool hurried_ = false;                  // the attempt's workers are to end
+  TimePoint others_wait_until_;           // until then, other agents' workers may wait for their output
+  std::optional<TimePoint> known_until_;  // whether they do; nothing before the launcher has said so once
+  std::set<std::int32_t> named_;          // leftovers that could not be killed
   std::deque<Event> events_;
   bool handling_ = false;
   std::unique_ptr<net::Alarm> alarm_;

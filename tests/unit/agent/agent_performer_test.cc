@@ -298,6 +298,17 @@ TEST_F(AgentPerformerTest, WhoIsMadeToWaitForItsOutputIsNotSlow) {
   EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
 }
 
+TEST_F(AgentPerformerTest, WhileTheLauncherIsNotHeardOutputMayWaitElsewhere) {
+  run(kFirst);
+  say(Attempt(), wire::Ping{});
+  report(kFirst, Rank(4), "step", R"(,"step":1,"busy_ms":5)");
+  time_.advance(4s);
+  report(kFirst, Rank(5), "step", R"(,"step":1,"busy_ms":5)");
+  ASSERT_EQ(sent<wire::WorkerReported>().size(), 2U);
+  EXPECT_EQ(sent<wire::WorkerReported>()[0].busy_ns, Duration(5ms).count());
+  EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
+}
+
 TEST_F(AgentPerformerTest, AWorkerThatIsStoppedIsToldOfOnce) {
   run(kFirst);
   vitals_.states = {{Rank(5), ProcessState::kStopped}};
