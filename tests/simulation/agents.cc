@@ -103,7 +103,7 @@ void Agents::start(AgentId id) {
   if (const auto found = start_faults_.find(id.node); found != start_faults_.end()) {
     fault = found->second;
     start_faults_.erase(found);
-    launch_.happened(*fault, id.node);
+    launch_.happened({.kind = *fault, .node = id.node});
   }
   if (fault == FaultKind::kAgentNotStarted)
     return launch_.program().run_after(world_.chance.between(0ms, 5ms), [this, id] {
@@ -264,7 +264,7 @@ bool Agents::hit_agent(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);
   if (agent == nullptr || !agent->program->runs()) return false;
-  launch_.happened(fault.kind, node, {}, fault.length);
+  launch_.happened({.kind = fault.kind, .node = node, .length = fault.length});
   if (fault.kind == FaultKind::kAgentKilled) {
     gone(*agent, "its agent was killed by SIGKILL");
     return true;
@@ -280,7 +280,9 @@ bool Agents::hit_link(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);
   if (agent == nullptr) return false;
-  launch_.happened(fault.kind, node, {}, fault.length);
+  // While the way to the launcher is clogged, nothing is seen of it.
+  launch_.happened(
+      {.kind = fault.kind, .node = node, .at = agent->line->clear_at(1), .length = fault.length});
   const TimePoint until = world_.timeline.now() + fault.length;
   const int side = fault.choice % 2;
   switch (fault.kind) {
@@ -310,7 +312,7 @@ bool Agents::arm_start(const Fault& fault) {
   const NodeId node(fault.node);
   Process* agent = connected_process(node);
   if (agent == nullptr) return false;
-  launch_.happened(FaultKind::kAgentKilled, node);
+  launch_.happened({.kind = FaultKind::kAgentKilled, .node = node});
   start_faults_[node] = fault.kind;
   gone(*agent, "its agent was killed by SIGKILL");
   return true;

@@ -43,7 +43,7 @@ Cluster::Cluster(Script script, std::uint64_t seed, std::function<void(const std
   fault_due_ = world_.timeline.now() + (world_.script.faults.empty() ? 0s : world_.script.faults[0].gap);
   launch(false);
   world_.timeline.after(1s, [this] { look(); });
-  world_.timeline.after(50ms, [this] { mind_faults(); });
+  world_.timeline.after(50ms, [this] { make_due_faults(); });
 }
 
 Cluster::~Cluster() = default;
@@ -99,7 +99,7 @@ void Cluster::changed() {
     if (fault.phase && !phase_met_ && world_.timeline.now() >= fault_due_ && current().runs() &&
         current().job().phase() == *fault.phase) {
       phase_met_ = world_.timeline.now() + fault.after;
-      world_.timeline.at(*phase_met_, [this] { mind_faults(); });
+      world_.timeline.at(*phase_met_, [this] { make_due_faults(); });
     }
   }
   const Launch& last = current();
@@ -119,15 +119,15 @@ void Cluster::look() {
       world_.age() >= world_.script.length && (!world_.script.until_faults_are_made || all_faults_made());
   const Duration since = now - std::max(world_.disturbed_until, world_.progressed_at);
   // What becomes of agents without a launcher is looked at when their grace is over.
-  const bool orphans = (current().over() || current().silent()) && !world_.script.launch_again;
-  if (!orphans && !std::exchange(stuck_told_, stuck_told_ || since > progress_limit()))
+  const bool launcher_is_gone = (current().over() || current().silent()) && !world_.script.launch_again;
+  if (!launcher_is_gone && !std::exchange(stuck_told_, stuck_told_ || since > progress_limit()))
     world_.invariants.makes_progress(since, progress_limit());
   world_.timeline.after(std::min<Duration>(1s, world_.script.step), [this] { look(); });
 }
 
 // ---- Faults ----
 
-void Cluster::mind_faults() {
+void Cluster::make_due_faults() {
   constexpr Duration kPoll = 100ms;
   const TimePoint now = world_.timeline.now();
   const bool polled = now >= next_poll_;
@@ -155,7 +155,7 @@ void Cluster::mind_faults() {
       fault_due_ = now + (all_faults_made() ? 0s : world_.script.faults[next_fault_].gap);
     }
   }
-  if (polled && !all_faults_made()) world_.timeline.at(next_poll_, [this] { mind_faults(); });
+  if (polled && !all_faults_made()) world_.timeline.at(next_poll_, [this] { make_due_faults(); });
 }
 
 bool Cluster::make(const Fault& fault) {
@@ -183,7 +183,10 @@ bool Cluster::make(const Fault& fault) {
       home.disk_blocked_until = now + fault.length;
       world_.disturbed(home.disk_blocked_until);
       return true;
-    case FaultKind::kDatagramsLost: home.datagrams_lost_until = now + fault.length; return true;
+    case FaultKind::kDatagramsLost:
+      if (now < world_.steps_told_at) return false;  // a rank would seem to be behind
+      home.datagrams_lost_until = now + fault.length;
+      return true;
     case FaultKind::kClockDrifts:
       home.clock().set_drift(world_.script.drift * (fault.choice - 6) / 6);
       return true;
@@ -209,13 +212,13 @@ bool Cluster::end_launch(const Fault& fault) {
       return true;
     case FaultKind::kLauncherDies:
       launch.die();
-      orphaned(launch);
+      launcher_gone(launch);
       return true;
     case FaultKind::kLauncherFallsSilent:
       launch.fall_silent(fault.choice % 2 == 0 && world_.script.checkpoints
                              ? std::optional(trouble_.between(10s, 30s))
                              : std::nullopt);
-      orphaned(launch);
+      launcher_gone(launch);
       return true;
     case FaultKind::kInterrupt: {
       Duration when{};
@@ -233,7 +236,7 @@ bool Cluster::end_launch(const Fault& fault) {
   }
 }
 
-void Cluster::orphaned(Launch& launch) {
+void Cluster::launcher_gone(Launch& launch) {
   Duration limit = Limits::kControllerGrace + Limits::kGrace + 5s;
   if (launch.silent()) limit += Limits::kSilence;
   // An agent that was not welcomed yet holds nothing, and waits for that. One that stood still wakes first.
@@ -242,7 +245,8 @@ void Cluster::orphaned(Launch& launch) {
   world_.disturbed(world_.timeline.now());
   world_.timeline.after(limit, [this, &launch] {
     if (launch.woke()) return;
-    world_.invariants.orphans_have_ended(launch.living_process_count(), launch.living_agent_count());
+    world_.invariants.a_job_without_launcher_has_ended(launch.living_process_count(),
+                                                       launch.living_agent_count());
   });
   changed();
 }

@@ -45,11 +45,11 @@ class Cluster {
   void launch(bool take_over);
   void changed();
   void look();  // once a second
-  void mind_faults();
+  void make_due_faults();
   bool make(const Fault& fault);
   bool end_launch(const Fault& fault);
   bool all_faults_made() const { return next_fault_ >= world_.script.faults.size(); }
-  void orphaned(Launch& launch);
+  void launcher_gone(Launch& launch);
   bool over();
   Duration progress_limit() const;
 

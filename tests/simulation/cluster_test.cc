@@ -95,7 +95,7 @@ const Verdict& verdict_of(const Cluster& cluster) {
 
 TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
   std::array<int, kFaultKindCount> made{};
-  for_seeds(1200, {}, [&](std::uint64_t seed) {
+  for_seeds(1200, {2005109, 2006438, 4006809}, [&](std::uint64_t seed) {
     Cluster cluster(short_script(seed), seed);
     const Outcome outcome = run(cluster);
     for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) made.at(kind) += outcome.faults.at(kind);
@@ -110,7 +110,7 @@ TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
 
 // Ten virtual minutes each, with launches that follow each other.
 TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
-  for_seeds(40, {}, [&](std::uint64_t seed) {
+  for_seeds(40, {409, 863, 1010, 1041, 1294, 1928}, [&](std::uint64_t seed) {
     Cluster cluster(long_script(seed, 8, 4), seed);
     const Outcome outcome = run(cluster);
     EXPECT_GE(outcome.length, 10min);
@@ -196,7 +196,7 @@ TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {
 
 // An attempt that lost a node is not repeated beside what that node left, so that the job may end early.
 TEST(Cluster, EndsUnderRandomFaultsThoughWhatRanksLeaveCannotBeKilled) {
-  for_seeds(400, {}, [](std::uint64_t seed) {
+  for_seeds(400, {2009631}, [](std::uint64_t seed) {
     Script script = short_script(seed);
     script.some_survive_sigkill = true;
     Cluster cluster(script, seed);
@@ -213,6 +213,21 @@ TEST(Timeline, SchedulesNothingOnceItIsClosed) {
   timeline.close();
   EXPECT_FALSE(timeline.step(timeline.now() + 1s));
   EXPECT_FALSE(happened);
+}
+
+TEST(Shrink, LeavesTheFaultsThatAreNeededForTheFailure) {
+  const Script script = long_script(17, 8, 4);
+  const auto count_of = [](const Script& each, FaultKind kind) {
+    return std::ranges::count(each.faults, kind, &Fault::kind);
+  };
+  const FaultKind first = script.faults.front().kind;
+  const FaultKind last = script.faults.back().kind;
+  ASSERT_NE(first, last);
+  const Script smallest = shrink(script, [&](const Script& smaller) {
+    return count_of(smaller, first) > 0 && count_of(smaller, last) > 0;
+  });
+  EXPECT_EQ(smallest.faults.size(), 2U);
+  EXPECT_EQ(smallest.node_count, 8);
 }
 
 TEST(Cluster, DoesTheSameForTheSameSeed) {

@@ -25,7 +25,8 @@ bool ends_with_attempt(const FaultTraits& traits) {
 void GroundTruth::happened(const Happened& what) {
   ++counts_[static_cast<std::size_t>(what.kind)];
   const FaultTraits traits = traits_of(what.kind);
-  if (!traits.of_worker) touched_.insert(what.node);
+  // An agent waits for a worker that the kernel holds, and may be given up with it.
+  if (!traits.of_worker || what.kind == FaultKind::kWorkerUnkillable) touched_.insert(what.node);
   if (traits.harmless || traits.ends_launch) return;
   ++cause_count_;
   open_.push_back({.what = what, .culprit = {.rank = what.rank, .node = what.node}});

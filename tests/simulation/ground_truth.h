@@ -22,8 +22,8 @@ class GroundTruth {
     NodeId node;
     std::optional<Rank> rank{};
     bool decisive = true;  // the attempt cannot go on; else it may be that nobody minds
-    TimePoint at{};
-    Duration length{};  // of a silence that heals
+    TimePoint at{};        // when the launcher could see it
+    Duration length{};     // of a silence that heals
   };
   void happened(const Happened& what);
   // The launcher stands still until then, and hears of everything at once.

@@ -37,7 +37,7 @@ void Invariants::nothing_is_left(int process_count, int agent_count) {
                      agent_count));
 }
 
-void Invariants::orphans_have_ended(int process_count, int agent_count) {
+void Invariants::a_job_without_launcher_has_ended(int process_count, int agent_count) {
   if (process_count + agent_count > 0)
     fail(
         fmt::format("G1: {} processes and {} agents live on without a launcher", process_count, agent_count));

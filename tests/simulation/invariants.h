@@ -38,7 +38,7 @@ class Invariants {
   // G1: when a launcher has ended, nothing of its job lives.
   void nothing_is_left(int process_count, int agent_count);
   // G1: a job whose launcher is gone ends when the controller grace, the grace and five seconds have passed.
-  void orphans_have_ended(int process_count, int agent_count);
+  void a_job_without_launcher_has_ended(int process_count, int agent_count);
   // G2: no worker of an attempt starts while a process of an earlier one of its job lives, on any node.
   void attempts_do_not_overlap(NodeId node, Attempt attempt, int earlier_process_count);
   // G2: no number of an attempt is used twice in one checkpoint directory, by any launch.

@@ -143,16 +143,13 @@ void Launch::finish() {
 
 // ---- What happens to it ----
 
-void Launch::happened(FaultKind kind, NodeId node, std::optional<Rank> rank, Duration length) {
+void Launch::happened(GroundTruth::Happened what) {
   world_.disturbed(world_.timeline.now());
-  world_.say(fmt::format("{}: FAULT: {} at node{}{}", name(), name_of(kind), node,
-                         rank ? fmt::format(", rank {}", *rank) : ""));
-  truth().happened({.kind = kind,
-                    .node = node,
-                    .rank = rank,
-                    .decisive = judge_.is_decisive(job(), node),
-                    .at = world_.timeline.now(),
-                    .length = length});
+  world_.say(fmt::format("{}: FAULT: {} at node{}{}", name(), name_of(what.kind), what.node,
+                         what.rank ? fmt::format(", rank {}", *what.rank) : ""));
+  what.decisive = judge_.is_decisive(job(), what.node);
+  what.at = std::max(what.at, world_.timeline.now());
+  truth().happened(what);
 }
 
 bool Launch::hit_worker(const Fault& fault) {
@@ -168,16 +165,16 @@ bool Launch::hit_worker(const Fault& fault) {
     auto workers = home.workers_of(options_.number, job().attempt());
     std::erase_if(workers, [](const SimulatedProcess* each) { return !each->gets_on(); });
     if (workers.empty()) continue;
-    // Whose steps have not been seen cannot be seen to stall, and a rank may seem to be behind.
-    const bool lost = std::ranges::any_of(world_.machines, [&](const auto& each) {
-      return now < each->datagrams_lost_until + 2 * world_.script.step;
-    });
+    // Whose steps have not been seen cannot be seen to stall, and a rank may seem to be behind, or to be slow
+    // from then on.
+    const bool lost = std::ranges::any_of(
+        world_.machines, [&](const auto& each) { return ranks->began() < each->datagrams_lost_until; });
     const bool seen = !lost && ranks->steps_made() >= 2 && ranks->complete();
     if (traits_of(fault.kind).stall && !seen) return false;
     if (fault.kind == FaultKind::kWorkerLeavesEarly && (ranks->world_size() < 4 || !ranks->complete()))
       return false;
     SimulatedProcess& worker = *workers[static_cast<std::size_t>(fault.choice) % workers.size()];
-    happened(fault.kind, node, worker.rank);
+    happened({.kind = fault.kind, .node = node, .rank = worker.rank});
     hit(fault, home, worker, *ranks);
     return true;
   }

@@ -40,7 +40,7 @@ class Launch final : public launcher::View {
   GroundTruth& truth() { return *world_.truths.at(options_.number); }
   Agents& agents() { return agents_; }
   SimulatedLineage& lineage() { return lineage_; }
-  void happened(FaultKind kind, NodeId node, std::optional<Rank> rank = {}, Duration length = {});
+  void happened(GroundTruth::Happened what);
   void changed() { on_change_(); }
 
   // The launcher has ended, by itself or not.

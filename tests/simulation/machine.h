@@ -33,7 +33,7 @@ struct SimulatedProcess {
   Attempt attempt;
   Rank rank;
   LocalRank local_rank;
-  std::optional<std::int32_t> parent{};  // of a child that workers leave; orphaned once that has ended
+  std::optional<std::int32_t> parent{};  // of a child that workers leave; a leftover once that has ended
   bool ignores_term = false;
   bool exits_on_term = false;
   bool survives = false;   // SIGKILL, for ever: another user's
@@ -71,7 +71,7 @@ class Machine {
   int living_count(int launch) const;
   // Of a launch's attempts before that one, without those that survive SIGKILL.
   int count_before(int launch, Attempt attempt) const;
-  // Orphans of that agent's.
+  // Leftovers of that agent's.
   std::vector<std::int32_t> leftovers_of(const Owner& owner) const;
   std::vector<SimulatedProcess*> workers_of(int launch, Attempt attempt);
 

@@ -31,6 +31,8 @@ class Line : public std::enable_shared_from_this<Line> {
   std::shared_ptr<net::Channel> open(int side, std::weak_ptr<Program> holder);
   // What side `from` sends arrives no earlier than `until`, its end neither.
   void hold(int from, TimePoint until);
+  // When what side `from` sends now arrives, but for its delay.
+  TimePoint clear_at(int from) const { return ways_[static_cast<std::size_t>(from)].held_until; }
   // Nothing that side `from` sends ever arrives.
   void cut(int from);
   // As the kernel does for a process that has ended.

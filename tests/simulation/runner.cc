@@ -180,20 +180,24 @@ void run_seeds(std::uint64_t first, std::uint64_t count, const Size& size,
   Children(first, count, size).run(done);
 }
 
-Script shrink(std::uint64_t seed, const Size& size) {
-  Script smallest = long_script(seed, size.nodes, size.ranks);
+Script shrink(Script smallest, const std::function<bool(const Script&)>& fails) {
   // From the last on: what came before a failure is what may have led to it.
   for (bool dropped = true; dropped;) {
     dropped = false;
     for (std::size_t i = smallest.faults.size(); i-- > 0;) {
       Script smaller = smallest;
       smaller.faults.erase(smaller.faults.begin() + static_cast<std::ptrdiff_t>(i));
-      if (!fails(smaller, seed)) continue;
+      if (!fails(smaller)) continue;
       smallest = std::move(smaller);
       dropped = true;
     }
   }
   return smallest;
+}
+
+Script shrink(std::uint64_t seed, const Size& size) {
+  return shrink(long_script(seed, size.nodes, size.ranks),
+                [seed](const Script& script) { return fails(script, seed); });
 }
 
 }  // namespace muster::simulation

@@ -36,7 +36,9 @@ SeedResult run_script(const Script& script, std::uint64_t seed,
 void run_seeds(std::uint64_t first, std::uint64_t count, const Size& size,
                const std::function<void(const SeedResult&)>& done);
 
-// Of a seed that fails: what is left of its script when no fault can be dropped without it succeeding.
+// What is left of a script that fails when no fault can be dropped without it succeeding.
+Script shrink(Script script, const std::function<bool(const Script&)>& fails);
+// The same of the script of a seed.
 Script shrink(std::uint64_t seed, const Size& size);
 
 }  // namespace muster::simulation

@@ -74,6 +74,13 @@ TEST(Simulate, PrintsTheSameTraceForTheSameSeed) {
   EXPECT_EQ(without_time(one), without_time(other));
 }
 
+TEST(Simulate, ShrinksASeedAndRunsWhatIsLeft) {
+  const Ran ran = simulate("--seed 3 --nodes 2 --ranks 2 --shrink", "2>/dev/null");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_NE(ran.output.find(" faults are left:\n2 nodes "), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("\n1 seeds, 0 failed, "), std::string::npos) << ran.output;
+}
+
 TEST(Simulate, GivesTheSameResultsHoweverManySeedsAreRun) {
   const auto events_of = [](const std::string& flags) {
     return nlohmann::json::parse(simulate(flags + " --json", "2>/dev/null").output).at("events").get<long>();

@@ -13,12 +13,14 @@ using wire::ReportKind;
 
 namespace {
 
-constexpr Duration kReportDelay = 20ms;  // at most
+// At most.
+constexpr Duration kReportDelay = 20ms;
+constexpr Duration kStallDelay = 200ms;
 
 }  // namespace
 
 Training::Training(World& world, Attempt attempt, int world_size)
-    : world_(world), attempt_(attempt), world_size_(world_size) {}
+    : world_(world), began_(world.timeline.now()), attempt_(attempt), world_size_(world_size) {}
 
 SimulatedProcess* Training::process_of(Rank rank) {
   const auto found = seats_.find(rank);
@@ -120,11 +122,17 @@ void Training::finish() {
 
 void Training::stall(Rank culprit) {
   if (SimulatedProcess* process = process_of(culprit)) process->hangs = true;
+  const bool wait_for_another = std::ranges::any_of(seats_, [&](const auto& entry) {
+    const SimulatedProcess* process = process_of(entry.first);
+    return entry.first != culprit && (process == nullptr || !process->gets_on());
+  });
+  if (wait_for_another) return;
   ++step_;
+  world_.steps_told_at = world_.timeline.now() + kStallDelay;
   for (const auto& [rank, seat] : seats_) {
     if (rank == culprit) continue;
     // After what they said of the step before.
-    world_.timeline.after(world_.chance.between(kReportDelay, 200ms),
+    world_.timeline.after(world_.chance.between(kReportDelay, kStallDelay),
                           [self = shared_from_this(), rank = rank, step = step_] {
                             self->report(rank, ReportKind::kStep, step, "");
                           });

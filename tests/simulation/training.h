@@ -28,6 +28,7 @@ class Training : public std::enable_shared_from_this<Training> {
   void peers_fail(bool with_words);
   void notice();  // to save and leave
 
+  TimePoint began() const { return began_; }
   int world_size() const { return world_size_; }
   int succeeded_count() const { return static_cast<int>(succeeded_.size()); }
   int steps_made() const { return steps_made_; }
@@ -55,6 +56,7 @@ class Training : public std::enable_shared_from_this<Training> {
   void save_and_leave();
 
   World& world_;
+  TimePoint began_;
   Attempt attempt_;
   int world_size_;
   std::map<Rank, Seat> seats_;

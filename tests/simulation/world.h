@@ -60,6 +60,7 @@ struct World {
   Duration clock_error;
   TimePoint disturbed_until = began;
   TimePoint progressed_at = began;
+  TimePoint steps_told_at = began;  // until then ranks tell of the step in which one hangs
 };
 
 }  // namespace muster::simulation
