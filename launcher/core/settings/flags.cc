@@ -10,15 +10,47 @@ using enum Treatment;
 
 constexpr Flag kOwnFlags[] = {
     {"nodes", 0, "N", kOption,
-     "Number of nodes; each gets one agent (default 1). All run on this machine. MIN:MAX: go on with fewer, "
+     "Number of nodes; each gets one agent (default 1, or all hosts). Without --hosts all run on this "
+     "machine. MIN:MAX: go on with fewer, "
      "at least MIN, when one is lost; the next restart grows again. A C++ training's steps stay the same if "
      "its DataLoader has a global_batch_size.",
      "workers"},
+    {"hosts", 0, "HOSTS", kOption,
+     "Machines for the nodes, by number: [USER@]HOST[:SLOTS] or HOST:PORT:SLOTS, separated by commas; n[0-3] "
+     "are four names, [::1] is an IPv6 address. All are used, or the first --nodes, and the others are "
+     "spares. SLOTS: workers there without --gpus-per-node.",
+     "hosts"},
+    {"hostfile", 0, "FILE", kOption,
+     "The same from a file, as Open MPI, DeepSpeed, MPICH or Slurm have it: `HOST slots=2`, `HOST:2`, or "
+     "names "
+     "alone.",
+     "hosts"},
+    {"include", 0, "NAMES", kOption, "Use these of the hosts only: a,n[0-3].", "hosts"},
+    {"exclude", 0, "NAMES", kOption, "Do not use these of the hosts.", "hosts"},
+    {"bootstrap", 0, "local|ssh|exec", kOption,
+     "How agents are started (default: ssh with hosts, exec with --exec, else local).", "hosts"},
+    {"exec", 0, "COMMAND", kOption,
+     "Start agents by this command in place of ssh: 'lxc exec {host} --'. It is split into words, {host} "
+     "stands for the host's name, and no shell reads it here.",
+     "hosts"},
+    {"ssh-parallel", 0, "K", kOption, "Start at most so many agents at a time (default 32).", "hosts"},
+    {"remote-agent", 0, "PATH", kOption,
+     "The agent on every host; without it, it is copied to ~/.cache/muster where it is not there.", "hosts"},
+    {"connect-timeout", 0, "DURATION", kOption,
+     "A host that does not answer for so long is given up (default 10).", "hosts"},
+    {"start-timeout", 0, "DURATION", kOption,
+     "The job starts so long after the last node that came, if enough are there: spares, or MIN of MIN:MAX "
+     "(default 30).",
+     "hosts"},
+    {"listen", 0, "ADDRESSES", kOption,
+     "Addresses of this machine where agents connect to (default: all of interfaces in use).", "hosts"},
+    {"interface", 0, "INTERFACE", kOption,
+     "Where the nodes reach each other: eth0, or 10.0.0.0/8 (default: found out).", "hosts"},
     {"spare-nodes", 0, "K", kOption,
      "Further nodes whose agents wait, ready to take the place of lost ones (default 0).", "workers"},
     {"gpus-per-node", 0, "M", kOption,
      "Workers on each node: a number, or auto, gpu, cpu: what the machine has, shared by its nodes (default "
-     "1).",
+     "1, or the host's slots).",
      "workers"},
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto).", "workers"},
@@ -58,6 +90,10 @@ constexpr Flag kOwnFlags[] = {
      "Logs and report.json go to DIR/JOB (default ${XDG_STATE_HOME:-~/.local/state}/muster).", "output"},
     {"env", 0, "K=V", kOption,
      "Set a variable for the workers; K alone passes on its value here. May be repeated.", "workers"},
+    {"env-file", 0, "FILE", kOption,
+     "Set the variables of a file for the workers: lines K=V or K, # begins a comment. --env wins. May be "
+     "repeated.",
+     "workers"},
     {"config", 0, "FILE", kOption,
      "Read flags from a YAML file: `nodes: 2`, ..., and `program: [train, --lr, 0.1]`. `~` and `$NAME` stand "
      "for what they are here; paths are relative to the current directory, not to the file.",
@@ -106,9 +142,11 @@ constexpr Flag kOwnFlags[] = {
     {"module", 'm', "", kOption, "The program is a Python module.", "workers"},
     {"no-python", 0, "", kOption, "Execute the program itself, although its name ends in .py.", "workers"},
     {"role", 0, "NAME", kOption, "Name of the workers' role (default \"default\").", "workers"},
-    {"control", 0, "socket|tcp", kOption,
-     "How agents on this machine are spoken to: inherited sockets, or TCP with TLS (default socket).",
-     "workers"},
+    {"control", 0, "auto|socket|tcp|stdio", kOption,
+     "How agents are spoken to: inherited sockets on this machine, TCP with TLS, or the host shell's stdin "
+     "and "
+     "stdout. auto: sockets, and with hosts TCP where they can connect, else stdio (default auto).",
+     "hosts"},
     {"store", 0, "agent|worker", kOption,
      "Who serves the workers' c10d store: the first agent, or rank 0 (default agent).", "workers"},
     {"dry-run", 0, "", kOption, "Print what would be started, and touch nothing.", "general"},

@@ -275,7 +275,8 @@ Expected<std::unordered_set<std::string>> known_names(const HostNames& given, co
     if (item->rest != Host()) return expected(given.source, text, "a name alone, of a host in the list");
     for (std::string& name : item->names) {
       if (!known.contains(name)) {
-        const std::vector<std::string_view> candidates(known.begin(), known.end());
+        std::vector<std::string_view> candidates;
+        for (const Host& host : all) candidates.push_back(host.name);
         const auto near = nearest(name, candidates);
         return expected(given.source, name,
                         near ? fmt::format("a host of the list: did you mean {}?", *near)

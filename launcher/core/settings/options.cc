@@ -4,10 +4,12 @@
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "launcher/core/settings/host_options.h"
 #include "launcher/core/settings/recovery_options.h"
 #include "launcher/core/settings/setting_reader.h"
 #include "launcher/core/settings/several_launchers.h"
 #include "launcher/core/settings/torchrun_options.h"
+#include "launcher/core/settings/worker_environment.h"
 
 namespace muster::launcher {
 
@@ -24,6 +26,7 @@ void read_workers(SettingReader& reader, Options& options) {
   if (setting == nullptr) return;
   using enum WorkerCount::Kind;
   options.workers_per_node.source = setting->source;
+  options.workers_per_node.given = true;
   const std::string& text = setting->values.back();
   if (text == "auto" || text == "gpu" || text == "cpu") {
     options.workers_per_node.kind = text == "auto" ? kAuto : text == "gpu" ? kGpu : kCpu;
@@ -35,7 +38,23 @@ void read_workers(SettingReader& reader, Options& options) {
   options.workers_per_node.number = *number;
 }
 
-void read_environment(SettingReader& reader, const Environment& inherited, Options& options) {
+void read_env_files(SettingReader& reader, const Surroundings& here, Options& options) {
+  const Setting* setting = reader.find("env-file");
+  if (setting == nullptr) return;
+  for (const std::string& path : setting->values) {
+    const auto text = here.files.find(path);
+    if (text == here.files.end()) return reader.refuse({setting->source, {path}}, "was not read");
+    const auto variables =
+        parse_env_file(text->second, fmt::format("{}: {}", setting->source, path), here.environment);
+    if (!variables) return reader.fail(variables.error());
+    for (const auto& [name, value] : *variables) options.added[name] = value;
+  }
+}
+
+// --env wins over --env-file.
+void read_environment(SettingReader& reader, const Surroundings& here, Options& options) {
+  read_env_files(reader, here, options);
+  const Environment& inherited = here.environment;
   const Setting* setting = reader.find("env");
   if (setting == nullptr) return;
   for (const std::string& text : setting->values) {
@@ -201,6 +220,17 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
   return settings;
 }
 
+std::vector<std::pair<std::string, std::string>> files_of(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (const auto hosts = settings.find("hostfile"); hosts != settings.end())
+    files.emplace_back(hosts->second.source, hosts->second.values.back());
+  if (const auto variables = settings.find("env-file"); variables != settings.end()) {
+    for (const std::string& path : variables->second.values)
+      files.emplace_back(variables->second.source, path);
+  }
+  return files;
+}
+
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here) {
   Options options;
@@ -218,14 +248,14 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.flag("warm", warm);
   reader.flag("no-warm", no_warm);
   options.warm = warm ? wire::Warm::kOn : no_warm ? wire::Warm::kOff : wire::Warm::kAuto;
-  read_environment(reader, here.environment, options);
+  read_environment(reader, here, options);
+  read_hosts(reader, here, options);
   read_directories(reader, here, options);
   read_output(reader, options);
   read_torchrun(reader, options);
   reader.text("role", options.role);
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);
-  reader.choice("control", {{"socket", Control::kSocket}, {"tcp", Control::kTcp}}, options.control);
   reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);
   reader.flag("dry-run", options.dry_run);
   reader.flag("json", options.json);

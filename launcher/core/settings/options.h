@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -45,6 +46,7 @@ struct WorkerCount {
   enum class Kind { kNumber, kAuto, kGpu, kCpu } kind = Kind::kNumber;
   std::int32_t number = 1;                 // of kNumber
   std::string source = "--gpus-per-node";  // for messages
+  bool given = false;                      // by the user: wins over the hosts' slots
 };
 
 // What is done about failures, and about the end of the time that the job has.
@@ -102,7 +104,12 @@ struct Surroundings {
   Environment environment;
   std::string working_directory;
   std::string hostname;
+  std::map<std::string, std::string> files = {};  // what settings name (files_of()), by path as given
 };
+
+// The paths of the files that must be read before make_options(): hosts, variables. With the setting's name,
+// for messages.
+std::vector<std::pair<std::string, std::string>> files_of(const Settings& settings);
 
 Expected<Options> make_options(const Settings& settings, std::vector<std::string> program,
                                const Surroundings& here);

@@ -4,6 +4,7 @@
 
 #include "common/wire/frame.h"
 #include "launcher/core/settings/job_json.h"
+#include "launcher/core/settings/worker_environment.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -16,7 +17,16 @@ constexpr std::int64_t kAllWindowsBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kMostWindowBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kLeastWindowBytes = std::int64_t{256} << 10;
 
+// What other machines have is not known here.
+Expected<std::int32_t> workers_on_hosts(const Options& options) {
+  if (options.workers_per_node.kind == WorkerCount::Kind::kNumber) return options.workers_per_node.number;
+  return failure(ErrorCode::kInvalidArgument,
+                 "{}: what other machines have is not known: give a number, or slots: --hosts {}:8",
+                 options.workers_per_node.source, options.hosts.front().name);
+}
+
 Expected<std::int32_t> workers_per_node(const Options& options, const Machine& machine) {
+  if (!options.hosts.empty()) return workers_on_hosts(options);
   const std::int32_t nodes = options.nodes;
   const auto share = [nodes](std::int32_t count) { return std::max(1, count / nodes); };
   const bool gpus_wanted =
@@ -81,13 +91,77 @@ std::string ranks_text(const NodePlan& node) {
                                 : fmt::format("{}-{}", first, first + node.worker_count - 1);
 }
 
+// With the number of workers that each may have.
+std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
+  std::vector<Host> hosts = options.hosts;
+  for (Host& host : hosts) {
+    if (options.workers_per_node.given || !host.slots) host.slots = per_node;
+  }
+  return hosts;
+}
+
+template <class CountOn>
+Status check_counts(const Options& options, CountOn count_on) {
+  constexpr std::int64_t kMostWorkers = 100'000;
+  std::int64_t members = 0;
+  for (std::int32_t node = 0; node < options.nodes; ++node) {
+    members += count_on(node);
+    if (members > kMostWorkers && options.hosts.empty()) {
+      return failure(ErrorCode::kInvalidArgument,
+                     "{}: {} nodes with {} workers each are more than {} workers",
+                     options.workers_per_node.source, options.nodes, count_on(node), kMostWorkers);
+    }
+  }
+  if (members > kMostWorkers) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "{}: {} nodes with {} workers in all are more than {} workers",
+                   options.workers_per_node.source, options.nodes, members, kMostWorkers);
+  }
+  std::int64_t spares = 0;
+  for (std::int32_t spare = 0; spare < options.spare_nodes && spares <= kMostWorkers; ++spare)
+    spares += count_on(options.nodes + spare);
+  if (spares <= kMostWorkers) return {};
+  return failure(ErrorCode::kInvalidArgument,
+                 "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
+                 count_on(options.nodes), kMostWorkers);
+}
+
+Status check_gpus(const Options& options, const Machine& machine, std::int32_t world_size) {
+  if (options.device != Device::kCuda || world_size <= machine.gpu_count) return {};
+  return failure(ErrorCode::kInvalidArgument,
+                 "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
+                 "start fewer, or use --device cpu",
+                 world_size, machine.gpu_count,
+                 machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
+}
+
+std::string_view name_of(BootstrapKind bootstrap) {
+  constexpr std::string_view kNames[] = {"local", "ssh", "exec"};
+  return kNames[static_cast<std::size_t>(bootstrap)];
+}
+
+std::string_view name_of(Control control) {
+  constexpr std::string_view kNames[] = {"auto", "socket", "tcp", "stdio"};
+  return kNames[static_cast<std::size_t>(control)];
+}
+
+// As --hosts takes it, without the slots.
+std::string place_text(const Host& host) {
+  const std::string name = host.name.contains(':') ? fmt::format("[{}]", host.name) : host.name;
+  return fmt::format("{}{}{}", host.user.empty() ? "" : host.user + "@", name,
+                     host.port == 0 ? "" : fmt::format(" port {}", host.port));
+}
+
 // The agents get the command in one frame, in which each word takes five bytes more than it has.
-Status check_command_size(const wire::JobSpec& job) {
+Status check_command_size(const Plan& plan) {
+  const wire::JobSpec& job = plan.job;
   constexpr std::size_t kRoomForTheRest = 256 << 10;
   constexpr std::size_t kMost = wire::kMaxBodyBytes - kRoomForTheRest;
   std::size_t bytes = 0;
   for (const std::string& word : job.command) bytes += word.size() + 5;
-  for (const auto& [name, value] : job.environment) bytes += name.size() + value.size() + 10;
+  for (const auto* variables : {&job.environment, &plan.remote.passed}) {
+    for (const auto& [name, value] : *variables) bytes += name.size() + value.size() + 10;
+  }
   if (bytes <= kMost) return {};
   return failure(
       ErrorCode::kInvalidArgument,
@@ -95,11 +169,73 @@ Status check_command_size(const wire::JobSpec& job) {
       kMost);
 }
 
+// Of the column.
+std::size_t host_width(const Plan& plan) {
+  constexpr std::size_t kLeast = 13;
+  std::size_t width = kLeast;
+  for (const Host& host : plan.hosts) width = std::max(width, place_text(host).size() + 2);
+  return width;
+}
+
+template <class Line>
+void add_remote_lines(const Plan& plan, Line line) {
+  const RemoteOptions& remote = plan.remote;
+  std::string how(name_of(remote.bootstrap));
+  for (const std::string& word : remote.exec) how += " " + as_shell_word(word);
+  line("bootstrap", how);
+  line("control", std::string(name_of(plan.control)));
+  if (!remote.remote_agent.empty()) line("agent", remote.remote_agent);
+  if (!remote.interface.empty()) line("interface", remote.interface);
+  std::string names;
+  for (const auto& [name, value] : remote.passed) names += (names.empty() ? "" : " ") + name;
+  if (!names.empty()) line("passed on", names);
+}
+
+std::map<std::string, std::string> shown(const std::map<std::string, std::string>& environment) {
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value] : environment) values.emplace(name, shown_value(name, value));
+  return values;
+}
+
+nlohmann::ordered_json hosts_json(const Plan& plan) {
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (std::size_t node = 0; node < plan.hosts.size(); ++node) {
+    const Host& host = plan.hosts[node];
+    nlohmann::ordered_json port = nullptr;
+    if (host.port != 0) port = host.port;
+    nlohmann::ordered_json user = nullptr;
+    if (!host.user.empty()) user = host.user;
+    hosts.push_back({{"node", node},
+                     {"host", host.name},
+                     {"user", std::move(user)},
+                     {"port", std::move(port)},
+                     {"slots", *host.slots},
+                     {"spare", node >= plan.nodes.size()}});
+  }
+  return hosts;
+}
+
+void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
+  json["bootstrap"] = name_of(plan.remote.bootstrap);
+  if (plan.hosts.empty()) return;
+  json["exec"] = plan.remote.exec;
+  json["control"] = name_of(plan.control);
+  json["hosts"] = hosts_json(plan);
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const auto& [name, value] : plan.remote.passed) names.push_back(name);
+  json["passed_environment"] = std::move(names);
+}
+
 }  // namespace
 
 bool needs_gpu_count(const Options& options) {
+  if (!options.hosts.empty()) return false;
   return options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
          (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
+}
+
+std::int32_t Plan::room_of(NodeId node) const {
+  return hosts.empty() ? nodes.front().worker_count : *hosts.at(static_cast<std::size_t>(node.value())).slots;
 }
 
 std::int32_t Plan::world_size() const {
@@ -114,37 +250,31 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
                          std::string job_id) {
   const auto per_node = workers_per_node(options, machine);
   if (!per_node) return std::unexpected(per_node.error());
-  constexpr std::int64_t kMostWorkers = 100'000;
-  const std::int64_t world_size = std::int64_t{options.nodes} * *per_node;
-  if (world_size > kMostWorkers) {
-    return failure(ErrorCode::kInvalidArgument, "{}: {} nodes with {} workers each are more than {} workers",
-                   options.workers_per_node.source, options.nodes, *per_node, kMostWorkers);
-  }
-  if (std::int64_t{options.spare_nodes} * *per_node > kMostWorkers) {
-    return failure(ErrorCode::kInvalidArgument,
-                   "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
-                   *per_node, kMostWorkers);
-  }
-  if (options.device == Device::kCuda && world_size > machine.gpu_count) {
-    return failure(ErrorCode::kInvalidArgument,
-                   "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
-                   "start fewer, or use --device cpu",
-                   world_size, machine.gpu_count,
-                   machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
-  }
-  if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
-    return std::unexpected(checked.error());
   Plan plan;
+  plan.hosts = with_slots(options, *per_node);
+  const auto count_on = [&](std::int32_t node) {
+    return plan.hosts.empty() ? *per_node : *plan.hosts.at(static_cast<std::size_t>(node)).slots;
+  };
+  if (const Status few = check_counts(options, count_on); !few) return std::unexpected(few.error());
+  std::int32_t world_size = 0;
+  for (std::int32_t node = 0; node < options.nodes; ++node) {
+    plan.nodes.push_back({NodeId(node), Rank(world_size), count_on(node)});
+    world_size += count_on(node);
+  }
+  if (plan.hosts.empty()) {
+    if (const Status enough = check_gpus(options, machine, world_size); !enough)
+      return std::unexpected(enough.error());
+    if (auto checked = check_virtual_local_rank(options, here.environment, *per_node); !checked)
+      return std::unexpected(checked.error());
+  }
+  const std::int32_t most_on_a_node = std::ranges::max(plan.nodes, {}, &NodePlan::worker_count).worker_count;
   const bool local = options.remote.bootstrap == BootstrapKind::kLocal;
   plan.control = local && options.control == Control::kAuto ? Control::kSocket : options.control;
-  plan.hosts = options.hosts;
   plan.remote = options.remote;
   plan.min_nodes = options.min_nodes;
   plan.spare_nodes = options.spare_nodes;
   plan.recovery = options.recovery;
   plan.take_over = options.take_over;
-  for (std::int32_t node = 0; node < options.nodes; ++node)
-    plan.nodes.push_back({NodeId(node), Rank(node * *per_node), *per_node});
   wire::JobSpec& job = plan.job;
   job.job_id = std::move(job_id);
   job.command = command_of(options, here.environment);
@@ -158,22 +288,23 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.master_port = options.master_port;
   job.virtual_local_rank = options.virtual_local_rank;
   job.max_restarts = options.max_restarts;
-  job.use_gpus = options.device != Device::kCpu && machine.gpu_count > 0 && world_size <= machine.gpu_count;
+  job.use_gpus = options.device != Device::kCpu &&
+                 (!plan.hosts.empty() || (machine.gpu_count > 0 && world_size <= machine.gpu_count));
   job.store_on_agent = options.store_on_agent;
-  job.redirects = hidden_streams(options, *per_node);
+  job.redirects = hidden_streams(options, most_on_a_node);
   job.stdout_filters = options.stdout_filters;
   job.stderr_filters = options.stderr_filters;
   job.limits = options.limits;
   job.output_window_bytes =
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
   job.warm = options.warm;
-  if (const Status small = check_command_size(job); !small) return std::unexpected(small.error());
+  if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
 }
 
 std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,
                                          const Environment& inherited) {
-  if (plan.world_size() < 2 || inherited.contains("OMP_NUM_THREADS") ||
+  if (!plan.hosts.empty() || plan.world_size() < 2 || inherited.contains("OMP_NUM_THREADS") ||
       plan.job.environment.contains("OMP_NUM_THREADS")) {
     return std::nullopt;
   }
@@ -201,15 +332,22 @@ std::string plan_as_text(const Plan& plan) {
   if (plan.recovery.time_limit)
     line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
   line("GPUs", job.use_gpus ? "one for each worker" : "none");
-  for (const auto& [name, value] : job.environment) line("environment", fmt::format("{}={}", name, value));
-  text += fmt::format("\n{:<13}{:<13}{}\n", "node", "workers", "ranks");
-  for (const NodePlan& node : plan.nodes) {
-    text += fmt::format("{:<13}{:<13}{}\n", fmt::format("node{}", node.node), node.worker_count,
+  for (const auto& [name, value] : job.environment)
+    line("environment", fmt::format("{}={}", name, shown_value(name, value)));
+  if (!plan.hosts.empty()) add_remote_lines(plan, line);
+  const auto host_of = [&plan](std::size_t node) {
+    return plan.hosts.empty() ? "" : fmt::format("{:<{}}", place_text(plan.hosts[node]), host_width(plan));
+  };
+  text += fmt::format("\n{:<13}{:<{}}{:<13}{}\n", "node", plan.hosts.empty() ? "" : "host",
+                      plan.hosts.empty() ? 0 : host_width(plan), "workers", "ranks");
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const NodePlan& node = plan.nodes[i];
+    text += fmt::format("{:<13}{}{:<13}{}\n", fmt::format("node{}", node.node), host_of(i), node.worker_count,
                         ranks_text(node));
   }
-  for (std::int32_t spare = 0; spare < plan.spare_nodes; ++spare) {
-    text += fmt::format("{:<13}{:<13}{}\n",
-                        fmt::format("node{}", plan.nodes.size() + static_cast<std::size_t>(spare)), "-",
+  for (std::size_t node = plan.nodes.size(); node < static_cast<std::size_t>(plan.agent_count()); ++node) {
+    text += fmt::format("{:<13}{}{:<13}{}\n", fmt::format("node{}", node), host_of(node),
+                        plan.hosts.empty() ? "-" : fmt::format("- ({})", *plan.hosts[node].slots),
                         "spare: takes those of a lost node");
   }
   return text;
@@ -218,20 +356,21 @@ std::string plan_as_text(const Plan& plan) {
 std::string plan_as_json(const Plan& plan) {
   nlohmann::ordered_json time_limit = nullptr;
   if (plan.recovery.time_limit) time_limit = in_seconds(*plan.recovery.time_limit);
-  const nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
-                                       {"command", plan.job.command},
-                                       {"environment", plan.job.environment},
-                                       {"working_directory", plan.job.working_directory},
-                                       {"log_directory", plan.job.log_directory},
-                                       {"checkpoint_directory", plan.job.checkpoint_directory},
-                                       {"max_restarts", plan.job.max_restarts},
-                                       {"time_limit_seconds", std::move(time_limit)},
-                                       {"min_nodes", plan.min_nodes.value_or(plan.nodes.size())},
-                                       {"max_nodes", plan.nodes.size()},
-                                       {"spare_nodes", plan.spare_nodes},
-                                       {"world_size", plan.world_size()},
-                                       {"use_gpus", plan.job.use_gpus},
-                                       {"nodes", nodes_json(plan.nodes)}};
+  nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
+                                 {"command", plan.job.command},
+                                 {"environment", shown(plan.job.environment)},
+                                 {"working_directory", plan.job.working_directory},
+                                 {"log_directory", plan.job.log_directory},
+                                 {"checkpoint_directory", plan.job.checkpoint_directory},
+                                 {"max_restarts", plan.job.max_restarts},
+                                 {"time_limit_seconds", std::move(time_limit)},
+                                 {"min_nodes", plan.min_nodes.value_or(plan.nodes.size())},
+                                 {"max_nodes", plan.nodes.size()},
+                                 {"spare_nodes", plan.spare_nodes},
+                                 {"world_size", plan.world_size()},
+                                 {"use_gpus", plan.job.use_gpus},
+                                 {"nodes", nodes_json(plan.nodes)}};
+  add_remote(plan, json);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

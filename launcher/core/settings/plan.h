@@ -36,9 +36,12 @@ struct Plan {
   RecoveryOptions recovery;
   bool take_over = false;              // the checkpoint directory, from a launch that uses it
   Control control = Control::kSocket;  // never kAuto where all nodes are on this machine
-  std::vector<Host> hosts;             // by node number, spares too; empty: all nodes are on this machine
+  // By node number, spares too, each with its slots; empty: all nodes are on this machine.
+  std::vector<Host> hosts;
   RemoteOptions remote;
   std::int32_t world_size() const;  // at full size
+  // How many workers the node may have: a spare's may be more than those of the node whose place it takes.
+  std::int32_t room_of(NodeId node) const;
   std::int32_t agent_count() const;
 };
 

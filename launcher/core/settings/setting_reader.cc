@@ -40,9 +40,12 @@ const Setting* SettingReader::find(std::string_view name) const {
 }
 
 void SettingReader::refuse(const Setting& setting, std::string_view what) {
-  if (!error_)
-    error_ = Error(ErrorCode::kInvalidArgument,
-                   one_line(fmt::format("{}: {} {}", setting.source, setting.values.back(), what)));
+  fail(Error(ErrorCode::kInvalidArgument,
+             one_line(fmt::format("{}: {} {}", setting.source, setting.values.back(), what))));
+}
+
+void SettingReader::fail(Error error) {
+  if (!error_) error_ = std::move(error);
 }
 
 void SettingReader::text(std::string_view name, std::string& value) {

@@ -17,6 +17,8 @@ class SettingReader {
   const Setting* find(std::string_view name) const;
   // Keeps "--grace: soon `what`", unless something was wrong before.
   void refuse(const Setting& setting, std::string_view what);
+  // Keeps the error, unless something was wrong before.
+  void fail(Error error);
   void text(std::string_view name, std::string& value);
   void flag(std::string_view name, bool& value);
   // At least `low`; `what` is counted, for the message.

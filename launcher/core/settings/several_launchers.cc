@@ -37,7 +37,8 @@ std::string count_text(const WorkerCount& count) {
 
 std::string whole_job(const Options& options) {
   return fmt::format(
-      "one launch starts all nodes, on this machine: run `launch --nodes {} --gpus-per-node {} {}` once",
+      "one launch starts all nodes: run `launch --nodes {} --gpus-per-node {} {}` once, with --hosts where "
+      "they are on other machines",
       nodes_text(options), count_text(options.workers_per_node), options.program.front());
 }
 
@@ -57,17 +58,19 @@ Status refuse_several_launchers(const Settings& given, const Options& options, c
   }
   for (const char* name : {"master-addr", "rdzv-endpoint"}) {
     const auto place = settings.find(name);
+    if (!options.hosts.empty()) break;  // the launcher finds out where the nodes reach each other
     // With one node as well: a script that is started on each of several machines would train there alone.
     if (place == settings.end() || is_this_machine(place->second.values.back(), here)) continue;
     return failure(ErrorCode::kInvalidArgument, "{}: {} is another machine, but {}", place->second.source,
                    place->second.values.back(), whole_job(options));
   }
+  if (!options.hosts.empty()) return {};
   for (const char* name : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
     const auto count = here.environment.find(name);
     if (count == here.environment.end() || count->second.empty() || count->second == "1") continue;
     return failure(ErrorCode::kInvalidArgument,
-                   "{}: {} nodes are allocated by Slurm, but all nodes of a launch run on this machine; to "
-                   "use this machine alone: "
+                   "{}: {} nodes are allocated by Slurm, but without --hosts all nodes of a launch run on "
+                   "this machine; to use this machine alone: "
                    "`env -u SLURM_JOB_NUM_NODES -u SLURM_NNODES launch --nodes {} --gpus-per-node {} {}`",
                    name, count->second, nodes_text(options), count_text(options.workers_per_node),
                    options.program.front());

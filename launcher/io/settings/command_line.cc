@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "common/base/file.h"
+#include "common/base/text.h"
 #include "launcher/core/settings/arguments.h"
 #include "launcher/core/settings/help.h"
 #include "launcher/io/settings/config_file.h"
@@ -18,6 +20,19 @@ Expected<Settings> settings_of(const Arguments& arguments) {
       return std::unexpected(added.error());
   }
   return settings;
+}
+
+// A file of hosts may be a pipe: `--hostfile <(scontrol show hostnames)`.
+Status read_files(const Settings& settings, Surroundings& here) {
+  constexpr std::uint64_t kLimitBytes = 16 << 20;
+  for (const auto& [source, path] : files_of(settings)) {
+    auto text = read_file((std::filesystem::path(here.working_directory) / path).string(), kLimitBytes);
+    if (!text)
+      return std::unexpected(Error(ErrorCode::kInvalidArgument,
+                                   one_line(fmt::format("{}: {}", source, text.error().message()))));
+    here.files[path] = *std::move(text);
+  }
+  return {};
 }
 
 }  // namespace
@@ -45,7 +60,9 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   const bool has_program = !program.empty();
   // A machine can be checked without a program; `true` is one that asks for nothing.
   if (!has_program && command.name == "check") program = {"true"};
-  auto options = make_options(*settings, std::move(program), here);
+  Surroundings with_files = here;
+  if (const Status read = read_files(*settings, with_files); !read) return std::unexpected(read.error());
+  auto options = make_options(*settings, std::move(program), with_files);
   if (!options) return std::unexpected(options.error());
   const auto display = make_display_options(*settings);
   if (!display) return std::unexpected(display.error());

@@ -1,6 +1,6 @@
 // Makes options of the command line, variables and the configuration file.
 //
-// Reads the configuration file, and nothing else; starts nothing. Each error is one line for the user.
+// Reads the files that settings name, and nothing else; starts nothing. Each error is one line for the user.
 #pragma once
 
 #include <string>

@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"signals-to-handle", "SIGFOO", "is no signal's name: give names as in SIGTERM,SIGUSR1"},
         BadValue{"signals-to-handle", "TERM", "is no signal's name"},
         BadValue{"master-port", "70000", "is not a port"}, BadValue{"master-port", "http", "is not a port"},
-        BadValue{"control", "udp", "is none of socket, tcp"},
+        BadValue{"control", "udp", "is none of auto, socket, tcp, stdio"},
         BadValue{"store", "disk", "is none of agent, worker"}));
 
 TEST(Options, TakeOneNumberOfNodesInTorchrunsForm) {

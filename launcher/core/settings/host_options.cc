@@ -1,0 +1,231 @@
+#include "launcher/core/settings/host_options.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "launcher/core/settings/worker_environment.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// "--hosts: words", "--bootstrap: words": a contradiction, in one line.
+template <class... Arguments>
+void contradict(SettingReader& reader, const Setting& setting, fmt::format_string<Arguments...> format,
+                Arguments&&... arguments) {
+  reader.fail(Error(ErrorCode::kInvalidArgument,
+                    one_line(fmt::format("{}: {}", setting.source,
+                                         fmt::format(format, std::forward<Arguments>(arguments)...)))));
+}
+
+const Setting* hosts_setting(const SettingReader& reader) {
+  const Setting* hosts = reader.find("hosts");
+  return hosts != nullptr ? hosts : reader.find("hostfile");
+}
+
+std::string all_of(const Setting& setting) {
+  std::string list;
+  for (const std::string& value : setting.values) list += (list.empty() ? "" : ",") + value;
+  return list;
+}
+
+std::optional<HostNames> names_of(const SettingReader& reader, std::string_view name) {
+  const Setting* setting = reader.find(name);
+  if (setting == nullptr) return std::nullopt;
+  return HostNames{setting->source, all_of(*setting)};
+}
+
+Expected<std::vector<Host>> hosts_of(const SettingReader& reader, const Surroundings& here) {
+  if (const Setting* hosts = reader.find("hosts")) return parse_hosts(all_of(*hosts), hosts->source);
+  const Setting& file = *reader.find("hostfile");
+  const std::string& path = file.values.back();
+  const auto text = here.files.find(path);
+  if (text == here.files.end())
+    return failure(ErrorCode::kInvalidArgument, "{}: {} was not read", file.source, path);
+  return parse_hostfile(text->second, fmt::format("{}: {}", file.source, path));
+}
+
+void read_list(SettingReader& reader, const Surroundings& here, Options& options) {
+  const Setting* hosts = hosts_setting(reader);
+  if (hosts == nullptr) {
+    for (const char* name : {"include", "exclude"}) {
+      if (const Setting* setting = reader.find(name))
+        return reader.refuse(*setting, "is chosen from a list of hosts: give --hosts or --hostfile");
+    }
+    return;
+  }
+  if (const Setting* file = reader.find("hostfile"); file != nullptr && hosts != file)
+    return contradict(reader, *file, "{} names hosts too: give one of them, and --include to choose from it",
+                      hosts->source);
+  auto all = hosts_of(reader, here);
+  if (all) all = choose_hosts(*std::move(all), names_of(reader, "include"), names_of(reader, "exclude"));
+  if (!all) return reader.fail(all.error());
+  options.hosts = *std::move(all);
+}
+
+void read_numbers(SettingReader& reader, Options& options) {
+  if (options.hosts.empty()) return;
+  const auto count = static_cast<std::int32_t>(options.hosts.size());
+  const Setting* nodes = reader.find("nodes");
+  const Setting* spares = reader.find("spare-nodes");
+  const Setting& hosts = *hosts_setting(reader);
+  if (nodes == nullptr) {
+    if (options.spare_nodes >= count)
+      return contradict(reader, *spares, "{} of the {} hosts leave none to work: give fewer",
+                        options.spare_nodes, count);
+    options.nodes = count - options.spare_nodes;
+    return;
+  }
+  if (options.nodes > count)
+    return contradict(reader, *nodes, "{} nodes need as many hosts, but {} gives {}", options.nodes,
+                      hosts.source, count);
+  const std::int32_t rest = count - options.nodes;
+  if (spares != nullptr && options.spare_nodes != rest)
+    return contradict(reader, *spares,
+                      "{} spare nodes, but {} hosts for {} nodes leave {}: give that number, or leave it out",
+                      options.spare_nodes, count, options.nodes, rest);
+  options.spare_nodes = rest;
+}
+
+void read_bootstrap(SettingReader& reader, Options& options) {
+  using enum BootstrapKind;
+  RemoteOptions& remote = options.remote;
+  const Setting* exec = reader.find("exec");
+  remote.bootstrap = exec != nullptr ? kExec : options.hosts.empty() ? kLocal : kSsh;
+  if (exec != nullptr) {
+    const auto words = shell_words(exec->values.back());
+    if (!words || words->empty() || words->front().empty())
+      return reader.refuse(
+          *exec, "is no command: give one that runs a command on {host}, such as 'lxc exec {host} --'");
+    remote.exec = *words;
+  }
+  if (const Setting* chosen = reader.find("bootstrap")) {
+    reader.choice("bootstrap", {{"local", kLocal}, {"ssh", kSsh}, {"exec", kExec}}, remote.bootstrap);
+    if (remote.bootstrap == kExec && exec == nullptr)
+      return contradict(reader, *chosen, "exec needs a command: give --exec 'lxc exec {{host}} --'");
+    if (remote.bootstrap != kExec && exec != nullptr)
+      return contradict(reader, *chosen, "{} does not use {}: leave one of them out", chosen->values.back(),
+                        exec->source);
+    if (remote.bootstrap == kLocal && !options.hosts.empty())
+      return contradict(reader, *chosen,
+                        "local starts all nodes on this machine, but {} names hosts: leave one of them out",
+                        hosts_setting(reader)->source);
+    if (remote.bootstrap != kLocal && options.hosts.empty())
+      return contradict(reader, *chosen, "{} needs hosts: give --hosts or --hostfile", chosen->values.back());
+  }
+  if (exec != nullptr && options.hosts.empty())
+    return contradict(reader, *exec, "needs hosts to run a command on: give --hosts or --hostfile");
+}
+
+void read_control(SettingReader& reader, Options& options) {
+  reader.choice("control",
+                {{"auto", Control::kAuto},
+                 {"socket", Control::kSocket},
+                 {"tcp", Control::kTcp},
+                 {"stdio", Control::kStdio}},
+                options.control);
+  const Setting* control = reader.find("control");
+  if (control == nullptr) return;
+  if (options.control == Control::kSocket && !options.hosts.empty())
+    return contradict(
+        reader, *control,
+        "socket is inherited by agents on this machine, but {} names hosts: give auto, tcp or stdio",
+        hosts_setting(reader)->source);
+  if (options.control == Control::kStdio && options.hosts.empty())
+    return contradict(reader, *control,
+                      "stdio is that of a host shell: give --hosts or --hostfile, or socket or tcp");
+}
+
+bool is_address(std::string_view text) {
+  const std::string_view number = text.substr(0, text.find('%'));
+  return number.find_first_of(".:") != std::string_view::npos &&
+         number.find_first_not_of("0123456789abcdefABCDEF.:") == std::string_view::npos;
+}
+
+bool is_network(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const auto bits = parse_number<std::uint8_t>(text.substr(std::min(slash + 1, text.size())));
+  const std::uint8_t most = text.substr(0, slash).contains(':') ? 128 : 32;
+  return is_address(text.substr(0, slash)) && bits && *bits <= most;
+}
+
+bool is_interface(std::string_view text) {
+  constexpr std::size_t kMostLetters = 15;  // IFNAMSIZ without the end
+  constexpr std::string_view kNone = " \t\r\n/:,'\"";
+  return !text.empty() && text.size() <= kMostLetters && !text.starts_with('-') &&
+         text.find_first_of(kNone) == std::string_view::npos;
+}
+
+void read_addresses(SettingReader& reader, RemoteOptions& remote) {
+  if (const Setting* listen = reader.find("listen")) {
+    for (std::string_view address : split(all_of(*listen), ',')) {
+      if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
+      if (!is_address(address))
+        return reader.refuse({listen->source, {std::string(address)}},
+                             "is no address of this machine: give numbers, 10.0.0.5 or fe80::1%eth0");
+      remote.listen.emplace_back(address);
+    }
+  }
+  if (const Setting* interface = reader.find("interface")) {
+    remote.interface = interface->values.back();
+    const bool good =
+        remote.interface.contains('/') ? is_network(remote.interface) : is_interface(remote.interface);
+    if (!good)
+      return reader.refuse(*interface, "is no interface: give its name, eth0, or a network, 10.0.0.0/8");
+  }
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> shell_words(std::string_view text) {
+  std::vector<std::string> words;
+  char quote = 0;
+  bool in_word = false;
+  const auto add = [&](char letter) {
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (letter != 0) words.back() += letter;
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == 0) return std::nullopt;
+    if (letter == '\\' && quote != '\'') {
+      if (++at == text.size() || text[at] == 0) return std::nullopt;
+      // Between double quotes a backslash stands for itself before most letters.
+      if (quote == '"' && std::string_view("\"\\$`").find(text[at]) == std::string_view::npos) add('\\');
+      add(text[at]);
+    } else if (quote != 0) {
+      letter == quote ? static_cast<void>(quote = 0) : add(letter);
+    } else if (letter == '\'' || letter == '"') {
+      quote = letter;
+      add(0);
+    } else if (letter == ' ' || letter == '\t' || letter == '\n') {
+      in_word = false;
+    } else {
+      add(letter);
+    }
+  }
+  if (quote != 0) return std::nullopt;
+  return words;
+}
+
+void read_hosts(SettingReader& reader, const Surroundings& here, Options& options) {
+  RemoteOptions& remote = options.remote;
+  read_list(reader, here, options);
+  if (reader.error()) return;
+  read_numbers(reader, options);
+  read_bootstrap(reader, options);
+  read_control(reader, options);
+  read_addresses(reader, remote);
+  reader.count("ssh-parallel", 1, "host shells", remote.ssh_parallel);
+  reader.seconds("connect-timeout", false, remote.connect_timeout);
+  reader.seconds("start-timeout", true, options.recovery.start_timeout);
+  reader.text("remote-agent", remote.remote_agent);
+  if (const Setting* agent = reader.find("remote-agent");
+      agent != nullptr && !remote.remote_agent.starts_with('/'))
+    reader.refuse(
+        *agent, "is no absolute path: give where the agent is on every host, such as /opt/muster/bin/agent");
+  if (!options.hosts.empty()) remote.passed = passed_environment(here.environment);
+}
+
+}  // namespace muster::launcher

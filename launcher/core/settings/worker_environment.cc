@@ -1,0 +1,80 @@
+#include "launcher/core/settings/worker_environment.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "common/base/text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// docs/operations.md lists both. A star stands for any further letters.
+constexpr std::string_view kPassed[] = {
+    "PATH",          "LD_LIBRARY_PATH", "LD_PRELOAD",     "PYTHON*", "VIRTUAL_ENV", "CONDA_*",
+    "CUDA_*",        "NVIDIA_*",        "NCCL_*",         "GLOO_*",  "TORCH_*",     "TORCHINDUCTOR_*",
+    "TORCHDYNAMO_*", "PYTORCH_*",       "TRITON_*",       "OMP_*",   "GOMP_*",      "KMP_*",
+    "MKL_*",         "OPENBLAS_*",      "UCX_*",          "FI_*",    "HF_*",        "TRANSFORMERS_*",
+    "WANDB_*",       "TOKENIZERS_*",    "XDG_CACHE_HOME", "LANG",    "LC_*",        "TZ"};
+// Of one host, or set by a launcher for its worker.
+constexpr std::string_view kKept[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TORCHELASTIC_*",
+                                      "TORCH_NCCL_ASYNC_ERROR_HANDLING"};
+constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"};
+
+bool matches(std::string_view name, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  pattern.remove_suffix(1);
+  return name.starts_with(pattern);
+}
+
+bool is_in(std::string_view name, std::span<const std::string_view> patterns) {
+  return std::ranges::any_of(patterns, [name](std::string_view pattern) { return matches(name, pattern); });
+}
+
+}  // namespace
+
+bool is_secret(std::string_view name) {
+  std::string upper(name);
+  std::ranges::transform(upper, upper.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  return upper.ends_with("_KEY") ||
+         std::ranges::any_of(kSecretWords, [&](std::string_view word) { return upper.contains(word); });
+}
+
+std::string_view shown_value(std::string_view name, std::string_view value) {
+  return is_secret(name) ? "***" : value;
+}
+
+std::map<std::string, std::string> passed_environment(const Environment& here) {
+  std::map<std::string, std::string> passed;
+  for (const auto& [name, value] : here) {
+    if (is_in(name, kPassed) && !is_in(name, kKept) && !is_secret(name)) passed[name] = value;
+  }
+  return passed;
+}
+
+Expected<std::map<std::string, std::string>> parse_env_file(std::string_view text, std::string_view source,
+                                                            const Environment& here) {
+  std::map<std::string, std::string> variables;
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::size_t equals = line.find('=');
+    const std::string name(line.substr(0, equals));
+    if (name.empty() || name.find_first_of(" \t") != std::string::npos || line.contains('\0'))
+      return failure(ErrorCode::kInvalidArgument,
+                     "{} line {}: expected NAME=VALUE without blanks around the =, NAME, or # and a comment",
+                     source, number);
+    if (equals != std::string_view::npos) {
+      variables[name] = line.substr(equals + 1);
+    } else if (const auto found = here.find(name); found != here.end()) {
+      variables[name] = found->second;
+    }
+  }
+  return variables;
+}
+
+}  // namespace muster::launcher
