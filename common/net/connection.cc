@@ -170,6 +170,7 @@ const std::string& Connection::identity() const {
 }
 
 void Connection::close() {
+  flush();  // what waits for the event loop, and need not
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

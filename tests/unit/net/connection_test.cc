@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/net/connect.h"
@@ -77,6 +78,26 @@ TEST(Connection, SendingNeverWaitsAndTellsItsBacklog) {
   EXPECT_EQ(left->backlog_bytes(), 0u);
   left->close();
   context.run();
+}
+
+TEST(Connection, WhatTheSocketTakesIsWrittenBeforeItIsClosed) {
+  asio::io_context context;
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+  const UniqueFd peer(fds[1]);
+  auto connection = Connection::make(adopt_socket(context.get_executor(), fds[0]), nullptr);
+  const auto read_all = [&peer] {
+    std::vector<char> buffer(1 << 20);
+    std::size_t sum = 0;
+    for (ssize_t got = 0; (got = ::read(peer.get(), buffer.data(), buffer.size())) > 0;)
+      sum += static_cast<std::size_t>(got);
+    return sum;
+  };
+  while (connection->backlog_bytes() == 0) connection->send(frame_bytes(1, 1000));
+  const std::size_t waiting = connection->backlog_bytes();
+  EXPECT_GT(read_all(), 0u);
+  connection->close();
+  EXPECT_EQ(read_all(), waiting);
 }
 
 TEST(Connection, AFrameInTwoPartsArrivesWholeHoweverMuchIsQueued) {
