@@ -254,7 +254,6 @@ void Agent::logs_finished(const LogLosses& losses) {
 }
 
 void Agent::perform(const OpenAttempt& action) {
-  parts_.store.close(false);
   const auto store_port = open(action);
   if (!store_port) return on(AttemptNotOpened{refusal(store_port.error(), job_)});
   hurried_ = false;

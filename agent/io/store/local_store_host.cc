@@ -5,6 +5,7 @@
 namespace muster::agent {
 
 Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) {
+  close(false);
   if (!plan.host_store) return 0;
   boost::system::error_code error;
   const auto address = asio::ip::make_address(plan.store_address, error);

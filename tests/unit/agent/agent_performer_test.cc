@@ -88,7 +88,7 @@ TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
   ASSERT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
   EXPECT_EQ(sent<wire::AttemptPrepared>()[0].store_port, 1234);
   say(kFirst, wire::StartWorkers{});
-  EXPECT_THAT(asked_, ElementsAre("close store", "open 1", "open logs", "start 0", "start 1"));
+  EXPECT_THAT(asked_, ElementsAre("open 1", "open logs", "start 0", "start 1"));
   ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);
   EXPECT_THAT(sent<wire::WorkersStarted>()[0].pids, ElementsAre(100, 101));
 }
@@ -99,7 +99,7 @@ TEST_F(AgentPerformerTest, AProgramThatIsNotThereRefusesTheAttemptAndClosesIt) {
   ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
   EXPECT_EQ(sent<wire::AttemptRefused>()[0].exit_code, 127);
   EXPECT_EQ(sent<wire::AttemptRefused>()[0].message, "no such program");
-  EXPECT_THAT(asked_, ElementsAre("close store", "open 1", "close workers", "close logs", "close store"));
+  EXPECT_THAT(asked_, ElementsAre("open 1", "close workers", "close logs", "close store"));
 }
 
 TEST_F(AgentPerformerTest, ADirectoryForLogsThatCannotBeMadeRefusesTheAttempt) {
