@@ -1,0 +1,77 @@
+// A cluster on one machine: hosts h0, h1, ... joined by a switch, each with an address (10.77.0.10 + i, and
+// fd77:: of IPv6), /etc/hosts, users, homes, /tmp and an sshd of its own.
+//
+// Nothing of the machine's own network, of its users' ~/.ssh or of its /tmp is touched, and all ends with the
+// Lab. h0 is the head: `launch` runs there. Below shared() all see the same files under the same path, as on
+// a network file system; the rest of the machine's files too, but not /tmp, /run and /dev/shm. Root only.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/hosts/host.h"
+#include "tests/scratch_directory.h"
+
+namespace muster::hosts {
+
+// Of the ordinary user whom all hosts know, by the name `trainer`; root is the other.
+constexpr uid_t kTrainer = 4242;
+
+// Why this machine can have no Lab; empty: it can.
+std::string why_no_lab();
+
+class Lab {
+ public:
+  explicit Lab(int hosts);
+  Lab(const Lab&) = delete;
+  Lab& operator=(const Lab&) = delete;
+  ~Lab();
+
+  int size() const { return static_cast<int>(hosts_.size()); }
+  const Host& head() const { return *hosts_[0]; }
+  const Host& host(int index) const { return *hosts_[static_cast<std::size_t>(index)]; }
+  static std::string address(int host);
+  static std::string address6(int host);
+  std::string home(int host, uid_t user = 0) const;
+  const std::string& shared() const { return shared_; }
+  // What a program on this host finds in its environment: HOME, USER, TMPDIR.
+  std::map<std::string, std::string> environment(int host, uid_t user = 0) const;
+  // A program that takes a host's name and a command, and runs the command there: what `--exec` needs. For
+  // the head only.
+  std::string enter_program() const { return scratch_ / "enter"; }
+  // Processes there but its sshd, whose connections count.
+  std::vector<pid_t> processes(int host) const;
+  std::vector<pid_t> processes(int host, const std::string& name) const;
+
+  // Starts the host's sshd again, with these lines before its configuration.
+  void restart_sshd(int host, const std::string& lines);
+
+  // Frames between two hosts, or of one with all, are dropped by the switch.
+  void cut(int one, int other);
+  void cut_one_way(int from, int to);
+  void isolate(int host);
+  void isolate_one_way(int from);  // the others do not hear it, it hears them
+  void heal();
+  // Isolates and heals in turn; blocks meanwhile.
+  void flap(int host, std::chrono::milliseconds away, std::chrono::milliseconds back, int times);
+
+ private:
+  void make_keys();
+  void make_files(int host, int count);
+  void mount_files(int host) const;
+  void make_links();
+  void filter(const std::vector<std::string>& rule);
+
+  ScratchDirectory scratch_;
+  std::string shared_, outer_temporary_;
+  std::optional<std::string> outer_variable_;
+  std::unique_ptr<Host> switch_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<pid_t> sshd_;
+};
+
+}  // namespace muster::hosts
