@@ -81,6 +81,7 @@ std::optional<FaultKind> AgentHost::take_refusal(FaultKind kind) {
   const auto found = world_.refusals.find(owner_.agent.node);
   if (found == world_.refusals.end() || found->second != kind) return std::nullopt;
   world_.refusals.erase(found);
+  world_.came_true(kind);
   world_.say(fmt::format("node{}: {}", owner_.agent.node, name_of(kind)));
   world_.disturbed(world_.timeline.now());
   world_.truths.at(owner_.launch)

@@ -97,12 +97,14 @@ AgentHost* Agents::running(NodeId node) const {
 // ---- Starts and ends ----
 
 void Agents::start(AgentId id) {
+  launch_.truth().started_anew(id.node);
   world_.say(
       fmt::format("{}: starts the agent of node{}, number {}", launch_.name(), id.node, id.incarnation));
   std::optional<FaultKind> fault;
   if (const auto found = start_faults_.find(id.node); found != start_faults_.end()) {
     fault = found->second;
     start_faults_.erase(found);
+    world_.came_true(*fault);
     launch_.happened({.kind = *fault, .node = id.node});
   }
   if (fault == FaultKind::kAgentNotStarted)
@@ -269,7 +271,7 @@ bool Agents::hit_agent(const Fault& fault) {
     gone(*agent, "its agent was killed by SIGKILL");
     return true;
   }
-  paused_until_ = world_.timeline.now() + fault.length;
+  paused_until_ = std::max(paused_until_, world_.timeline.now() + fault.length);
   world_.disturbed(world_.timeline.now() + std::min<Duration>(fault.length, Limits::kSilence));
   agent->program->stop();
   world_.timeline.after(fault.length, [program = agent->program] { program->resume(); });

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <random>
-#include <span>
 
 #include "common/base/clock.h"
 
@@ -23,10 +22,6 @@ class Chance {
   Duration between(Duration low, Duration high) {
     return low +
            Duration(static_cast<Duration::rep>(rng_() % static_cast<std::uint64_t>((high - low).count())));
-  }
-  template <class T>
-  const T& one_of(std::span<const T> all) {
-    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
   }
 
  private:

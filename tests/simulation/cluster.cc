@@ -50,7 +50,9 @@ Cluster::~Cluster() = default;
 
 // Silence, the stop of the others with its margin, the longest back-off is told, a start, the steps, leaving.
 Duration Cluster::progress_limit() const {
-  return Limits::kSilence + Limits::kGrace + 5s + 5s + 5s + 3 * world_.script.step + 2s;
+  constexpr Duration kStopMargin = 5s, kStart = 5s, kLeaving = 5s, kMargin = 2s;
+  return Limits::kSilence + Limits::kGrace + kStopMargin + kStart + 3 * world_.script.step + kLeaving +
+         kMargin;
 }
 
 void Cluster::launch(bool take_over) {
@@ -75,10 +77,9 @@ Outcome Cluster::run() {
   must.holds(world_.timeline.event_count() < kMostEvents, "G7: it goes round in circles");
   must.holds(over(), "G7: it never ends");
   return {.findings = must.findings(),
-          .faults = made_,
+          .faults = world_.faults,
           .length = world_.age(),
-          .event_count = world_.timeline.event_count(),
-          .launch_count = static_cast<int>(launches_.size())};
+          .event_count = world_.timeline.event_count()};
 }
 
 void Cluster::at(Duration time, std::function<void(Launch&)> what) {
@@ -146,7 +147,7 @@ void Cluster::make_due_faults() {
       made = make(other);
     }
     if (made) {
-      ++made_[static_cast<std::size_t>(kind)];
+      if (!traits_of(kind).waits) world_.came_true(kind);
       if (!traits_of(kind).of_worker) world_.say(fmt::format("FAULT: {}", describe(fault)));
     }
     if (made || now >= fault_due_ + 2 * kGivenUp) {

@@ -18,10 +18,9 @@ namespace muster::simulation {
 
 struct Outcome {
   std::vector<Finding> findings;
-  std::array<int, kFaultKindCount> faults{};  // that were made
+  std::array<int, kFaultKindCount> faults{};  // that came true
   Duration length{};                          // virtual
   std::uint64_t event_count = 0;
-  int launch_count = 0;
   int fault_count() const;
 };
 
@@ -56,7 +55,6 @@ class Cluster {
   World world_;
   MachineClock launchers_clock_;
   std::vector<std::unique_ptr<Launch>> launches_;
-  std::array<int, kFaultKindCount> made_{};
   std::size_t next_fault_ = 0;
   TimePoint fault_due_;
   TimePoint next_poll_{};

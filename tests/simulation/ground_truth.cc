@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/core/fleet/fleet.h"
+
 namespace muster::simulation {
 
 namespace {
@@ -9,9 +11,6 @@ namespace {
 // A lost node's peers may fail, and be heard, so long before it is missed.
 constexpr Duration kAtOnce = std::chrono::milliseconds(150);
 
-// Who complains of a lost peer may do so for one that is seen to be gone so long after.
-constexpr Duration kPeerWindow = std::chrono::seconds(3);
-constexpr Duration kHalfGone = std::chrono::seconds(1);
 constexpr Duration kOnItsWay = std::chrono::milliseconds(500);
 constexpr Duration kLongestBlindness = std::chrono::seconds(8);
 
@@ -23,7 +22,7 @@ bool ends_with_attempt(const FaultTraits& traits) {
 }  // namespace
 
 void GroundTruth::happened(const Happened& what) {
-  ++counts_[static_cast<std::size_t>(what.kind)];
+  kinds_.insert(what.kind);
   const FaultTraits traits = traits_of(what.kind);
   // An agent waits for a worker that the kernel holds, and may be given up with it.
   if (!traits.of_worker || what.kind == FaultKind::kWorkerUnkillable) touched_.insert(what.node);
@@ -45,9 +44,9 @@ bool GroundTruth::may_precede(const Happened& what, const Happened& first) const
   const bool hang_after_silence = traits.stall && traits_of(first.kind).silent;
   Duration uncertain = traits.silent || hang_after_silence ? silence_limit_ : kAtOnce;
   // Who leaves with 0 is known only by those who miss it, and they might miss a node as well.
-  if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += kPeerWindow;
+  if (first.kind == FaultKind::kWorkerLeavesEarly && !traits.of_worker) uncertain += launcher::kPeerWindow;
   // A connection that is closed is waited with for a moment, for the end of its agent.
-  if (traits.stall && !traits_of(first.kind).of_worker) uncertain += kHalfGone;
+  if (traits.stall && !traits_of(first.kind).of_worker) uncertain += launcher::Fleet::kHalfGoneLimit;
   // What was on its way when an agent fell silent is heard after that.
   if (traits_of(first.kind).silent) uncertain += kOnItsWay;
   // An agent that cannot hear may be heard.

@@ -4,7 +4,6 @@
 // virtual. One of each launch; one thread.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <set>
 #include <vector>
@@ -34,9 +33,13 @@ class GroundTruth {
   // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
   // could be to blame.
   std::vector<Culprit> culprits_of_attempt(const std::set<NodeId>& members, TimePoint now);
-  // Whether anything at all ever happened to this node's agent.
+  // The node gets a new agent, to which nothing has happened yet.
+  void started_anew(NodeId node) { touched_.erase(node); }
+  // Whether anything at all happened to this node's agent.
   bool touched(NodeId node) const { return touched_.contains(node); }
-  bool any(FaultKind kind) const { return counts_[static_cast<std::size_t>(kind)] > 0; }
+  // Whether it happened since the last attempt was judged.
+  bool any(FaultKind kind) const { return kinds_.contains(kind); }
+  void judged() { kinds_.clear(); }
   int cause_count() const { return cause_count_; }  // of restarts
 
  private:
@@ -49,7 +52,7 @@ class GroundTruth {
 
   Duration silence_limit_;
   std::vector<Open> open_;
-  std::array<int, kFaultKindCount> counts_{};
+  std::set<FaultKind> kinds_;  // of the attempt at hand
   std::set<NodeId> touched_;
   int cause_count_ = 0;
   TimePoint blind_until_{};

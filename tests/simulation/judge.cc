@@ -57,6 +57,7 @@ void Judge::judge(const launcher::Job& job, const Known& known) {
     case Verdict::Kind::kTimeLimit: judge_wish(verdict, known); break;
     default: judge_failure(verdict, known, std::move(culprits)); break;
   }
+  truth().judged();
   if (verdict.kind != Verdict::Kind::kRefused) repeated_ = verdict;
   if (job.phase() >= Phase::kLeaving) judge_end(job, known);
 }

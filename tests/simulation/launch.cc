@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <utility>
 
 namespace muster::simulation {
@@ -86,9 +85,8 @@ Training* Launch::training() const {
 void Launch::show(const launcher::Decision& decision, Duration) {
   if (const auto* told = std::get_if<launcher::Tell>(&decision.action))
     world_.say(fmt::format("{}: \"{}\"", name(), told->text));
-  // Else it leaves at once, and guardians clear up.
-  if (std::holds_alternative<launcher::Finish>(decision.action))
-    cleared_up_ = decision.reason == "nothing of the job is left";
+  if (const auto* finish = std::get_if<launcher::Finish>(&decision.action))
+    cleared_up_ = finish->nothing_is_left;
   const auto* record = std::get_if<launcher::Record>(&decision.action);
   if (record == nullptr) return;
   if (world_.trace) {
@@ -101,13 +99,7 @@ void Launch::show(const launcher::Decision& decision, Duration) {
   judge_now();  // several attempts may end before the launcher comes to rest
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;
-  // The wait before it is tried again: "restart 3 of 1000, after 1.250 s".
-  if (record->event == "restart") {
-    constexpr std::string_view kAfter = "after ";
-    const char* wait = record->text.c_str() + record->text.rfind(kAfter) + kAfter.size();
-    world_.disturbed(world_.timeline.now() +
-                     std::chrono::duration_cast<Duration>(Seconds(std::strtod(wait, nullptr))));
-  }
+  if (record->event == "restart") world_.disturbed(world_.timeline.now() + record->wait);
 }
 
 void Launch::judge_now() {

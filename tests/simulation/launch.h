@@ -46,6 +46,7 @@ class Launch final : public launcher::View {
   // The launcher has ended, by itself or not.
   bool over() const { return finished_ || !program_->alive(); }
   bool finished() const { return finished_; }
+  bool cleared_up() const { return cleared_up_; }  // by itself, before it ended
   bool runs() const { return !over() && program_->runs(); }
   bool silent() const { return silent_; }  // it lives, and says nothing
   bool woke() const { return woke_; }      // after it had fallen silent
@@ -91,7 +92,7 @@ class Launch final : public launcher::View {
   bool silent_ = false;
   bool wakes_ = false;
   bool woke_ = false;
-  bool cleared_up_ = false;  // before it ended
+  bool cleared_up_ = false;
   bool unkillable_ = false;  // a worker, as it was told
   int survivor_count_ = 0;
   Wishes wishes_;

@@ -34,6 +34,7 @@ struct Totals {
   std::uint64_t failed = 0;
   std::uint64_t events = 0;
   double virtual_seconds = 0;
+  std::uint64_t ended = 0;  // seeds that did not crash
   double shortest = 0;
   int fewest_faults = 0;
   std::array<int, kFaultKindCount> faults{};
@@ -47,7 +48,7 @@ struct Totals {
     }
     const bool crashed = result.event_count == 0;
     if (!crashed) {
-      const bool is_first = seeds == failed && shortest == 0;
+      const bool is_first = ended++ == 0;
       shortest = is_first ? result.virtual_seconds : std::min(shortest, result.virtual_seconds);
       fewest_faults = is_first ? count : std::min(fewest_faults, count);
     }

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,10 +41,18 @@ int processor_count() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+// In a new process: who gives up waiting for a simulation kills the process that he started, and no other.
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+}
+
 std::string to_line(const SeedResult& result) {
-  const nlohmann::json line{{"seed", result.seed},          {"failures", result.failures},
-                            {"faults", result.faults},      {"virtual", result.virtual_seconds},
-                            {"events", result.event_count}, {"launches", result.launch_count}};
+  const nlohmann::json line{{"seed", result.seed},
+                            {"failures", result.failures},
+                            {"faults", result.faults},
+                            {"virtual", result.virtual_seconds},
+                            {"events", result.event_count}};
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -55,7 +64,6 @@ SeedResult from_line(std::string_view text) {
   line.at("faults").get_to(result.faults);
   line.at("virtual").get_to(result.virtual_seconds);
   line.at("events").get_to(result.event_count);
-  line.at("launches").get_to(result.launch_count);
   return result;
 }
 
@@ -91,8 +99,10 @@ class Children {
   void start(std::size_t index) {
     int ends[2];
     CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe: errno {}", errno);
+    const pid_t parent = getpid();
     const pid_t pid = fork();
     CHECK(pid >= 0, "no process: errno {}", errno);
+    if (pid == 0) end_with(parent);
     if (pid == 0) work(index, ends[1]);
     close(ends[1]);
     children_[index].pid = pid;
@@ -145,8 +155,10 @@ class Children {
 
 // In a process of its own, since it may end it.
 bool fails(const Script& script, std::uint64_t seed) {
+  const pid_t parent = getpid();
   const pid_t pid = fork();
   CHECK(pid >= 0, "no process: errno {}", errno);
+  if (pid == 0) end_with(parent);
   if (pid == 0) _exit(run_script(script, seed).failures.empty() ? 0 : 1);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -163,8 +175,7 @@ SeedResult run_script(const Script& script, std::uint64_t seed,
                     .failures = {},
                     .faults = outcome.faults,
                     .virtual_seconds = launcher::in_seconds(outcome.length),
-                    .event_count = outcome.event_count,
-                    .launch_count = outcome.launch_count};
+                    .event_count = outcome.event_count};
   for (const Finding& each : outcome.findings)
     result.failures.push_back(fmt::format("{:.6f} s: {}", launcher::in_seconds(each.at), each.text));
   return result;

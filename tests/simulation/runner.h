@@ -24,7 +24,6 @@ struct SeedResult {
   std::array<int, kFaultKindCount> faults{};
   double virtual_seconds = 0;
   std::uint64_t event_count = 0;
-  int launch_count = 0;
 };
 
 SeedResult run_seed(std::uint64_t seed, const Size& size,

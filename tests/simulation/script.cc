@@ -24,7 +24,9 @@ constexpr FaultTraits kOfWorker{.of_worker = true};
 constexpr FaultTraits kStall{.of_worker = true, .stall = true};
 constexpr FaultTraits kOfAgent{.of_agent = true};
 constexpr FaultTraits kSilent{.of_agent = true, .silent = true};
-constexpr FaultTraits kRefusal{.refusal = true};
+constexpr FaultTraits kOfStart{.of_agent = true, .waits = true};
+constexpr FaultTraits kSilentStart{.of_agent = true, .silent = true, .waits = true};
+constexpr FaultTraits kRefusal{.refusal = true, .waits = true};
 constexpr FaultTraits kHarmless{.harmless = true};
 constexpr FaultTraits kHarmlessToAgent{.of_agent = true, .harmless = true};
 constexpr FaultTraits kEndsLaunch{.ends_launch = true};
@@ -40,9 +42,9 @@ constexpr Named kNamed[] = {
     {FaultKind::kAgentKilled, "agent killed", kOfAgent},
     {FaultKind::kAgentPauses, "agent pauses", kHarmlessToAgent},
     {FaultKind::kAgentFreezes, "agent freezes", kSilent},
-    {FaultKind::kAgentNotStarted, "agent not started", kOfAgent},
-    {FaultKind::kAgentDoesNotCall, "agent does not call", kSilent},
-    {FaultKind::kAgentOfOtherVersion, "agent of another version", kOfAgent},
+    {FaultKind::kAgentNotStarted, "agent not started", kOfStart},
+    {FaultKind::kAgentDoesNotCall, "agent does not call", kSilentStart},
+    {FaultKind::kAgentOfOtherVersion, "agent of another version", kOfStart},
     {FaultKind::kLinkCloses, "link closes", kOfAgent},
     {FaultKind::kLinkFallsSilent, "link falls silent", kSilent},
     {FaultKind::kLinkIsCutOneWay, "link is cut one way", kSilent},
@@ -69,6 +71,7 @@ static_assert(std::size(kNamed) == kFaultKindCount);
 
 constexpr std::string_view kPhaseNames[] = {"gathering",  "beginning", "preparing", "running", "dumping",
                                             "preempting", "stopping",  "leaving",   "done"};
+static_assert(std::size(kPhaseNames) == launcher::kPhaseCount);
 
 Duration length_of(FaultKind kind, Chance& chance) {
   switch (kind) {

@@ -69,6 +69,7 @@ struct FaultTraits {
   bool silent = false;     // noticed after the silence limit
   bool refusal = false;
   bool stall = false;
+  bool waits = false;     // is armed, and comes true with the node's next start or attempt
   bool harmless = false;  // nobody may be blamed for it
   bool ends_launch = false;
 };

@@ -6,6 +6,8 @@
 #include <string>
 #include <sys/wait.h>
 
+#include "tests/simulation/script.h"
+
 namespace muster::simulation {
 namespace {
 
@@ -63,7 +65,7 @@ TEST(Simulate, PrintsOneDocumentOnRequest) {
   EXPECT_TRUE(document.at("failures").empty());
   EXPECT_GE(document.at("shortest_virtual_seconds").get<double>(), 600);
   EXPECT_GE(document.at("fewest_faults").get<int>(), 10);
-  EXPECT_EQ(document.at("faults").size(), 34U);
+  EXPECT_EQ(document.at("faults").size(), kFaultKindCount);
 }
 
 TEST(Simulate, PrintsTheSameTraceForTheSameSeed) {

@@ -1,5 +1,6 @@
 #include "tests/simulation/world.h"
 
+#include "launcher/core/job/clock_offset.h"
 #include "tests/simulation/agent_host.h"
 #include "tests/simulation/training.h"
 
@@ -7,12 +8,20 @@ namespace muster::simulation {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+Duration drift_within(Duration time, double drift) {
+  return Duration(static_cast<Duration::rep>(drift * static_cast<double>(time.count())));
+}
+
+}  // namespace
+
 World::World(Script what, std::uint64_t with_seed)
     : script(std::move(what)),
       seed(with_seed),
       chance(with_seed, 3),
-      clock_error(2 * script.delays.most + Duration(static_cast<Duration::rep>(2 * script.drift * 240e9)) +
-                  5ms) {
+      clock_error(2 * script.delays.most +
+                  drift_within(2 * launcher::ClockOffset::kPeriod, 2 * script.drift) + 5ms) {
   for (int node = 0; node < script.node_count + script.spare_nodes; ++node) {
     machines.push_back(std::make_unique<Machine>(timeline, chance, script, node));
     machines.back()->set_on_end([this](const SimulatedProcess& ended, int exit_code, int signal) {

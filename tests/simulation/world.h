@@ -4,6 +4,7 @@
 // Plain members, for the folder's own use; made once for each seed and thrown away. One thread.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ struct World {
   }
   // Something that keeps the job from getting on has happened, or lasts until then.
   void disturbed(TimePoint until) { disturbed_until = std::max(disturbed_until, until); }
+  void came_true(FaultKind kind) { ++faults[static_cast<std::size_t>(kind)]; }
   void progressed() { progressed_at = timeline.now(); }
 
   Script script;
@@ -53,7 +55,8 @@ struct World {
   std::map<int, std::unique_ptr<GroundTruth>> truths;                      // by launch
   std::map<std::pair<int, Attempt>, std::shared_ptr<Training>> trainings;  // by launch
   std::map<Owner, std::weak_ptr<AgentHost>> hosts;
-  std::map<NodeId, FaultKind> refusals;  // that wait for the node's next attempt
+  std::array<int, kFaultKindCount> faults{};  // that came true
+  std::map<NodeId, FaultKind> refusals;       // that wait for the node's next attempt
   std::function<bool(int launch)> launcher_lives;
   bool may_end = false;  // the training has gone on for long enough
   // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.

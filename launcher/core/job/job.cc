@@ -246,7 +246,7 @@ void Job::advance(TimePoint now) {
       if (fleet_.alive_count() > 0 || awaits_leftovers_) return;
       phase_ = Phase::kDone;
       deadline_.reset();
-      return decide(Finish{}, "nothing of the job is left");
+      return decide(Finish{.nothing_is_left = true}, "nothing of the job is left");
     case Phase::kBeginning:
     case Phase::kDone: return;
   }
@@ -456,7 +456,13 @@ void Job::restart(const RestartDecision& decision, TimePoint now) {
   facts_ = {};
   preemption_ = {};
   deadline_.reset();
-  record("restart", fmt::format("{}, after {:.3f} s", decision.reason, in_seconds(decision.delay)));
+  decide(Record{.event = "restart",
+                .rank = {},
+                .node = {},
+                .text = fmt::format("{}, after {:.3f} s", decision.reason, in_seconds(decision.delay)),
+                .attempt = attempt_,
+                .wait = decision.delay},
+         "for the record");
   if (decision.delay > Duration::zero()) {
     deadline_ = {now + decision.delay, Deadline::What::kBackOff};
     decide(Tell{fmt::format("{}; it is tried again in {:.1f} s", verdict_.cause_and_step(),

@@ -171,7 +171,7 @@ class Job {
   }
   void record(std::string event, std::string text, std::optional<NodeId> node = {},
               std::optional<Rank> rank = {}) {
-    decide(Record{std::move(event), rank, node, std::move(text), attempt_}, "for the record");
+    decide(Record{std::move(event), rank, node, std::move(text), attempt_, Duration()}, "for the record");
   }
 
   Plan plan_;

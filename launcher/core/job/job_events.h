@@ -84,8 +84,11 @@ struct Record {  // for events.jsonl: what happened, not what was decided
   std::optional<NodeId> node;
   std::string text;
   Attempt attempt{};  // that was at hand; none before the first
+  Duration wait{};    // of "restart": until it is tried again
 };
-struct Finish {};
+struct Finish {
+  bool nothing_is_left = false;  // of the job; else guardians clear up
+};
 struct Decision {
   std::variant<StartAgent, KillAgent, AcceptConnection, CloseConnection, LookForLeftovers, BeginAttempt,
                LookForCheckpoint, Send, Tell, Record, Finish>

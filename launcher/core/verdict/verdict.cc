@@ -14,10 +14,6 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-// Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
-// all, lets go of its connections long before it has ended.
-constexpr Duration kPeerWindow = std::chrono::seconds(3);
-
 constexpr const char* kStacksHint = "the stacks of all ranks are in attempt_*/rank_*/stacks.txt";
 
 bool earlier(const WorkerEnd& left, const WorkerEnd& right) {

@@ -28,6 +28,10 @@ constexpr int kExitTimeOut = 124;
 constexpr int kExitInternal = 125;
 constexpr int kExitOutOfMemory = 253;
 
+// Who complains of a lost peer may be seen to end before that peer: a big process, one that dumps core above
+// all, lets go of its connections long before it has ended.
+constexpr Duration kPeerWindow = std::chrono::seconds(3);
+
 // Who wants the end of the job: a signal of the user's, or `launch cancel`, which counts as a SIGINT.
 struct StopWish {
   int signal = 0;
