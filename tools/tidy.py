@@ -4,7 +4,7 @@
     tools/tidy.py [ROOT]
 
 Checks who may include whom, sizes, header comments, file names, relative links in documents, and words and calls that may
-not stay. Prints `file:line: error: ...` or `... warning: ...`; exits with 1 if there was an error.
+not stay, and that the patches of tests/mutants apply. Prints `file:line: error: ...` or `... warning: ...`; exits with 1 if there was an error.
 """
 
 import os
@@ -200,11 +200,20 @@ def check_name(path, report):
         report.error(path, 1, "files are named in snake_case")
 
 
+def check_patch(root, path, report):
+    """A planted bug (tools/mutants) has to follow the code around it."""
+    tried = subprocess.run(["git", "apply", "--check", path], cwd=root, capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        report.error(path, 1, f"does not apply any more: {tried.stderr.strip().splitlines()[0]}")
+
+
 def check(root):
     report = Report()
     files = files_of(root)
     for path in files:
         check_name(path, report)
+        if path.startswith("tests/mutants/") and path.endswith(".patch"):
+            check_patch(root, path, report)
         if Path(path).suffix not in TEXTS:
             continue
         text = (root / path).read_text(errors="replace")

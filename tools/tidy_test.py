@@ -200,6 +200,11 @@ class Words(Tidy):
         self.assert_error(tree(common__base__a_dot_h="// a\n// b\n// c\n"), "no #pragma once")
         self.assertIn("better 3 to 10", tree(common__base__a_dot_h="// a\n#pragma once\n").warnings[0])
 
+    def test_a_planted_bug_applies_to_the_tree(self):
+        patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n"
+        self.assert_clean(tree(a_dot_txt="a\n", tests__mutants__b_dot_patch=patch))
+        self.assert_error(tree(a_dot_txt="c\n", tests__mutants__b_dot_patch=patch), "tests/mutants/b.patch:1:", "does not apply")
+
     def test_files_are_named_in_snake_case(self):
         self.assert_error(tree(common__base__aB_dot_h=HEADER), "snake_case")
 
