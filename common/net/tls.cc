@@ -28,6 +28,10 @@ Expected<const Tls*> load_module() {
 
 }  // namespace
 
+std::string Tls::file_beside(const std::string& program) {
+  return program.substr(0, program.rfind('/') + 1) + MUSTER_TLS_MODULE;
+}
+
 Expected<const Tls*> Tls::load() {
   static const Expected<const Tls*> loaded = load_module();
   return loaded;

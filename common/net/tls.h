@@ -8,6 +8,7 @@
 
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,9 +49,13 @@ class Tls {
  public:
   // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<const Tls*> load();
+  // Where the program in this file looks for its module.
+  static std::string file_beside(const std::string& program);
 
   // HMAC-SHA256 of the identity, keyed with the job's secret (common/wire/agent_identity.h).
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
+  // SHA-256 of the parts, one after the other.
+  virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;
   virtual std::unique_ptr<TlsSession> server(TlsSession::FindKey find_key) const = 0;
   virtual std::unique_ptr<TlsSession> client(std::string identity, const Key& key) const = 0;
 

@@ -167,6 +167,15 @@ class OpenSslTls final : public Tls {
     CHECK(size == key.size(), "HMAC-SHA256 gave {} bytes", size);
     return key;
   }
+  Key digest(std::initializer_list<std::string_view> parts) const override {
+    Key digest;
+    EVP_MD_CTX* const context = EVP_MD_CTX_new();
+    CHECK(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
+    for (const std::string_view part : parts) CHECK(EVP_DigestUpdate(context, part.data(), part.size()) == 1);
+    CHECK(EVP_DigestFinal_ex(context, digest.data(), nullptr) == 1);
+    EVP_MD_CTX_free(context);
+    return digest;
+  }
   std::unique_ptr<TlsSession> server(TlsSession::FindKey find_key) const override {
     return std::make_unique<ServerSession>(std::move(find_key));
   }

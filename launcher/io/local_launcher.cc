@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/fleet/remote_bootstrap.h"
 #include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
@@ -17,6 +18,8 @@ constexpr Duration kTwinLimit = std::chrono::milliseconds(50);
 
 // Another bootstrap (fleet/bootstrap.h) is chosen here, by what the plan says.
 std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher::Parts& parts) {
+  if (!plan.hosts.empty())
+    return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
   return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
 }
 

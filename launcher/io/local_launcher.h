@@ -1,5 +1,5 @@
-// A launcher on this machine, wired: its agents are child processes, its lineage is a directory, people look
-// at a terminal and into files, and the user sends signals.
+// A launcher on this machine, wired: its agents are child processes or come through host shells, its lineage
+// is a directory, people look at a terminal and into files, and the user sends signals.
 //
 // Owns what is between the launcher and one io_context, and decides nothing. One thread; the parts outlive
 // it.

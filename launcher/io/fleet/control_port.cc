@@ -8,12 +8,16 @@ namespace muster::launcher {
 
 Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_executor& executor,
                                                          net::TaskGroup& tasks, const Plan& plan,
+                                                         const std::vector<std::string>& addresses,
                                                          OnAgent on_agent) {
   const auto tls = net::Tls::load();
   if (!tls) return std::unexpected(tls.error());
-  auto listener = net::Listener::open(executor, "127.0.0.1", 0);
-  if (!listener) return std::unexpected(listener.error());
-  std::unique_ptr<ControlPort> port(new ControlPort(plan, **tls, std::move(*listener)));
+  std::unique_ptr<ControlPort> port(new ControlPort(plan, **tls));
+  for (const std::string& address : addresses) {
+    auto listener = net::Listener::open(executor, address, 0);
+    if (!listener) return std::unexpected(listener.error());
+    port->listeners_.emplace_back(address, std::move(*listener));
+  }
   ControlPort* const self = port.get();
   const auto find_key = [self](std::string_view identity) -> std::optional<net::Key> {
     if (!self->guest(identity)) return std::nullopt;
@@ -25,16 +29,24 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
     if (!agent) return connection->close();
     on_agent(*agent, std::move(connection));
   };
-  port->listener_->start(tasks, find_key, accept, {});
+  for (const auto& [address, listener] : port->listeners_) listener->start(tasks, find_key, accept, {});
   return port;
 }
 
-ControlPort::ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener)
-    : tls_(tls),
-      job_(plan.job.job_id),
-      role_(plan.job.role),
-      listener_(std::move(listener)),
-      secret_(net::make_key()) {}
+ControlPort::ControlPort(const Plan& plan, const net::Tls& tls)
+    : tls_(tls), job_(plan.job.job_id), role_(plan.job.role), secret_(net::make_key()) {}
+
+std::string ControlPort::addresses() const {
+  std::string all;
+  for (const auto& [address, listener] : listeners_)
+    all += fmt::format("{}{}:{}", all.empty() ? "" : ",",
+                       address.contains(':') ? fmt::format("[{}]", address) : address, listener->port());
+  return all;
+}
+
+void ControlPort::stop() {
+  for (const auto& [address, listener] : listeners_) listener->stop();
+}
 
 std::optional<AgentId> ControlPort::guest(std::string_view identity) const {
   const auto caller = wire::parse_agent_identity(identity);

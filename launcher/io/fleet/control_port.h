@@ -1,4 +1,4 @@
-// The TCP port that agents without an inherited socket call, over TLS, each with a key of its own.
+// The TCP ports that agents without an inherited socket call, over TLS, each with a key of its own.
 //
 // A key is derived for one agent's identity, JOB/ROLE/NODE/INCARNATION, from a secret made here; the
 // bootstrap carries it to the agent. A caller without a key is cut off and never heard of, and so is an agent
@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/net/listener.h"
@@ -22,23 +24,26 @@ class ControlPort {
  public:
   // Hears of a connection whose peer has proven to be this agent.
   using OnAgent = std::function<void(AgentId agent, std::shared_ptr<net::Connection> connection)>;
+  // Listens on each address, on a free port of its own.
   static Expected<std::unique_ptr<ControlPort>> open(const asio::any_io_executor& executor,
                                                      net::TaskGroup& tasks, const Plan& plan,
+                                                     const std::vector<std::string>& addresses,
                                                      OnAgent on_agent);
   ControlPort(const ControlPort&) = delete;
   ControlPort& operator=(const ControlPort&) = delete;
 
-  std::uint16_t port() const { return listener_->port(); }
+  // What an agent may call: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
+  std::string addresses() const;
   struct Invitation {
     std::string identity;
     std::string key;  // 64 hexadecimal digits
   };
   // From now on this agent may call, and no earlier incarnation of it.
   Invitation invite(AgentId agent);
-  void stop() { listener_->stop(); }
+  void stop();
 
  private:
-  ControlPort(const Plan& plan, const net::Tls& tls, std::unique_ptr<net::Listener> listener);
+  ControlPort(const Plan& plan, const net::Tls& tls);
 
   // The agent of this identity, if it is invited.
   std::optional<AgentId> guest(std::string_view identity) const;
@@ -47,7 +52,7 @@ class ControlPort {
   std::string job_;
   std::string role_;
   std::map<NodeId, Incarnation> invited_;
-  std::unique_ptr<net::Listener> listener_;
+  std::vector<std::pair<std::string, std::unique_ptr<net::Listener>>> listeners_;  // by address
   net::Key secret_;
 };
 

@@ -2,46 +2,19 @@
 
 #include <csignal>
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/program.h"
 #include "common/net/connection.h"
+#include "launcher/io/fleet/spawn_child.h"
 
 namespace muster::launcher {
 
 namespace {
 
-constexpr int kControlFd = 3;
+constexpr int kControlFd = 3;          // where spawn_child() puts the socket
 constexpr int kSocketBytes = 1 << 20;  // of the workers' output: the fewer turns, the faster
-
-// posix_spawn's two argument objects, which must be destroyed.
-struct SpawnRequest {
-  SpawnRequest() {
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-  }
-  SpawnRequest(const SpawnRequest&) = delete;
-  SpawnRequest& operator=(const SpawnRequest&) = delete;
-  ~SpawnRequest() {
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-  }
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-};
-
-// A clean start: own session, nothing blocked or ignored, whatever the launcher inherited or does.
-void clean(posix_spawnattr_t& attributes) {
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
 
 }  // namespace
 
@@ -135,7 +108,7 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_socket(AgentId agen
 
 Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) {
   if (!control_port_) {
-    auto port = ControlPort::open(executor_, tasks_, plan_,
+    auto port = ControlPort::open(executor_, tasks_, plan_, {"127.0.0.1"},
                                   [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
                                     listener_->agent_connected(caller, std::move(connection));
                                   });
@@ -149,10 +122,8 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) 
   UniqueFd output(ends[1]);
   if (Status written = write_all(output.get(), invitation.key + "\n", "the agent's stdin"); !written)
     return std::unexpected(written.error());
-  const auto pid = spawn(
-      agent,
-      {"--connect", fmt::format("127.0.0.1:{}", control_port_->port()), "--identity", invitation.identity},
-      input.get(), -1);
+  const auto pid = spawn(agent, {"--connect", control_port_->addresses(), "--identity", invitation.identity},
+                         input.get(), -1);
   if (!pid) return std::unexpected(pid.error());
   return Started{.pid = *pid, .input = std::move(output)};
 }
@@ -162,30 +133,12 @@ Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> ar
   const std::string log = fmt::format("{}/agent.node{}.log", plan_.job.log_directory, agent.node);
   const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!messages) return system_failure("cannot open " + log, errno);
-  SpawnRequest request;
-  // Descriptors are moved in this order, and a source must not be overwritten before it was moved: all
-  // sources lie above 3, but for the socket's, which may be 3 itself.
-  posix_spawn_file_actions_adddup2(&request.files, input, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&request.files, messages.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&request.files, messages.get(), STDERR_FILENO);
-  if (socket >= 0) posix_spawn_file_actions_adddup2(&request.files, socket, kControlFd);
-  posix_spawn_file_actions_addclosefrom_np(&request.files, socket >= 0 ? kControlFd + 1 : kControlFd);
-  clean(request.attributes);
   arguments.insert(arguments.end(), {"--node", fmt::format("{}", agent.node), "--incarnation",
                                      fmt::format("{}", agent.incarnation)});
   arguments.insert(arguments.begin(), agent_program_);
-  std::vector<char*> words;
-  for (std::string& word : arguments) words.push_back(word.data());
-  words.push_back(nullptr);
-  pid_t pid = 0;
-  rlimit own{};
-  getrlimit(RLIMIT_NOFILE, &own);
-  setrlimit(RLIMIT_NOFILE, &inherited_limit_);
-  const int error =
-      posix_spawn(&pid, agent_program_.c_str(), &request.files, &request.attributes, words.data(), environ);
-  setrlimit(RLIMIT_NOFILE, &own);
-  if (error != 0) return system_failure("cannot start " + agent_program_, error);
-  return pid;
+  return spawn_child(std::move(arguments),
+                     {.input = input, .output = messages.get(), .errors = messages.get(), .third = socket},
+                     inherited_limit_);
 }
 
 }  // namespace muster::launcher

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/text.h"
 #include "common/net/connect.h"
 #include "common/wire/agent_identity.h"
 
@@ -24,7 +25,7 @@ class ControlPortTest : public testing::Test {
   ControlPortTest() {
     Plan plan;
     plan.job.job_id = "job";
-    port_ = ControlPort::open(io_.get_executor(), tasks_, plan,
+    port_ = ControlPort::open(io_.get_executor(), tasks_, plan, {"127.0.0.1"},
                               [this](AgentId agent, std::shared_ptr<net::Connection> connection) {
                                 callers_.push_back(agent);
                                 connection->close();
@@ -38,10 +39,14 @@ class ControlPortTest : public testing::Test {
   }
   bool admits(const std::string& identity, const std::string& key) {
     std::optional<Connected> result;
-    tasks_.spawn(connect_to(port_->port(), identity, net::key_from_hex(key).value(), result));
+    tasks_.spawn(connect_to(port(), identity, net::key_from_hex(key).value(), result));
     while (!result) io_.run_one();
     if (*result) (**result)->close();
     return result->has_value();
+  }
+  std::uint16_t port() const {
+    const std::string addresses = port_->addresses();
+    return parse_number<std::uint16_t>(addresses.substr(addresses.rfind(':') + 1)).value();
   }
   bool admits(const ControlPort::Invitation& invitation) {
     return admits(invitation.identity, invitation.key);

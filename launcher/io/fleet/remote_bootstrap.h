@@ -1,0 +1,99 @@
+// Brings up agents on other hosts, each through a host shell (host_shell.h): ssh, or what --exec says.
+//
+// A start is one shell that executes the agent; where the host lacks it, another brings it first. The agent's
+// key goes through the shell's stdin. The agent then calls the control port, or is spoken to through the
+// shell. An agent counts as ended when its shell has ended and its connection is closed; one that is killed,
+// when a second shell has killed it, or kKillLimit later: a host that cannot be reached keeps nobody waiting.
+// Its agent finds itself alone and stops its workers by itself. One thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/net/task_group.h"
+#include "launcher/core/fleet/host_script.h"
+#include "launcher/core/settings/plan.h"
+#include "launcher/io/fleet/bootstrap.h"
+#include "launcher/io/fleet/control_port.h"
+#include "launcher/io/fleet/delivery.h"
+#include "launcher/io/fleet/host_shell.h"
+
+namespace muster::launcher {
+
+class RemoteBootstrap final : public Bootstrap {
+ public:
+  static constexpr Duration kKillLimit = std::chrono::seconds(1);
+
+  // `agent_program` is what is brought to hosts. What host shells and agents write to stderr goes to
+  // LOG_DIRECTORY/agent.nodeN.log.
+  RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program);
+
+  void listen(Listener& listener) override { listener_ = &listener; }
+  void start(AgentId agent) override;
+  void kill(AgentId agent) override;
+  void look_for_leftovers(bool kill) override;
+  void close() override;
+  bool idle() const override { return tasks_.empty() && last_tasks_.empty(); }
+
+ private:
+  enum class SpokenTo { kNotYet, kByTcp, kThroughShell };
+  struct Child {                         // an agent whose end has not been told
+    std::shared_ptr<HostShell> shell{};  // none: its turn to be started has not come, or a try has failed
+    std::optional<AgentGreeting> greeting{};
+    SpokenTo spoken_to = SpokenTo::kNotYet;
+    std::weak_ptr<net::Channel> channel{};
+    bool killed = false;
+  };
+  struct Failed {
+    std::string why;
+    bool busy = false;  // another try may succeed
+  };
+  enum class Outcome { kGreeted, kAbsent };
+
+  void start_next();
+  awaitable<void> bring_up(AgentId agent);
+  awaitable<std::expected<void, Failed>> start_agent(AgentId agent);
+  awaitable<std::expected<Outcome, Failed>> try_start(AgentId agent);
+  awaitable<std::expected<void, Failed>> deliver(AgentId agent);
+  awaitable<std::expected<void, Failed>> agree_on_control(AgentId agent, TimePoint deadline);
+  awaitable<void> wait_for_end(AgentId agent);
+  awaitable<void> kill_there(AgentId agent, std::shared_ptr<HostShell> shell, AgentGreeting greeting);
+  awaitable<std::optional<std::vector<Leftover>>> sweep(NodeId node, bool kill);
+  awaitable<void> sweep_all(bool kill);
+  awaitable<void> sweep_later(NodeId node);
+  awaitable<void> bury(std::shared_ptr<HostShell> shell);
+  awaitable<void> pause(Duration time);
+
+  void connected(AgentId agent, std::shared_ptr<net::Connection> connection);
+  void tell_ended(AgentId agent, std::string how);
+  Child* find(AgentId agent);
+  const Host& host_of(NodeId node) const;
+  std::string shell_name() const;  // for messages
+  Expected<std::shared_ptr<HostShell>> open_shell(NodeId node, std::string_view script) const;
+  std::vector<std::string> arguments_of(AgentId agent, const ControlPort::Invitation& invitation) const;
+  std::unexpected<Failed> failed(NodeId node, const std::string& what,
+                                 const HostShell* shell = nullptr) const;
+  Status open_port();
+
+  asio::any_io_executor executor_;
+  net::TaskGroup tasks_;
+  net::TaskGroup last_tasks_;  // what close() leaves to be done
+  Plan plan_;
+  Delivery delivery_;
+  rlimit inherited_limit_;
+  Listener* listener_ = nullptr;
+  std::unique_ptr<ControlPort> control_port_;
+  std::map<AgentId, Child> children_;
+  std::deque<AgentId> waiting_;  // for a turn
+  std::int32_t starting_count_ = 0;
+  std::set<NodeId> to_sweep_;  // whose agents have ended, and whose hosts have not said that nothing is left
+  std::set<NodeId> sweeping_later_;
+  std::minstd_rand random_{std::random_device()()};
+};
+
+}  // namespace muster::launcher
