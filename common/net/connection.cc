@@ -61,8 +61,8 @@ awaitable<Status> Connection::handshake(Duration limit, std::function<bool()> ma
 awaitable<Expected<wire::Frame>> Connection::receive() {
   auto self = shared_from_this();
   while (frames_.empty()) {
-    Status status = co_await read_more();
-    if (!status) co_return std::unexpected(status.error());
+    if (!broken_) co_return std::unexpected(broken_.error());
+    broken_ = co_await read_more();
   }
   wire::Frame frame = std::move(frames_.front());
   frames_.pop_front();
@@ -104,11 +104,12 @@ awaitable<Status> Connection::read_more() {
     status = reader_.filled(got, frames);
   } else {
     std::string plain;
-    status = tls_->receive({cipher_.data(), got}, plain);
-    if (status && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})())
+    const Status decrypted = tls_->receive({cipher_.data(), got}, plain);
+    if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})())
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
-    flush();  // handshake answers and alerts
-    if (status) status = reader_.feed(plain, frames);
+    flush();                               // handshake answers and alerts
+    status = reader_.feed(plain, frames);  // what came before that which cannot be decrypted
+    if (status) status = decrypted;
   }
   for (wire::Frame& frame : frames) frames_.push_back(std::move(frame));
   co_return status;
@@ -117,7 +118,8 @@ awaitable<Status> Connection::read_more() {
 void Connection::send(std::string_view frames, std::string_view more) {
   if (closed() || nobody_reads_) return;
   if (tls_ != nullptr) {
-    if (!tls_->send(frames) || (!more.empty() && !tls_->send(more))) return close();
+    if (!broken_) return;  // a session that has failed encrypts nothing
+    if (!tls_->send(frames) || (!more.empty() && !tls_->send(more))) return break_off();
     return flush();
   }
   if (queue_.empty()) {  // from where they are
@@ -167,6 +169,14 @@ std::size_t Connection::write_what_fits(std::string_view first, std::string_view
 const std::string& Connection::identity() const {
   CHECK(tls_ != nullptr, "only TLS proves an identity");
   return tls_->identity();
+}
+
+// The reader is told, as if the peer had closed the connection.
+void Connection::break_off() {
+  nobody_reads_ = true;
+  queue_.clear();
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_both, ignored);
 }
 
 void Connection::close() {

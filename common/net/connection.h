@@ -52,12 +52,14 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   awaitable<Status> read_more();
   void flush();
   void write_later();
+  void break_off();
   std::size_t write_what_fits(std::string_view first, std::string_view second = {});
 
   Socket socket_;
   std::unique_ptr<TlsSession> tls_;
   wire::FrameReader reader_;
   std::deque<wire::Frame> frames_;
+  Status broken_;  // an error: nothing comes after frames_
   // Both functions are kept until this object goes, because one of them may call close().
   OnFrame on_frame_;
   OnClosed on_closed_;

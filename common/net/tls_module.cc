@@ -77,6 +77,7 @@ OpenSslSession::OpenSslSession(const SSL_METHOD* method) : context_(SSL_CTX_new(
 Status OpenSslSession::receive(std::string_view encrypted, std::string& plain) {
   CHECK(BIO_write(from_peer_, encrypted.data(), static_cast<int>(encrypted.size())) ==
         static_cast<int>(encrypted.size()));
+  const bool was_established = established();  // an error ends that
   char buffer[16384];
   for (;;) {
     const int got = SSL_read(ssl_, buffer, sizeof buffer);
@@ -88,7 +89,7 @@ Status OpenSslSession::receive(std::string_view encrypted, std::string& plain) {
     if (why == SSL_ERROR_WANT_READ) return {};
     if (why == SSL_ERROR_ZERO_RETURN)
       return failure(ErrorCode::kUnavailable, "the peer closed the connection");
-    return failure(established() ? ErrorCode::kCorrupt : ErrorCode::kPermission, "TLS: {}", openssl_text());
+    return failure(was_established ? ErrorCode::kCorrupt : ErrorCode::kPermission, "TLS: {}", openssl_text());
   }
 }
 

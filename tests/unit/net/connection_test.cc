@@ -153,6 +153,18 @@ TEST(Connection, WhatIsNoFrameEndsIt) {
   EXPECT_EQ(received.end->code(), ErrorCode::kCorrupt);
 }
 
+TEST(Connection, FramesBeforeWhatIsNoneAreTold) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  auto [left, right] = socket_pair(context);
+  Received received;
+  tasks.spawn(receive_all(right, received));
+  left->send(frame_bytes(1) + frame_bytes(2) + "GET / HTTP/1.1\r\n\r\n");
+  context.run();
+  EXPECT_EQ(received.sequences, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(received.end->code(), ErrorCode::kCorrupt);
+}
+
 awaitable<void> complete_handshake(std::shared_ptr<Connection> connection, Duration limit,
                                    std::optional<Status>& result) {
   result = co_await connection->handshake(limit);
@@ -192,6 +204,41 @@ TEST(Connection, AHandshakeThatSucceedsAsItsTimeEndsHasSucceeded) {
   EXPECT_TRUE(*result);
   EXPECT_FALSE(connection->closed());
   connection->close();
+}
+
+TEST(Connection, FramesBeforeWhatCannotBeDecryptedAreToldAndNotAnswered) {
+  asio::io_context context;
+  TaskGroup tasks(context.get_executor());
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  const UniqueFd peer(fds[1]);
+  const Key key = make_key();
+  const auto server = loaded_tls().server([key](std::string_view) { return key; });
+  auto connection =
+      Connection::make(adopt_socket(context.get_executor(), fds[0]), loaded_tls().client("name", key));
+  std::optional<Status> result;
+  tasks.spawn(complete_handshake(connection, 5s, result));
+  context.poll();
+  answer(peer.get(), *server);
+  context.restart();
+  while (!result) context.run_one();
+  ASSERT_TRUE(*result);
+  answer(peer.get(), *server);
+  int told = 0;
+  std::optional<Error> end;
+  connection->start(
+      [&](const wire::Frame&) {
+        ++told;
+        connection->send(frame_bytes(1));
+      },
+      [&end](const Error& why) { end = why; });
+  ASSERT_TRUE(server->send(frame_bytes(1)));
+  ASSERT_TRUE(write_all(peer.get(), server->take_output() + std::string(64, 'x'), "socket"));
+  context.restart();
+  context.poll();
+  EXPECT_EQ(told, 1) << "it came before what cannot be decrypted";
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code(), ErrorCode::kCorrupt);
 }
 
 // A listener with its keys, and what came of the connections made to it.
