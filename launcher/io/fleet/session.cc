@@ -1,7 +1,5 @@
 #include "launcher/io/fleet/session.h"
 
-#include "common/base/log.h"
-
 namespace muster::launcher {
 
 namespace {
@@ -13,12 +11,13 @@ constexpr std::uint64_t kToldPerWindow = 4;
 
 void Session::start(OnMessage on_message, OnClosed on_closed) {
   on_message_ = std::move(on_message);
+  on_closed_ = std::move(on_closed);
   channel_->start(
       [weak = weak_from_this()](wire::Frame frame) {
         if (const auto self = weak.lock()) self->hear(std::move(frame));
       },
-      [weak = weak_from_this(), on_closed = std::move(on_closed)](const Error& why) {
-        if (const auto self = weak.lock()) on_closed(*self, why);
+      [weak = weak_from_this()](const Error& why) {
+        if (const auto self = weak.lock()) self->on_closed_(*self, why);
       });
 }
 
@@ -66,8 +65,8 @@ void Session::hear(wire::Frame frame) {
   const Attempt attempt = frame.header.attempt;
   auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) {
-    log::warning("node{}: {}", node_, message.error().message());
-    return;
+    channel_->close();
+    return on_closed_(*this, message.error());
   }
   if (const auto* pong = std::get_if<wire::Pong>(&*message)) clock_offset_.on(*pong, time_.now());
   if (auto* exited = std::get_if<wire::WorkerExited>(&*message))

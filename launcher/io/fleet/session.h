@@ -29,6 +29,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { close(); }
+  // `on_closed` as a channel's (channel.h): kCorrupt also for a message that means nothing, after which the
+  // channel is closed.
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits);
@@ -59,6 +61,7 @@ class Session : public std::enable_shared_from_this<Session> {
   NodeId node_;
   std::shared_ptr<net::Channel> channel_;
   OnMessage on_message_;
+  OnClosed on_closed_;
   wire::Dispatcher dispatcher_{wire::kLauncher, node_};
   Sequence sent_;
   std::uint64_t window_bytes_;

@@ -67,6 +67,18 @@ class FakeChannel final : public net::Channel {
              {.source = node, .term = Term(1), .attempt = attempt, .sequence = sequence_}, message)))
       on_frame_(std::move(frame));
   }
+  // Of a type that is unknown.
+  void say_nonsense(NodeId node, Attempt attempt) {
+    sequence_ = sequence_.next();
+    wire::Frame frame;
+    frame.body = wire::Bytes("\xa0");
+    frame.header.type = 200;
+    frame.header.attempt = attempt;
+    frame.header.source = node;
+    frame.header.term = Term(1);
+    frame.header.sequence = sequence_;
+    on_frame_(std::move(frame));
+  }
   void break_off(const Error& why) {
     closed_ = true;
     on_closed_(why);
@@ -228,6 +240,13 @@ TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
   run();
   channel->break_off(Error(ErrorCode::kCorrupt, "a frame of 4 GiB"));
   EXPECT_EQ(machines.killed, std::vector{kAgent});
+}
+
+TEST_F(LauncherTest, AMessageThatMeansNothingEndsTheConversation) {
+  run();
+  channel->say_nonsense(kNode, Attempt(1));
+  EXPECT_TRUE(channel->closed());
+  EXPECT_EQ(machines.killed, std::vector{kAgent}) << "else the job would wait for what it said";
 }
 
 TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
