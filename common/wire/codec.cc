@@ -1,6 +1,7 @@
 #include "common/wire/codec.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "common/base/check.h"
 #include "common/wire/json_types.h"
@@ -211,6 +212,10 @@ Output decode_output(const Bytes& bytes) {
   return output;
 }
 
+// A message has all of its fields when it is encoded again, as for a journal: those that were left out must
+// have room in its frame.
+constexpr std::size_t kRoomForDefaults = std::size_t{4} << 10;
+
 template <class Messages>
 Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   if (frame.header.type < first ||
@@ -221,6 +226,7 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
     if constexpr (std::is_same_v<Messages, ToLauncher>) {
       if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_output(frame.body);
     }
+    if (frame.body.view().size() > kMaxBodyBytes - kRoomForDefaults) throw std::length_error("too long");
     return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body.view()));
   } catch (const std::exception& error) {
     return failure(ErrorCode::kCorrupt, "frame of type {}: {}", frame.header.type, error.what());

@@ -20,7 +20,8 @@ std::string encode(FrameHeader header, const ToLauncher& message);
 // empty. Output is the bulk of all traffic, and is sent without being copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 
-// kCorrupt if the type is unknown, a required field is missing, or one has another type. Other fields that
+// kCorrupt if the type is unknown, a required field is missing, one has another type, or the message might
+// not be encoded again. Other fields that
 // are missing have their defaults; unknown ones are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);

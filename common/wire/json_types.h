@@ -51,6 +51,7 @@ struct adl_serializer<muster::TimePoint> {
 
 namespace muster {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Leftover, pid, name, uid, error)
+// All of it is required: of what comes in any number, nothing grows when it is written again.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error)
 
 }  // namespace muster

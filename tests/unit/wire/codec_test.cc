@@ -219,6 +219,20 @@ TEST(Codec, WrongTypesAndMissingFieldsAreRefusedWithTheReason) {
   EXPECT_FALSE(decode_for_launcher(frame_of(encode(FrameHeader{}, ToAgent(Ping{1})))));
 }
 
+TEST(Codec, WhatIsDecodedCanBeEncodedAgain) {
+  Frame frame = frame_of(encode(FrameHeader{}, ToLauncher(AgentNotice{"x"})));
+  frame.body = body_of({{"text", std::string(kMaxBodyBytes - 16, 'x')}});
+  ASSERT_LE(frame.body.view().size(), kMaxBodyBytes);
+  EXPECT_FALSE(decode_for_launcher(frame));
+  frame.body = body_of({{"text", std::string(kMaxBodyBytes - 8192, 'x')}});
+  const auto long_notice = decode_for_launcher(frame);
+  ASSERT_TRUE(long_notice);
+  EXPECT_LE(encode(FrameHeader{}, *long_notice).size(), kHeaderBytes + kMaxBodyBytes);
+  Frame leftovers = frame_of(encode(FrameHeader{}, ToLauncher(LeftoversUnkillable{})));
+  leftovers.body = body_of({{"left", std::vector<nlohmann::json>(100'000, nlohmann::json::object())}});
+  EXPECT_FALSE(decode_for_launcher(leftovers)) << "it would be 30 times as long";
+}
+
 TEST(Dispatcher, DropsFramesForAnotherNode) {
   Dispatcher dispatcher(NodeId(4), NodeId(3));
   FrameHeader mine = header(1, 0, 1);
