@@ -67,6 +67,7 @@ constexpr double kMaxPartMs = 1e11;  // three years
 
 void read_profile(const nlohmann::json& parsed, wire::WorkerReported& message) {
   message.step = whole_number<std::int64_t>(parsed.at("steps"));
+  if (message.step < 0) throw nlohmann::json::other_error::create(503, "less than no steps", &parsed);
   for (const auto& [part, milliseconds] : parsed.at("parts_ms").items()) {
     if (message.parts_ns.size() == kMaxParts)
       throw nlohmann::json::other_error::create(503, "more than 16 parts of a step", &parsed);
@@ -92,6 +93,8 @@ Expected<Report> parse_report(std::string_view datagram) {
     // A heartbeat that names no step has made none.
     report.message.step = parsed.contains("step") ? whole_number<std::int64_t>(parsed["step"])
                                                   : (kind == ReportKind::kHeartbeat ? -1 : 0);
+    if (report.message.step < (kind == ReportKind::kHeartbeat ? -1 : 0))
+      return failure(ErrorCode::kCorrupt, "a report of step {}", report.message.step);
     report.message.text = parsed.value("text", std::string());
     if (kind == ReportKind::kStep && parsed.contains("busy_ms"))
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);

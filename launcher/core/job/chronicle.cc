@@ -13,6 +13,7 @@ void Chronicle::begin(AttemptHistory attempt) {
 
 void Chronicle::note(const wire::WorkerReported& reported) {
   using enum wire::ReportKind;
+  if (reported.step < 0) return;  // a heartbeat may come before the first step
   switch (reported.kind) {
     case kStep:
     case kHeartbeat: return note_step(reported.rank, reported.step);
@@ -25,10 +26,8 @@ void Chronicle::note(const wire::WorkerReported& reported) {
   }
 }
 
-// A heartbeat may come before the first step; and a program that begins to train reports the step that it
-// goes on from.
+// A program that begins to train reports the step that it goes on from.
 void Chronicle::note_step(Rank rank, std::int64_t step) {
-  if (step < 0) return;
   steps_.made(rank, step);
   const AttemptHistory& current = history_.back();
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;

@@ -56,6 +56,7 @@ void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, Time
   Entry& entry = entries_[reported.rank];
   entry.last_report = now;
   if (reported.kind == kHeartbeat) entry.section = reported.text;
+  if (reported.step < 0) return;  // a heartbeat may come before the first step
   if (reported.kind == kStep) {
     entry.add_step(reported.step, now);
     entry.said.clear();

@@ -72,8 +72,8 @@ TEST(ParseReport, TakesWhereTheTimeOfStepsWent) {
   for (int i = 0; i < 16; ++i) many += R"(,")" + std::to_string(i) + R"(":1)";
   for (const std::string& wrong :
        {std::string(R"("parts_ms":{})"), std::string(R"("steps":1)"),
-        std::string(R"("steps":1.5,"parts_ms":{})"), std::string(R"("steps":1,"parts_ms":{"data":"1"})"),
-        R"("steps":1,"parts_ms":{)" + many + "}"})
+        std::string(R"("steps":-1,"parts_ms":{})"), std::string(R"("steps":1.5,"parts_ms":{})"),
+        std::string(R"("steps":1,"parts_ms":{"data":"1"})"), R"("steps":1,"parts_ms":{)" + many + "}"})
     EXPECT_FALSE(parse(wrong)) << wrong;
 }
 
@@ -91,6 +91,9 @@ TEST(ParseReport, RefusesGarbage) {
         std::string(R"({"v":1,"type":"step","rank":4294967296,"attempt":1})"),
         std::string(R"({"v":1,"type":"step","rank":0,"attempt":-1})"),
         std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"step":9223372036854775808})"),
+        std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"step":-1})"),
+        std::string(R"({"v":1,"type":"resumed","rank":0,"attempt":1,"step":-9223372036854775808})"),
+        std::string(R"({"v":1,"type":"heartbeat","rank":0,"attempt":1,"step":-2})"),
         std::string(R"({"v":1,"type":"step","rank":0,"attempt":1,"text":5})")}) {
     EXPECT_FALSE(parse_report(datagram)) << datagram.substr(0, 80);
   }

@@ -47,6 +47,22 @@ TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
   EXPECT_EQ(job.history().back().stragglers[0].rank, Rank(0));
 }
 
+TEST_F(ControllerTest, AStepBelowZeroIsNone) {
+  run();
+  reported(0, "step", 3);
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  start_workers();
+  for (const char* kind : {"resumed", "committed", "step"})
+    reported(0, kind, std::numeric_limits<std::int64_t>::min());
+  worker_exits(2, 3);
+  EXPECT_EQ(job.history().back().repeated_steps, std::nullopt);
+  EXPECT_EQ(job.steps().committed(), std::nullopt);
+  EXPECT_TRUE(job.steps().by_rank().empty());
+  EXPECT_EQ(controller->ranks().find(Rank(0))->resumed_step, std::nullopt);
+}
+
 TEST_F(ControllerTest, WhatAReplacedAgentSaysChangesNothing) {
   run();
   const AgentId old = agent(1);
