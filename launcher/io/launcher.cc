@@ -149,8 +149,8 @@ void Launcher::perform(const LookForCheckpoint& action) {
 void Launcher::perform(const Send& action) {
   Session* const session = session_of(action.node);
   if (session == nullptr) return;  // the connection has closed, and the fleet hears of it next
-  session->advance_to(controller_.job().attempt());
-  session->send(controller_.job().attempt(), action.message);
+  session->advance_to(action.attempt);
+  session->send(action.attempt, action.message);
 }
 
 void Launcher::perform(const Tell& action) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/earliest.h"
+#include "common/wire/frame.h"
 #include "launcher/core/fleet/hello.h"
 #include "launcher/core/text/words.h"
 
@@ -19,7 +20,7 @@ Fleet::Outcome Fleet::on_time(TimePoint now, bool noticed_late) {
 
 std::optional<TimePoint> Fleet::next_deadline() const {
   std::optional<TimePoint> next;
-  if (!order_.empty()) next = silent_at(at(order_.front()));
+  if (!order_.empty()) next = silent_at(at(order_.begin()->second));
   if (!half_gone_.empty()) take_earlier(next, half_gone_.front().since + kHalfGoneLimit);
   if (leftovers_) take_earlier(next, leftovers_->look_at);
   return next;
@@ -38,7 +39,7 @@ FleetDecisions Fleet::hire(NodeId id, TimePoint now, std::string reason) {
   ++process_count_;
   node.last_heard = now;
   node.slept = slept_;
-  node.in_order = order_.insert(order_.end(), id);
+  order_.emplace(node.silent_since(), id);
   decide(StartAgent{{id, node.incarnation}}, std::move(reason));
   return take_decisions();
 }
@@ -91,13 +92,20 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
 void Fleet::handle(const AgentSaid& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr) return;
-  node->last_heard = now;
-  node->slept = slept_;
-  order_.splice(order_.end(), order_, node->in_order);
+  hear(event.agent.node, *node, event.heard_at.value_or(now));
   if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&event.message)) {
-    for (const Leftover& each : left->left) named_.insert(each.pid);
+    for (const Leftover& each : left->left) named_[event.agent.node].insert(each.pid);
   }
   if (const auto* hello = std::get_if<wire::Hello>(&event.message)) greet(event.agent, *node, *hello);
+}
+
+void Fleet::hear(NodeId id, Node& node, TimePoint at) {
+  if (at <= node.last_heard) return;
+  auto place = order_.extract({node.silent_since(), id});
+  node.last_heard = at;
+  node.slept = slept_;
+  place.value().first = node.silent_since();
+  order_.insert(std::move(place));
 }
 
 void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
@@ -112,15 +120,38 @@ void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
 void Fleet::handle(const LeftoversSeen& event, TimePoint now) {
   if (!leftovers_) return;
   std::vector<Leftover> left = event.left;
-  std::erase_if(left, [this](const Leftover& each) { return named_.contains(each.pid); });
+  forget_ended(left);
+  std::erase_if(left, [this](const Leftover& each) { return is_named(each.pid); });
   if (left.empty()) {
     leftovers_.reset();
     outcome_.news.emplace_back(LeftoversGone{});
     return;
   }
   const bool stay = event.killed && now - leftovers_->since > kLeftoverLimit + kUnkillableLimit;
-  if (stay && !std::exchange(leftovers_->told, true))
-    outcome_.news.emplace_back(LeftoversRemain{std::move(left)});
+  if (!stay || std::exchange(leftovers_->told, true)) return;
+  std::erase_if(left, [this](const Leftover& each) { return !leftovers_->told_of.insert(each.pid).second; });
+  outcome_.news.emplace_back(LeftoversRemain{std::move(left)});
+}
+
+bool Fleet::is_named(std::int32_t pid) const {
+  return std::ranges::any_of(named_, [pid](const auto& each) { return each.second.contains(pid); });
+}
+
+// Their pids may come again. What a living agent has named need not be among what is seen.
+void Fleet::forget_ended(const std::vector<Leftover>& left) {
+  for (auto& [node, pids] : named_) {
+    if (nodes_.contains(node) && alive(node)) continue;
+    std::erase_if(pids, [&left](std::int32_t pid) {
+      return std::ranges::find(left, pid, &Leftover::pid) == left.end();
+    });
+  }
+  std::erase_if(named_, [](const auto& each) { return each.second.empty(); });
+}
+
+void Fleet::leave_leftovers_behind() {
+  if (!leftovers_) return;
+  named_[wire::kLauncher].merge(leftovers_->told_of);
+  if (leftovers_->told) leftovers_.reset();
 }
 
 void Fleet::check_half_gone(TimePoint now) {
@@ -139,8 +170,8 @@ void Fleet::check_half_gone(TimePoint now) {
 }
 
 void Fleet::check_silence(TimePoint now) {
-  while (!order_.empty() && silent_at(at(order_.front())) <= now) {
-    const NodeId id = order_.front();
+  while (!order_.empty() && silent_at(at(order_.begin()->second)) <= now) {
+    const NodeId id = order_.begin()->second;
     const Node& node = at(id);
     const std::string how = fmt::format("its agent {} for {:g} s",
                                         node.presence == Presence::kComing ? "did not appear" : "was silent",
@@ -188,7 +219,7 @@ void Fleet::forget(NodeId id, TimePoint lost_at) {
   Node& node = at(id);
   if (node.presence == Presence::kThere) --there_count_;
   if (node.process) --process_count_;
-  order_.erase(node.in_order);
+  order_.erase({node.silent_since(), id});
   node = Node{.incarnation = node.incarnation, .last_heard = {}, .losses = std::move(node.losses)};
   absent_.insert(id);
   while (!half_gone_.empty() && find(half_gone_.front().agent) == nullptr) half_gone_.pop_front();
@@ -200,7 +231,9 @@ void Fleet::forget(NodeId id, TimePoint lost_at) {
 }
 
 void Fleet::expect_leftovers(TimePoint now, TimePoint look_at) {
-  leftovers_ = Leftovers{.since = now, .look_at = look_at};
+  leftovers_ = Leftovers{.since = now,
+                         .look_at = look_at,
+                         .told_of = leftovers_ ? std::move(leftovers_->told_of) : std::set<std::int32_t>()};
 }
 
 TimePoint Fleet::silent_at(const Node& node) const {

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <deque>
-#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -68,6 +67,8 @@ class Fleet {
   FleetDecisions hire(NodeId node, TimePoint now, std::string reason);
   // Kills the node's agent, and counts the node as lost at `lost_at`. The caller knows: no NodeLost follows.
   FleetDecisions drop(NodeId node, TimePoint lost_at, const std::string& why, TimePoint now);
+  // Leftovers of which LeftoversRemain was told are not waited for any more, now and after later losses.
+  void leave_leftovers_behind();
   // The job is over: no agent's end counts as a loss for exclusion any more.
   void release() { releasing_ = true; }
 
@@ -93,9 +94,12 @@ class Fleet {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(nodes_, absent_, often_lost_, there_count_, process_count_, order_, forgiven_, slept_, half_gone_,
+    archive(nodes_, absent_, often_lost_, there_count_, process_count_, forgiven_, slept_, half_gone_,
             leftovers_, named_, releasing_);
-    for (auto place = order_.begin(); place != order_.end(); ++place) at(*place).in_order = place;
+    order_.clear();
+    for (const auto& [id, node] : nodes_) {
+      if (node.presence != Presence::kAbsent) order_.emplace(node.silent_since(), id);
+    }
   }
 
  private:
@@ -105,18 +109,14 @@ class Fleet {
     bool process = false;     // started, and not known to have ended
     std::optional<ConnectionId> connection{};
     TimePoint last_heard;
-    Duration slept{};                        // slept_ at last_heard
-    std::list<NodeId>::iterator in_order{};  // this node in order_; valid unless kAbsent
-    std::string how{};                       // how the agent's process ended
-    std::string killed_for{};                // why the fleet killed the agent; empty: it did not
-    std::optional<TimePoint> ends_since{};   // when the first of its process and its connection ended
+    Duration slept{};                       // slept_ at last_heard
+    std::string how{};                      // how the agent's process ended
+    std::string killed_for{};               // why the fleet killed the agent; empty: it did not
+    std::optional<TimePoint> ends_since{};  // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};
 
-    template <class Archive>
-    void fields(Archive& archive) {  // but for in_order, which is a place
-      archive(presence, incarnation, process, connection, last_heard, slept, how, killed_for, ends_since,
-              losses);
-    }
+    // Less the time that the launcher slept, so that the earliest is the one whose silence ends first.
+    TimePoint silent_since() const { return last_heard - slept; }
   };
   struct HalfGone {
     AgentId agent;
@@ -125,7 +125,8 @@ class Fleet {
   struct Leftovers {  // while the end of lost agents' leftovers is waited for
     TimePoint since;  // the newest loss
     std::optional<TimePoint> look_at;
-    bool told = false;  // LeftoversRemain was told
+    bool told = false;                 // LeftoversRemain was told
+    std::set<std::int32_t> told_of{};  // pids, also from before the newest loss
   };
 
   void handle(const AgentConnected& event, TimePoint now);
@@ -139,11 +140,14 @@ class Fleet {
   // The agent's node; nullptr unless listens_to(agent).
   Node* find(AgentId agent);
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
+  void hear(NodeId id, Node& node, TimePoint at);
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
   void kill_for(AgentId agent, Node& node, std::string why);
   void lose(NodeId node, std::string how, TimePoint now);
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);
+  bool is_named(std::int32_t pid) const;
+  void forget_ended(const std::vector<Leftover>& left);
   TimePoint silent_at(const Node& node) const;
   void check_half_gone(TimePoint now);
   void check_silence(TimePoint now);
@@ -159,12 +163,14 @@ class Fleet {
   std::set<NodeId> often_lost_;  // twice or more
   std::size_t there_count_ = 0;
   std::size_t process_count_ = 0;
-  std::list<NodeId> order_;  // nodes that are not absent, by when their agents were last heard
-  TimePoint forgiven_;       // silence before this moment does not count
-  Duration slept_{};         // time in all in which the launcher listened to nobody
+  std::set<std::pair<TimePoint, NodeId>> order_;  // nodes that are not absent, by silent_since()
+  TimePoint forgiven_;                            // silence before this moment does not count
+  Duration slept_{};                              // time in all in which the launcher listened to nobody
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  std::set<std::int32_t> named_;  // pids of leftovers that agents have named: nobody waits for their end
+  // Pids of leftovers for whose end nobody waits, by the node whose agent has named them; kLauncher: they
+  // were left behind.
+  std::map<NodeId, std::set<std::int32_t>> named_;
   bool releasing_ = false;
   Outcome outcome_;  // of the event at hand
 };

@@ -5,6 +5,7 @@
 // node's newest is stale, and is dropped in one place, the fleet.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,6 +39,7 @@ struct AgentSaid {  // the message's times have been translated to the launcher'
   AgentId agent;
   Attempt attempt;
   wire::ToLauncher message;
+  std::optional<TimePoint> heard_at{};  // if it was held since (report_fold.h)
 };
 struct LeftoversSeen {  // what lost and killed agents left; `left` empty: nothing
   std::vector<Leftover> left{};
@@ -78,7 +80,8 @@ struct NodeLost {
   std::string how;  // "its agent was killed by SIGKILL"
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
-struct LeftoversRemain {  // `left` were killed and live on: LeftoversGone may never come
+struct LeftoversRemain {  // some were killed and live on: LeftoversGone may never come. `left`: of which it
+                          // was not told yet
   std::vector<Leftover> left;
 };
 using FleetNews = std::variant<NodeJoined, NodeLost, LeftoversGone, LeftoversRemain>;

@@ -30,6 +30,7 @@ void Crew::prepared(NodeId node) {
 }
 
 void Crew::start_workers() {
+  living_count_ = static_cast<std::size_t>(world_size()) - ended_.size();
   for (const NodePlan& each : members_) with_workers_.insert(each.node);
 }
 

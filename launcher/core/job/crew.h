@@ -26,11 +26,10 @@ class Crew {
   bool owns(NodeId node, Rank rank) const;
   std::int32_t world_size() const;
 
-  // The attempt begins: no rank has ended yet.
-  void begin() { living_count_ = static_cast<std::size_t>(world_size()); }
   void prepared(NodeId node);
   bool all_prepared() const { return prepared_.size() == members_.size(); }
   bool has_prepared(NodeId node) const { return prepared_.contains(node); }
+  // From now on every rank lives that has not ended.
   void start_workers();
   bool ended(Rank rank) const { return ended_.contains(rank); }
   void end(Rank rank);

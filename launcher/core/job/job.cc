@@ -76,7 +76,7 @@ void Job::handle(const Began&, TimePoint now) {
 }
 
 void Job::handle(const NodeJoined& event, TimePoint now) {
-  decide(Send{event.node, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
+  decide(Send{event.node, attempt_, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
   record("agent_joined", "", event.node);
   stand_by(event.node);
   react(Occurrence::kJoined, now);
@@ -87,16 +87,17 @@ void Job::handle(const NodeLost& event, TimePoint now) {
 }
 
 void Job::handle(const LeftoversGone&, TimePoint now) {
-  awaits_leftovers_ = false;
+  awaits_leftovers_ = leftovers_remain_ = false;
   react(Occurrence::kLeftoversGone, now);
 }
 
-// An attempt is not repeated while processes of a lost node live, which may be ranks of the one before;
-// nothing else waits for leftovers that remain.
 void Job::handle(const LeftoversRemain& event, TimePoint now) {
   name_leftovers(event.left, std::nullopt);
-  if (phase_ == Phase::kStopping && !all_ranks_ended()) return;
-  awaits_leftovers_ = false;
+  if (phase_ == Phase::kStopping) {
+    leftovers_remain_ = true;
+  } else {
+    leave_leftovers_behind();
+  }
   react(Occurrence::kLeftoversGone, now);
 }
 
@@ -185,7 +186,7 @@ void Job::interrupt(const StopWish& wish, TimePoint now) {
   if (stops_for_another_reason && !recovery_.is_forbidden()) {
     recovery_.forbid(wish);
     // Where no worker is left, it is log files that are waited for, which only the next wish to end ends.
-    if (!all_ranks_ended()) return tell_wait(now);
+    if (!no_rank_lives()) return tell_wait(now);
   }
   react(Occurrence::kInterrupted, now);
 }
@@ -239,11 +240,11 @@ void Job::advance(TimePoint now) {
     case Phase::kDumping:
     case Phase::kPreempting:
     case Phase::kStopping:
-      if (crew_.with_workers().empty() && !awaits_leftovers_) return conclude(now);
-      if (phase_ != Phase::kStopping && all_ranks_ended()) clear_up(now);
+      if (crew_.with_workers().empty() && !awaits_leftovers()) return conclude(now);
+      if (phase_ != Phase::kStopping && no_rank_lives()) clear_up(now);
       return;
     case Phase::kLeaving:
-      if (fleet_.alive_count() > 0 || awaits_leftovers_) return;
+      if (fleet_.alive_count() > 0 || awaits_leftovers()) return;
       phase_ = Phase::kDone;
       deadline_.reset();
       return decide(Finish{.nothing_is_left = true}, "nothing of the job is left");
@@ -347,7 +348,6 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   phase_ = Phase::kPreparing;
   attempt_ = begun.attempt;
   store_port_ = 0;
-  crew_.begin();
   facts_ = {};
   facts_.world_size = crew_.world_size();
   facts_.shrunk = facts_.world_size < plan_.world_size();
@@ -364,15 +364,16 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
   std::int32_t position = 0;
   for (const NodePlan& each : crew_.members()) {
-    decide(Send{each.node, wire::PrepareAttempt{.restart_count = restart_count(),
-                                                .node_count = node_count,
-                                                .world_size = facts_.world_size,
-                                                .first_rank = each.first_rank,
-                                                .local_world_size = each.worker_count,
-                                                .host_store = each.first_rank == Rank(0),
-                                                .store_address = kStoreAddress,
-                                                .agents_on_host = node_count,
-                                                .agent_on_host = position++}},
+    decide(Send{each.node, attempt_,
+                wire::PrepareAttempt{.restart_count = restart_count(),
+                                     .node_count = node_count,
+                                     .world_size = facts_.world_size,
+                                     .first_rank = each.first_rank,
+                                     .local_world_size = each.worker_count,
+                                     .host_store = each.first_rank == Rank(0),
+                                     .store_address = kStoreAddress,
+                                     .agents_on_host = node_count,
+                                     .agent_on_host = position++}},
            reason);
   }
 }
@@ -395,7 +396,7 @@ void Job::stand_by(NodeId id) {
       fleet_.presence(id) != Presence::kThere)
     return;
   const auto agents = static_cast<std::int32_t>(crew_.members().size());
-  decide(Send{id, wire::StandBy{recruiter_.size().workers_per_node, agents, agents - 1}},
+  decide(Send{id, attempt_, wire::StandBy{recruiter_.size().workers_per_node, agents, agents - 1}},
          "it may be needed next");
 }
 
@@ -431,6 +432,7 @@ void Job::conclude(TimePoint now) {
       decide(LookForCheckpoint{ask(), attempt_}, "they left on notice, and told of no commit");
     return;
   }
+  if (leftovers_remain_) leave_leftovers_behind();
   judge_attempt();
   const bool cannot_start = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart;
   const Recovery::Circumstances attempt{
@@ -444,6 +446,11 @@ void Job::conclude(TimePoint now) {
   verdict_ = std::move(next.verdict);
   if (next.restart) return restart(*next.restart, now);
   leave(now);
+}
+
+void Job::leave_leftovers_behind() {
+  awaits_leftovers_ = leftovers_remain_ = false;
+  fleet_.leave_leftovers_behind();
 }
 
 // An attempt with a worker that cannot be executed never ran; one that was fenced did.
@@ -479,7 +486,7 @@ void Job::leave(TimePoint now) {
   record("job_ended", verdict_.cause, verdict_.node, verdict_.rank);
   fleet_.release();
   for (const NodeId id : fleet_.nodes()) {
-    if (fleet_.presence(id) == Presence::kThere) decide(Send{id, wire::Leave{}}, "the job is over");
+    if (fleet_.presence(id) == Presence::kThere) decide(Send{id, attempt_, wire::Leave{}}, "the job is over");
     if (fleet_.presence(id) == Presence::kComing)
       kill_node(id, "the job is over before the agent joined", now);
   }
@@ -526,6 +533,7 @@ void Job::kill_node(NodeId id, const std::string& how, TimePoint now) {
 void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
   crew_.lose(id);
   awaits_leftovers_ = true;
+  leftovers_remain_ = false;
   if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are meant to end
   record("node_lost", how, id);
   const bool needed = phase_ == Phase::kGathering ? recruiter_.too_few() : crew_.find(id) != nullptr;
@@ -578,7 +586,7 @@ std::string Job::waiting_for(TimePoint now) const {
 }
 
 void Job::send_to_workers(const wire::ToAgent& message, const std::string& reason) {
-  for (const NodeId node : crew_.with_workers()) decide(Send{node, message}, reason);
+  for (const NodeId node : crew_.with_workers()) decide(Send{node, attempt_, message}, reason);
 }
 
 void Job::ask_for_stacks(const std::string& reason) {

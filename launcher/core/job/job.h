@@ -57,7 +57,7 @@ class Job {
   void fields(Archive& archive) {
     archive(recovery_, time_limit_, chronicle_, phase_, deadline_, question_, open_question_, attempt_,
             newest_begun_, crew_, facts_, preemption_, store_port_, told_stall_, awaits_leftovers_,
-            kill_from_, interrupt_count_, told_executed_, verdict_);
+            leftovers_remain_, kill_from_, interrupt_count_, told_executed_, verdict_);
   }
 
  private:
@@ -147,6 +147,7 @@ class Job {
   // The end of an attempt, and what follows.
   void clear_up(TimePoint now);
   void judge_attempt();
+  void leave_leftovers_behind();
   void conclude(TimePoint now);
   void restart(const RestartDecision& decision, TimePoint now);
   void leave(TimePoint now);
@@ -155,7 +156,9 @@ class Job {
   void kill_late_nodes(TimePoint now);
   void kill_node(NodeId id, const std::string& how, TimePoint now);
   void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
-  bool all_ranks_ended() const { return facts_.world_size > 0 && crew_.living_count() == 0; }
+  bool no_rank_lives() const { return crew_.living_count() == 0; }
+  // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
+  bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && no_rank_lives()); }
   bool attempt_ran() const;
 
   // Words for the user.
@@ -194,6 +197,7 @@ class Job {
   std::int32_t store_port_ = 0;
   bool told_stall_ = false;           // the user was told that it may hang, and stacks were asked for
   bool awaits_leftovers_ = false;     // until lost nodes have no processes any more
+  bool leftovers_remain_ = false;     // those that are awaited have been killed, and live on
   TimePoint kill_from_;               // while stopping: when the grace ends
   std::int32_t interrupt_count_ = 0;  // of the job
 

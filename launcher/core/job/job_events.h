@@ -73,6 +73,7 @@ struct LookForCheckpoint {  // for the newest that `attempt` has committed
 };
 struct Send {
   NodeId node;
+  Attempt attempt;  // that was at hand when it was decided
   wire::ToAgent message;
 };
 struct Tell {  // one line for the user

@@ -176,7 +176,7 @@ void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
 // An agent may be slow to end its ranks' log files, which take what they printed slowly: it says so as long
 // as it waits for them.
 void Job::hear(NodeId id, const wire::Pong& pong, TimePoint now) {
-  if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !all_ranks_ended()) return;
+  if (phase_ != Phase::kStopping || deadline_->what != Deadline::What::kEnd || !no_rank_lives()) return;
   if (pong.output_waits && crew_.with_workers().contains(id))
     deadline_->at = std::max(deadline_->at, now + kWriteMargin);
 }

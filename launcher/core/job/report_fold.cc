@@ -12,12 +12,14 @@ bool ReportFold::hold(const AgentSaid& said, TimePoint now) {
   const auto [found, added] = position_.try_emplace(report->rank, held_.size());
   if (added) {
     held_.push_back(said);
+    held_.back().heard_at = now;
     return true;
   }
   AgentSaid& held = held_[found->second];
   // A heartbeat says less than the step that it would replace.
   const bool is_step = std::get<wire::WorkerReported>(held.message).kind == kStep;
   if (held.attempt != said.attempt || report->kind == kStep || !is_step) held = said;
+  held.heard_at = now;
   return true;
 }
 

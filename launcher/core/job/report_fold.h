@@ -20,7 +20,8 @@ class ReportFold {
 
   // Holds the message if it tells of progress; else returns false.
   bool hold(const AgentSaid& said, TimePoint now);
-  // All that is held, in the order in which each rank's first held report came.
+  // All that is held, with the time at which it came (of a rank the newest report's), in the order in which
+  // each rank's first held report came.
   std::vector<AgentSaid> take();
   std::optional<TimePoint> next_deadline() const { return due_; }
 

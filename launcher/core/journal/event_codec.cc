@@ -84,7 +84,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SecondPassed, due)
 
 void to_json(json& out, const AgentSaid& said) {
   const std::string frame = wire::encode(header_of(said.agent.node, said.attempt), said.message);
-  out = {{"agent", said.agent}, {"frame", frame_as_json(frame)}};
+  out = {{"agent", said.agent}, {"frame", frame_as_json(frame)}, {"heard_at", said.heard_at}};
 }
 
 void from_json(const json& in, AgentSaid& said) {
@@ -92,7 +92,8 @@ void from_json(const json& in, AgentSaid& said) {
   const Attempt attempt = frame.header.attempt;
   auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) throw std::invalid_argument(message.error().message());
-  said = {in.at("agent").get<AgentId>(), attempt, *std::move(message)};
+  said = {in.at("agent").get<AgentId>(), attempt, *std::move(message),
+          in.at("heard_at").get<std::optional<TimePoint>>()};
 }
 
 namespace {
@@ -135,7 +136,8 @@ std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
 std::string details_of(const Send& action) {
-  const std::string frame = wire::encode(header_of(action.node, Attempt()), without_secrets(action.message));
+  const std::string frame =
+      wire::encode(header_of(action.node, action.attempt), without_secrets(action.message));
   return fmt::format("{} {} to node{}", name_of_alternative(action.message),
                      xxh3_digest(frame).substr(0, kShownDigits), action.node);
 }

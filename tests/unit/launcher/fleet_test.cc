@@ -283,6 +283,50 @@ TEST_F(FleetTest, ProcessesThatAnAgentHasNamedAreNotWaitedFor) {
   EXPECT_EQ(told<LeftoversGone>().size(), 1U);
 }
 
+TEST_F(FleetTest, ProcessesThatWereLeftBehindAreToldOnceAndHoldUpNoLaterLoss) {
+  const auto see = [this](std::vector<std::int32_t> pids) {
+    LeftoversSeen seen{.killed = true};
+    for (const std::int32_t pid : pids) seen.left.push_back({.pid = pid});
+    happen(seen);
+  };
+  lose_both_halves(join());
+  now += 4s;
+  see({12});
+  ASSERT_EQ(told<LeftoversRemain>().size(), 1U);
+  lose_both_halves(join());
+  now += 4s;
+  see({12, 13});
+  ASSERT_EQ(told<LeftoversRemain>().size(), 1U) << "it is still waited for";
+  ASSERT_EQ(told<LeftoversRemain>()[0].left.size(), 1U);
+  EXPECT_EQ(told<LeftoversRemain>()[0].left[0].pid, 13);
+  fleet.leave_leftovers_behind();
+  lose_both_halves(join());
+  see({12, 13});
+  EXPECT_EQ(told<LeftoversGone>().size(), 1U) << "at once";
+  lose_both_halves(join());
+  see({13});
+  EXPECT_EQ(told<LeftoversGone>().size(), 1U);
+  lose_both_halves(join());
+  see({12, 13});
+  EXPECT_TRUE(told<LeftoversGone>().empty()) << "12 had ended: that is another process";
+}
+
+TEST_F(FleetTest, AReportThatWasHeldIsASignOfLifeOfWhenItCame) {
+  const AgentId one = join(NodeId(7));
+  const AgentId other = hire(NodeId(100'000));
+  const TimePoint start = now;
+  now += 1s;
+  hear(other);
+  AgentSaid held{one, Attempt(1), wire::WorkerReported{}};
+  held.heard_at = start + 500ms;
+  happen(held);
+  EXPECT_EQ(fleet.next_deadline(), start + 5500ms);
+  wake(5s);
+  ASSERT_EQ(told<NodeLost>().size(), 1U);
+  EXPECT_EQ(told<NodeLost>()[0].node, one.node);
+  EXPECT_EQ(told<NodeLost>()[0].at, start + 500ms);
+}
+
 TEST_F(FleetTest, ADroppedAgentsEndIsWaitedForAmongTheLeftovers) {
   const AgentId agent = join();
   last = {fleet.drop(kNode, now, "it is late", now), {}};

@@ -118,6 +118,44 @@ TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
   EXPECT_EQ(job.restart_count(), 0);
 }
 
+TEST_F(JobTest, LeftoversThatRemainBeforeAnyWorkerStartsHoldNothingUp) {
+  for (const bool prepared : {false, true}) {
+    anew(two_nodes_of_two(1));
+    prepared ? prepare() : gather();
+    end_agent(0, "died");
+    EXPECT_EQ(job.phase(), Phase::kStopping);
+    leftovers_remain({{.pid = 12}});
+    EXPECT_EQ(job.phase(), Phase::kGathering) << prepared;
+  }
+}
+
+TEST_F(JobTest, LeftoversThatRemainHoldTheStopUpUntilTheLastRankHasEnded) {
+  run();
+  worker_exits(2, 3);
+  worker_exits(3, 0, SIGTERM, true);
+  end_agent(1, "its agent was killed by SIGKILL");
+  leftovers_remain({{.pid = 12}});
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  worker_exits(0, 0, SIGTERM, true);
+  worker_exits(1, 0, SIGTERM, true);
+  empty(0);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(JobTest, WhatWasLeftBehindHoldsNoLaterLossUp) {
+  prepare();
+  end_agent(0, "died");
+  leftovers_remain({{.pid = 12}});
+  greet(0);
+  begin();
+  start_workers();
+  end_agent(1, "its agent was killed by SIGKILL");
+  empty(0);
+  happen(LeftoversSeen{{{.pid = 12}}, false});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+}
+
 TEST_F(ElasticTest, GoesOnWithTheNodesThatLive) {
   run();
   end_agent(0, "its agent was killed by SIGKILL");
