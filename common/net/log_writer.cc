@@ -76,11 +76,13 @@ LogWriter::~LogWriter() {
   shared_->wake.notify_one();
 }
 
-std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts, Trouble trouble) {
+std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts, Trouble trouble,
+                                                AfterTrouble after) {
   std::shared_ptr<File> file(new File);
   file->shared_ = shared_;
   file->parts_ = std::move(parts);
   file->trouble_ = std::move(trouble);
+  file->after_ = after;
   return file;
 }
 
@@ -137,6 +139,11 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
 
 void LogWriter::Shared::write(File& file, std::string_view bytes) {
   const auto lives = [this] { alive_ns = to_ns(Clock::now()); };
+  const auto ends = [&file] { return file.told_ && file.after_ == AfterTrouble::kStop; };
+  if (ends()) {
+    file.lost_bytes_ += bytes.size();
+    return;
+  }
   if (const Status opened = file.parts_->open(); !opened) tell(file, opened.error());
   lives();
   while (!bytes.empty()) {
@@ -150,6 +157,9 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
     if (written) continue;
     file.lost_bytes_ += piece.size();
     tell(file, written.error());
+    if (!ends()) continue;
+    file.lost_bytes_ += bytes.size();
+    return;
   }
 }
 

@@ -33,7 +33,10 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble);
+  // What becomes of a file of which a piece could not be written: kStop: it ends there, and the rest is lost.
+  enum class AfterTrouble { kGoOn, kStop };
+  std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble,
+                            AfterTrouble after = AfterTrouble::kGoOn);
   // Nothing waits to be written.
   bool idle() const;
   // When the file system last did what the thread asked for; `now` if there is nothing to do.
@@ -69,6 +72,7 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<LogParts> parts_;  // the thread's, but for its path
   Trouble trouble_;
+  AfterTrouble after_ = AfterTrouble::kGoOn;
   bool told_ = false;  // the thread's
   std::atomic<std::uint64_t> lost_bytes_ = 0;
   // Under the lock:

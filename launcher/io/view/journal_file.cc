@@ -25,9 +25,12 @@ void JournalFile::begin() {
   auto parts = std::make_unique<net::LogParts>(path_, UniqueFd(), nullptr);
   parts->set_mode(0600);
   parts->set_aside();
-  file_ = writer_.add(std::move(parts), [ended = ended_, warn = warn_](const std::string& what) {
-    if (!std::exchange(*ended, true)) warn(what + kConsequence);
-  });
+  file_ = writer_.add(
+      std::move(parts),
+      [ended = ended_, warn = warn_](const std::string& what) {
+        if (!std::exchange(*ended, true)) warn(what + kConsequence);
+      },
+      net::LogWriter::AfterTrouble::kStop);
   bytes_ = 0;
   put(head_);
 }
@@ -44,6 +47,10 @@ void JournalFile::add(const Controller& self, const Event& event, TimePoint at, 
 void JournalFile::put(const std::string& bytes) {
   if (*ended_) return;
   bytes_ += bytes.size();
+  if (bytes.empty()) {
+    *ended_ = true;
+    return warn_(path_ + " ends where a record would be too long" + kConsequence);
+  }
   if (file_->backlog_bytes() + bytes.size() <= kQueueBytes) return file_->put(bytes);
   *ended_ = true;
   warn_(path_ + " does not take what is written" + kConsequence);

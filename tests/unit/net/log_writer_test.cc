@@ -8,6 +8,35 @@
 namespace muster::net {
 namespace {
 
+// A file in a directory that is there again after the first piece.
+TEST(LogWriter, AFileThatStopsAfterTroubleTakesNothingMore) {
+  for (const auto after : {LogWriter::AfterTrouble::kGoOn, LogWriter::AfterTrouble::kStop}) {
+    std::string directory = (std::filesystem::temp_directory_path() / "muster-log-XXXXXX").string();
+    ASSERT_NE(mkdtemp(directory.data()), nullptr);
+    const std::string name = directory + "/log";
+    std::filesystem::create_directory(name);
+    asio::io_context context(1);
+    LogWriter writer(context.get_executor());
+    int told = 0;
+    const auto file = writer.add(
+        std::make_unique<LogParts>(name, UniqueFd(), nullptr), [&told](const std::string&) { ++told; },
+        after);
+    const auto write = [&] {
+      file->put("a line\n");
+      asio::co_spawn(context, writer.written(std::chrono::seconds(5), [] { return false; }), asio::detached);
+      context.restart();
+      context.run();
+    };
+    write();
+    std::filesystem::remove(name);
+    write();
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(std::filesystem::exists(name), after == LogWriter::AfterTrouble::kGoOn);
+    EXPECT_EQ(file->lost_bytes(), after == LogWriter::AfterTrouble::kGoOn ? 7U : 14U);
+    std::filesystem::remove_all(directory);
+  }
+}
+
 // As the driver's threads do in the agent's own log.
 TEST(LogWriter, TakesWhatAnotherThreadPuts) {
   constexpr int kLines = 1000;
