@@ -40,6 +40,13 @@ struct AttemptHistory {
   std::vector<Slowness> stragglers{};
   std::map<Rank, RankSteps> profiles{};        // the newest that each rank told
   std::optional<std::int64_t> offered_step{};  // of the newest complete checkpoint when it began
+
+  // What a journal keeps of it (journal/state.h): not the profiles, which are many and decide nothing.
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(attempt, resumed_step, last_step, committed_step, repeated_steps, verdict, world_size, node_count,
+            stragglers, offered_step);
+  }
 };
 
 // How many reported steps are in no checkpoint, so that the next launch has to repeat them; nothing if no

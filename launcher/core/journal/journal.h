@@ -17,6 +17,7 @@ namespace muster::launcher {
 
 // The first bytes of a journal. `version`: of this program.
 std::string journal_head(const Plan& plan, std::string_view version);
+// These two are empty if the record would be longer than a journal's may be.
 // The state of the core after the events so far, for a file that goes on where another ended.
 std::string journal_state(const Controller& controller);
 std::string journal_entry(const Event& event, TimePoint at, const Decisions& decisions);

@@ -22,13 +22,18 @@ std::uint32_t checksum_of(std::string_view bytes) {
 
 }  // namespace
 
-void append_record(std::string& out, const nlohmann::json& record) {
+bool append_record(std::string& out, const nlohmann::json& record) {
   const std::size_t begin = out.size();
   out.append(sizeof(Mark), '\0');
   nlohmann::json::to_cbor(record, nlohmann::detail::output_adapter<char>(out));
   const std::string_view body = std::string_view(out).substr(begin + sizeof(Mark));
+  if (body.size() > kMaxRecordBytes) {
+    out.resize(begin);
+    return false;
+  }
   const Mark mark{static_cast<std::uint32_t>(body.size()), checksum_of(body)};
   std::memcpy(out.data() + begin, &mark, sizeof mark);
+  return true;
 }
 
 nlohmann::json frame_as_json(std::string_view frame) {

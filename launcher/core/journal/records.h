@@ -18,8 +18,9 @@ namespace muster::launcher {
 constexpr std::string_view kJournalHead = "muster journal 1\n";
 constexpr std::size_t kMaxRecordBytes = std::size_t{32} << 20;
 
-// Appends the record to `out`. Numbers in it are whole, strings may be binary.
-void append_record(std::string& out, const nlohmann::json& record);
+// Appends the record to `out`; nothing, and returns false, if it has more than kMaxRecordBytes. Numbers in it
+// are whole, strings may be binary.
+bool append_record(std::string& out, const nlohmann::json& record);
 
 // An encoded frame as a record holds it, and back. std::invalid_argument if it is not exactly one.
 nlohmann::json frame_as_json(std::string_view frame);

@@ -51,6 +51,12 @@ TEST(JournalRecords, AreRefusedWhereABitHasFlipped) {
   }
 }
 
+TEST(JournalRecords, ThatCouldNotBeReadAgainAreNotWritten) {
+  std::string bytes = "x";
+  EXPECT_FALSE(append_record(bytes, {{"text", std::string(kMaxRecordBytes, 'x')}}));
+  EXPECT_EQ(bytes, "x");
+}
+
 TEST(JournalRecords, AreOfThisVersionOnly) {
   EXPECT_FALSE(RecordReader::open("muster journal 0\n"));
   EXPECT_FALSE(RecordReader::open(""));
