@@ -173,11 +173,13 @@ void Launcher::tick_if_due() {
   post(SecondPassed{next_second_});
   const bool output_waits =
       std::ranges::any_of(conversations_, [](const auto& each) { return each.second.output_waits; });
+  std::vector<int> taken;
+  for (const int stream : {1, 2}) {
+    if (parts_.view.takes(stream, kTickPeriod)) taken.push_back(stream);
+  }
   for (const auto& [connection, each] : conversations_) {
     each.session->send_ping(output_waits);
-    for (const int stream : {1, 2}) {
-      if (parts_.view.takes(stream, kTickPeriod)) each.session->reassure(stream);
-    }
+    for (const int stream : taken) each.session->reassure(stream);
   }
   if (std::string text = start_progress(); text != told_progress_) {
     told_progress_ = std::move(text);
