@@ -23,9 +23,8 @@ class Guardian {
   Guardian& operator=(const Guardian&) = delete;
   // Forks. Only while this process has one thread.
   void start();
-  pid_t pid() const {
-    return pid_;
-  }  // 0 before, and once it has ended: another process may have its pid then
+  // 0 before, and once it has ended: another process may have its pid then.
+  pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);

@@ -34,7 +34,7 @@ class Cluster {
   // Until the training has ended, or goes on for ever, which is a finding.
   Outcome run();
 
-  // In a test of its own, what happens to the first launch so long after its beginning.
+  // In a test of its own, what happens to the launch that is there so long after the beginning.
   void at(Duration time, std::function<void(Launch&)> what);
   const Launch& first() const { return *launches_.front(); }
   const World& world() const { return world_; }

@@ -27,7 +27,7 @@ class Line : public std::enable_shared_from_this<Line> {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  // Side 0 or 1: the end that this program holds. Its program's death is to be told by close_all() or cut().
+  // Side 0 or 1: the end that this program holds. Its program's death is to be told by close() or cut().
   std::shared_ptr<net::Channel> open(int side, std::weak_ptr<Program> holder);
   // What side `from` sends arrives no earlier than `until`, its end neither.
   void hold(int from, TimePoint until);

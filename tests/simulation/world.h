@@ -53,7 +53,7 @@ struct World {
   Directory directory;
   std::vector<std::unique_ptr<Machine>> machines;                          // by node
   std::map<int, std::unique_ptr<GroundTruth>> truths;                      // by launch
-  std::map<std::pair<int, Attempt>, std::shared_ptr<Training>> trainings;  // by launch
+  std::map<std::pair<int, Attempt>, std::shared_ptr<Training>> trainings;  // by launch, attempt
   std::map<Owner, std::weak_ptr<AgentHost>> hosts;
   std::array<int, kFaultKindCount> faults{};  // that came true
   std::map<NodeId, FaultKind> refusals;       // that wait for the node's next attempt

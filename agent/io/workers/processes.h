@@ -31,8 +31,8 @@ class ProcessListener {
   virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
-  // A process that Leftovers::find() gave has ended, and another process may have its pid next. May be told
-  // inside any call of these interfaces.
+  // A child has ended, which Leftovers::find() may have given, and another process may have its pid next. May
+  // be told more than once, and inside any call of these interfaces.
   virtual void leftover_ended(std::int32_t pid) = 0;
   // Some process has ended, which may have left others behind, or was the last of them.
   virtual void leftovers_changed() = 0;

@@ -12,54 +12,11 @@
 
 #include "agent/io/agent.h"
 #include "common/base/check.h"
+#include "tests/hand_time.h"
 
 namespace muster::agent {
 
 using Noted = std::vector<std::string>;
-
-class HandTime final : public net::Time {
- public:
-  TimePoint now() const override { return now_; }
-  std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override;
-  // An alarm whose time comes rings then, and those that it sets.
-  void advance(Duration step);
-
- private:
-  struct Set {
-    std::function<void()> ring;
-    std::optional<TimePoint> when;
-  };
-  class HandAlarm final : public net::Alarm {
-   public:
-    explicit HandAlarm(std::shared_ptr<Set> set) : set_(std::move(set)) {}
-    ~HandAlarm() override { set_->when.reset(); }
-    void set(std::optional<TimePoint> when) override { set_->when = when; }
-
-   private:
-    std::shared_ptr<Set> set_;
-  };
-  TimePoint now_{std::chrono::seconds(1000)};
-  std::vector<std::shared_ptr<Set>> alarms_;
-};
-
-inline std::unique_ptr<net::Alarm> HandTime::make_alarm(std::function<void()> ring) {
-  alarms_.push_back(std::make_shared<Set>(Set{std::move(ring), std::nullopt}));
-  return std::make_unique<HandAlarm>(alarms_.back());
-}
-
-inline void HandTime::advance(Duration step) {
-  const TimePoint end = now_ + step;
-  for (;;) {
-    std::shared_ptr<Set> next;
-    for (const auto& each : alarms_) {
-      if (each->when && *each->when <= end && (!next || *each->when < *next->when)) next = each;
-    }
-    if (!next) break;
-    now_ = std::max(now_, *std::exchange(next->when, std::nullopt));
-    next->ring();
-  }
-  now_ = end;
-}
 
 // The launcher's end of an agent's channel.
 class HandChannel final : public net::Channel {
@@ -128,12 +85,16 @@ struct HandProcesses final : Processes {
 
 struct HandTemplate final : TemplateHost {
   explicit HandTemplate(Noted& noted) : asked(noted) {}
-  bool load() override { return false; }
-  bool load_for(const wire::PrepareAttempt&) override { return false; }
-  void give_up(const std::string&) override {}
+  bool load() override { return loads; }
+  bool load_for(const wire::PrepareAttempt& likely) override {
+    asked.push_back(fmt::format("load template for {}", likely.local_world_size));
+    return loads;
+  }
+  void give_up(const std::string& reason) override { asked.push_back("give template up: " + reason); }
   void end() override { asked.emplace_back("end template"); }
 
   Noted& asked;
+  bool loads = false;
 };
 
 struct HandLeftovers final : Leftovers {
@@ -170,8 +131,9 @@ struct HandTalk final : WorkerTalk {
 struct HandVitals final : Vitals {
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>&) override { return states; }
   std::vector<GpuFault> take_gpu_faults() override { return std::exchange(faults, {}); }
-  std::optional<std::string> held_gpu_memory() override { return ""; }
+  std::optional<std::string> held_gpu_memory() override { return held; }
 
+  std::optional<std::string> held = "";
   std::map<Rank, ProcessState> states;
   std::vector<GpuFault> faults;
 };

@@ -339,6 +339,36 @@ TEST_F(AgentPerformerTest, AGpuThatEndsTheLastWorkerIsToldOfAsAFaultAndNotAsASta
   EXPECT_THAT(sent<wire::WorkerStalled>(), IsEmpty());
 }
 
+TEST_F(AgentPerformerTest, ATemplateThatLoadsIsWaitedForAndGivenUpAfterItsLimit) {
+  template_.loads = true;
+  prepare(kFirst);
+  say(kFirst, wire::StartWorkers{});
+  EXPECT_THAT(asked_, Not(Contains("start 0")));
+  time_.advance(Node::kTemplateLimit);
+  EXPECT_THAT(asked_, Contains("give template up: it did not reach init() within 60 s"));
+  EXPECT_THAT(asked_, Contains("start 1"));
+}
+
+TEST_F(AgentPerformerTest, ASpareLoadsTheTemplateForTheAttemptThatMayCome) {
+  wire::StandBy likely;
+  likely.local_world_size = 2;
+  say(Attempt(), likely);
+  EXPECT_THAT(asked_, ElementsAre("load template for 2"));
+}
+
+TEST_F(AgentPerformerTest, GpuMemoryOfKilledWorkersIsWaitedForAndTheUserToldSo) {
+  vitals_.held = "GPU 1: 70 GiB";
+  prepare(kFirst);
+  say(kFirst, wire::StartWorkers{});
+  time_.advance(1s);
+  EXPECT_THAT(asked_, Not(Contains("start 0")));
+  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("GPU 1: 70 GiB"));
+  vitals_.held = "";
+  time_.advance(1s);
+  EXPECT_THAT(asked_, Contains("start 1"));
+}
+
 TEST_F(AgentPerformerTest, OnlyWorkersThatCanAreAskedForStacksAndGetTheNotice) {
   run(kFirst);
   report(kFirst, Rank(4), "hello", R"(,"text":"stacks")");
