@@ -448,11 +448,6 @@ void Job::conclude(TimePoint now) {
   leave(now);
 }
 
-void Job::leave_leftovers_behind() {
-  awaits_leftovers_ = leftovers_remain_ = false;
-  fleet_.leave_leftovers_behind();
-}
-
 // An attempt with a worker that cannot be executed never ran; one that was fenced did.
 bool Job::attempt_ran() const {
   return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);

@@ -161,6 +161,11 @@ void Job::name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId
     name_leftover(fmt::format("{} more processes cannot be killed either", left.size() - kMostNamed), node);
 }
 
+void Job::leave_leftovers_behind() {
+  awaits_leftovers_ = leftovers_remain_ = false;
+  fleet_.leave_leftovers_behind();
+}
+
 void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
   std::string text = node ? fmt::format("node{}: {}", *node, what) : what;
   decide(Tell{text + "; left behind"}, "nobody waits for it");
