@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,29 @@ inline double percentile(std::vector<double> values, double fraction) {
 
 inline double median(const std::vector<double>& values) {
   return percentile(values, 0.5);
+}
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+// Where the ratio of the medians lies with 95 % confidence: a bootstrap of the pairs (a[i], b[i]), which were
+// measured beside each other. The same each time it is asked.
+inline Interval ratio_interval(const std::vector<double>& a, const std::vector<double>& b) {
+  CHECK(!a.empty() && a.size() == b.size());
+  std::mt19937_64 random(1);
+  std::vector<double> ratios;
+  for (int sample = 0; sample < 2000; ++sample) {
+    std::vector<double> some_a, some_b;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const std::size_t pair = random() % a.size();
+      some_a.push_back(a[pair]);
+      some_b.push_back(b[pair]);
+    }
+    ratios.push_back(median(some_a) / median(some_b));
+  }
+  return {percentile(ratios, 0.025), percentile(ratios, 0.975)};
 }
 
 // One contender's measured values in one case ("4 ranks").

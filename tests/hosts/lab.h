@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <fmt/core.h>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,8 @@ class Lab {
   static std::string address(int host);
   static std::string address6(int host);
   std::string home(int host, uid_t user = 0) const;
+  // What is /tmp/ there, as the test sees it.
+  std::string temporary(int host) const { return scratch_ / fmt::format("h{}/tmp/", host); }
   const std::string& shared() const { return shared_; }
   // What a program on this host finds in its environment: HOME, USER, TMPDIR.
   std::map<std::string, std::string> environment(int host, uid_t user = 0) const;

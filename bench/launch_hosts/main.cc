@@ -1,0 +1,243 @@
+// How long from starting a launcher on one host until the last of its ranks is in main() on others: Muster
+// beside Open MPI's mpirun, MPICH's mpiexec.hydra and pdsh, in turn, in one run, over the same hosts in
+// namespaces of this machine. Over a plain channel (a program that enters a host) and over ssh. Root only.
+//
+//   launch_hosts [--hosts 1,2,4,8,16] [--runs 15] [--channels plain,ssh] [--json]
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/command.h"
+#include "bench/measure.h"
+#include "common/base/file.h"
+#include "tests/hosts/lab.h"
+
+namespace muster::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLimitMilliseconds = 30'000;
+constexpr int kMaxFailedTries = 3;
+constexpr const char* kStamps = "/tmp/stamps";
+constexpr const char* kUnit =
+    "milliseconds from the start of the launcher to the last rank's main(); one rank a host";
+
+struct Contender {
+  std::string name;
+  Command command;
+  bool ours = false;
+};
+
+// What all of them start, where, and what stands beside it.
+struct Ground {
+  const hosts::Lab& lab;
+  std::string bin, probe, remote_shell, logs;
+  std::vector<std::string> names{};  // of the hosts
+
+  std::string stamps_on(std::size_t host) const {
+    return lab.temporary(static_cast<int>(host)) + fs::path(kStamps).filename().string();
+  }
+  std::string joined(const std::string& behind = "") const {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ",") + name + behind;
+    return all;
+  }
+};
+
+// What mpirun and mpiexec.hydra take for rsh: [OPTION...] HOST COMMAND..., which a shell reads there.
+std::string make_remote_shell(const hosts::Lab& lab) {
+  const std::string path = lab.shared() + "/rsh";
+  std::ofstream(path)
+      << "#!/bin/sh\nwhile :; do case $1 in -*) shift ;; *) break ;; esac; done\nhost=$1\nshift\nexec "
+      << lab.enter_program() << " \"$host\" sh -c \"$*\"\n";
+  fs::permissions(path, fs::perms(0755));
+  return path;
+}
+
+std::vector<Contender> contenders(const Ground& ground, bool plain) {
+  std::vector<Contender> all;
+  for (const char* control : {"tcp", "stdio"}) {
+    Command ours{ground.bin + "/launch",
+                 "--hosts",
+                 ground.joined(),
+                 "--gpus-per-node",
+                 "1",
+                 "--control",
+                 control,
+                 "--log-dir",
+                 ground.logs,
+                 "--quiet"};
+    if (plain) ours.insert(ours.end(), {"--exec", ground.lab.enter_program() + " {host}"});
+    ours.insert(ours.end(), {ground.probe, kStamps});
+    all.push_back({fmt::format("launch, {}", control), ours, true});
+  }
+  const std::string count = std::to_string(ground.names.size());
+  Command hydra{"mpiexec.hydra", "-hosts", ground.joined(), "-n", count};
+  hydra.insert(hydra.end(), {"-launcher", plain ? "rsh" : "ssh"});
+  if (plain) hydra.insert(hydra.end(), {"-launcher-exec", ground.remote_shell});
+  hydra.insert(hydra.end(), {ground.probe, kStamps});
+  all.push_back({"mpiexec.hydra", hydra});
+  Command mpirun{"mpirun.openmpi", "--allow-run-as-root", "--host", ground.joined(":1"), "-n", count};
+  if (plain) mpirun.insert(mpirun.end(), {"--mca", "plm_rsh_agent", ground.remote_shell});
+  mpirun.insert(mpirun.end(), {ground.probe, kStamps});
+  all.push_back({"mpirun", mpirun});
+  Command pdsh{"pdsh", "-S", "-R", plain ? "exec" : "ssh", "-w", ground.joined()};
+  if (plain) pdsh.insert(pdsh.end(), {ground.lab.enter_program(), "%h"});
+  pdsh.insert(pdsh.end(), {ground.probe, kStamps});
+  all.push_back({"pdsh", pdsh});
+  return all;
+}
+
+// In the head; what it prints goes to a file that is shown when something is wrong.
+pid_t spawn_on_head(const hosts::Lab& lab, const Command& command, const std::string& output) {
+  const pid_t pid = lab.head().fork();
+  if (pid != 0) return pid;
+  for (const auto& [name, value] : lab.environment(0)) setenv(name.c_str(), value.c_str(), 1);
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), STDOUT_FILENO);
+  dup2(STDOUT_FILENO, STDERR_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  _exit(127);
+}
+
+// When the last rank was in main; nothing if there was not one on every host. A host has its own /tmp, so a
+// rank that ran elsewhere is missed.
+std::optional<std::int64_t> last_of(const Ground& ground) {
+  std::int64_t last = 0;
+  for (std::size_t i = 1; i <= ground.names.size(); ++i) {
+    const auto text = read_file(ground.stamps_on(i), 1 << 20);
+    if (!text || std::ranges::count(*text, '\n') != 1) return std::nullopt;
+    last = std::max<std::int64_t>(last, std::strtoll(text->c_str(), nullptr, 10));
+  }
+  return last;
+}
+
+// Milliseconds, or what was wrong.
+Expected<double> measure(const Ground& ground, const Contender& contender) {
+  for (int i = 0; i < ground.lab.size(); ++i) fs::remove(ground.stamps_on(static_cast<std::size_t>(i)));
+  const std::string output = ground.lab.shared() + "/output";
+  const std::int64_t begin = now_ns();
+  const pid_t pid = spawn_on_head(ground.lab, contender.command, output);
+  const bool hung = !ends_within(pid, kLimitMilliseconds);
+  if (hung) kill(pid, SIGTERM);
+  if (hung && !ends_within(pid, 2000)) kill(pid, SIGKILL);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  const auto last = last_of(ground);
+  if (!hung && status == 0 && last) return static_cast<double>(*last - begin) / 1e6;
+  std::string said = read_file(output, 1 << 20).value_or("");
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  const std::string why = hung          ? "did not end"
+                          : status != 0 ? "failed"
+                                        : "no rank, or more than one, ran on some host";
+  return failure(ErrorCode::kUnavailable, "{}{}", why,
+                 said.empty() ? "" : ": " + said.substr(said.rfind('\n') + 1));
+}
+
+struct Result {
+  std::vector<Series> rows;
+  std::map<std::string, Interval> to_best;  // of each of ours: its ratio to the best of the others
+  std::string best;
+};
+
+Result compare(const Ground& ground, bool plain, int runs) {
+  const auto all = contenders(ground, plain);
+  Result result;
+  for (const Contender& contender : all) result.rows.push_back({contender.name, {}, {}});
+  std::vector<int> failed(all.size());
+  for (int run = -1; run < runs; ++run) {  // the first round warms caches, brings agents, and is not counted
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (failed[i] == kMaxFailedTries) continue;
+      const auto milliseconds = measure(ground, all[i]);
+      if (!milliseconds) {
+        ++failed[i];
+        result.rows[i].note = fmt::format("{} tries {}", failed[i], milliseconds.error().message());
+      } else if (run >= 0) {
+        result.rows[i].values.push_back(*milliseconds);
+      }
+    }
+  }
+  const Series* best = nullptr;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Series& row = result.rows[i];
+    if (all[i].ours || row.values.empty()) continue;
+    if (best == nullptr || median(row.values) < median(best->values)) best = &row;
+  }
+  for (std::size_t i = 0; best != nullptr && i < all.size(); ++i) {
+    Series& row = result.rows[i];
+    if (!all[i].ours || row.values.size() != best->values.size() || row.values.empty()) continue;
+    const Interval ratio = ratio_interval(row.values, best->values);
+    result.to_best[row.contender] = ratio;
+    row.note = fmt::format("{:.2f} to {:.2f} of {}", ratio.low, ratio.high, best->contender);
+  }
+  if (best != nullptr) result.best = best->contender;
+  return result;
+}
+
+struct Options {
+  std::vector<int> hosts = {1, 2, 4, 8, 16};
+  std::vector<std::string> channels = {"plain", "ssh"};
+  int runs = 15;
+  bool json = false;
+};
+
+nlohmann::json measure_all(const Options& options) {
+  // The head is a host of its own, so that all contenders reach every rank in the same way.
+  const hosts::Lab lab(*std::ranges::max_element(options.hosts) + 1);
+  const std::string bin = fs::read_symlink("/proc/self/exe").parent_path();
+  Ground ground{lab, bin, bin + "/launch_latency_probe", make_remote_shell(lab), lab.shared() + "/logs"};
+  nlohmann::json report = nlohmann::json::array();
+  for (const std::string& channel : options.channels) {
+    for (const int count : options.hosts) {
+      ground.names.clear();
+      for (int i = 1; i <= count; ++i) ground.names.push_back(lab.host(i).name());
+      const Result result = compare(ground, channel == "plain", options.runs);
+      const std::string title = fmt::format("{} hosts, {}", count, channel);
+      if (!options.json) print_table(title, kUnit, result.rows);
+      std::fflush(stdout);
+      report.push_back(to_json(title, kUnit, result.rows));
+      for (const auto& [name, ratio] : result.to_best)
+        report.back()["ratio_to_best"][name] = {
+            {"best", result.best}, {"low", ratio.low}, {"high", ratio.high}};
+    }
+  }
+  return report;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Launcher start to the last rank's main() on other hosts, beside mpirun, mpiexec.hydra and pdsh");
+  Options options;
+  app.add_option("--hosts", options.hosts, "Numbers of hosts")->delimiter(',')->check(CLI::Range(1, 150));
+  app.add_option("--channels", options.channels, "plain, ssh, or both")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"plain", "ssh"}));
+  app.add_option("--runs", options.runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
+  app.add_flag("--json", options.json, "Print JSON");
+  CLI11_PARSE(app, argc, argv);
+  if (const std::string why = hosts::why_no_lab(); !why.empty()) {
+    fmt::print(stderr, "launch_hosts: {}\n", why);
+    return 77;
+  }
+  const nlohmann::json report = measure_all(options);
+  if (options.json) fmt::print("{}\n", report.dump(2));
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  return muster::bench::run(argc, argv);
+}
