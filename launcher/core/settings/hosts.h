@@ -19,9 +19,9 @@ namespace muster::launcher {
 
 struct Host {
   std::string name;        // as the user gave it; an IPv6 address without brackets
-  std::string user;        // empty: none given
+  std::string user{};      // empty: none given
   std::uint16_t port = 0;  // 0: none given
-  std::optional<std::int32_t> slots;
+  std::optional<std::int32_t> slots{};
   bool operator==(const Host&) const = default;
 };
 
@@ -30,13 +30,13 @@ enum class BootstrapKind { kLocal, kSsh, kExec };
 // How agents on other hosts are started and spoken to.
 struct RemoteOptions {
   BootstrapKind bootstrap = BootstrapKind::kLocal;
-  std::vector<std::string> exec;  // words of --exec; "{host}" within one stands for the host's name
+  std::vector<std::string> exec{};  // words of --exec; "{host}" within one stands for the host's name
   std::int32_t ssh_parallel = 32;
-  std::string remote_agent;  // path of an agent that is there already; empty: it is delivered
+  std::string remote_agent{};  // path of an agent that is there already; empty: it is delivered
   Duration connect_timeout = std::chrono::seconds(10);  // from the start of a host shell to its agent's word
-  std::vector<std::string> listen;            // addresses for agents to connect to; empty: all in use
-  std::string interface;                      // NAME or CIDR between nodes; empty: found out
-  std::map<std::string, std::string> passed;  // environment of this launcher that remote workers get
+  std::vector<std::string> listen{};            // addresses for agents to connect to; empty: all in use
+  std::string interface{};                      // NAME or CIDR between nodes; empty: found out
+  std::map<std::string, std::string> passed{};  // environment of this launcher that remote workers get
 };
 
 // [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas; n[0-3,07] stands for several names,
