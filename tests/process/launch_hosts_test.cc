@@ -1,0 +1,167 @@
+// The real launcher and agents, with hosts that are reached through a command of the test's own: each has a
+// home of its own and is otherwise this machine. tests/hosts has those with a network and sshd.
+#include <csignal>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <regex>
+
+#include "common/base/file.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class LaunchHosts : public testing::Test {
+ protected:
+  // `before` runs first, with $host.
+  explicit LaunchHosts(const std::string& before = ":") { set_host_command(before); }
+  void set_host_command(const std::string& before) const {
+    const std::string file = scratch_ / "on";
+    std::ofstream(file) << "#!/bin/sh\nhost=$1; shift\nexport HOME=" << home("$host") << "\nmkdir -p $HOME\n"
+                        << before << "\nexec \"$@\"\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  std::string home(const std::string& host) const { return (scratch_ / "home.") + host; }
+  // launch --hosts HOSTS, then `more`.
+  std::vector<std::string> on(const std::string& hosts, std::vector<std::string> more) const {
+    std::vector<std::string> words = {"--hosts", hosts, "--exec", (scratch_ / "on") + " {host}"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::filesystem::path> delivered_to(const std::string& host) const {
+    std::vector<std::filesystem::path> all;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(home(host) + "/.cache/muster/agent", none))
+      all.push_back(entry.path());
+    return all;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+class LaunchHostsControl : public LaunchHosts, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LaunchHostsControl, RunsAJobAndReplacesALostAgentAndAWorker) {
+  LaunchRun run(on("h0:2,h1:2", {"--control", GetParam(), "--max-restarts", "3", "sh", "-c",
+                               "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE at $HOME pid $$; "
+                               "[ $MUSTER_ATTEMPT = 3 ] || exec sleep 1000"}));
+  ASSERT_TRUE(run.printed("node1:2: attempt 1 rank 2 of 4")) << run.err();
+  ASSERT_TRUE(run.printed("node0:0: attempt 1 rank 0 of 4 at " + home("h0"))) << run.err();
+  kill(run.agent_of(1), SIGKILL);
+  ASSERT_TRUE(run.printed("node1:2: attempt 2 rank 2 of 4")) << run.err();
+  const std::string out = run.out();
+  std::smatch worker;
+  ASSERT_TRUE(std::regex_search(out, worker, std::regex("attempt 2 rank 2 of 4 at \\S+ pid ([0-9]+)")));
+  kill(std::stoi(worker[1]), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("attempt 3 rank 1 of 4"));
+  expect_nothing_left(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LaunchHostsControl, testing::Values("auto", "tcp", "stdio"),
+                         [](const auto& control) { return std::string(control.param); });
+
+TEST_F(LaunchHosts, AnAgentIsBroughtOnceAndADamagedOneIsReplaced) {
+  ASSERT_EQ(LaunchRun(on("h0", {"true"})).exit_code(), 0);
+  const auto first = delivered_to("h0");
+  ASSERT_THAT(first, SizeIs(1));
+  const std::string program = first[0] / "bin/agent";
+  const auto written = std::filesystem::last_write_time(program);
+  ASSERT_EQ(LaunchRun(on("h0", {"true"})).exit_code(), 0);
+  EXPECT_EQ(std::filesystem::last_write_time(program), written);
+  std::filesystem::resize_file(program, 1000);
+  LaunchRun again(on("h0", {"true"}));
+  EXPECT_EQ(again.exit_code(), 0) << again.err();
+  EXPECT_GT(std::filesystem::file_size(program), 1000U);
+  EXPECT_THAT(delivered_to("h0"), SizeIs(1));
+}
+
+TEST_F(LaunchHosts, SixteenHostsShareAHome) {
+  set_host_command("HOME=" + home("shared") + "; mkdir -p $HOME");
+  LaunchRun run(on("n[0-15]", {"sh", "-c", "echo rank $RANK of $WORLD_SIZE"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node15:15: rank 15 of 16"));
+  EXPECT_THAT(delivered_to("shared"), SizeIs(1));
+}
+
+TEST_F(LaunchHosts, WhatAShellPrintsBeforeTheAgentIsNoHarm) {
+  set_host_command("echo Welcome to $host; echo control tcp; printf 'no newline'; echo; echo noise >&2");
+  LaunchRun run(on("h0,h1", {"echo", "ran"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
+}
+
+TEST_F(LaunchHosts, AHostThatCannotBeReachedIsNamedWithWhatItsShellSaid) {
+  set_host_command("[ $host = h0 ] || { echo no such host >&2; exit 7; }");
+  LaunchRun run(on("h0,h1", {"--max-restarts", "0", "true"}));
+  EXPECT_EQ(run.exit_code(), 69) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("host h1: "));
+  EXPECT_THAT(run.err(), HasSubstr("no such host"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, AHostThatSaysNothingIsGivenUpAndASpareTakesItsPlace) {
+  set_host_command("[ $host != h1 ] || exec sleep 1000");
+  LaunchRun run(on("h0,h1,h2", {"--nodes", "2", "--connect-timeout", "1", "echo", "ran"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node2:"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, CtrlCInTheMiddleOfAStartLeavesNothing) {
+  set_host_command("[ $host != h1 ] || exec sleep 1000");
+  LaunchRun run(on("h0,h1", {"true"}));
+  ASSERT_TRUE(eventually([&] { return run.agent_of(0) != 0; }));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130) << run.err();
+  expect_nothing_left(run, 3s);
+}
+
+TEST_F(LaunchHosts, TheLaunchersDeathLeavesNothing) {
+  LaunchRun run(on("h0,h1", {"--controller-grace", "1", "sh", "-c", "echo started; sleep 1000"}));
+  ASSERT_TRUE(run.printed("node1:1: started")) << run.err();
+  run.signal(SIGKILL);
+  expect_nothing_left(run, 20s);
+}
+
+// The cache's directory has the agent's digest for its name, which is no secret.
+TEST_F(LaunchHosts, NoKeyStandsInAnArgvOrAnEnvironment) {
+  LaunchRun run(on("h0,h1", {"--control", "tcp", "sh", "-c", "echo started; sleep 1000"}));
+  ASSERT_TRUE(run.printed("node1:1: started")) << run.err();
+  const auto delivered = delivered_to("h0");
+  ASSERT_THAT(delivered, SizeIs(1));
+  const std::string digest = delivered[0].filename();
+  const std::regex key("[0-9a-f]{64}");
+  int looked_at = 0;
+  std::vector<pid_t> all = run.descendants();
+  all.push_back(run.pid());
+  for (const pid_t pid : all) {
+    for (const char* file : {"cmdline", "environ"}) {
+      std::string text = read_file(fmt::format("/proc/{}/{}", pid, file), 1 << 20).value_or("");
+      looked_at += text.empty() ? 0 : 1;
+      for (std::size_t at = 0; (at = text.find(digest)) != std::string::npos;) text.erase(at, digest.size());
+      EXPECT_FALSE(std::regex_search(text, key)) << text;
+    }
+  }
+  EXPECT_GT(looked_at, 10);
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+}
+
+TEST_F(LaunchHosts, AProgramThatAHostLacksIsNamedWithItsNode) {
+  LaunchRun run(on("h0,h1", {"--max-restarts", "0", scratch_ / "home.h0/program"}));
+  EXPECT_EQ(run.exit_code(), 127) << run.err();
+  expect_nothing_left(run);
+}
+
+}  // namespace
+}  // namespace muster
