@@ -2,7 +2,7 @@
 //
 // Each script is one line that sh, csh and fish read alike between single quotes. It holds no secret. An
 // agent that was delivered lies in ~/.cache/muster/agent/DIGEST with its TLS module, and is used only if both
-// are the user's own and have that digest. Pure.
+// are the user's own and have that digest, or have not changed since they had it. Pure.
 #pragma once
 
 #include <cstdint>

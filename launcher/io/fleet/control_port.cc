@@ -1,10 +1,21 @@
 #include "launcher/io/fleet/control_port.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "common/wire/agent_identity.h"
 
 namespace muster::launcher {
+
+namespace {
+
+std::string plain(std::string role) {
+  std::ranges::replace_if(
+      role, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.'; }, '_');
+  return role;
+}
+
+}  // namespace
 
 Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_executor& executor,
                                                          net::TaskGroup& tasks, const Plan& plan,
@@ -34,7 +45,11 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
 }
 
 ControlPort::ControlPort(const Plan& plan, const net::Tls& tls)
-    : tls_(tls), job_(plan.job.job_id), role_(plan.job.role), secret_(net::make_key()) {}
+    : tls_(tls), job_(plan.job.job_id), role_(plain(plan.job.role)), secret_(net::make_key()) {}
+
+std::string ControlPort::identity_of(const Plan& plan, AgentId agent) {
+  return wire::as_text({plan.job.job_id, plain(plan.job.role), agent});
+}
 
 std::string ControlPort::addresses() const {
   std::string all;

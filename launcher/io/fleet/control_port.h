@@ -38,6 +38,8 @@ class ControlPort {
     std::string identity;
     std::string key;  // 64 hexadecimal digits
   };
+  // Who this agent proves to be. What a shell might read otherwise is left out of the role.
+  static std::string identity_of(const Plan& plan, AgentId agent);
   // From now on this agent may call, and no earlier incarnation of it.
   Invitation invite(AgentId agent);
   void stop();

@@ -1,8 +1,10 @@
 #include "launcher/io/fleet/delivery.h"
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/net/tls.h"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::size_t kBlockBytes = 512;
+constexpr std::size_t kDigestLetters = 64;
 
 // One file with its header: ustar, section 10.1.1 of POSIX.1-1988.
 void append_file(std::string& tar, std::string_view name, std::string_view bytes) {
@@ -40,6 +43,33 @@ void append_file(std::string& tar, std::string_view name, std::string_view bytes
   tar.append((kBlockBytes - bytes.size() % kBlockBytes) % kBlockBytes, '\0');
 }
 
+// Another one if the file has changed, whatever it holds; empty if there is none.
+std::string stamp_of(const std::string& file) {
+  struct stat status{};
+  if (stat(file.c_str(), &status) != 0) return {};
+  return fmt::format("{} {} {} {}.{:09} ", status.st_dev, status.st_ino, status.st_size,
+                     status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+}
+
+// The digest that was last computed, with the stamps of its files. Only an optimisation: nothing is said if
+// the file cannot be used.
+std::string memory_file() {
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/muster/agent/digest";
+}
+
+std::string remembered_digest(const std::string& stamp) {
+  const std::string text = read_regular_file(memory_file(), 4096).value_or("");
+  const bool fits = text.size() == stamp.size() + kDigestLetters && text.starts_with(stamp);
+  return fits ? text.substr(stamp.size()) : "";
+}
+
+void remember_digest(const std::string& stamp, const std::string& digest) {
+  const std::filesystem::path file = memory_file();
+  if (file.empty() || !make_directories(file.parent_path().string())) return;
+  (void)write_file_durably(file.string(), stamp + digest);
+}
+
 }  // namespace
 
 Expected<Delivery::Files> Delivery::read() const {
@@ -53,12 +83,18 @@ Expected<Delivery::Files> Delivery::read() const {
 // The module has the same place beside an agent that was delivered as beside this one.
 Expected<AgentPlace> Delivery::place() {
   if (place_) return *place_;
-  const auto tls = net::Tls::load();
-  if (!tls) return std::unexpected(tls.error());
-  const auto files = read();
-  if (!files) return std::unexpected(files.error());
+  const std::string stamp = stamp_of(agent_program_) + stamp_of(net::Tls::file_beside(agent_program_));
+  std::string digest = remembered_digest(stamp);
+  if (digest.empty()) {
+    const auto tls = net::Tls::load();
+    if (!tls) return std::unexpected(tls.error());
+    const auto files = read();
+    if (!files) return std::unexpected(files.error());
+    digest = net::to_hex((*tls)->digest({files->agent, files->module}));
+    remember_digest(stamp, digest);
+  }
   place_ = {.path = "",
-            .digest = net::to_hex((*tls)->digest({files->agent, files->module})),
+            .digest = std::move(digest),
             .module = std::filesystem::path(net::Tls::file_beside(kAgentFile)).lexically_normal().string()};
   return *place_;
 }

@@ -103,16 +103,16 @@ awaitable<std::expected<RemoteBootstrap::Outcome, RemoteBootstrap::Failed>> Remo
     if (!own) co_return failed(agent.node, own.error().message());
     place = *own;
   }
-  if (const Status open = open_port(); !open) co_return failed(agent.node, open.error().message());
-  const ControlPort::Invitation invitation = control_port_->invite(agent);
+  const auto invitation = invite(agent);
+  if (!invitation) co_return failed(agent.node, invitation.error().message());
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
-  auto opened = open_shell(agent.node, start_script(place, arguments_of(agent, invitation)));
+  auto opened = open_shell(agent.node, start_script(place, arguments_of(agent, *invitation)));
   if (!opened) co_return failed(agent.node, opened.error().message());
   const std::shared_ptr<HostShell> shell = *opened;
   Child* child = find(agent);
   if (child == nullptr) co_return failed(agent.node, "its agent was given up");
   child->shell = shell;
-  (void)co_await shell->write(invitation.key + "\n");
+  (void)co_await shell->write(invitation->key + "\n");
   for (;;) {
     const auto line = co_await shell->read_line(deadline);
     child = find(agent);
@@ -184,23 +184,27 @@ void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Connection> 
   listener_->agent_connected(agent, std::move(connection));
 }
 
-Status RemoteBootstrap::open_port() {
-  if (control_port_) return {};
-  auto port = ControlPort::open(executor_, tasks_, plan_, listening_addresses(plan_),
-                                [this](AgentId agent, std::shared_ptr<net::Connection> connection) {
-                                  connected(agent, std::move(connection));
-                                });
-  if (!port) return std::unexpected(std::move(port).error().within("--listen"));
-  control_port_ = std::move(*port);
-  return {};
+// An agent that is only spoken to through its shell has no use for a key.
+Expected<ControlPort::Invitation> RemoteBootstrap::invite(AgentId agent) {
+  if (plan_.control == Control::kStdio)
+    return ControlPort::Invitation{.identity = ControlPort::identity_of(plan_, agent),
+                                   .key = net::to_hex(net::Key{})};
+  if (!control_port_) {
+    auto port = ControlPort::open(executor_, tasks_, plan_, listening_addresses(plan_),
+                                  [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
+                                    connected(caller, std::move(connection));
+                                  });
+    if (!port) return std::unexpected(std::move(port).error().within("--listen"));
+    control_port_ = std::move(*port);
+  }
+  return control_port_->invite(agent);
 }
 
 std::vector<std::string> RemoteBootstrap::arguments_of(AgentId agent,
                                                        const ControlPort::Invitation& invitation) const {
   std::vector<std::string> words;
-  const std::string addresses = control_port_->addresses();
-  const bool stdio = plan_.control == Control::kStdio || addresses.empty();
-  if (stdio) {
+  const std::string addresses = control_port_ ? control_port_->addresses() : "";
+  if (addresses.empty()) {
     words.emplace_back("--stdio");
   } else {
     words = {"--connect", addresses};

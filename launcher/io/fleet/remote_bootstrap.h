@@ -78,7 +78,7 @@ class RemoteBootstrap final : public Bootstrap {
   std::vector<std::string> arguments_of(AgentId agent, const ControlPort::Invitation& invitation) const;
   std::unexpected<Failed> failed(NodeId node, const std::string& what,
                                  const HostShell* shell = nullptr) const;
-  Status open_port();
+  Expected<ControlPort::Invitation> invite(AgentId agent);
 
   asio::any_io_executor executor_;
   net::TaskGroup tasks_;
