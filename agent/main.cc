@@ -4,6 +4,7 @@
 //   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
 //   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other; its key comes on stdin,
 //   64 hexadecimal digits
+//   agent --sweep JOB --node K [--below N] [--kill]     looks for what is left here of that node, and exits
 //
 // N counts the starts of this node's agent, and is 1 if it is not given.
 //
@@ -23,11 +24,14 @@
 #include "agent/io/output/local_logs.h"
 #include "agent/io/signals.h"
 #include "agent/io/store/local_store_host.h"
+#include "agent/io/sweep.h"
 #include "agent/io/workers/local_processes.h"
 #include "agent/io/workers/process.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
+#include "common/net/addresses.h"
 
 namespace muster::agent {
 
@@ -37,14 +41,19 @@ constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
-wire::Hello hello(AgentId own) {
+wire::Hello hello(const Arguments& arguments) {
+  const AgentId own = arguments.agent;
   std::array<char, HOST_NAME_MAX + 1> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
-  return {own.node, getpid(), hostname.data(), MUSTER_VERSION, count_cores(), own.incarnation};
+  return {own.node, getpid(), hostname.data(), MUSTER_VERSION, count_cores(), own.incarnation,
+          // A local agent needs none, and starts without a look at them.
+          arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell()};
 }
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
-int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connection> connection, AgentId own) {
+int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connection> connection,
+          const Arguments& arguments) {
+  const AgentId own = arguments.agent;
   int exit_code = 0;
   Guardian guardian;
   net::SystemTime time(io.get_executor());
@@ -63,7 +72,8 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connectio
       control.finish();
     });
   });
-  agent.start(hello(own));
+  agent.start(hello(arguments));
+  if (!arguments.job.empty()) guardian.keep_from(own.incarnation.next());
   logs.divert_own_log();
   tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
     agent.leave(fmt::format("the agent got signal {}", signal));
@@ -79,9 +89,21 @@ int run(const Arguments& arguments) {
   asio::io_context io(1);
   Control control(io);
   auto connection = control.connect(arguments);
-  if (connection) return serve(io, control, *std::move(connection), arguments.agent);
+  // What another start of this node's agent left must not meet the ranks that this one will start.
+  if (connection && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
+    const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
+    for (const Leftover& each : left) log::warning("{}", describe(each));
+  }
+  if (connection) return serve(io, control, *std::move(connection), arguments);
   log::error("{}", connection.error().message());
   return kExitNoLauncher;
+}
+
+int print_sweep(const SweepOrder& order) {
+  std::string text;
+  for (const Leftover& each : sweep(order))
+    text += fmt::format("left {} {} {} {}\n", each.pid, each.uid, each.error, one_line(each.name));
+  return write_all(STDOUT_FILENO, text + "swept\n", "stdout") ? 0 : 1;
 }
 
 // None of the inherited descriptors is a worker's business.
@@ -103,6 +125,7 @@ int main(int argc, char** argv) {
   }
   agent::settle_descriptors();
   agent::settle_signals();
+  if (arguments->sweep) return agent::print_sweep(*arguments->sweep);
   keep_freed_memory();
   agent::lower_oom_score();
   return agent::run(*arguments);

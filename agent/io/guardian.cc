@@ -6,18 +6,22 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/close_range.h>
 #include <map>
+#include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/io/sweep.h"
 #include "agent/io/workers/worker_socket.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 
 namespace muster::agent {
 
@@ -53,11 +57,20 @@ bool kill_all_once(const std::string& job, const std::string& node) {
 }
 
 // A scan can miss a process that is forked while it runs, so two in a row must find none.
-void kill_job(const std::string& job, const std::string& node) {
+void kill_job(const std::map<std::string, std::string>& told) {
+  const auto id_of = [&told](const char* name) { return told.at(name).substr(told.at(name).find('=') + 1); };
+  std::optional<SweepOrder> order;
+  if (told.contains("keep_from"))
+    order = {.job = id_of("MUSTER_JOB_ID"),
+             .node = NodeId(parse_number<std::int32_t>(id_of("MUSTER_NODE_ID")).value_or(0)),
+             .below = Incarnation(parse_number<std::uint32_t>(id_of("keep_from")).value_or(1)),
+             .kill = true};
   const TimePoint give_up = Clock::now() + kGiveUp;
   int pause_ms = kFirstPauseMs;
   for (int clean_scans = 0; Clock::now() < give_up;) {
-    clean_scans = kill_all_once(job, node) ? 0 : clean_scans + 1;
+    const bool found =
+        order ? kill_once(*order) : kill_all_once(told.at("MUSTER_JOB_ID"), told.at("MUSTER_NODE_ID"));
+    clean_scans = found ? 0 : clean_scans + 1;
     if (clean_scans == 2) return;
     poll(nullptr, 0, pause_ms);
     pause_ms = std::min(2 * pause_ms, kMostPauseMs);
@@ -87,7 +100,7 @@ void kill_job(const std::string& job, const std::string& node) {
       told[entry.substr(0, entry.find('='))] = entry;
     }
   }
-  if (told.contains("MUSTER_JOB_ID")) kill_job(told["MUSTER_JOB_ID"], told["MUSTER_NODE_ID"]);
+  if (told.contains("MUSTER_JOB_ID")) kill_job(told);
   if (told.contains("run_directory"))
     remove_run_directory(told["run_directory"].substr(sizeof "run_directory"));
   _exit(0);
@@ -114,6 +127,10 @@ Guardian::~Guardian() {
 void Guardian::guard_job(const std::string& job_id, NodeId node) {
   tell("MUSTER_JOB_ID", job_id);
   tell("MUSTER_NODE_ID", std::to_string(node.value()));
+}
+
+void Guardian::keep_from(Incarnation incarnation) {
+  tell("keep_from", fmt::format("{}", incarnation));
 }
 
 void Guardian::guard_run_directory(const std::string& directory) {

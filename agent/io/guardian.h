@@ -28,6 +28,8 @@ class Guardian {
   void ended() { pid_ = 0; }
 
   void guard_job(const std::string& job_id, NodeId node);
+  // What a later agent of the same node and host started is not this guardian's, from this incarnation on.
+  void keep_from(Incarnation incarnation);
   void guard_run_directory(const std::string& directory);
 
  private:

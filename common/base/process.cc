@@ -44,17 +44,6 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 constexpr std::uint64_t kResetOnFork = 1;
 constexpr auto kShortSlice = std::chrono::microseconds(100);  // the least that the kernel takes
 
-// From /proc/PID/stat, "PID (NAME) STATE PPID ...": NAME may hold anything, so the last parenthesis counts. 0
-// if it is gone.
-pid_t parent_of(const char* pid) {
-  const auto text = read_file(std::string("/proc/") + pid + "/stat", 4096);
-  if (!text) return 0;
-  const std::size_t end = text->rfind(')');
-  int parent = 0;
-  if (end == std::string::npos || std::sscanf(text->c_str() + end + 1, " %*c %d", &parent) != 1) return 0;
-  return parent;
-}
-
 // From /proc/self/task/TID/children. A child that ends while the list is read may hide another, but one stays
 // there until it is reaped, which nobody does meanwhile.
 std::optional<std::vector<pid_t>> children_of_threads() {
@@ -125,6 +114,16 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &own, 0);  // refused or ignored by older kernels
 }
 
+// From /proc/PID/stat, "PID (NAME) STATE PPID ...": NAME may hold anything, so the last parenthesis counts.
+pid_t parent_of(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!text) return 0;
+  const std::size_t end = text->rfind(')');
+  int parent = 0;
+  if (end == std::string::npos || std::sscanf(text->c_str() + end + 1, " %*c %d", &parent) != 1) return 0;
+  return parent;
+}
+
 Expected<std::vector<pid_t>> list_children() {
   // Every process's entry in /proc costs 20 us; not every kernel is built with the lists, though.
   if (auto children = children_of_threads()) return *std::move(children);
@@ -134,8 +133,8 @@ Expected<std::vector<pid_t>> list_children() {
   const pid_t self = getpid();
   while (const dirent* entry = readdir(processes)) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    if (parent_of(entry->d_name) == self)
-      children.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
+    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (parent_of(pid) == self) children.push_back(pid);
   }
   closedir(processes);
   return children;
@@ -163,11 +162,16 @@ std::optional<uid_t> user_of(pid_t pid) {
   return uid;
 }
 
+std::string name_of(pid_t pid) {
+  std::string name = read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("");
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
 Leftover kill_leftover(pid_t pid) {
   Leftover left{.pid = pid};
   if (kill(pid, SIGKILL) != 0) left.error = errno;
-  left.name = read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("");
-  if (left.name.ends_with('\n')) left.name.pop_back();
+  left.name = name_of(pid);
   if (const auto uid = user_of(pid)) left.uid = *uid;
   return left;
 }

@@ -39,6 +39,10 @@ void become_subreaper();
 // machine's other processes. Its children have the usual ones. Linux 6.12 and newer; no privilege is needed.
 void ask_for_short_slices();
 
+// 0 if the process is gone.
+pid_t parent_of(pid_t pid);
+// As the kernel keeps it, of 15 bytes at most, whichever; empty if the process is gone.
+std::string name_of(pid_t pid);
 // All children, zombies included. Fails if /proc cannot be read, for want of a descriptor perhaps.
 Expected<std::vector<pid_t>> list_children();
 

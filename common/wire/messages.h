@@ -28,6 +28,10 @@ struct JobSpec {
   std::string job_id;
   std::vector<std::string> command;                // argv; command[0] is looked up in PATH by the agent
   std::map<std::string, std::string> environment;  // on top of what the agent inherited
+  // Of the launcher's own environment, for agents that did not inherit it: below `environment`, on top of the
+  // agent's.
+  std::map<std::string, std::string> inherited;
+  std::string interface;  // NAME or CIDR, by which the nodes reach each other; empty: it is found out
   std::string working_directory;
   std::string
       log_directory;  // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
@@ -70,6 +74,8 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   // Agents that share this machine's cores and GPUs in this attempt; this one is agent_on_host of them.
   std::int32_t agents_on_host = 1;
   std::int32_t agent_on_host = 0;
+  // All addresses of the attempt's nodes; the store takes connections from these only. Empty: from any.
+  std::vector<std::string> peers{};
 };
 struct StartWorkers {
   std::string master_address;
@@ -112,6 +118,9 @@ struct Hello {
   std::string version;  // of the program
   std::int32_t core_count = 0;
   Incarnation incarnation{1};
+  // Of its host, of interfaces that are up, without loopback and link-local ones: "eth0 10.77.0.10/24". None
+  // from agents on the launcher's host.
+  std::vector<std::string> addresses{};
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0

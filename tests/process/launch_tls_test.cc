@@ -74,8 +74,11 @@ TEST_F(WithoutTlsModule, WhatLiesInItsPlaceIsNamed) {
 }
 
 TEST_F(WithoutTlsModule, AnAgentThatMustConnectSaysSo) {
-  const std::string command = "echo " + std::string(64, '0') + " | " + (folder_ / "bin/agent") +
-                              " --connect 127.0.0.1:1 --identity job/agent/0/1 --node 0 2>&1";
+  // Its stdin does not end: the agent would leave.
+  const std::string pipe_name = folder_ / "input";
+  const std::string command = "mkfifo " + pipe_name + " && exec 3<>" + pipe_name + " && echo " +
+                              std::string(64, '0') + " >&3 && " + (folder_ / "bin/agent") +
+                              " --connect 127.0.0.1:1 --identity job/agent/0/1 --node 0 <&3 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text(4096, '\0');

@@ -11,9 +11,9 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::string_view kWithValue[] = {"--control-fd", "--connect", "--identity", "--node",
-                                           "--incarnation"};
-constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio"};
+constexpr std::string_view kWithValue[] = {"--control-fd",  "--connect", "--identity", "--node",
+                                           "--incarnation", "--sweep",   "--below"};
+constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--kill"};
 
 using Given = std::map<std::string, std::string>;
 
@@ -33,19 +33,35 @@ Expected<Given> take_apart(const std::vector<std::string>& words) {
   return given;
 }
 
-Expected<AgentId> agent_of(const Given& given) {
-  AgentId agent{NodeId(), Incarnation(1)};
+Expected<NodeId> node_of(const Given& given) {
   const auto name = given.find("--node");
   const auto node = name == given.end() ? std::nullopt : parse_number<std::int32_t>(name->second);
   if (!node || *node < 0) return failure(ErrorCode::kInvalidArgument, "--node: expected a number from 0");
-  agent.node = NodeId(*node);
-  if (const auto count = given.find("--incarnation"); count != given.end()) {
-    const auto incarnation = parse_number<std::uint32_t>(count->second);
-    if (!incarnation || *incarnation == 0)
-      return failure(ErrorCode::kInvalidArgument, "--incarnation: expected a number from 1");
-    agent.incarnation = Incarnation(*incarnation);
+  return NodeId(*node);
+}
+
+Expected<std::optional<Incarnation>> incarnation_of(const Given& given, const char* name) {
+  const auto count = given.find(name);
+  if (count == given.end()) return std::nullopt;
+  const auto incarnation = parse_number<std::uint32_t>(count->second);
+  if (!incarnation || *incarnation == 0)
+    return failure(ErrorCode::kInvalidArgument, "{}: expected a number from 1", name);
+  return Incarnation(*incarnation);
+}
+
+Expected<Arguments> parse_sweep(const Given& given, NodeId node) {
+  constexpr std::string_view kOfSweep[] = {"--sweep", "--node", "--below", "--kill"};
+  for (const auto& [name, value] : given) {
+    if (std::ranges::find(kOfSweep, name) == std::end(kOfSweep))
+      return failure(ErrorCode::kInvalidArgument, "{}: not with --sweep", name);
   }
-  return agent;
+  const auto below = incarnation_of(given, "--below");
+  if (!below) return std::unexpected(below.error());
+  const std::string& job = given.at("--sweep");
+  if (job.empty()) return failure(ErrorCode::kInvalidArgument, "--sweep: expected a job");
+  Arguments arguments;
+  arguments.sweep = SweepOrder{job, node, *below, given.contains("--kill")};
+  return arguments;
 }
 
 Expected<std::vector<LauncherAddress>> parse_addresses(std::string_view list) {
@@ -80,10 +96,16 @@ Status set_identity(const Given& given, Arguments& arguments) {
 Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   const auto given = take_apart(words);
   if (!given) return std::unexpected(given.error());
-  const auto agent = agent_of(*given);
-  if (!agent) return std::unexpected(agent.error());
+  const auto node = node_of(*given);
+  if (!node) return std::unexpected(node.error());
+  if (given->contains("--sweep")) return parse_sweep(*given, *node);
+  for (const char* name : {"--below", "--kill"}) {
+    if (given->contains(name)) return failure(ErrorCode::kInvalidArgument, "{}: only with --sweep", name);
+  }
+  const auto incarnation = incarnation_of(*given, "--incarnation");
+  if (!incarnation) return std::unexpected(incarnation.error());
   Arguments arguments;
-  arguments.agent = *agent;
+  arguments.agent = {*node, incarnation->value_or(Incarnation(1))};
   if (given->contains("--control-fd") + given->contains("--connect") + given->contains("--stdio") != 1)
     return failure(ErrorCode::kInvalidArgument, "expected one of --control-fd, --connect and --stdio");
   if (given->contains("--or-stdio") && !given->contains("--connect"))

@@ -1,4 +1,4 @@
-// The agent's command line: which node it is, and how it reaches its launcher.
+// The agent's command line: which node it is and how it reaches its launcher, or what to sweep.
 //
 // The command line is written by a bootstrap, not by people, so there are no defaults and no help. A key
 // never stands on it.
@@ -19,13 +19,22 @@ struct LauncherAddress {
   std::uint16_t port = 0;
 };
 
+// To look for what is left on this host of one node of a job, and exit.
+struct SweepOrder {
+  std::string job;
+  NodeId node;
+  std::optional<Incarnation> below;  // what belongs to an agent of this incarnation or a later one is kept
+  bool kill = false;
+};
+
 struct Arguments {
   AgentId agent{NodeId(), Incarnation(1)};
   std::optional<int> control_fd;           // or one of the next two, or both: stdio is then the second choice
   std::vector<LauncherAddress> addresses;  // of one launcher
   bool stdio = false;
-  std::string identity;  // with addresses; may be empty without
-  std::string job;       // of the identity
+  std::string identity;             // with addresses; may be empty without
+  std::string job;                  // of the identity
+  std::optional<SweepOrder> sweep;  // nothing else then
 };
 
 // Errors name the argument.

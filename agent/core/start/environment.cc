@@ -23,6 +23,7 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan) {
   auto given = variable_in(job.environment, kGpus);
+  if (!given) given = variable_in(job.inherited, kGpus);
   if (!given) given = variable_in(node.inherited, kGpus);
   if (!job.use_gpus || plan.agents_on_host <= 1) return given;  // all of them, under their own numbers
   std::vector<std::string> devices;
@@ -88,6 +89,7 @@ std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank r
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start) {
   Environment environment = node.inherited;
+  for (const auto& [name, value] : job.inherited) environment[name] = value;
   for (const auto& [name, value] : job.environment) environment[name] = value;
   set_torchrun(environment, job, plan, start, node);
   const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);

@@ -18,7 +18,12 @@ Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire
     worker_port_ = *std::move(reserved);
     return worker_port_.number;
   }
-  auto store = StoreServer::open(io_, {.address = address, .port = port});
+  StoreServerOptions options{.address = address, .port = port};
+  for (const std::string& peer : plan.peers) {
+    options.peers.push_back(asio::ip::make_address(peer, error));
+    if (error) return failure(ErrorCode::kInvalidArgument, "peer '{}': not an IP address", peer);
+  }
+  auto store = StoreServer::open(io_, options);
   if (!store) return std::unexpected(store.error());
   store_ = *std::move(store);
   return store_->port();

@@ -75,6 +75,7 @@ class StoreServer::Server : public std::enable_shared_from_this<Server> {
   void accept_waiting();
   void accept_later();
   void accepted(UniqueFd socket);
+  static boost::asio::ip::address peer_of(int socket);
   bool may_enter(int socket);
   void arm_handshake_timer();
   void drop_late_strangers();
@@ -201,7 +202,7 @@ void StoreServer::Server::accepted(UniqueFd socket) {
     return warn(next_id_, "the store has all the clients it takes");
   const int fd = socket.get();
   const StoreClientId id = std::exchange(next_id_, next_id_.next());
-  if (!may_enter(fd)) return warn(id, "it is another user's, or was closed at once");
+  if (!may_enter(fd)) return warn(id, "it is another user's or another host's, or was closed at once");
   if (!watch(EPOLL_CTL_ADD, fd, id, EPOLLIN)) return warn(id, "it cannot be watched");
   store_.connected(id);
   connections_.emplace(id, Connection{std::move(socket), {}});
@@ -211,9 +212,19 @@ void StoreServer::Server::accepted(UniqueFd socket) {
   if (!handshake_timer_armed_) arm_handshake_timer();
 }
 
+boost::asio::ip::address StoreServer::Server::peer_of(int socket) {
+  boost::asio::ip::tcp::endpoint peer;
+  socklen_t size = static_cast<socklen_t>(peer.capacity());
+  if (::getpeername(socket, peer.data(), &size) != 0) return {};
+  peer.resize(size);
+  return peer.address();
+}
+
 // Workers run as the user of their agent; root may do what it likes anyway. Of a connection that was closed
 // at once nobody can tell whose it was, and it waits for no answer.
 bool StoreServer::Server::may_enter(int socket) {
+  if (!options_.peers.empty() && std::ranges::find(options_.peers, peer_of(socket)) == options_.peers.end())
+    return false;
   if (!owners_) return true;
   const auto user = owners_->of_other_end(socket);
   return user && (*user == ::geteuid() || *user == 0);

@@ -4,7 +4,8 @@
 // speaks the protocol is a stranger: it has `handshake` time, only so many are kept, and the oldest goes
 // first, also when descriptors run out; clients are never dropped for that. A client that breaks the protocol
 // or a limit loses its connection and the reason is logged. On loopback only this process's user and root are
-// let in; otherwise there is no authentication: bind it to the narrowest interface that reaches the workers.
+// let in; otherwise whoever has one of the peers' addresses: bind it to the narrowest interface that reaches
+// the workers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "agent/core/store/store_wire.h"
 #include "common/base/clock.h"
@@ -22,6 +24,7 @@ namespace muster::agent {
 struct StoreServerOptions {
   boost::asio::ip::address address = boost::asio::ip::address_v4::loopback();  // to listen on
   std::uint16_t port = 0;                                                      // 0: any free one
+  std::vector<boost::asio::ip::address> peers = {};                            // who may connect; empty: any
   Duration handshake = std::chrono::seconds(10);
   std::size_t stranger_count = 256;
   std::size_t client_count = 64 << 10;

@@ -114,7 +114,7 @@ void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
     return kill_for(agent, node, "cannot be used: " + same.error().message());
   node.presence = Presence::kThere;
   ++there_count_;
-  outcome_.news.emplace_back(NodeJoined{agent.node});
+  outcome_.news.emplace_back(NodeJoined{agent.node, hello.hostname, hello.addresses});
 }
 
 void Fleet::handle(const LeftoversSeen& event, TimePoint now) {

@@ -73,6 +73,8 @@ using FleetDecisions = std::vector<FleetDecision>;
 // ---- News, for the job ----
 struct NodeJoined {  // the node's agent has said Hello, and can be used
   NodeId node;
+  std::string host;                    // as it names itself
+  std::vector<std::string> addresses;  // of its host (wire::Hello)
 };
 struct NodeLost {
   NodeId node;

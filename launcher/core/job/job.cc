@@ -21,10 +21,6 @@ constexpr Duration kLeaveLimit = std::chrono::seconds(5);
 // Of killed agents, for what they leave to end.
 constexpr Duration kLastMargin = std::chrono::seconds(5);
 
-// Where the ranks find the store that the agent of rank 0's node serves: all agents are on this machine. The
-// port is what that agent says when it has prepared the attempt.
-constexpr const char* kStoreAddress = "127.0.0.1";
-
 RestartLimits restart_limits(const Plan& plan) {
   return {.max_restarts = plan.job.max_restarts,
           .window = plan.recovery.restart_window,
@@ -73,17 +69,6 @@ std::optional<TimePoint> Job::next_deadline() const {
 void Job::handle(const Began&, TimePoint now) {
   time_limit_.begin(now);
   gather(now);
-}
-
-void Job::handle(const NodeJoined& event, TimePoint now) {
-  decide(Send{event.node, attempt_, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
-  record("agent_joined", "", event.node);
-  stand_by(event.node);
-  react(Occurrence::kJoined, now);
-}
-
-void Job::handle(const NodeLost& event, TimePoint now) {
-  lose(event.node, event.at, event.how, now);
 }
 
 void Job::handle(const LeftoversGone&, TimePoint now) {
@@ -324,6 +309,15 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
   crew_ = Crew(std::move(placed.members));
   phase_ = Phase::kBeginning;
   deadline_.reset();
+  auto rendezvous = meet(crew_.members(), whereabouts_, plan_.job.interface);
+  if (!rendezvous) {
+    facts_ = {};
+    facts_.refusal =
+        Refusal{Refusal::Kind::kCannotStart, std::nullopt, kExitUsage, rendezvous.error().message()};
+    return stop_workers(now);
+  }
+  store_address_ = std::move(rendezvous->store_address);
+  store_peers_ = std::move(rendezvous->peers);
   if (plan_.job.checkpoint_directory.empty())
     return react(Occurrence::kBegun, now,
                  [&] { open_attempt({attempt_.next(), std::nullopt}, placed.reason, now); });
@@ -365,15 +359,17 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   std::int32_t position = 0;
   for (const NodePlan& each : crew_.members()) {
     decide(Send{each.node, attempt_,
-                wire::PrepareAttempt{.restart_count = restart_count(),
-                                     .node_count = node_count,
-                                     .world_size = facts_.world_size,
-                                     .first_rank = each.first_rank,
-                                     .local_world_size = each.worker_count,
-                                     .host_store = each.first_rank == Rank(0),
-                                     .store_address = kStoreAddress,
-                                     .agents_on_host = node_count,
-                                     .agent_on_host = position++}},
+                wire::PrepareAttempt{
+                    .restart_count = restart_count(),
+                    .node_count = node_count,
+                    .world_size = facts_.world_size,
+                    .first_rank = each.first_rank,
+                    .local_world_size = each.worker_count,
+                    .host_store = each.first_rank == Rank(0),
+                    .store_address = store_address_,
+                    .agents_on_host = node_count,
+                    .agent_on_host = position++,
+                    .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>()}},
            reason);
   }
 }
@@ -382,7 +378,7 @@ void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
   facts_.started = now;
   crew_.start_workers();
-  send_to_workers(wire::StartWorkers{kStoreAddress, store_port_, chronicle_.resume_step()},
+  send_to_workers(wire::StartWorkers{store_address_, store_port_, chronicle_.resume_step()},
                   "every node is prepared");
   for (const NodeId id : fleet_.nodes()) stand_by(id);
   carry(recruiter_.hire_absent(now));

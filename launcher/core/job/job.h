@@ -20,6 +20,7 @@
 #include "launcher/core/job/reactions.h"
 #include "launcher/core/job/recovery.h"
 #include "launcher/core/job/recruiter.h"
+#include "launcher/core/job/rendezvous.h"
 #include "launcher/core/job/time_limit.h"
 #include "launcher/core/settings/plan.h"
 
@@ -56,8 +57,9 @@ class Job {
   template <class Archive>
   void fields(Archive& archive) {
     archive(recovery_, time_limit_, chronicle_, phase_, deadline_, question_, open_question_, attempt_,
-            newest_begun_, crew_, facts_, preemption_, store_port_, told_stall_, awaits_leftovers_,
-            leftovers_remain_, kill_from_, interrupt_count_, told_executed_, verdict_);
+            newest_begun_, crew_, facts_, preemption_, whereabouts_, store_address_, store_peers_,
+            store_port_, told_stall_, awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_,
+            told_executed_, verdict_);
   }
 
  private:
@@ -188,18 +190,22 @@ class Job {
   Question question_;                      // the newest that the lineage was asked
   std::optional<Question> open_question_;  // question_, until the lineage has answered
 
+  std::map<NodeId, Whereabouts> whereabouts_;  // of the newest agent of each node
+
   // The attempt at hand.
   Attempt attempt_;
   Attempt newest_begun_;  // in the checkpoint directory; never was attempt_ if its answer came too late
   Crew crew_;
   AttemptFacts facts_;
   Preemption preemption_;
-  std::int32_t store_port_ = 0;
-  bool told_stall_ = false;           // the user was told that it may hang, and stacks were asked for
-  bool awaits_leftovers_ = false;     // until lost nodes have no processes any more
-  bool leftovers_remain_ = false;     // those that are awaited have been killed, and live on
-  TimePoint kill_from_;               // while stopping: when the grace ends
-  std::int32_t interrupt_count_ = 0;  // of the job
+  std::string store_address_;
+  std::vector<std::string> store_peers_;  // who may call it; empty: the store knows by itself
+  std::int32_t store_port_ = 0;           // as its agent said
+  bool told_stall_ = false;               // the user was told that it may hang, and stacks were asked for
+  bool awaits_leftovers_ = false;         // until lost nodes have no processes any more
+  bool leftovers_remain_ = false;         // those that are awaited have been killed, and live on
+  TimePoint kill_from_;                   // while stopping: when the grace ends
+  std::int32_t interrupt_count_ = 0;      // of the job
 
   bool told_executed_ = false;  // why ranks were not started warm
   Verdict verdict_;

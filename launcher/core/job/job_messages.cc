@@ -14,6 +14,18 @@ constexpr Duration kWriteMargin = std::chrono::seconds(5);
 
 }  // namespace
 
+void Job::handle(const NodeJoined& event, TimePoint now) {
+  whereabouts_[event.node] = {event.host, event.addresses};
+  decide(Send{event.node, attempt_, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
+  record("agent_joined", "", event.node);
+  stand_by(event.node);
+  react(Occurrence::kJoined, now);
+}
+
+void Job::handle(const NodeLost& event, TimePoint now) {
+  lose(event.node, event.at, event.how, now);
+}
+
 // An AgentNotice is heard whatever attempt it carries. Every other message, a Pong too, is dropped unless it
 // carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {

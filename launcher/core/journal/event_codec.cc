@@ -109,9 +109,12 @@ Event event_named(std::string_view name, const json& fields) {
   }
 }
 
-// What the workers' environment holds beside is the launcher's own, and in no message.
+// What else the workers' environment holds is in no message.
 wire::ToAgent without_secrets(wire::ToAgent message) {
-  if (auto* welcome = std::get_if<wire::Welcome>(&message)) welcome->job.environment.clear();
+  if (auto* welcome = std::get_if<wire::Welcome>(&message)) {
+    welcome->job.environment.clear();
+    welcome->job.inherited.clear();
+  }
   return message;
 }
 

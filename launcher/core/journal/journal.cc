@@ -24,6 +24,7 @@ namespace {
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
   job.environment.clear();
+  job.inherited.clear();
   return {{"job", frame_as_json(wire::encode({}, wire::Welcome{.node = {}, .job = std::move(job)}))},
           {"nodes", plan.nodes},
           {"min_nodes", plan.min_nodes},

@@ -45,6 +45,19 @@ TEST(ParseArguments, TakesStdinAndStdoutAlsoAsTheSecondChoice) {
   EXPECT_EQ(second->addresses.size(), 1U);
 }
 
+TEST(ParseArguments, TakesAnOrderToSweep) {
+  const auto all = parse_arguments({"--sweep", "job", "--node", "3"});
+  ASSERT_TRUE(all && all->sweep);
+  EXPECT_EQ(all->sweep->job, "job");
+  EXPECT_EQ(all->sweep->node, NodeId(3));
+  EXPECT_FALSE(all->sweep->below);
+  EXPECT_FALSE(all->sweep->kill);
+  const auto older = parse_arguments({"--kill", "--sweep", "job", "--below", "2", "--node", "3"});
+  ASSERT_TRUE(older && older->sweep);
+  EXPECT_EQ(older->sweep->below, Incarnation(2));
+  EXPECT_TRUE(older->sweep->kill);
+}
+
 TEST(ParseArguments, NamesWhatIsWrong) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "--node"},
@@ -65,6 +78,11 @@ TEST(ParseArguments, NamesWhatIsWrong) {
        "expected JOB/ROLE/0/2"},
       {{"--node", "0", "--incarnation", "0", "--control-fd", "3"}, "--incarnation"},
       {{"--key", "00"}, "--key"},
+      {{"--sweep", "j"}, "--node"},
+      {{"--sweep", "", "--node", "0"}, "--sweep"},
+      {{"--sweep", "j", "--node", "0", "--below", "0"}, "--below"},
+      {{"--sweep", "j", "--node", "0", "--stdio"}, "--stdio: not with --sweep"},
+      {{"--stdio", "--node", "0", "--kill"}, "--kill: only with --sweep"},
   };
   for (const auto& [words, named] : cases) {
     const auto arguments = parse_arguments(words);

@@ -29,6 +29,17 @@ struct Given {
   }
 };
 
+TEST(EnvironmentOfAWorker, TakesTheLaunchersOverTheAgentsAndTheUsersOverBoth) {
+  Given given;
+  given.node.inherited["A"] = given.node.inherited["B"] = given.node.inherited["C"] = "agent";
+  given.job.inherited = {{"B", "launcher"}, {"C", "launcher"}};
+  given.job.environment = {{"C", "user"}};
+  const Environment environment = given.of(1);
+  EXPECT_EQ(environment.at("A"), "agent");
+  EXPECT_EQ(environment.at("B"), "launcher");
+  EXPECT_EQ(environment.at("C"), "user");
+}
+
 TEST(ErrorFile, IsInTheLogDirectoryWhereTheAgentHasNoDirectoryOfItsOwn) {
   Given given;
   given.node.run_directory = "";

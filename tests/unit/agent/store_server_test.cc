@@ -1,5 +1,6 @@
 #include "agent/io/store/store_server.h"
 
+#include <arpa/inet.h>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -47,10 +48,15 @@ class StoreServerTest : public testing::Test {
     }
     return true;
   }
-  int connect(std::string_view first_bytes = {}) {
+  // From this loopback address; nullptr: any.
+  int connect(std::string_view first_bytes = {}, const char* from = nullptr) {
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    if (from != nullptr) {
+      EXPECT_EQ(inet_pton(AF_INET, from, &address.sin_addr), 1);
+      EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    }
     address.sin_port = htons(server_->port());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
@@ -283,6 +289,14 @@ TEST_F(StoreUsersTest, InsideANetworkNamespaceToo) {
 }
 
 // Whoever sends a command and closes at once leaves a socket that nobody owns.
+TEST_F(StoreServerTest, OnlyPeersAreLetInWhereTheyAreNamed) {
+  open({.peers = {boost::asio::ip::make_address("127.0.0.2"), boost::asio::ip::make_address("fd00::2")}});
+  const int stranger = connect(validate(), "127.0.0.3");
+  const int peer = connect(validate(), "127.0.0.2");
+  EXPECT_TRUE(dropped(stranger));
+  EXPECT_TRUE(answers(peer, ping(7), raw(7u)));
+}
+
 TEST_F(StoreServerTest, AConnectionThatNobodyHoldsAnyMoreIsNotObeyed) {
   open();
   connect(validate() + set("key", "value"));

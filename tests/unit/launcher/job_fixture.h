@@ -90,8 +90,10 @@ class JobTest : public testing::Test {
   void said(int node, Attempt attempt, wire::ToLauncher message) {
     happen(AgentSaid{agent(node), attempt, std::move(message)});
   }
-  void greet(int node) {
+  void greet(int node, std::string host = "", std::vector<std::string> addresses = {}) {
     wire::Hello hello;
+    hello.hostname = std::move(host);
+    hello.addresses = std::move(addresses);
     hello.node = NodeId(node);
     hello.incarnation = agent(node).incarnation;
     said(node, hello);

@@ -15,6 +15,7 @@ Plan plan_with_a_token() {
   plan.job.job_id = "a-job";
   plan.job.command = {"train", "--lr", "0.1"};
   plan.job.environment["TOKEN"] = "secret-of-the-user";
+  plan.job.inherited["NCCL_TOKEN"] = "secret-of-the-user";
   plan.recovery.time_limit = 3h;
   return plan;
 }

@@ -39,6 +39,8 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   job.job_id = "j";
   job.command = {"train", "--lr", "0.1"};
   job.environment = {{"A", "1"}};
+  job.inherited = {{"NCCL_DEBUG", "INFO"}};
+  job.interface = "eth1";
   job.redirects = {0, 3};
   job.stdout_filters = {"loss"};
   job.run_id = "r";
@@ -56,6 +58,8 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   EXPECT_EQ(std::get<Welcome>(*welcome).node, NodeId(4));
   EXPECT_EQ(std::get<Welcome>(*welcome).job.command, job.command);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.environment, job.environment);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.inherited, job.inherited);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.interface, job.interface);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.redirects, job.redirects);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.stdout_filters, job.stdout_filters);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.run_id, "r");
@@ -101,6 +105,17 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
   }
+}
+
+TEST(Codec, AddressesTravelBothWays) {
+  Hello hello;
+  hello.addresses = {"eth0 10.77.0.10/24", "eth0 fd00::10/64"};
+  const auto said = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(hello))));
+  EXPECT_EQ(std::get<Hello>(said.value()).addresses, hello.addresses);
+  PrepareAttempt plan;
+  plan.peers = {"10.77.0.10", "10.77.0.11"};
+  const auto told = decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(plan))));
+  EXPECT_EQ(std::get<PrepareAttempt>(told.value()).peers, plan.peers);
 }
 
 TEST(Codec, EveryWordTravelsByItsName) {

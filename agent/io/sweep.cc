@@ -1,0 +1,121 @@
+#include "agent/io/sweep.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <dirent.h>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <poll.h>
+#include <set>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/text.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr Duration kForGuardians = std::chrono::milliseconds(200);
+constexpr Duration kInAll = std::chrono::milliseconds(700);
+constexpr int kPauseMs = 5;
+constexpr const char* kGuardianName = "muster-guardian";  // which has the command line of its agent
+
+struct Found {
+  UniqueFd pidfd;  // opened before it was looked at, so that what is killed is what was found
+  pid_t pid = 0;
+  bool agent = false;
+};
+
+// The agent's incarnation, if the process is one of this node's.
+std::optional<Incarnation> as_agent(pid_t pid, const SweepOrder& order) {
+  const std::string line = read_file(fmt::format("/proc/{}/cmdline", pid), 16 << 20).value_or("");
+  if (line.find("--identity") == std::string::npos) return std::nullopt;
+  std::vector<std::string> words;
+  for (const std::string_view word : split(line, '\0')) words.emplace_back(word);
+  if (words.size() < 2) return std::nullopt;
+  words.pop_back();  // what is behind the last zero
+  words.erase(words.begin());
+  const auto arguments = parse_arguments(words);
+  if (!arguments || arguments->job != order.job || arguments->agent.node != order.node) return std::nullopt;
+  if (name_of(pid) == kGuardianName) return std::nullopt;
+  return arguments->agent.incarnation;
+}
+
+bool is_below(pid_t pid, const std::set<pid_t>& ancestors) {
+  for (pid_t next = parent_of(pid); next > 1; next = parent_of(next)) {
+    if (ancestors.contains(next)) return true;
+  }
+  return false;
+}
+
+std::vector<Found> scan(const SweepOrder& order) {
+  const std::string job = "MUSTER_JOB_ID=" + order.job;
+  const std::string node = fmt::format("MUSTER_NODE_ID={}", order.node);
+  std::vector<Found> found;
+  std::set<pid_t> kept;
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr) return found;
+  while (const dirent* entry = readdir(processes)) {
+    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (pid <= 0 || pid == getpid()) continue;
+    UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd) continue;
+    const auto agent = as_agent(pid, order);
+    if (agent && order.below && *agent >= *order.below)
+      kept.insert(pid);
+    else if (agent || (was_executed_with(pid, job) && was_executed_with(pid, node)))
+      found.push_back({std::move(pidfd), pid, agent.has_value()});
+  }
+  closedir(processes);
+  if (!kept.empty()) std::erase_if(found, [&](const Found& each) { return is_below(each.pid, kept); });
+  return found;
+}
+
+Leftover describe_found(const Found& found, int error) {
+  return {
+      .pid = found.pid, .name = name_of(found.pid), .uid = user_of(found.pid).value_or(-1), .error = error};
+}
+
+int kill_found(const Found& found) {
+  return syscall(SYS_pidfd_send_signal, found.pidfd.get(), SIGKILL, nullptr, 0) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+bool kill_once(const SweepOrder& order) {
+  const std::vector<Found> found = scan(order);
+  for (const Found& each : found) kill_found(each);
+  return !found.empty();
+}
+
+std::vector<Leftover> sweep(const SweepOrder& order) {
+  std::vector<Leftover> left;
+  if (!order.kill) {
+    for (const Found& each : scan(order)) left.push_back(describe_found(each, 0));
+    return left;
+  }
+  const TimePoint start = Clock::now();
+  bool guarded = false;
+  // A scan can miss a process that is forked while it runs, so two in a row must find none.
+  for (int clean_scans = 0; clean_scans < 2 && Clock::now() - start < kInAll;) {
+    const std::vector<Found> found = scan(order);
+    const bool agents = std::ranges::any_of(found, &Found::agent);
+    guarded = guarded || agents;
+    const bool wait = guarded && Clock::now() - start < kForGuardians;
+    left.clear();
+    for (const Found& each : found) {
+      const int error = each.agent || !wait ? kill_found(each) : 0;
+      if (error != ESRCH) left.push_back(describe_found(each, error));
+    }
+    clean_scans = found.empty() ? clean_scans + 1 : 0;
+    if (clean_scans < 2) poll(nullptr, 0, kPauseMs);
+  }
+  return left;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,123 @@
+#include "launcher/core/job/rendezvous.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const Whereabouts kFirst{"h1", {"docker0 172.17.0.1/16", "eth0 10.77.0.10/24", "ib0 192.168.3.1/24"}};
+const Whereabouts kSecond{"h2", {"docker0 172.17.0.1/16", "eth0 10.77.0.11/24", "ib1 192.168.3.2/24"}};
+
+TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
+  struct Case {
+    const char* what;
+    std::vector<Whereabouts> members;
+    std::string interface;
+    std::string address;
+  };
+  const Case cases[] = {
+      {"one host", {kFirst, kFirst}, "", "127.0.0.1"},
+      {"agents that tell nothing", {{"h1", {}}, {"h1", {}}}, "", "127.0.0.1"},
+      {"an agent that tells nothing", {kFirst, {"h2", {}}}, "", "127.0.0.1"},
+      {"a common network, and not the one that each host has for itself",
+       {kFirst, kSecond},
+       "",
+       "10.77.0.10"},
+      {"rank 0 elsewhere", {kSecond, kFirst}, "", "10.77.0.11"},
+      {"two agents on each host", {kFirst, kFirst, kSecond, kSecond}, "", "10.77.0.10"},
+      {"only the second network is common to all",
+       {kFirst, kSecond, {"h3", {"eth0 10.99.0.5/24", "ib0 192.168.3.9/24"}}},
+       "",
+       "192.168.3.1"},
+      {"none in common",
+       {{"h1", {"eth0 fd00:1::10/64", "eth0 10.1.0.10/24"}}, {"h2", {"eth0 10.2.0.10/24"}}},
+       "",
+       "10.1.0.10"},
+      {"addresses without a network",
+       {{"h1", {"ens4 10.128.0.2/32"}}, {"h2", {"ens4 10.128.0.3/32"}}},
+       "",
+       "10.128.0.2"},
+      {"IPv6 only", {{"h1", {"eth0 fd00::10/64"}}, {"h2", {"eth0 fd00::11/64"}}}, "", "fd00::10"},
+      {"IPv4 before IPv6",
+       {{"h1", {"eth0 fd00::10/64", "eth0 10.77.0.10/24"}},
+        {"h2", {"eth0 fd00::11/64", "eth0 10.77.0.11/24"}}},
+       "",
+       "10.77.0.10"},
+      {"IPv6 where it alone is common",
+       {{"h1", {"eth0 fd00::10/64", "eth0 10.77.0.10/24"}}, {"h2", {"eth0 fd00::11/64"}}},
+       "",
+       "fd00::10"},
+      {"an interface by name", {kFirst, kSecond}, "ib0", "192.168.3.1"},
+      {"an interface by network", {kFirst, kSecond}, "192.168.0.0/16", "192.168.3.1"},
+      {"an interface by IPv6 network",
+       {{"h1", {"eth0 10.77.0.10/24", "eth0 fd00::10/64"}}, {"h2", {"eth0 10.77.0.11/24"}}},
+       "fd00::/8",
+       "fd00::10"},
+      {"two names of one place", {kFirst, {"h1-too", kFirst.addresses}}, "eth0", "10.77.0.10"},
+      {"what is no address",
+       {{"h1", {"x", "eth0 1.2.3/24", "eth0 10.0.0.1/33", "eth0 10.0.0.2/24"}}, kSecond},
+       "",
+       "10.0.0.2"},
+  };
+  for (const Case& each : cases) {
+    const auto met = meet(each.members, each.interface);
+    ASSERT_TRUE(met) << each.what;
+    EXPECT_EQ(met->store_address, each.address) << each.what;
+  }
+}
+
+TEST(Meet, LetsInTheMembersByAllTheirAddresses) {
+  const auto met = meet({kFirst, kSecond}, "");
+  ASSERT_TRUE(met);
+  EXPECT_THAT(met->peers,
+              ElementsAre("10.77.0.10", "10.77.0.11", "172.17.0.1", "192.168.3.1", "192.168.3.2"));
+  EXPECT_THAT(meet({kFirst, kFirst}, "")->peers, IsEmpty()) << "the kernel says whose a local socket is";
+}
+
+TEST(Meet, NamesAnInterfaceThatIsNotThere) {
+  for (const std::string interface : {"eth9", "10.99.0.0/16", "10.99.0.0/99"}) {
+    const auto met = meet({kFirst, kSecond}, interface);
+    ASSERT_FALSE(met) << interface;
+    EXPECT_THAT(met.error().message(), HasSubstr("--interface " + interface +
+                                                 ": rank 0's host, h1, has no address there; "
+                                                 "it has docker0 172.17.0.1/16, eth0 10.77.0.10/24"));
+  }
+}
+
+using JobRendezvous = JobTest;
+
+TEST_F(JobRendezvous, RanksOfSeveralHostsMeetAtAnAddressThatIsNotLoopback) {
+  happen(Began{});
+  greet(0, "h1", {"eth0 10.77.0.10/24"});
+  greet(1, "h2", {"eth0 10.77.0.11/24"});
+  begin();
+  const auto prepared = sent<wire::PrepareAttempt>();
+  ASSERT_EQ(prepared.size(), 2U);
+  EXPECT_EQ(prepared[0].second.store_address, "10.77.0.10");
+  EXPECT_THAT(prepared[0].second.peers, testing::ElementsAre("10.77.0.10", "10.77.0.11"));
+  EXPECT_THAT(prepared[1].second.peers, testing::IsEmpty()) << "it serves no store";
+  said(0, wire::AttemptPrepared{4711});
+  said(1, wire::AttemptPrepared{0});
+  for (const auto& [node, start] : sent<wire::StartWorkers>()) EXPECT_EQ(start.master_address, "10.77.0.10");
+  EXPECT_EQ(sent<wire::StartWorkers>().size(), 2U);
+}
+
+TEST_F(JobRendezvous, AnInterfaceThatRankZerosHostDoesNotHaveEndsTheJob) {
+  Plan plan = two_nodes_of_two(1);
+  plan.job.interface = "eth9";
+  anew(plan);
+  happen(Began{});
+  greet(0, "h1", {"eth0 10.77.0.10/24"});
+  greet(1, "h2", {"eth0 10.77.0.11/24"});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 2);
+  EXPECT_THAT(job.verdict().cause, HasSubstr("--interface eth9: rank 0's host, h1"));
+}
+
+}  // namespace
+}  // namespace muster::launcher
