@@ -20,6 +20,7 @@ constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
 FleetLimits limits_of(const Plan& plan, std::string version) {
   return {.silence = plan.job.limits.silence_limit,
+          .starts_are_watched = !plan.hosts.empty(),
           .version = std::move(version),
           .exclusion = {.window = plan.recovery.restart_window, .exclusion = plan.recovery.node_exclusion}};
 }

@@ -37,9 +37,7 @@ FleetDecisions Fleet::hire(NodeId id, TimePoint now, std::string reason) {
   node.incarnation = node.incarnation.next();
   node.process = true;
   ++process_count_;
-  node.last_heard = now;
-  node.slept = slept_;
-  order_.emplace(node.silent_since(), id);
+  if (!limits_.starts_are_watched) listen_for(id, now);
   decide(StartAgent{{id, node.incarnation}}, std::move(reason));
   return take_decisions();
 }
@@ -54,11 +52,20 @@ FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why,
 }
 
 // A late connection of an agent that was replaced or killed is of no use, nor is an agent's second one.
-void Fleet::handle(const AgentConnected& event, TimePoint) {
+// Its silence counts from now on.
+void Fleet::listen_for(NodeId id, TimePoint now) {
+  Node& node = at(id);
+  node.last_heard = now;
+  node.slept = slept_;
+  order_.emplace(node.silent_since(), id);
+}
+
+void Fleet::handle(const AgentConnected& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
     return decide(CloseConnection{event.connection}, "its agent is not waited for");
   node->connection = event.connection;
+  if (limits_.starts_are_watched) listen_for(event.agent.node, now);
   decide(AcceptConnection{event.agent, event.connection}, "its agent was started and is waited for");
 }
 

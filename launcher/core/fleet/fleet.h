@@ -23,7 +23,10 @@
 namespace muster::launcher {
 
 struct FleetLimits {
-  Duration silence{};     // an agent that says nothing for so long is lost
+  Duration silence{};  // an agent that says nothing for so long is lost
+  // The bootstrap, which may take its time, says when an agent does not come: silence counts from its
+  // connection. Else it counts from the start.
+  bool starts_are_watched = false;
   std::string version{};  // of Muster: an agent of another cannot be used
   ExclusionLimits exclusion{};
 };
@@ -98,7 +101,7 @@ class Fleet {
             leftovers_, named_, releasing_);
     order_.clear();
     for (const auto& [id, node] : nodes_) {
-      if (node.presence != Presence::kAbsent) order_.emplace(node.silent_since(), id);
+      if (is_listened_for(node)) order_.emplace(node.silent_since(), id);
     }
   }
 
@@ -139,6 +142,11 @@ class Fleet {
   const Node& at(NodeId node) const { return nodes_.at(node); }
   // The agent's node; nullptr unless listens_to(agent).
   Node* find(AgentId agent);
+  bool is_listened_for(const Node& node) const {
+    return node.presence != Presence::kAbsent &&
+           (!limits_.starts_are_watched || node.last_heard != TimePoint());
+  }
+  void listen_for(NodeId id, TimePoint now);
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
   void hear(NodeId id, Node& node, TimePoint at);
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
@@ -163,7 +171,7 @@ class Fleet {
   std::set<NodeId> often_lost_;  // twice or more
   std::size_t there_count_ = 0;
   std::size_t process_count_ = 0;
-  std::set<std::pair<TimePoint, NodeId>> order_;  // nodes that are not absent, by silent_since()
+  std::set<std::pair<TimePoint, NodeId>> order_;  // nodes that are listened for, by silent_since()
   TimePoint forgiven_;                            // silence before this moment does not count
   Duration slept_{};                              // time in all in which the launcher listened to nobody
   std::deque<HalfGone> half_gone_;

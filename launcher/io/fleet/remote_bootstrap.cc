@@ -18,7 +18,8 @@ constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr int kMostTries = 6;  // at a host that is busy
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
-constexpr Duration kSweepPause = std::chrono::seconds(5);
+constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
+constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
 constexpr int kSshFailed = 255;  // and what a command that was killed looks like through ssh
@@ -269,11 +270,14 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
 
 void RemoteBootstrap::look_for_leftovers(bool kill) {
   if (to_sweep_.empty()) return listener_->leftovers_seen({}, kill);
-  tasks_.spawn(sweep_all(kill));
+  sweep_kills_ = sweep_kills_ || kill;
+  if (!std::exchange(sweeping_, true)) tasks_.spawn(sweep_all());
 }
 
 // A host that does not answer has no leftovers that anybody knows of. It is asked again later.
-awaitable<void> RemoteBootstrap::sweep_all(bool kill) {
+awaitable<void> RemoteBootstrap::sweep_all() {
+  co_await pause(next_sweep_ - Clock::now());
+  const bool kill = std::exchange(sweep_kills_, false);
   struct Answers {
     explicit Answers(const asio::any_io_executor& executor) : all_there(executor) {}
     asio::steady_timer all_there;
@@ -295,6 +299,8 @@ awaitable<void> RemoteBootstrap::sweep_all(bool kill) {
   boost::system::error_code ignored;
   if (answers->missing > 0)
     co_await answers->all_there.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  next_sweep_ = Clock::now() + kSweepPeriod;
+  sweeping_ = false;
   listener_->leftovers_seen(std::move(answers->left), kill);
 }
 

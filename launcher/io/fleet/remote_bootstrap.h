@@ -64,7 +64,7 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> wait_for_end(AgentId agent);
   awaitable<void> kill_there(AgentId agent, std::shared_ptr<HostShell> shell, AgentGreeting greeting);
   awaitable<std::optional<std::vector<Leftover>>> sweep(NodeId node, bool kill);
-  awaitable<void> sweep_all(bool kill);
+  awaitable<void> sweep_all();
   awaitable<void> sweep_later(NodeId node);
   awaitable<void> bury(std::shared_ptr<HostShell> shell);
   awaitable<void> pause(Duration time);
@@ -93,6 +93,9 @@ class RemoteBootstrap final : public Bootstrap {
   std::int32_t starting_count_ = 0;
   std::set<NodeId> to_sweep_;  // whose agents have ended, and whose hosts have not said that nothing is left
   std::set<NodeId> sweeping_later_;
+  bool sweeping_ = false;
+  bool sweep_kills_ = false;  // somebody asked for that since the last look
+  TimePoint next_sweep_{};
   std::minstd_rand random_{std::random_device()()};
 };
 

@@ -77,6 +77,27 @@ class FleetTest : public testing::Test {
   Fleet::Outcome last;
 };
 
+// An agent on another host may be brought there first.
+TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesItUpAndListensFromItsConnection) {
+  Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
+  fleet.add(kNode);
+  const TimePoint start{100s};
+  const FleetDecisions hired = fleet.hire(kNode, start, "it is wanted");
+  const AgentId agent = std::get<StartAgent>(hired.at(0).action).agent;
+  EXPECT_FALSE(fleet.next_deadline());
+  (void)fleet.on(AgentConnected{agent, kFirst}, start + 60s);
+  EXPECT_EQ(fleet.next_deadline(), start + 70s);
+  const Fleet::Outcome silent = fleet.on_time(start + 70s, false);
+  ASSERT_EQ(silent.news.size(), 1U);
+  EXPECT_EQ(std::get<NodeLost>(silent.news[0]).how, "its agent did not appear for 10 s");
+  EXPECT_FALSE(fleet.next_deadline() && *fleet.next_deadline() < start + 70s);
+  (void)fleet.hire(kNode, start + 71s, "it is wanted");
+  const Fleet::Outcome ended =
+      fleet.on(ProcessEnded{{kNode, Incarnation(2)}, "host h1: no answer within 10 s"}, start + 81s);
+  ASSERT_EQ(ended.news.size(), 1U);
+  EXPECT_EQ(std::get<NodeLost>(ended.news[0]).how, "host h1: no answer within 10 s");
+}
+
 TEST_F(FleetTest, ANodeJoinsWhenItsAgentHasConnectedAndGreeted) {
   const AgentId agent = hire();
   EXPECT_EQ(agent, (AgentId{kNode, Incarnation(1)}));
