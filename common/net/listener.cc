@@ -1,5 +1,6 @@
 #include "common/net/listener.h"
 
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 
 #include "common/base/log.h"
@@ -40,7 +41,7 @@ void Listener::start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnectio
 void Listener::stop() {
   boost::system::error_code ignored;
   acceptor_.close(ignored);
-  for (const auto& connection : unproven_) connection->close();
+  for (const Unproven& each : unproven_) each.connection->close();
 }
 
 awaitable<void> Listener::accept_all() {
@@ -56,18 +57,26 @@ awaitable<void> Listener::accept_all() {
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
+    const asio::ip::address peer = socket.remote_endpoint(error).address();
+    if (error || has_too_many(peer)) continue;
     socket.set_option(tcp::no_delay(true), error);
-    if (unproven_.size() >= limits_.unproven_count) unproven_.front()->close();
-    tasks_->spawn(prove(Connection::make(std::move(socket), tls_.server(find_key_))));
+    if (unproven_.size() >= limits_.unproven_count) unproven_.front().connection->close();
+    tasks_->spawn(prove({Connection::make(std::move(socket), tls_.server(find_key_)), peer}));
   }
 }
 
-awaitable<void> Listener::prove(std::shared_ptr<Connection> connection) {
-  const auto place = unproven_.insert(unproven_.end(), connection);
+bool Listener::has_too_many(const asio::ip::address& address) const {
+  const auto of_it = std::ranges::count(unproven_, address, &Unproven::address);
+  return static_cast<std::size_t>(of_it) >= limits_.unproven_of_an_address;
+}
+
+awaitable<void> Listener::prove(Unproven unproven) {
+  const auto place = unproven_.insert(unproven_.end(), unproven);
+  const std::shared_ptr<Connection> connection = std::move(unproven.connection);
   const Status proven = co_await connection->handshake(limits_.handshake);
   unproven_.erase(place);
   if (proven && acceptor_.is_open()) {
-    on_connection_(std::move(connection));
+    on_connection_(connection);
   } else {
     log::debug("dropped a connection: {}", proven ? "the listener is stopped" : proven.error().message());
     connection->close();

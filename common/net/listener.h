@@ -1,7 +1,8 @@
 // Accepts TLS connections and hands over those whose peer proved to have a key.
 //
-// Strangers cost little and harm nobody: a handshake has a deadline, and when too many are under way the
-// oldest is dropped. One thread. stop() and then an empty TaskGroup of the owner's end it.
+// Strangers cost little and harm nobody: a handshake has a deadline; when too many are under way the oldest
+// is dropped, and when too many of one address are, its newest. One thread. stop() and then an empty
+// TaskGroup of the owner's end it.
 #pragma once
 
 #include <functional>
@@ -19,6 +20,7 @@ class Listener {
   struct Limits {
     Duration handshake = std::chrono::seconds(5);
     std::size_t unproven_count = 256;  // connections that have not proven themselves yet
+    std::size_t unproven_of_an_address = 256;
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
@@ -33,7 +35,12 @@ class Listener {
  private:
   Listener(const Tls& tls, asio::ip::tcp::acceptor acceptor) : tls_(tls), acceptor_(std::move(acceptor)) {}
   awaitable<void> accept_all();
-  awaitable<void> prove(std::shared_ptr<Connection> connection);
+  struct Unproven {
+    std::shared_ptr<Connection> connection;
+    asio::ip::address address;  // of the peer
+  };
+  awaitable<void> prove(Unproven unproven);
+  bool has_too_many(const asio::ip::address& address) const;
 
   const Tls& tls_;
   asio::ip::tcp::acceptor acceptor_;
@@ -41,7 +48,7 @@ class Listener {
   TlsSession::FindKey find_key_;
   OnConnection on_connection_;
   Limits limits_;
-  std::list<std::shared_ptr<Connection>> unproven_;  // oldest first
+  std::list<Unproven> unproven_;  // oldest first
 };
 
 }  // namespace muster::net

@@ -9,6 +9,8 @@ namespace muster::launcher {
 
 namespace {
 
+constexpr std::size_t kStrangersOfAHost = 16;
+
 std::string plain(std::string role) {
   std::ranges::replace_if(
       role, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.'; }, '_');
@@ -40,7 +42,12 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
     if (!agent) return connection->close();
     on_agent(*agent, std::move(connection));
   };
-  for (const auto& [address, listener] : port->listeners_) listener->start(tasks, find_key, accept, {});
+  for (const auto& [address, listener] : port->listeners_) {
+    net::Listener::Limits limits;
+    // All agents of this machine call from one address.
+    if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
+    listener->start(tasks, find_key, accept, limits);
+  }
   return port;
 }
 

@@ -382,6 +382,33 @@ TEST(Listener, IdleStrangersAreDroppedAndKeepNobodyOut) {
   context.run();
 }
 
+TEST(Listener, StrangersOfOneAddressAreTurnedAwayAndTheOldestStay) {
+  asio::io_context context;
+  Server server(context, {.handshake = 10s, .unproven_count = 256, .unproven_of_an_address = 16});
+  std::vector<asio::ip::tcp::socket> idle;
+  const asio::ip::tcp::endpoint endpoint(asio::ip::address_v4::loopback(), server.port());
+  for (int i = 0; i < 300; ++i) {
+    idle.emplace_back(context).open(asio::ip::tcp::v4());
+    idle.back().bind({asio::ip::make_address_v4("127.0.0.2"), 0});
+    idle.back().connect(endpoint);
+    context.poll();
+  }
+  EXPECT_TRUE(connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1")));
+  const auto is_dropped = [](asio::ip::tcp::socket& socket) {
+    socket.non_blocking(true);
+    char byte = 0;
+    boost::system::error_code error;
+    socket.read_some(asio::buffer(&byte, 1), error);
+    return error != asio::error::would_block;
+  };
+  EXPECT_FALSE(is_dropped(idle.front()));
+  EXPECT_FALSE(is_dropped(idle[15]));
+  EXPECT_TRUE(is_dropped(idle[16]));
+  EXPECT_TRUE(is_dropped(idle.back()));
+  server.stop();
+  context.run();
+}
+
 TEST(Listener, ASlowHandshakeIsCutOff) {
   asio::io_context context;
   Server server(context, {.handshake = 20ms, .unproven_count = 16});
