@@ -42,7 +42,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 LaunchRun::LaunchRun(const std::vector<std::string>& arguments,
-                     const std::map<std::string, std::string>& environment, const std::string& program) {
+                     const std::map<std::string, std::string>& environment, const std::string& program,
+                     const std::function<pid_t(const std::string&)>& start) {
   static std::atomic<int> count = 0;
   mark_ = fmt::format("LAUNCH_RUN_MARK={}-{}", getpid(), ++count);
   std::vector<std::string> words{program};
@@ -52,7 +53,7 @@ LaunchRun::LaunchRun(const std::vector<std::string>& arguments,
   const std::vector<char*> envp = pointers(entries);
   const std::string out = scratch_ / "out";
   const std::string err = scratch_ / "err";
-  pid_ = fork();
+  pid_ = start ? start(scratch_.path()) : fork();
   if (pid_ != 0) return;
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644), STDOUT_FILENO);

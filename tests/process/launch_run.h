@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,10 +20,12 @@ namespace muster {
 class LaunchRun {
  public:
   // `environment` is added to this process's own, without MUSTER_, PET_ and SLURM_ variables. `program` is
-  // another copy of launch.
+  // another copy of launch. `start` forks, and is given the directory of the run: launch may be on another
+  // host.
   explicit LaunchRun(const std::vector<std::string>& arguments,
                      const std::map<std::string, std::string>& environment = {},
-                     const std::string& program = LAUNCH_PROGRAM);
+                     const std::string& program = LAUNCH_PROGRAM,
+                     const std::function<pid_t(const std::string&)>& start = {});
   LaunchRun(const LaunchRun&) = delete;
   LaunchRun& operator=(const LaunchRun&) = delete;
   ~LaunchRun();

@@ -1,0 +1,257 @@
+// Jobs over real hosts: each in namespaces of its own, reached by a real sshd or by a program that enters it.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <regex>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "tests/hosts/lab.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster::hosts {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// Waits in the first attempt, and succeeds in the second.
+const std::vector<std::string> kUntilRestarted{
+    "sh", "-c", "echo ready; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"};
+
+class LaunchHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_lab(); !why.empty()) GTEST_SKIP() << why;
+  }
+  // On the head, over h0, h1, ..., with a limit of silence of 2 s.
+  void launch(int hosts, const std::vector<std::string>& flags, const std::vector<std::string>& program,
+              uid_t user = 0) {
+    std::string names;
+    for (int i = 0; i < hosts; ++i) names += (i == 0 ? "" : ",") + lab_->host(i).name();
+    std::vector<std::string> words{"--hosts", names, "--silence-limit", "2", "--controller-grace", "4"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), program.begin(), program.end());
+    run_ = std::make_unique<LaunchRun>(words, lab_->environment(0, user), LAUNCH_PROGRAM,
+                                       [this, user](const std::string& directory) {
+                                         EXPECT_EQ(chown(directory.c_str(), user, user), 0);
+                                         return lab_->head().fork(user);
+                                       });
+  }
+  void expect_nothing_left(std::chrono::milliseconds limit = 5s) const {
+    for (int i = 0; i < lab_->size(); ++i) {
+      EXPECT_TRUE(eventually([&] { return lab_->processes(i).empty(); }, limit))
+          << "on h" << i << ": " << commands(i);
+    }
+  }
+  std::string commands(int host) const {
+    std::string all;
+    for (const pid_t pid : lab_->processes(host))
+      all += read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("") + "\n";
+    return all;
+  }
+  // The agent there; its guardian was started after it.
+  pid_t agent_on(int host) const {
+    const auto agents = lab_->processes(host, "agent");
+    return agents.empty() ? 0 : *std::ranges::min_element(agents);
+  }
+  bool attempt(int number, std::chrono::seconds limit) const {
+    const std::string directory = fmt::format("{}/attempt_{}", run_->job_directory(), number);
+    return eventually([&] { return std::filesystem::exists(directory); }, limit);
+  }
+  int printed_count(const std::string& text) const {
+    int count = 0;
+    const std::string out = run_->out();
+    for (std::size_t at = out.find(text); at != std::string::npos; at = out.find(text, at + 1)) ++count;
+    return count;
+  }
+  void all_are_ready(int ranks) const {
+    ASSERT_TRUE(eventually([&] { return printed_count(": ready") == ranks; })) << run_->out() << run_->err();
+  }
+  // The job has gone on in a second attempt, and has blamed this node.
+  void expect_recovered(int node) {
+    ASSERT_EQ(run_->exit_code(), 0) << run_->err();
+    const auto report = run_->report();
+    EXPECT_EQ(report["restarts"], 1) << run_->err();
+    ASSERT_FALSE(report["attempts"].empty());
+    EXPECT_EQ(report["attempts"][0]["culprit"]["node"], node) << run_->err();
+  }
+
+  std::unique_ptr<Lab> lab_;
+  std::unique_ptr<LaunchRun> run_;
+};
+
+struct Way {
+  const char* name;
+  bool plain;
+  const char* control;
+};
+
+class LaunchHostsBy : public LaunchHosts, public testing::WithParamInterface<Way> {
+ protected:
+  std::vector<std::string> flags(const std::vector<std::string>& more) const {
+    std::vector<std::string> all{"--control", GetParam().control};
+    if (GetParam().plain) all.insert(all.end(), {"--exec", lab_->enter_program() + " {host}"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+TEST_P(LaunchHostsBy, EveryRankRunsOnItsHostAndNothingIsLeft) {
+  lab_ = std::make_unique<Lab>(4);
+  launch(4, flags({"--gpus-per-node", "2"}), {"sh", "-c", "echo rank $RANK on $(hostname) for $MASTER_ADDR"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  for (int rank = 0; rank < 8; ++rank)
+    EXPECT_THAT(run_->out(), HasSubstr(fmt::format("rank {} on h{} for {}", rank, rank / 2, Lab::address(0))));
+  expect_nothing_left();
+}
+
+TEST_P(LaunchHostsBy, AKilledWorkerAndAKilledAgentAreReplaced) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(3, flags({"--gpus-per-node", "2"}), kUntilRestarted);
+  all_are_ready(6);
+  const auto workers = lab_->processes(2, "sleep");
+  ASSERT_FALSE(workers.empty());
+  kill(workers[0], SIGKILL);
+  expect_recovered(2);
+  expect_nothing_left();
+
+  launch(3, flags({"--gpus-per-node", "2"}), kUntilRestarted);
+  all_are_ready(6);
+  ASSERT_NE(agent_on(1), 0);
+  kill(agent_on(1), SIGKILL);
+  expect_recovered(1);
+  expect_nothing_left();
+}
+
+// The spare takes its place; those who ran there end by themselves.
+TEST_P(LaunchHostsBy, AHostThatIsCutOffIsReplacedByASpareAndCleansUpByItself) {
+  if (GetParam().plain && std::string(GetParam().control) == "stdio")
+    GTEST_SKIP() << "a pipe to a process of this machine is not cut";
+  for (const bool both : {true, false}) {
+    run_.reset();
+    lab_.reset();  // it gives the environment back before the next one takes it
+    lab_ = std::make_unique<Lab>(4);
+    launch(4, flags({"--nodes", "3"}), kUntilRestarted);
+    all_are_ready(3);
+    const TimePoint cut = Clock::now();
+    if (both) {
+      lab_->isolate(1);
+    } else {
+      lab_->isolate_one_way(1);
+    }
+    EXPECT_TRUE(attempt(2, 10s)) << run_->err();
+    EXPECT_LT(Clock::now() - cut, 5s) << "after 2 s of silence";
+    expect_recovered(1);
+    EXPECT_TRUE(eventually([&] { return lab_->processes(1, "sleep").empty(); }, 15s)) << commands(1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LaunchHostsBy,
+                         testing::Values(Way{"ssh_tcp", false, "tcp"}, Way{"ssh_stdio", false, "stdio"},
+                                         Way{"exec_tcp", true, "tcp"}, Way{"exec_stdio", true, "stdio"}),
+                         [](const auto& way) { return way.param.name; });
+
+TEST_F(LaunchHosts, ALinkThatFlapsBelowTheLimitOfSilenceLosesNobodyAndAboveItTheHost) {
+  lab_ = std::make_unique<Lab>(4);
+  launch(4, {"--nodes", "3"}, kUntilRestarted);
+  all_are_ready(3);
+  lab_->flap(2, 700ms, 1300ms, 4);
+  EXPECT_FALSE(attempt(2, 0s)) << run_->err();
+  lab_->flap(2, 5s, 1s, 1);
+  expect_recovered(2);
+  expect_nothing_left(20s);
+}
+
+TEST_F(LaunchHosts, AHostThatNeverAnswersIsReplacedByASpare) {
+  lab_ = std::make_unique<Lab>(4);
+  lab_->isolate(1);
+  launch(4, {"--nodes", "3", "--connect-timeout", "2", "--start-timeout", "3"},
+         {"sh", "-c", "echo on $(hostname)"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->out(), HasSubstr("on h3"));
+  expect_nothing_left();
+}
+
+TEST_F(LaunchHosts, AHostWhoseKeyIsNotKnownIsRefusedAndNamed) {
+  lab_ = std::make_unique<Lab>(2);
+  std::filesystem::remove(lab_->home(0) + "/.ssh/known_hosts");
+  launch(2, {"--connect-timeout", "5", "--start-timeout", "5"}, {"true"});
+  EXPECT_EQ(run_->exit_code(), 69) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr("h1"));
+  EXPECT_THAT(run_->err(), HasSubstr("Host key verification failed"));
+  EXPECT_FALSE(std::filesystem::exists(lab_->home(0) + "/.ssh/known_hosts"));
+  expect_nothing_left();
+}
+
+// h0 stands between: at most three connections wait there for their password, half of those above are closed.
+TEST_F(LaunchHosts, AJumpHostThatClosesConnectionsIsAskedAgain) {
+  lab_ = std::make_unique<Lab>(9);
+  lab_->restart_sshd(0, "MaxStartups 3:50:6");
+  std::ofstream(lab_->home(0) + "/.ssh/config") << "Host h? !h0\n  ProxyJump h0\n";
+  launch(9, {"--connect-timeout", "30"}, {"sh", "-c", "echo on $(hostname)"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  for (int i = 0; i < 9; ++i) EXPECT_THAT(run_->out(), HasSubstr(fmt::format("on h{}", i)));
+  expect_nothing_left();
+}
+
+TEST_F(LaunchHosts, CtrlCWhileTheJobStartsLeavesNothingOnAnyHostAfterThreeSeconds) {
+  lab_ = std::make_unique<Lab>(4);
+  lab_->isolate(3);
+  launch(4, {}, {"sleep", "1000"});
+  ASSERT_TRUE(eventually([&] { return agent_on(1) != 0; })) << run_->err();
+  run_->signal(SIGINT);
+  const TimePoint told = Clock::now();
+  EXPECT_EQ(run_->exit_code(), 130) << run_->err();
+  expect_nothing_left(3s);
+  EXPECT_LT(Clock::now() - told, 3s);
+}
+
+TEST_F(LaunchHosts, NoKeyAndNoSecretStandsInAnyCommandLineEnvironmentOrFile) {
+  lab_ = std::make_unique<Lab>(3);
+  setenv("LAB_API_TOKEN", "lab-secret-5f1c", 1);
+  launch(3, {}, {"sh", "-c", "echo ready; sleep 1000"});
+  unsetenv("LAB_API_TOKEN");
+  all_are_ready(3);
+  const std::regex key("[0-9a-f]{64}");
+  std::string seen;
+  const auto scan = [&](const std::string& path, bool secret) {
+    std::string text = read_regular_file(path, 1 << 26).value_or("");
+    if (std::regex digest("agent/[0-9a-f]{64}"); secret) text = std::regex_replace(text, digest, "");
+    if (std::regex_search(text, key) || (secret && text.find("lab-secret-5f1c") != std::string::npos))
+      seen += path + " ";
+  };
+  for (int i = 1; i < 3; ++i) {
+    for (const pid_t pid : lab_->processes(i)) {
+      scan(fmt::format("/proc/{}/cmdline", pid), true);
+      scan(fmt::format("/proc/{}/environ", pid), true);
+    }
+  }
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run_->scratch().path())) {
+    if (entry.is_regular_file()) scan(entry.path(), true), ++files;
+  }
+  EXPECT_GT(files, 3);
+  EXPECT_EQ(seen, "");
+  run_->signal(SIGINT);
+  EXPECT_EQ(run_->exit_code(), 130);
+}
+
+TEST_F(LaunchHosts, AnOrdinaryUserRunsAJobByHisOwnSsh) {
+  lab_ = std::make_unique<Lab>(2);
+  launch(2, {"--gpus-per-node", "2"}, {"sh", "-c", "echo $(id -un) on $(hostname)"}, kTrainer);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  for (const char* host : {"h0", "h1"})
+    EXPECT_THAT(run_->out(), HasSubstr(std::string("trainer on ") + host));
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace muster::hosts
