@@ -84,9 +84,9 @@ awaitable<std::expected<void, RemoteBootstrap::Failed>> RemoteBootstrap::start_a
       co_return co_await agree_on_control(agent, Clock::now() + kControlLimit);
     if (tried && delivered) co_return failed(agent.node, "an agent was brought there, and cannot be used");
     if (tried) {
-      delivered = true;
       auto brought = co_await deliver(agent);
-      if (brought) continue;
+      delivered = brought.has_value();
+      if (delivered) continue;
       tried = std::unexpected(brought.error());
     }
     if (!tried.error().busy || ++busy_count == kMostTries) co_return std::unexpected(tried.error());
