@@ -109,7 +109,8 @@ TEST_P(LaunchHostsBy, EveryRankRunsOnItsHostAndNothingIsLeft) {
   launch(4, flags({"--gpus-per-node", "2"}), {"sh", "-c", "echo rank $RANK on $(hostname) for $MASTER_ADDR"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   for (int rank = 0; rank < 8; ++rank)
-    EXPECT_THAT(run_->out(), HasSubstr(fmt::format("rank {} on h{} for {}", rank, rank / 2, Lab::address(0))));
+    EXPECT_THAT(run_->out(),
+                HasSubstr(fmt::format("rank {} on h{} for {}", rank, rank / 2, Lab::address(0))));
   expect_nothing_left();
 }
 
