@@ -17,6 +17,10 @@ namespace {
 
 // Written at once; after each the file system is known to live.
 constexpr std::size_t kPieceBytes = 256 << 10;
+// A queue that gets this much at once gets room for what may come before it is written.
+constexpr std::size_t kMuchBytes = 32 << 10;
+constexpr std::size_t kRoomyBytes = 1280 << 10;
+constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for queues
 // When the program ends.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);
 constexpr Duration kLastLimit = std::chrono::seconds(1);
@@ -47,6 +51,7 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   std::condition_variable emptied;
   std::deque<std::shared_ptr<File>> listed;
   std::vector<std::string> spares;  // memory of queues that were written, the last still in the caches
+  std::size_t spare_bytes = 0;
   bool busy = false;
   bool ended = false;  // the executor is gone, or will be
   std::atomic<std::int64_t> alive_ns = 0;
@@ -132,7 +137,10 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   busy = false;
   file->writing_bytes_ = 0;
-  if (!bytes.empty()) spares.emplace_back(std::move(bytes)).clear();
+  if (!bytes.empty() && spare_bytes + bytes.capacity() <= kSpareBytes) {
+    spare_bytes += bytes.capacity();
+    spares.emplace_back(std::move(bytes)).clear();
+  }
   if (listed.empty()) emptied.notify_all();
   if (listed.empty() && waiter && !ended) asio::post(executor, [timer = waiter] { timer->cancel(); });
 }
@@ -187,11 +195,13 @@ awaitable<void> LogWriter::written(Duration stall, std::function<bool()> in_hurr
   std::optional<TimePoint> end;
   for (TimePoint now = Clock::now(); !idle() && now < alive_at(now) + stall; now = Clock::now()) {
     if (!end && in_hurry()) end = now + kHurryLimit;
-    if (end && now >= *end) co_return;
+    if (end && now >= *end) break;
     timer->expires_after(kLookAgain);
     boost::system::error_code ignored;
     co_await timer->async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
+  const std::scoped_lock lock(shared_->mutex);
+  if (shared_->waiter == timer) shared_->waiter.reset();
 }
 
 void LogWriter::File::put(std::string_view bytes) {
@@ -199,7 +209,9 @@ void LogWriter::File::put(std::string_view bytes) {
   if (queue_.empty() && !bytes.empty() && !shared_->spares.empty()) {
     queue_ = std::move(shared_->spares.back());
     shared_->spares.pop_back();
+    shared_->spare_bytes -= queue_.capacity();
   }
+  if (bytes.size() >= kMuchBytes) queue_.reserve(kRoomyBytes);
   queue_.append(bytes);
   list();
 }
