@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 256 << 10;
 // A queue that gets this much at once gets room for what may come before it is written.
 constexpr std::size_t kMuchBytes = 32 << 10;
-constexpr std::size_t kRoomyBytes = 1280 << 10;
+constexpr std::size_t kRoomyBytes = 768 << 10;
 constexpr std::size_t kSpareBytes = 16 << 20;  // of memory that is kept for queues
 // When the program ends.
 constexpr Duration kLastStall = std::chrono::milliseconds(200);

@@ -26,7 +26,7 @@ namespace muster::agent {
 
 class Output : public std::enable_shared_from_this<Output> {
  public:
-  static constexpr std::size_t kLogQueueBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kLogQueueBytes = std::size_t{512} << 10;
   // The patience in a hurry: a disk that is busy but not stuck takes what is printed at the end.
   static constexpr Duration kLogPatience = std::chrono::seconds(1);
 
