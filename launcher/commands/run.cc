@@ -39,9 +39,10 @@ UniqueFd take_signals() {
   return fd;
 }
 
-// The agent will listen there, in each attempt; that it cannot is said before anything is made.
+// The agent will listen there, in each attempt; that it cannot is said before anything is made. Which host's
+// it will be, of several, is not known yet.
 Status check_port(const Options& options) {
-  if (options.master_port == 0) return {};
+  if (options.master_port == 0 || !options.hosts.empty()) return {};
   asio::io_context context(1);
   asio::ip::tcp::acceptor acceptor(context);
   const asio::ip::tcp::endpoint place(asio::ip::address_v4::loopback(),

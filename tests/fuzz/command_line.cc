@@ -12,7 +12,10 @@ namespace {
 
 // It names a file of this machine, which is no part of the input.
 bool names_a_file(const Arguments& arguments) {
-  return std::ranges::any_of(arguments.flags, [](const auto& given) { return given.flag->name == "config"; });
+  return std::ranges::any_of(arguments.flags, [](const auto& given) {
+    const std::string_view name = given.flag->name;
+    return name == "config" || name == "hostfile" || name == "env-file";
+  });
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ class LaunchHostsControl : public LaunchHosts, public testing::WithParamInterfac
 
 TEST_P(LaunchHostsControl, RunsAJobAndReplacesALostAgentAndAWorker) {
   LaunchRun run(on("h0:2,h1:2", {"--control", GetParam(), "--max-restarts", "3", "sh", "-c",
-                               "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE at $HOME pid $$; "
-                               "[ $MUSTER_ATTEMPT = 3 ] || exec sleep 1000"}));
+                                 "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE at $HOME pid $$; "
+                                 "[ $MUSTER_ATTEMPT = 3 ] || exec sleep 1000"}));
   ASSERT_TRUE(run.printed("node1:2: attempt 1 rank 2 of 4")) << run.err();
   ASSERT_TRUE(run.printed("node0:0: attempt 1 rank 0 of 4 at " + home("h0"))) << run.err();
   kill(run.agent_of(1), SIGKILL);
@@ -161,6 +161,52 @@ TEST_F(LaunchHosts, AProgramThatAHostLacksIsNamedWithItsNode) {
   LaunchRun run(on("h0,h1", {"--max-restarts", "0", scratch_ / "home.h0/program"}));
   EXPECT_EQ(run.exit_code(), 127) << run.err();
   expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, AProgramThatOnlyTheHostsHaveIsStarted) {
+  const std::string program = scratch_ / "only-there";
+  set_host_command("[ -e " + program + " ] || ln -s /bin/true " + program);
+  LaunchRun run(on("h0", {program}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+}
+
+TEST_F(LaunchHosts, NodesOfDifferentSizesAreReplacedByASpareWithRoom) {
+  const std::string gone = scratch_ / "gone";
+  set_host_command("[ $host != h1 ] || [ ! -e " + gone + " ] || exit 7");
+  LaunchRun run(on("h0:1,h1:3,h2:2,h3:4",
+                   {"--nodes", "2", "--max-restarts", "3", "sh", "-c",
+                    "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE local $LOCAL_RANK of "
+                    "$LOCAL_WORLD_SIZE; [ $MUSTER_ATTEMPT = 2 ] || exec sleep 1000"}));
+  ASSERT_TRUE(run.printed("node0:0: attempt 1 rank 0 of 4 local 0 of 1")) << run.err();
+  for (const int rank : {1, 2, 3}) {
+    ASSERT_TRUE(
+        run.printed(fmt::format("node1:{}: attempt 1 rank {} of 4 local {} of 3", rank, rank, rank - 1)))
+        << run.err();
+  }
+  std::ofstream(gone) << "h1";
+  kill(run.agent_of(1), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (const int rank : {1, 2, 3}) {
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("node3:{}: attempt 2 rank {} of 4", rank, rank)))
+        << run.err();
+  }
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, TheLaunchersEnvironmentIsPassedOnAndKeptNowhere) {
+  set_host_command("unset NCCL_TUNER_CONFIG");  // as another machine does
+  LaunchRun run(on("h0:1,h1:2", {"sh", "-c", "case $NCCL_TUNER_CONFIG in value*user) ;; *) exit 9; esac"}),
+                {{"NCCL_TUNER_CONFIG", "value-of-the-user"}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  int read = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run.job_directory())) {
+    if (!entry.is_regular_file()) continue;
+    const auto text = read_file(entry.path(), 1 << 20);
+    ASSERT_TRUE(text) << text.error().message();
+    EXPECT_THAT(*text, testing::Not(HasSubstr("value-of-the-user"))) << entry.path();
+    ++read;
+  }
+  EXPECT_GE(read, 2);
 }
 
 }  // namespace

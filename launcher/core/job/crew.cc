@@ -1,5 +1,8 @@
 #include "launcher/core/job/crew.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace muster::launcher {
 
 Crew::Crew(std::vector<NodePlan> members) : members_(std::move(members)) {
@@ -12,7 +15,8 @@ const NodePlan* Crew::find(NodeId node) const {
 }
 
 NodeId Crew::node_of(Rank rank) const {
-  return members_.at(static_cast<std::size_t>(rank.value() / members_.front().worker_count)).node;
+  const auto after = std::ranges::upper_bound(members_, rank, {}, &NodePlan::first_rank);
+  return std::prev(after)->node;
 }
 
 bool Crew::owns(NodeId node, Rank rank) const {

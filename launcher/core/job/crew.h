@@ -1,7 +1,7 @@
 // The nodes and ranks of one attempt: who is prepared, where workers are, which ranks have ended.
 //
-// Keeps what was noted and answers questions about it; decides nothing (job.h). Plain values; every question
-// about one node or rank takes constant time.
+// Keeps what was noted and answers questions about it; decides nothing (job.h). Plain values; a question
+// about one node takes constant time, about one rank the logarithm of the number of nodes.
 #pragma once
 
 #include <set>
@@ -16,7 +16,7 @@ namespace muster::launcher {
 class Crew {
  public:
   Crew() = default;
-  // `members`: in the order of their ranks, with equally many workers each.
+  // `members`: in the order of their ranks.
   explicit Crew(std::vector<NodePlan> members);
 
   const std::vector<NodePlan>& members() const { return members_; }

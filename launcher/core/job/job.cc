@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/base/earliest.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -29,12 +30,6 @@ RestartLimits restart_limits(const Plan& plan) {
           .seed = std::hash<std::string>{}(plan.job.job_id)};
 }
 
-std::string names_of(const std::vector<NodeId>& nodes) {
-  std::string names;
-  for (const NodeId id : nodes) names += fmt::format("{}node{}", names.empty() ? "" : ", ", id);
-  return names;
-}
-
 }  // namespace
 
 Refusal refusal_of(const AttemptDenied& denied) {
@@ -55,19 +50,22 @@ Job::Job(Plan plan, Fleet& fleet)
       fleet_(fleet),
       recruiter_(plan_, fleet),
       recovery_(restart_limits(plan_)),
-      time_limit_(plan_.recovery.time_limit, plan_.recovery.preemption_grace) {}
+      time_limit_(plan_.recovery.time_limit, plan_.recovery.preemption_grace),
+      start_wait_(plan_.recovery.start_timeout) {}
 
 std::optional<TimePoint> Job::next_deadline() const {
   if (phase_ == Phase::kDone) return std::nullopt;
-  const auto limit = phase_ == Phase::kLeaving ? std::nullopt : time_limit_.next();
-  if (!deadline_) return limit;
-  return std::min(deadline_->at, limit.value_or(deadline_->at));
+  std::optional<TimePoint> next = phase_ == Phase::kLeaving ? std::nullopt : time_limit_.next();
+  if (phase_ == Phase::kGathering) take_earlier(next, start_wait_.next());
+  if (deadline_) take_earlier(next, deadline_->at);
+  return next;
 }
 
 // ---- Events ----
 
 void Job::handle(const Began&, TimePoint now) {
   time_limit_.begin(now);
+  start_wait_.begin(now);
   gather(now);
 }
 
@@ -123,6 +121,7 @@ void Job::handle(const Cancelled& event, TimePoint now) {
 
 void Job::handle(const TimePassed&, TimePoint now) {
   check_time_limit(now);
+  check_start(now);
   if (deadline_ && deadline_->at <= now) check_deadline(now);
 }
 
@@ -137,6 +136,17 @@ void Job::check_time_limit(TimePoint now) {
       facts_.out_of_time = phase_ < Phase::kStopping;
       return react(Occurrence::kTimeLimit, now);
   }
+}
+
+void Job::check_start(TimePoint now) {
+  if (phase_ != Phase::kGathering || !crew_.empty()) return;
+  start_wait_.pass(now);
+  if (start_wait_.is_over()) advance(now);
+  if (phase_ != Phase::kGathering || !start_wait_.is_hopeless(now)) return;
+  react(Occurrence::kTooFew, now, [&] {
+    facts_.refusal = Refusal{Refusal::Kind::kTooFewNodes, std::nullopt, kExitNodesMissing, too_few_text(now)};
+    start_wait_.end();
+  });
 }
 
 void Job::check_deadline(TimePoint now) {
@@ -215,7 +225,7 @@ void Job::advance(TimePoint now) {
   switch (phase_) {
     case Phase::kGathering:
       if (deadline_) return;  // a back-off passes
-      if (Placement placed = recruiter_.place(crew_, now); !placed.members.empty())
+      if (Placement placed = recruiter_.place(crew_, is_patient(), now); !placed.members.empty())
         begin_attempt(std::move(placed), now);
       return;
     case Phase::kPreparing:
@@ -307,6 +317,7 @@ void Job::gather(TimePoint now) {
 // The attempt's number comes from the checkpoint directory; without one, the job counts by itself.
 void Job::begin_attempt(Placement placed, TimePoint now) {
   crew_ = Crew(std::move(placed.members));
+  start_wait_.end();
   phase_ = Phase::kBeginning;
   deadline_.reset();
   auto rendezvous = meet(crew_.members(), whereabouts_, plan_.job.interface);
@@ -356,6 +367,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   chronicle_.begin(std::move(history));
   record("attempt_begun", begun.resume_step ? fmt::format("resumes from step {}", *begun.resume_step) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
+  const bool one_host = plan_.hosts.empty();  // else each node has a host of its own
   std::int32_t position = 0;
   for (const NodePlan& each : crew_.members()) {
     decide(Send{each.node, attempt_,
@@ -367,8 +379,8 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .local_world_size = each.worker_count,
                     .host_store = each.first_rank == Rank(0),
                     .store_address = store_address_,
-                    .agents_on_host = node_count,
-                    .agent_on_host = position++,
+                    .agents_on_host = one_host ? node_count : 1,
+                    .agent_on_host = one_host ? position++ : 0,
                     .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>()}},
            reason);
   }
@@ -391,8 +403,8 @@ void Job::stand_by(NodeId id) {
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
       fleet_.presence(id) != Presence::kThere)
     return;
-  const auto agents = static_cast<std::int32_t>(crew_.members().size());
-  decide(Send{id, attempt_, wire::StandBy{recruiter_.size().workers_per_node, agents, agents - 1}},
+  const auto agents = plan_.hosts.empty() ? static_cast<std::int32_t>(crew_.members().size()) : 1;
+  decide(Send{id, attempt_, wire::StandBy{recruiter_.likely_workers(id), agents, agents - 1}},
          "it may be needed next");
 }
 
@@ -532,49 +544,7 @@ void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
   react(needed ? Occurrence::kLost : Occurrence::kSpareLost, now);
 }
 
-// ---- Words for the user ----
-
-// For a user who has asked for the end and sees workers that take their time.
-void Job::tell_wait(TimePoint now) {
-  if (crew_.living_count() == 0) return;
-  decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
-                          count_of(crew_.living_count(), "worker"),
-                          in_seconds(std::max(Duration::zero(), kill_from_ - now)))},
-         "the user asked for the end");
-}
-
-// Who stops a job wants to know what that costs.
-void Job::tell_loss() {
-  const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
-                       verdict_.kind == Verdict::Kind::kCancelled ||
-                       verdict_.kind == Verdict::Kind::kTimeLimit;
-  const std::string loss = stopped ? loss_text(chronicle_.history()) : "";
-  if (!loss.empty()) verdict_.cause += "; " + loss;
-}
-
-std::string Job::restart_text(TimePoint now) const {
-  const auto step = chronicle_.resume_step();
-  const std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
-  std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
-                                 attempt_, from, recovery_.used(now), plan_.job.max_restarts);
-  if (chronicle_.has_another_size())
-    text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
-                        count_of(crew_.members().size(), "node"));
-  return text;
-}
-
-std::string Job::waiting_for(TimePoint now) const {
-  if (phase_ == Phase::kGathering && !deadline_) {
-    const std::vector<NodeId> missing = recruiter_.missing(crew_, now);
-    return missing.empty() ? "" : fmt::format("waiting for the agent of {}", names_of(missing));
-  }
-  if (phase_ != Phase::kPreparing) return "";
-  std::vector<NodeId> missing;
-  for (const NodePlan& each : crew_.members()) {
-    if (!crew_.has_prepared(each.node)) missing.push_back(each.node);
-  }
-  return missing.empty() ? "" : fmt::format("waiting for {} to prepare the attempt", names_of(missing));
-}
+// ---- Messages ----
 
 void Job::send_to_workers(const wire::ToAgent& message, const std::string& reason) {
   for (const NodeId node : crew_.with_workers()) decide(Send{node, attempt_, message}, reason);

@@ -21,6 +21,7 @@
 #include "launcher/core/job/recovery.h"
 #include "launcher/core/job/recruiter.h"
 #include "launcher/core/job/rendezvous.h"
+#include "launcher/core/job/start_wait.h"
 #include "launcher/core/job/time_limit.h"
 #include "launcher/core/settings/plan.h"
 
@@ -56,8 +57,8 @@ class Job {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(recovery_, time_limit_, chronicle_, phase_, deadline_, question_, open_question_, attempt_,
-            newest_begun_, crew_, facts_, preemption_, whereabouts_, store_address_, store_peers_,
+    archive(recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_, open_question_,
+            attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, store_address_, store_peers_,
             store_port_, told_stall_, awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_,
             told_executed_, verdict_);
   }
@@ -91,6 +92,7 @@ class Job {
   void handle(const Cancelled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void check_time_limit(TimePoint now);
+  void check_start(TimePoint now);
   void check_deadline(TimePoint now);
   void interrupt(const StopWish& wish, TimePoint now);
   void notice(const StopWish& wish, TimePoint until, TimePoint now);
@@ -163,10 +165,12 @@ class Job {
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && no_rank_lives()); }
   bool attempt_ran() const;
 
-  // Words for the user.
+  // Words for the user (job_words.cc).
   void tell_wait(TimePoint now);
   void tell_loss();
   std::string restart_text(TimePoint now) const;
+  std::string too_few_text(TimePoint now) const;
+  bool is_patient() const { return crew_.empty() && !start_wait_.is_over(); }
 
   void send_to_workers(const wire::ToAgent& message, const std::string& reason);
   void ask_for_stacks(const std::string& reason);
@@ -184,6 +188,7 @@ class Job {
   Recruiter recruiter_;
   Recovery recovery_;
   TimeLimit time_limit_;
+  StartWait start_wait_;
   Chronicle chronicle_;
   Phase phase_ = Phase::kGathering;
   std::optional<Deadline> deadline_;

@@ -18,6 +18,7 @@ void Job::handle(const NodeJoined& event, TimePoint now) {
   whereabouts_[event.node] = {event.host, event.addresses};
   decide(Send{event.node, attempt_, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
   record("agent_joined", "", event.node);
+  if (crew_.empty()) start_wait_.arrived(now);
   stand_by(event.node);
   react(Occurrence::kJoined, now);
 }

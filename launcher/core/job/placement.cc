@@ -1,6 +1,8 @@
 #include "launcher/core/job/placement.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 namespace muster::launcher {
@@ -9,47 +11,129 @@ namespace {
 
 using Agent = NodeStatus::Agent;
 
-std::vector<NodePlan> with_ranks(std::vector<NodeId> nodes, std::int32_t workers_per_node) {
-  std::ranges::sort(nodes);
-  std::vector<NodePlan> members;
-  for (const NodeId node : nodes) {
-    members.push_back(
-        {node, Rank(static_cast<std::int32_t>(members.size()) * workers_per_node), workers_per_node});
-  }
-  return members;
-}
-
 // At the beginning all are on their way, and who is there first must not decide about the ranks. A node
 // without an agent has been lost while others were waited for: it comes last of all.
-auto preference(const NodeStatus& status, bool first) {
-  return std::tuple(status.agent == Agent::kAbsent, status.excluded, !first && status.agent != Agent::kThere,
-                    !first && !status.member);
+auto preference(const NodeStatus& status, bool patient) {
+  return std::tuple(status.agent == Agent::kAbsent, status.excluded,
+                    !patient && status.agent != Agent::kThere, !patient && !status.member);
+}
+
+// Nodes that can take part together: by Hall's theorem, as long as no more of them have room for less than n
+// workers than there are places of less than n, whatever n is. Nodes that are taken one by one as they are
+// preferred are then the most preferred, as such sets are a matroid.
+class Seating {
+ public:
+  explicit Seating(const Size& size) : most_(size.places.size()) {
+    for (const std::int32_t workers : size.places) ++places_[workers];
+  }
+  bool take(std::int32_t room) {
+    if (taken_ == most_) return false;
+    std::size_t smaller_places = 0;
+    std::size_t smaller_rooms = 0;
+    // A node with room for `workers` and no more counts for each larger place.
+    for (const auto& [workers, count] : places_) {
+      if (workers > room && smaller_rooms + 1 > smaller_places) return false;
+      smaller_places += count;
+      smaller_rooms += rooms_[workers];
+    }
+    const auto above = places_.upper_bound(room);
+    if (above == places_.begin()) return false;
+    ++rooms_[std::prev(above)->first];
+    ++taken_;
+    return true;
+  }
+
+ private:
+  std::size_t most_;
+  std::size_t taken_ = 0;
+  std::map<std::int32_t, std::size_t> places_;  // how many there are of each number of workers
+  std::map<std::int32_t, std::size_t>
+      rooms_;  // how many nodes there are whose largest possible place that is
+};
+
+bool has_own_place(const Size& size, const NodeStatus& status) {
+  return status.node.value() < size.max_nodes();
+}
+
+// A node whose own place it is has it; spares have what is left, the smallest of them first, so that each
+// gets one.
+std::map<NodeId, std::int32_t> workers_of(const Size& size, std::vector<NodeStatus> chosen) {
+  std::map<NodeId, std::int32_t> workers;
+  std::multiset<std::int32_t> free(size.places.begin(), size.places.end());
+  for (const NodeStatus& each : chosen) {
+    if (!has_own_place(size, each)) continue;
+    const std::int32_t own = size.places.at(static_cast<std::size_t>(each.node.value()));
+    workers[each.node] = own;
+    free.erase(free.find(own));
+  }
+  std::erase_if(chosen, [&](const NodeStatus& each) { return has_own_place(size, each); });
+  std::ranges::sort(chosen, {}, [](const NodeStatus& each) { return std::pair(each.room, each.node); });
+  for (const NodeStatus& spare : chosen) {
+    const auto place = std::prev(free.upper_bound(spare.room));
+    workers[spare.node] = *place;
+    free.erase(place);
+  }
+  return workers;
+}
+
+std::vector<NodePlan> with_ranks(const std::map<NodeId, std::int32_t>& workers) {
+  std::vector<NodePlan> members;
+  std::int32_t rank = 0;
+  for (const auto& [node, count] : workers) {
+    members.push_back({node, Rank(rank), count});
+    rank += count;
+  }
+  return members;
 }
 
 }  // namespace
 
 std::int32_t needed_count(const Size& size, std::int32_t usable_count) {
-  return std::clamp(usable_count, size.min_nodes, size.max_nodes);
+  return std::clamp(usable_count, size.min_nodes, size.max_nodes());
 }
 
-Placement place(const Size& size, std::vector<NodeStatus> nodes, bool first) {
-  std::ranges::sort(nodes, {}, [first](const NodeStatus& status) {
-    return std::tuple(preference(status, first), status.node);
+std::int32_t placeable_count(const Size& size, const std::vector<std::int32_t>& rooms) {
+  Seating seating(size);
+  return static_cast<std::int32_t>(
+      std::ranges::count_if(rooms, [&](std::int32_t room) { return seating.take(room); }));
+}
+
+std::int32_t likely_workers(const Size& size, std::int32_t room) {
+  std::int32_t most = 1;
+  for (const std::int32_t workers : size.places) {
+    if (workers <= room) most = std::max(most, workers);
+  }
+  return most;
+}
+
+Placement place(const Size& size, std::vector<NodeStatus> nodes, bool patient) {
+  std::ranges::sort(nodes, {}, [patient](const NodeStatus& status) {
+    return std::tuple(preference(status, patient), status.node);
   });
-  const auto usable = [first](const NodeStatus& status) {
-    return !status.excluded && status.agent >= (first ? Agent::kComing : Agent::kThere);
+  const auto usable = [patient](const NodeStatus& status) {
+    return !status.excluded && status.agent >= (patient ? Agent::kComing : Agent::kThere);
   };
+  std::vector<std::int32_t> rooms;
+  for (const NodeStatus& each : nodes) {
+    if (usable(each)) rooms.push_back(each.room);
+  }
   // As many as there are, if that is enough; else as few as are needed.
-  const std::int32_t count =
-      needed_count(size, static_cast<std::int32_t>(std::ranges::count_if(nodes, usable)));
-  nodes.resize(static_cast<std::size_t>(count));
+  const auto count = static_cast<std::size_t>(needed_count(size, placeable_count(size, rooms)));
+  Seating seating(size);
+  std::vector<NodeStatus> chosen;
+  for (const NodeStatus& each : nodes) {
+    if (chosen.size() < count && seating.take(each.room)) chosen.push_back(each);
+  }
   std::vector<NodeId> order;
-  for (const NodeStatus& each : nodes) order.push_back(each.node);
-  if (!std::ranges::all_of(nodes, [](const NodeStatus& each) { return each.agent == Agent::kThere; }))
+  for (const NodeStatus& each : chosen) order.push_back(each.node);
+  if (!std::ranges::all_of(chosen, [](const NodeStatus& each) { return each.agent == Agent::kThere; }))
     return {.members = {}, .needed = std::move(order), .reason = "agents are missing"};
-  std::string reason = count < size.max_nodes ? fmt::format("{} of {} nodes are there", count, size.max_nodes)
-                                              : "every agent is there";
-  return {.members = with_ranks(order, size.workers_per_node), .needed = order, .reason = std::move(reason)};
+  std::string reason = count < size.places.size()
+                           ? fmt::format("{} of {} nodes are there", count, size.max_nodes())
+                           : "every agent is there";
+  return {.members = with_ranks(workers_of(size, std::move(chosen))),
+          .needed = order,
+          .reason = std::move(reason)};
 }
 
 }  // namespace muster::launcher

@@ -2,9 +2,11 @@
 //
 // The first attempt waits for all nodes. A restart prefers those that are there: members of the last attempt,
 // then spares; a node that is left out for a while comes last. An elastic job goes on with fewer, but not
-// below its minimum. Ranks follow the numbers of the nodes. Pure.
+// below its minimum. A node runs its own number of workers; a spare takes the place of an absent node, and
+// its number of workers, for which it must have room. Ranks follow the numbers of the nodes. Pure.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,12 +19,14 @@ struct NodeStatus {
   enum class Agent { kAbsent, kComing, kThere } agent = Agent::kAbsent;
   bool member = false;    // of the last attempt
   bool excluded = false;  // to be used only if the job cannot do without
+  std::int32_t room = std::numeric_limits<std::int32_t>::max();  // for workers
 };
 
 struct Size {
   std::int32_t min_nodes = 1;
-  std::int32_t max_nodes = 1;
-  std::int32_t workers_per_node = 1;
+  std::vector<std::int32_t> places;  // workers of each node at full size; spares come after these
+
+  std::int32_t max_nodes() const { return static_cast<std::int32_t>(places.size()); }
 };
 
 struct Placement {
@@ -31,10 +35,14 @@ struct Placement {
   std::string reason;
 };
 
-// `nodes`: all, by number. `first`: no attempt was placed yet.
-Placement place(const Size& size, std::vector<NodeStatus> nodes, bool first);
-// How many nodes must be there before place() can find members. `usable_count`: nodes that are there (before
-// the first attempt: or are coming) and not excluded.
+// `nodes`: all, by number. `patient`: no attempt was placed yet, and those on their way are waited for.
+Placement place(const Size& size, std::vector<NodeStatus> nodes, bool patient);
+// How many nodes must be there before place() can find members. `usable_count`: nodes that are there (if it
+// is patient: or are coming) and not excluded.
 std::int32_t needed_count(const Size& size, std::int32_t usable_count);
+// How many of nodes with such room can take part together, each in a place of its own.
+std::int32_t placeable_count(const Size& size, const std::vector<std::int32_t>& rooms);
+// The most workers for which a spare with such room can be needed.
+std::int32_t likely_workers(const Size& size, std::int32_t room);
 
 }  // namespace muster::launcher

@@ -21,6 +21,7 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kStop,   kStop,  kStop,  kStop,  kStop,  kStop,  kNote,  kNote,  kIgnor}},  // lost
     {{kNote,   kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kNote,  kNote,  kIgnor}},  // spare lost
     {{kNote,   kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kNote,  kIgnor}},  // leftovers gone
+    {{kStop,   kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // too few
     {{kIgnor,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // begun
     {{kIgnor,  kStop,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // denied
     {{kIgnor,  kIgnor, kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // prepared

@@ -28,6 +28,7 @@ enum class Occurrence {
   kLost,       // a node that the attempt cannot do without
   kSpareLost,  // a node that takes no part in the attempt
   kLeftoversGone,
+  kTooFew,  // nodes have not come in time for the first attempt
   kBegun,
   kDenied,
   kPrepared,

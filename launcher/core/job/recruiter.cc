@@ -8,22 +8,41 @@ namespace muster::launcher {
 using Presence = Fleet::Presence;
 
 Recruiter::Recruiter(const Plan& plan, Fleet& fleet)
-    : size_{.min_nodes = plan.min_nodes.value_or(static_cast<std::int32_t>(plan.nodes.size())),
-            .max_nodes = static_cast<std::int32_t>(plan.nodes.size()),
-            .workers_per_node = plan.nodes.front().worker_count},
+    : size_{.min_nodes = plan.min_nodes.value_or(static_cast<std::int32_t>(plan.nodes.size())), .places = {}},
       fleet_(fleet) {
-  for (std::int32_t node = 0; node < plan.agent_count(); ++node) fleet_.add(NodeId(node));
+  for (const NodePlan& node : plan.nodes) size_.places.push_back(node.worker_count);
+  for (std::int32_t node = 0; node < plan.agent_count(); ++node) {
+    fleet_.add(NodeId(node));
+    rooms_.push_back(plan.room_of(NodeId(node)));
+  }
+  mixed_ = std::ranges::any_of(rooms_, [this](std::int32_t room) { return room != rooms_.front(); });
 }
 
-Placement Recruiter::place(const Crew& last, TimePoint now) const {
-  if (!enough_may_be_there(last, now)) return {.members = {}, .needed = {}, .reason = "agents are missing"};
-  return launcher::place(size_, statuses(last, now), /*first=*/last.empty());
+Placement Recruiter::place(const Crew& last, bool patient, TimePoint now) const {
+  if (!enough_may_be_there(patient, now))
+    return {.members = {}, .needed = {}, .reason = "agents are missing"};
+  return launcher::place(size_, statuses(last, now), patient);
 }
 
-std::vector<NodeId> Recruiter::missing(const Crew& last, TimePoint now) const {
-  std::vector<NodeId> missing = launcher::place(size_, statuses(last, now), /*first=*/last.empty()).needed;
+std::vector<NodeId> Recruiter::missing(const Crew& last, bool patient, TimePoint now) const {
+  std::vector<NodeId> missing = launcher::place(size_, statuses(last, now), patient).needed;
   std::erase_if(missing, [this](NodeId id) { return fleet_.presence(id) == Presence::kThere; });
   return missing;
+}
+
+// A spare with too little room for any place that is free does not help.
+bool Recruiter::too_few() const {
+  const auto least = static_cast<std::size_t>(size_.min_nodes);
+  if (!mixed_ || fleet_.alive_count() < least) return fleet_.alive_count() < least;
+  std::vector<std::int32_t> rooms;
+  for (const NodeId id : fleet_.nodes()) {
+    if (fleet_.alive(id)) rooms.push_back(room_of(id));
+  }
+  return placeable_count(size_, rooms) < size_.min_nodes;
+}
+
+std::int32_t Recruiter::likely_workers(NodeId spare) const {
+  return launcher::likely_workers(size_, room_of(spare));
 }
 
 FleetDecisions Recruiter::hire_absent(TimePoint now) {
@@ -39,12 +58,13 @@ FleetDecisions Recruiter::hire_absent(TimePoint now) {
   return all;
 }
 
-// A placement costs some time per node, and is not worth asking for after each of ten thousand greetings.
-bool Recruiter::enough_may_be_there(const Crew& last, TimePoint now) const {
-  const bool first = last.empty();
-  std::size_t usable = first ? fleet_.alive_count() : fleet_.there_count();
+// A placement costs some time per node, and is not worth asking for after each of ten thousand greetings. Of
+// nodes with different room it alone can say how many may take part.
+bool Recruiter::enough_may_be_there(bool patient, TimePoint now) const {
+  if (mixed_) return fleet_.there_count() >= static_cast<std::size_t>(size_.min_nodes);
+  std::size_t usable = patient ? fleet_.alive_count() : fleet_.there_count();
   for (const NodeId id : fleet_.excluded(now))
-    usable -= fleet_.presence(id) >= (first ? Presence::kComing : Presence::kThere) ? 1U : 0U;
+    usable -= fleet_.presence(id) >= (patient ? Presence::kComing : Presence::kThere) ? 1U : 0U;
   const std::int32_t needed = needed_count(size_, static_cast<std::int32_t>(usable));
   return fleet_.there_count() >= static_cast<std::size_t>(needed);
 }
@@ -58,7 +78,8 @@ std::vector<NodeStatus> Recruiter::statuses(const Crew& last, TimePoint now) con
                             : presence == Presence::kComing ? NodeStatus::Agent::kComing
                                                             : NodeStatus::Agent::kAbsent,
                    .member = last.find(id) != nullptr,
-                   .excluded = fleet_.excluded(id, now)});
+                   .excluded = fleet_.excluded(id, now),
+                   .room = room_of(id)});
   }
   return all;
 }

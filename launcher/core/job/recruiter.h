@@ -18,21 +18,26 @@ class Recruiter {
   // All nodes of the plan may be used. `fleet` outlives it.
   Recruiter(const Plan& plan, Fleet& fleet);
 
-  const Size& size() const { return size_; }
-  // Who takes part after `last`, which is empty at first; nobody while agents are missing.
-  Placement place(const Crew& last, TimePoint now) const;
+  // Who takes part after `last`, which is empty at first; nobody while agents are missing. `patient`: nodes
+  // on their way are waited for, although fewer would do.
+  Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes for whose agents place() waits.
-  std::vector<NodeId> missing(const Crew& last, TimePoint now) const;
+  std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
+  // How many workers the spare node will have if it is needed.
+  std::int32_t likely_workers(NodeId spare) const;
   // Hires agents for the absent nodes; for excluded ones only if the job cannot do without them.
   FleetDecisions hire_absent(TimePoint now);
   // Whether fewer nodes than an attempt needs have an agent.
-  bool too_few() const { return fleet_.alive_count() < static_cast<std::size_t>(size_.min_nodes); }
+  bool too_few() const;
 
  private:
-  bool enough_may_be_there(const Crew& last, TimePoint now) const;
+  bool enough_may_be_there(bool patient, TimePoint now) const;
+  std::int32_t room_of(NodeId node) const { return rooms_.at(static_cast<std::size_t>(node.value())); }
   std::vector<NodeStatus> statuses(const Crew& last, TimePoint now) const;
 
   Size size_;
+  std::vector<std::int32_t> rooms_;  // by node
+  bool mixed_ = false;               // they differ
   Fleet& fleet_;
 };
 

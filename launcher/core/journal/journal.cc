@@ -20,6 +20,13 @@ using nlohmann::json;
 
 namespace {
 
+// Which hosts they are decides nothing.
+json slots_of(const Plan& plan) {
+  json slots = json::array();
+  for (const Host& host : plan.hosts) slots.push_back(*host.slots);
+  return slots;
+}
+
 // The job's part travels as an agent is told of it.
 json record_of(const Plan& plan) {
   wire::JobSpec job = plan.job;
@@ -30,7 +37,8 @@ json record_of(const Plan& plan) {
           {"min_nodes", plan.min_nodes},
           {"spare_nodes", plan.spare_nodes},
           {"recovery", plan.recovery},
-          {"take_over", plan.take_over}};
+          {"take_over", plan.take_over},
+          {"slots", slots_of(plan)}};
 }
 
 Plan plan_from(const json& record) {
@@ -42,6 +50,9 @@ Plan plan_from(const json& record) {
   record.at("spare_nodes").get_to(plan.spare_nodes);
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
+  for (const json& slots : record.at("slots")) plan.hosts.emplace_back().slots = slots.get<std::int32_t>();
+  if (!plan.hosts.empty() && plan.hosts.size() != static_cast<std::size_t>(plan.agent_count()))
+    throw std::invalid_argument("a plan whose hosts are not its nodes'");
   if (plan.nodes.empty()) throw std::invalid_argument("a plan without nodes");
   return plan;
 }

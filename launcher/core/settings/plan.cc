@@ -159,7 +159,7 @@ Status check_command_size(const Plan& plan) {
   constexpr std::size_t kMost = wire::kMaxBodyBytes - kRoomForTheRest;
   std::size_t bytes = 0;
   for (const std::string& word : job.command) bytes += word.size() + 5;
-  for (const auto* variables : {&job.environment, &plan.remote.passed}) {
+  for (const auto* variables : {&job.environment, &job.inherited}) {
     for (const auto& [name, value] : *variables) bytes += name.size() + value.size() + 10;
   }
   if (bytes <= kMost) return {};
@@ -280,6 +280,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.command = command_of(options, here.environment);
   job.environment = options.added;
   if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  job.inherited = plan.remote.passed;
   job.working_directory = here.working_directory;
   job.log_directory = options.log_directory + "/" + job.job_id;
   job.checkpoint_directory = options.checkpoint_directory;

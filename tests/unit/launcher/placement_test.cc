@@ -1,6 +1,8 @@
 #include "launcher/core/job/placement.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "launcher/core/fleet/exclusion.h"
 
@@ -10,8 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 using Agent = NodeStatus::Agent;
 
-constexpr Size kFixedTwo{.min_nodes = 2, .max_nodes = 2, .workers_per_node = 2};
-constexpr Size kOneToThree{.min_nodes = 1, .max_nodes = 3, .workers_per_node = 2};
+const Size kFixedTwo{.min_nodes = 2, .places = {2, 2}};
+const Size kOneToThree{.min_nodes = 1, .places = {2, 2, 2}};
 
 constexpr NodeStatus kMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = false};
 constexpr NodeStatus kSpare{.node = {}, .agent = Agent::kThere, .member = false, .excluded = false};
@@ -79,6 +81,106 @@ TEST(Placement, LeavesOutABadNodeIfItCanDoWithout) {
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember}), "0:0 1:2") << "it cannot do without";
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadMember, kAbsent}), "0:0 1:2") << "nobody else comes";
   EXPECT_EQ(again(kFixedTwo, {kMember, kBadAbsent, kComing}), "wait for 0 2");
+}
+
+// Nodes 0 to 2 have 4, 2 and 1 workers; what has room for others is a spare.
+const Size kMixed{.min_nodes = 3, .places = {4, 2, 1}};
+const Size kMixedElastic{.min_nodes = 1, .places = {4, 2, 1}};
+NodeStatus with_room(NodeStatus status, std::int32_t room) {
+  status.room = room;
+  return status;
+}
+// "node:workers@first_rank ...", or "wait for node ...".
+std::string mixed(const Size& size, std::vector<NodeStatus> nodes, bool patient = false) {
+  const Placement placement = place(size, numbered(std::move(nodes)), patient);
+  if (placement.members.empty()) return text_of(placement);
+  std::string text;
+  for (const NodePlan& each : placement.members) {
+    text += fmt::format("{}{}:{}@{}", text.empty() ? "" : " ", each.node, each.worker_count, each.first_rank);
+  }
+  return text;
+}
+
+TEST(MixedPlacement, GivesEachNodeItsOwnNumberOfWorkers) {
+  EXPECT_EQ(mixed(kMixed, {with_room(kMember, 4), with_room(kMember, 2), with_room(kMember, 1)}, true),
+            "0:4@0 1:2@4 2:1@6");
+}
+
+TEST(MixedPlacement, PutsASpareInAPlaceForWhichItHasRoom) {
+  const auto four = with_room(kMember, 4);
+  const auto two = with_room(kMember, 2);
+  const auto one = with_room(kMember, 1);
+  const auto gone_four = with_room(kAbsent, 4);
+  const auto gone_two = with_room(kAbsent, 2);
+  const auto gone_one = with_room(kAbsent, 1);
+  EXPECT_EQ(mixed(kMixed, {four, gone_two, one, with_room(kSpare, 2)}), "0:4@0 2:1@4 3:2@5");
+  EXPECT_EQ(mixed(kMixed, {four, two, gone_one, with_room(kSpare, 8)}), "0:4@0 1:2@4 3:1@6")
+      << "it runs the number of the node whose place it takes";
+  EXPECT_EQ(mixed(kMixed, {gone_four, two, one, with_room(kSpare, 2)}), "wait for 1 2 0") << "too small";
+  EXPECT_EQ(mixed(kMixed, {gone_four, two, one, with_room(kSpare, 2), with_room(kSpare, 5)}),
+            "1:2@0 2:1@2 4:4@3");
+  EXPECT_EQ(mixed(kMixed, {gone_four, gone_two, one, with_room(kSpare, 4), with_room(kSpare, 2)}),
+            "2:1@0 3:4@1 4:2@5");
+  EXPECT_EQ(mixed(kMixed, {gone_four, gone_two, one, with_room(kSpare, 4), with_room(kSpare, 1)}),
+            "wait for 2 3 0")
+      << "two nodes with room for one cannot both take part";
+}
+
+TEST(MixedPlacement, ShrinksToTheSumOfTheMembersNumbers) {
+  EXPECT_EQ(mixed(kMixedElastic, {with_room(kAbsent, 4), with_room(kMember, 2), with_room(kMember, 1)}),
+            "1:2@0 2:1@2");
+  EXPECT_EQ(mixed(kMixedElastic, {with_room(kAbsent, 4), with_room(kMember, 2), with_room(kMember, 1),
+                                  with_room(kSpare, 3)}),
+            "1:2@0 2:1@2")
+      << "there is no place for less than four that the spare could have";
+  EXPECT_EQ(mixed(kMixedElastic, {with_room(kAbsent, 4), with_room(kAbsent, 2), with_room(kMember, 1),
+                                  with_room(kSpare, 3)}),
+            "2:1@0 3:2@1");
+}
+
+// Whoever is there, an attempt of as many as can be seated is placed, and each in a place with room: compared
+// with all ways to seat them.
+TEST(MixedPlacement, SeatsAsManyAsCanBeSeated) {
+  const std::vector<std::int32_t> places{4, 2, 2, 1};
+  const Size size{.min_nodes = 1, .places = places};
+  for (int there = 1; there < 1 << 7; ++there) {
+    const std::vector<std::int32_t> rooms{4, 2, 2, 1, 1, 2, 5};
+    std::vector<NodeStatus> nodes;
+    std::vector<std::int32_t> present;
+    for (std::size_t i = 0; i < rooms.size(); ++i) {
+      const bool is_there = (there >> i & 1) != 0;
+      nodes.push_back(with_room(is_there ? kMember : kAbsent, rooms[i]));
+      if (is_there) present.push_back(rooms[i]);
+    }
+    std::size_t most = 0;
+    std::vector<std::int32_t> order = places;
+    std::ranges::sort(order);
+    do {  // each place takes the node that has the least room of those with enough
+      std::multiset<std::int32_t> free(present.begin(), present.end());
+      std::size_t seated = 0;
+      for (const std::int32_t workers : order) {
+        const auto node = free.lower_bound(workers);
+        if (node == free.end()) continue;
+        free.erase(node);
+        ++seated;
+      }
+      most = std::max(most, seated);
+    } while (std::ranges::next_permutation(order).found);
+    const Placement placement = place(size, numbered(nodes), false);
+    EXPECT_EQ(placement.members.size(), most) << there;
+    std::multiset<std::int32_t> used;
+    for (const NodePlan& each : placement.members) {
+      EXPECT_LE(each.worker_count, rooms.at(static_cast<std::size_t>(each.node.value()))) << there;
+      used.insert(each.worker_count);
+    }
+    const std::multiset<std::int32_t> all(places.begin(), places.end());
+    EXPECT_TRUE(std::ranges::includes(all, used)) << there;
+  }
+}
+
+TEST(Placement, StartsWithThoseWhoAreThereOnceNobodyIsWaitedForAnyMore) {
+  EXPECT_EQ(again(kFixedTwo, {kComing, kSpare, kSpare}), "1:0 2:2");
+  EXPECT_EQ(again(kOneToThree, {kSpare, kComing, kSpare}), "0:0 2:2");
 }
 
 TEST(Placement, SaysWhyItIsSmaller) {

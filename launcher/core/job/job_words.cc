@@ -1,0 +1,72 @@
+// The part of Job that says to the user what it waits for, and what it costs.
+#include <algorithm>
+
+#include "launcher/core/job/job.h"
+#include "launcher/core/text/words.h"
+
+namespace muster::launcher {
+
+namespace {
+
+std::string names_of(const std::vector<NodeId>& nodes) {
+  std::string names;
+  for (const NodeId id : nodes) names += fmt::format("{}node{}", names.empty() ? "" : ", ", id);
+  return names;
+}
+
+}  // namespace
+
+// For a user who has asked for the end and sees workers that take their time.
+void Job::tell_wait(TimePoint now) {
+  if (crew_.living_count() == 0) return;
+  decide(Tell{fmt::format("waiting for {} to end (grace {:g} s; Ctrl-C again to kill)",
+                          count_of(crew_.living_count(), "worker"),
+                          in_seconds(std::max(Duration::zero(), kill_from_ - now)))},
+         "the user asked for the end");
+}
+
+// Who stops a job wants to know what that costs.
+void Job::tell_loss() {
+  const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
+                       verdict_.kind == Verdict::Kind::kCancelled ||
+                       verdict_.kind == Verdict::Kind::kTimeLimit;
+  const std::string loss = stopped ? loss_text(chronicle_.history()) : "";
+  if (!loss.empty()) verdict_.cause += "; " + loss;
+}
+
+std::string Job::restart_text(TimePoint now) const {
+  const auto step = chronicle_.resume_step();
+  const std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
+  std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
+                                 attempt_, from, recovery_.used(now), plan_.job.max_restarts);
+  if (chronicle_.has_another_size())
+    text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
+                        count_of(crew_.members().size(), "node"));
+  return text;
+}
+
+std::string Job::too_few_text(TimePoint now) const {
+  const std::int32_t least = plan_.min_nodes.value_or(static_cast<std::int32_t>(plan_.nodes.size()));
+  std::vector<NodeId> missing = recruiter_.missing(crew_, is_patient(), now);
+  constexpr std::size_t kMostNamed = 5;
+  const std::size_t more = missing.size() - std::min(missing.size(), kMostNamed);
+  missing.resize(missing.size() - more);
+  return fmt::format("{} of at least {} nodes came within {:g} s; missing: {}{}", fleet_.there_count(), least,
+                     in_seconds(StartWait::kLimit), names_of(missing),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string Job::waiting_for(TimePoint now) const {
+  if (phase_ == Phase::kGathering && !deadline_) {
+    const std::vector<NodeId> missing = recruiter_.missing(crew_, is_patient(), now);
+    return missing.empty() ? "" : fmt::format("waiting for the agent of {}", names_of(missing));
+  }
+  if (phase_ != Phase::kPreparing) return "";
+  std::vector<NodeId> missing;
+  for (const NodePlan& each : crew_.members()) {
+    if (!crew_.has_prepared(each.node)) missing.push_back(each.node);
+  }
+  return missing.empty() ? "" : fmt::format("waiting for {} to prepare the attempt", names_of(missing));
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,207 @@
+// How long a job waits for its nodes before it starts, and which of different sizes take part.
+#include "tests/unit/launcher/job_fixture.h"
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+
+// Nodes with so many workers each, then spares with room for so many; a host each.
+Plan hosts_with(const std::vector<std::int32_t>& slots, std::size_t spare_count,
+                std::optional<std::int32_t> min_nodes = {}) {
+  Plan plan = two_nodes_of_two(5);
+  plan.job.checkpoint_directory.clear();
+  plan.job.limits.silence_limit = 1h;
+  plan.nodes.clear();
+  plan.min_nodes = min_nodes;
+  plan.spare_nodes = static_cast<std::int32_t>(spare_count);
+  std::int32_t rank = 0;
+  for (const std::int32_t count : slots) {
+    const auto node = static_cast<std::int32_t>(plan.hosts.size());
+    plan.hosts.push_back({.name = fmt::format("h{}", node), .slots = count});
+    if (plan.hosts.size() > slots.size() - spare_count) continue;
+    plan.nodes.push_back({NodeId(node), Rank(rank), count});
+    rank += count;
+  }
+  return plan;
+}
+
+class JobOnHosts : public JobTest {
+ protected:
+  explicit JobOnHosts(const Plan& plan) : JobTest(plan) {}
+  // From deadline to deadline, as the performer does.
+  void wait(Duration time) {
+    for (const TimePoint end = now + time; now < end;) {
+      const auto next = next_deadline();
+      now = next && *next > now ? std::min(*next, end) : end;
+      happen(TimePassed{});
+    }
+  }
+  // "node:workers@first_rank", by rank.
+  std::vector<std::string> members() const {
+    std::vector<std::string> texts;
+    for (const NodePlan& each : job.members())
+      texts.push_back(fmt::format("{}:{}@{}", each.node, each.worker_count, each.first_rank));
+    return texts;
+  }
+};
+
+// At least two of three nodes, and a spare.
+class StartTest : public JobOnHosts {
+ protected:
+  StartTest() : JobOnHosts(hosts_with({2, 2, 2, 2}, 1, 2)) { happen(Began{}); }
+};
+
+TEST_F(StartTest, AllNodesAreEnoughAtOnce) {
+  for (const int node : {0, 2, 1}) greet(node);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2", "2:2@4"));
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+  wait(700s);
+  EXPECT_EQ(job.phase(), Phase::kPreparing) << "nothing of the wait is left";
+}
+
+TEST_F(StartTest, AsFewAsAllowedDoOnceTheTimeoutHasPassed) {
+  greet(0);
+  greet(2);
+  wait(30s - 1ms);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_THAT(job.waiting_for(now), HasSubstr("node1"));
+  wait(1ms);
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "2:2@2"));
+}
+
+TEST_F(StartTest, SparesFillUpFirst) {
+  for (const int node : {3, 0, 2}) greet(node);
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "a node is preferred to a spare";
+  wait(30s);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "2:2@2", "3:2@4"));
+}
+
+TEST_F(StartTest, EachArrivalMakesTheWaitLonger) {
+  greet(0);
+  wait(29s);
+  greet(1);
+  wait(29s);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  wait(1s);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2"));
+}
+
+TEST_F(StartTest, WhoComesAfterTheTimeoutMayBringOthers) {
+  greet(0);
+  wait(100s);
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "one is not enough";
+  greet(1);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  wait(5s);
+  greet(2);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2", "2:2@4"));
+}
+
+TEST_F(StartTest, TooFewAfterTenMinutesEndTheJob) {
+  greet(1);
+  wait(600s - 1ms);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  wait(1ms);
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
+  EXPECT_EQ(job.verdict().cause, "1 of at least 2 nodes came within 600 s; missing: node0");
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+class SlowStartTest : public JobOnHosts {
+ protected:
+  static Plan plan() {
+    Plan plan = hosts_with({2, 2, 2}, 0, 2);
+    plan.recovery.start_timeout = 500s;
+    return plan;
+  }
+  SlowStartTest() : JobOnHosts(plan()) { happen(Began{}); }
+};
+
+TEST_F(SlowStartTest, EnoughAfterTenMinutesStartThoughTheTimeoutHasNotPassed) {
+  greet(0);
+  wait(400s);
+  greet(1);
+  wait(200s - 1ms);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  wait(1ms);
+  EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2"));
+}
+
+// A node with one worker, one with three, and a spare.
+class MixedJobTest : public JobOnHosts {
+ protected:
+  explicit MixedJobTest(std::int32_t room = 3) : JobOnHosts(hosts_with({1, 3, room}, 1)) {
+    happen(Began{});
+    for (const int node : {0, 1, 2}) greet(node);
+    said(0, wire::AttemptPrepared{4711});
+    said(1, wire::AttemptPrepared{});
+  }
+  // And the other one's workers end.
+  void lose(int node) {
+    end_agent(node, "its agent was killed by SIGKILL");
+    empty(1 - node);
+    happen(LeftoversSeen{});
+  }
+};
+class MixedJobWithASmallSpare : public MixedJobTest {
+ protected:
+  MixedJobWithASmallSpare() : MixedJobTest(2) {}
+};
+
+TEST_F(MixedJobTest, EachNodeRunsItsOwnNumberOfWorkers) {
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  EXPECT_THAT(members(), ElementsAre("0:1@0", "1:3@1"));
+  said(0, exited(1, 7));
+  EXPECT_EQ(job.phase(), Phase::kRunning) << "rank 1 is not on node0";
+  said(1, exited(3, 7));
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+}
+
+TEST_F(MixedJobTest, ASpareWithRoomTakesTheLostNodesPlaceAndItsNumberOfWorkers) {
+  lose(1);
+  EXPECT_THAT(members(), ElementsAre("0:1@0", "2:3@1"));
+  const auto prepared = sent<wire::PrepareAttempt>();
+  ASSERT_EQ(prepared.size(), 2U);
+  EXPECT_EQ(prepared[1].second.local_world_size, 3);
+  EXPECT_EQ(prepared[1].second.world_size, 4);
+  EXPECT_EQ(prepared[1].second.agents_on_host, 1) << "each node has a host of its own";
+  EXPECT_EQ(prepared[1].second.agent_on_host, 0);
+  said(0, wire::AttemptPrepared{4711});
+  said(2, wire::AttemptPrepared{});
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+}
+
+TEST_F(MixedJobTest, ASpareMayHaveMoreRoomThanItTakes) {
+  lose(0);
+  EXPECT_THAT(members(), ElementsAre("1:3@0", "2:1@3")) << "ranks follow the numbers of the nodes";
+}
+
+TEST_F(MixedJobWithASmallSpare, ASpareWithoutRoomDoesNotReplaceANode) {
+  lose(1);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  ASSERT_EQ(decided<StartAgent>().size(), 1U);
+  EXPECT_EQ(decided<StartAgent>()[0].agent.node, NodeId(1));
+  EXPECT_THAT(job.waiting_for(now), HasSubstr("node1"));
+  greet(1);
+  EXPECT_THAT(members(), ElementsAre("0:1@0", "1:3@1"));
+}
+
+TEST_F(MixedJobWithASmallSpare, ANodeThatNoSpareReplacesIsMissedBeforeItCame) {
+  lose(1);
+  EXPECT_EQ(job.restart_count(), 1);
+  end_agent(1, "it died again");
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.restart_count(), 2);
+}
+
+TEST_F(MixedJobWithASmallSpare, ItTakesThePlaceForWhichItHasRoom) {
+  lose(0);
+  EXPECT_THAT(members(), ElementsAre("1:3@0", "2:1@3"));
+}
+
+}  // namespace
+}  // namespace muster::launcher
