@@ -86,16 +86,19 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   const auto happened = [&](std::initializer_list<FaultKind> kinds) {
     return std::ranges::any_of(kinds, [&](FaultKind kind) { return truth().any(kind); });
   };
+  const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
   if (verdict.kind == Verdict::Kind::kRefused) {
-    const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
     if (known.fenced || known.denial_count > 0) culprits.emplace_back();
     if (ranks_fenced) culprits.push_back({std::nullopt, known.ranks->node_of_rank_0()});
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
     must.class_is_true(
         verdict, happened({FaultKind::kOutOfMemory}) && verdict.exit_code == launcher::kExitOutOfMemory);
   } else if (verdict.kind == Verdict::Kind::kHang) {
-    must.class_is_true(verdict, happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
-                                          FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));
+    // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows.
+    if (ranks_fenced) culprits.emplace_back();
+    must.class_is_true(verdict,
+                       ranks_fenced || happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
+                                                 FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));
   } else if (verdict.kind == Verdict::Kind::kGpu) {
     must.class_is_true(verdict, happened({FaultKind::kGpuFails}));
   } else if (verdict.kind == Verdict::Kind::kDiskFull) {
