@@ -59,7 +59,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connectio
   net::SystemTime time(io.get_executor());
   Link link(time, std::move(connection), own.node);
   net::TaskGroup tasks(io.get_executor());
-  LocalLogs logs({io.get_executor(), tasks, link, own.node});
+  LocalLogs logs({io.get_executor(), tasks, link, own.node, !arguments.control_fd});
   LocalStoreHost store(io);
   LocalVitals vitals;
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});

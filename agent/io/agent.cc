@@ -60,8 +60,14 @@ void Agent::obey(Attempt, const wire::OutputTaken& taken) {
   parts_.link.taken(taken);
 }
 
-void Agent::obey(Attempt, const wire::Welcome& said) {
+void Agent::obey(Attempt attempt, const wire::Welcome& said) {
   job_ = said.job;
+  job_.log_directory = parts_.logs.directory_for(said.job);
+  if (job_.log_directory != said.job.log_directory) {
+    parts_.link.send(attempt,
+                     wire::AgentNotice{fmt::format("the log directory {} cannot be used here; logs are in {}",
+                                                   said.job.log_directory, job_.log_directory)});
+  }
   parts_.link.set_output_limits(job_);
   parts_.processes.set_job(job_);
   on(Welcomed{job_});

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/net/addresses.h"
 #include "common/net/listener.h"
 #include "common/wire/codec.h"
 #include "tests/certificate_server.h"
@@ -294,6 +295,59 @@ TEST_F(AgentStdio, TakesTheEndOfItsInputForItsLaunchersEnd) {
   launcher.hang_up();
   EXPECT_EQ(launcher.agent_exit(), 1);
   EXPECT_TRUE(eventually([this] { return processes().empty(); }));
+}
+
+// What the one worker prints of its environment when the store is at `address`.
+std::string printed_with_store_at(const std::string& address, TestLauncher& launcher) {
+  launcher.prepare(1);
+  if (!launcher.wait_for<wire::AttemptPrepared>()) return {};
+  launcher.send(wire::StartWorkers{address, 29500, std::nullopt});
+  launcher.wait_for<wire::WorkersGone>();
+  return launcher.output(0, 1);
+}
+
+TEST_F(AgentStdio, WorkersUseTheInterfaceOfTheStoresAddress) {
+  const auto all = net::host_addresses();
+  const auto own = std::ranges::find(all, false, &net::HostAddress::loopback);
+  if (own == all.end()) GTEST_SKIP() << "this host has loopback only";
+  TestLauncher launcher(stdio());
+  launcher.welcome(job("echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME"));
+  EXPECT_EQ(printed_with_store_at(own->address, launcher), own->interface + " " + own->interface + "\n");
+}
+
+TEST_F(AgentStdio, WorkersChooseTheInterfaceThemselvesWhereTheStoreIsOnLoopback) {
+  TestLauncher launcher(stdio());
+  launcher.welcome(job("echo \"<$GLOO_SOCKET_IFNAME$NCCL_SOCKET_IFNAME>\""));
+  EXPECT_EQ(printed_with_store_at("127.0.0.1", launcher), "<>\n");
+}
+
+TEST_F(AgentStdio, KeepsLogsElsewhereWhereTheLogDirectoryCannotBeMade) {
+  ASSERT_TRUE(write_file_durably(scratch_ / "logs", "no directory"));
+  TestLauncher::Options options = stdio();
+  options.environment = {"XDG_STATE_HOME=" + scratch_ / "state"};
+  TestLauncher launcher(options);
+  wire::JobSpec spec = job("echo kept");
+  spec.log_directory = scratch_ / "logs/here";
+  launcher.welcome(spec);
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
+  const std::string kept = scratch_ / ("state/muster/" + spec.job_id);
+  EXPECT_EQ(read_file(kept + "/attempt_1/rank_0/stdout.log", 100).value_or("(none)"), "kept\n");
+  const auto notices = launcher.all<wire::AgentNotice>();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].text, fmt::format("the log directory {} cannot be used here; logs are in {}",
+                                         spec.log_directory, kept));
+}
+
+TEST_F(AgentProcess, RefusesAnAttemptWhereItsLaunchersLogDirectoryCannotBeMade) {
+  ASSERT_TRUE(write_file_durably(scratch_ / "logs", "no directory"));
+  TestLauncher launcher({.environment = {"XDG_STATE_HOME=" + scratch_ / "state"}});
+  launcher.welcome(job("true"));
+  launcher.prepare(1);
+  const auto refused = launcher.wait_for<wire::AttemptRefused>();
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(refused->message, testing::HasSubstr("cannot keep logs"));
+  EXPECT_TRUE(launcher.all<wire::AgentNotice>().empty());
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ class AgentHost final : public agent::Processes,
 
   // Logs.
   void begin(agent::LogsListener& listener) override { logs_listener_ = &listener; }
+  std::string directory_for(const wire::JobSpec& job) override { return job.log_directory; }
   Expected<std::vector<std::string>> open(const wire::JobSpec& job,
                                           const agent::OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;

@@ -73,12 +73,23 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // Both would otherwise choose by the host's name, or the first interface, which others may not reach.
+  if (node.interface.empty()) return;
+  environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
+  environment.try_emplace("NCCL_SOCKET_IFNAME", node.interface);
 }
 
 }  // namespace
 
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank) {
   return fmt::format("{}/attempt_{}/rank_{}", job.log_directory, attempt, rank);
+}
+
+std::string fallback_log_directory(const Environment& own, const std::string& job_id) {
+  const auto state = variable_in(own, "XDG_STATE_HOME").value_or("");
+  if (state.starts_with('/')) return fmt::format("{}/muster/{}", state, job_id);
+  const auto home = variable_in(own, "HOME").value_or("");
+  return home.starts_with('/') ? fmt::format("{}/.local/state/muster/{}", home, job_id) : "";
 }
 
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {

@@ -26,10 +26,13 @@ struct NodeContext {
   Attempt attempt;
   std::string socket_path;    // MUSTER_SOCKET
   std::string run_directory;  // on a local disk, there before any worker; empty if there is none
+  std::string interface{};    // from which the node reaches the store; empty: not known, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R
 std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank);
+// ${XDG_STATE_HOME:-~/.local/state}/muster/JOB; empty if `own`, the agent's environment, names no place.
+std::string fallback_log_directory(const Environment& own, const std::string& job_id);
 // TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 

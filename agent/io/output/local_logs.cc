@@ -4,12 +4,23 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/process.h"
 
 namespace muster::agent {
 
 LocalLogs::~LocalLogs() {
   log::divert({});
+}
+
+std::string LocalLogs::directory_for(const wire::JobSpec& job) {
+  const std::string own = fallback_log_directory(own_environment(), job.job_id);
+  const auto usable = [](const std::string& directory) {
+    return make_directories(directory) && access(directory.c_str(), W_OK | X_OK) == 0;
+  };
+  const bool leave_it = !setting_.remote || own.empty() || usable(job.log_directory) || !usable(own);
+  return leave_it ? job.log_directory : own;
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {

@@ -18,6 +18,7 @@ class LocalLogs final : public Logs {
     net::TaskGroup& tasks;
     Link& link;
     NodeId node;
+    bool remote = false;  // the launcher may have made the log directory on another host
   };
   explicit LocalLogs(Setting setting) : setting_(std::move(setting)), writer_(setting_.executor) {}
   LocalLogs(const LocalLogs&) = delete;
@@ -25,6 +26,7 @@ class LocalLogs final : public Logs {
   ~LocalLogs() override;
 
   void begin(LogsListener& listener) override { listener_ = &listener; }
+  std::string directory_for(const wire::JobSpec& job) override;
   Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;
   bool output_waits() const override;

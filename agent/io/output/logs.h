@@ -38,6 +38,9 @@ class Logs {
   virtual ~Logs() = default;
   // Once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
+  // Where `job` has its logs on this host: its log directory, or another one if that cannot be made here and
+  // the launcher is elsewhere. Whether either can be used is open()'s to find out.
+  virtual std::string directory_for(const wire::JobSpec& job) = 0;
   // Makes the directories of the attempt's logs, before its workers start. Returns lines for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/io/workers/program.h"
+#include "agent/io/workers/route.h"
 
 namespace muster::agent {
 
@@ -81,6 +82,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   const std::array<int, 3> ends = {null_.get(), outputs[0], outputs[1]};
   std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);
   if (environment_.empty()) {
+    setting_.context.interface = interface_to(start.master_address);
     environment_ = common_environment(setting_.context, setting_.job, setting_.plan, start);
     command_ = {.program = program_,
                 .arguments = {},

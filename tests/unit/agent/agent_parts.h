@@ -141,6 +141,7 @@ struct HandVitals final : Vitals {
 struct HandLogs final : Logs {
   explicit HandLogs(Noted& noted) : asked(noted) {}
   void begin(LogsListener& agent) override { listener = &agent; }
+  std::string directory_for(const wire::JobSpec& job) override { return job.log_directory; }
   Expected<std::vector<std::string>> open(const wire::JobSpec&, const OpenAttempt&) override {
     asked.emplace_back("open logs");
     return opened;

@@ -46,6 +46,26 @@ TEST(ErrorFile, IsInTheLogDirectoryWhereTheAgentHasNoDirectoryOfItsOwn) {
   EXPECT_EQ(error_file(given.node, given.job, Rank(3)), "/logs/attempt_5/rank_3/error.json");
 }
 
+TEST(FallbackLogDirectory, IsWhereTheLaunchersDefaultWouldBe) {
+  EXPECT_EQ(fallback_log_directory({{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}, "j"), "/s/muster/j");
+  EXPECT_EQ(fallback_log_directory({{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}, "j"),
+            "/h/.local/state/muster/j");
+  EXPECT_EQ(fallback_log_directory({{"HOME", ""}}, "j"), "");
+  EXPECT_EQ(fallback_log_directory({}, "j"), "");
+}
+
+TEST(EnvironmentOfAWorker, NamesTheInterfaceTowardsTheStoreUnlessOneIsSet) {
+  Given given;
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("GLOO_SOCKET_IFNAME"))));
+  given.node.interface = "eth1";
+  EXPECT_THAT(given.of(0), Contains(Pair("GLOO_SOCKET_IFNAME", "eth1")));
+  EXPECT_THAT(given.of(0), Contains(Pair("NCCL_SOCKET_IFNAME", "eth1")));
+  given.node.inherited["GLOO_SOCKET_IFNAME"] = "ib0";
+  given.job.environment["NCCL_SOCKET_IFNAME"] = "ib1";
+  EXPECT_THAT(given.of(0), Contains(Pair("GLOO_SOCKET_IFNAME", "ib0")));
+  EXPECT_THAT(given.of(0), Contains(Pair("NCCL_SOCKET_IFNAME", "ib1")));
+}
+
 TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
   const Environment expected = {{"PATH", "/bin"},
                                 {"HOME", "/home/a"},
