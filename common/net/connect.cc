@@ -14,6 +14,8 @@ namespace {
 
 using Connected = Expected<std::shared_ptr<Connection>>;
 
+constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
+
 // What the callers of several listeners share.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
@@ -28,9 +30,14 @@ struct Race {
   std::vector<std::weak_ptr<Connection>> connections;
 };
 
+// Whether a listener that was reached turned the caller away because too many others were proving themselves.
+struct Turn {
+  bool away = false;
+};
+
 // `race` is null for one that runs alone.
-awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
-                          std::shared_ptr<Race> race) {
+awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key, Duration limit,
+                               std::shared_ptr<Race> race, std::shared_ptr<Turn> turn) {
   const auto executor = co_await asio::this_coro::executor;
   const std::string place = fmt::format("cannot connect to {} port {}", listener.address, listener.port);
   auto tls = Tls::load();
@@ -51,17 +58,34 @@ awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Dura
   if (error) co_return system_failure(place, error.value());
   socket->set_option(tcp::no_delay(true), error);
   auto connection = Connection::make(std::move(*socket), (*tls)->client(std::move(identity), key));
-  std::function<bool()> may_prove;
-  if (race) {
-    race->connections.push_back(connection);
-    may_prove = [weak = std::weak_ptr(race)] {
-      const auto shared = weak.lock();
-      return shared && !std::exchange(shared->won, true);
-    };
-  }
+  if (race) race->connections.push_back(connection);
+  turn->away = true;
+  std::function<bool()> may_prove = [alone = race == nullptr, weak = std::weak_ptr(race), turn] {
+    turn->away = false;  // it has answered
+    const auto shared = weak.lock();
+    return alone || (shared && !std::exchange(shared->won, true));
+  };
   Status proven = co_await connection->handshake(limit, std::move(may_prove));
+  if (!proven && proven.error().code() != ErrorCode::kUnavailable) turn->away = false;
   if (!proven) co_return failure_within(place, Connected(std::unexpected(proven.error())));
   co_return connection;
+}
+
+// Again and again while it is turned away.
+awaitable<Connected> call(Endpoint listener, std::string identity, Key key, Duration limit,
+                          std::shared_ptr<Race> race) {
+  const TimePoint deadline = Clock::now() + limit;
+  asio::steady_timer pause(co_await asio::this_coro::executor);
+  for (;;) {
+    const auto turn = std::make_shared<Turn>();
+    auto connected = co_await call_once(listener, identity, key, deadline - Clock::now(), race, turn);
+    const bool again = !connected && turn->away && !(race && race->won);
+    if (!again || Clock::now() + kPauseWhenTurnedAway >= deadline) co_return connected;
+    pause.expires_after(kPauseWhenTurnedAway);
+    boost::system::error_code ignored;
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (race && race->won) co_return connected;
+  }
 }
 
 awaitable<void> compete(std::shared_ptr<Race> race, std::size_t index, awaitable<Connected> called) {

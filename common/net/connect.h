@@ -18,7 +18,8 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to a listener and completes the handshake.
+// Connects to a listener and completes the handshake. One that closes the connection before it says anything
+// has too many callers just now, and is called again.
 awaitable<Expected<std::shared_ptr<Connection>>> connect(std::string address, std::uint16_t port,
                                                          std::string identity, Key key, Duration limit);
 

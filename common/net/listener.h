@@ -5,6 +5,7 @@
 // TaskGroup of the owner's end it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,7 +21,7 @@ class Listener {
   struct Limits {
     Duration handshake = std::chrono::seconds(5);
     std::size_t unproven_count = 256;  // connections that have not proven themselves yet
-    std::size_t unproven_of_an_address = 256;
+    std::size_t unproven_of_an_address = SIZE_MAX;
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 

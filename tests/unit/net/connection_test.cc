@@ -409,6 +409,21 @@ TEST(Listener, StrangersOfOneAddressAreTurnedAwayAndTheOldestStay) {
   context.run();
 }
 
+TEST(Listener, WhoIsTurnedAwayCallsAgainUntilThereIsRoom) {
+  asio::io_context context;
+  Server server(context, {.handshake = 300ms, .unproven_of_an_address = 1});
+  asio::ip::tcp::socket stranger(context);
+  stranger.connect({asio::ip::address_v4::loopback(), server.port()});
+  context.poll();
+  const auto start = std::chrono::steady_clock::now();
+  const Result client = connect_now(context, server, "job/worker/node1", server.key_of("job/worker/node1"));
+  EXPECT_TRUE(client) << client.error().message();
+  EXPECT_GT(std::chrono::steady_clock::now() - start, 100ms);
+  if (client) (*client)->close();
+  server.stop();
+  context.run();
+}
+
 TEST(Listener, ASlowHandshakeIsCutOff) {
   asio::io_context context;
   Server server(context, {.handshake = 20ms, .unproven_count = 16});
