@@ -1,12 +1,15 @@
 // The real launcher and agents, with hosts that are reached through a command of the test's own: each has a
 // home of its own and is otherwise this machine. tests/hosts has those with a network and sshd.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <regex>
+#include <sys/socket.h>
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
@@ -110,15 +113,66 @@ TEST_F(LaunchHosts, AHostThatCannotBeReachedIsNamedWithWhatItsShellSaid) {
 }
 
 TEST_F(LaunchHosts, AHostThatSaysNothingIsGivenUpAndASpareTakesItsPlace) {
-  set_host_command("[ $host != h1 ] || exec sleep 1000");
+  set_host_command("[ $host != h1 ] || sleep 1000");
   LaunchRun run(on("h0,h1,h2", {"--nodes", "2", "--connect-timeout", "1", "echo", "ran"}));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("node2:"));
   expect_nothing_left(run);
 }
 
+TEST_F(LaunchHosts, AHostThatPrintsWithoutEndIsGivenUp) {
+  set_host_command("exec yes");
+  LaunchRun run(on("h0", {"--max-restarts", "0", "true"}));
+  EXPECT_EQ(run.exit_code(), 69) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("host h0: it prints more than 65536 bytes"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
+  set_host_command("[ ! -e $HOME/asked ] || exec sleep 1000; touch $HOME/asked");
+  LaunchRun run(on("h0", {"--connect-timeout", "1", "--max-restarts", "0", "true"}));
+  EXPECT_EQ(run.exit_code(), 69) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("host h0: the agent could not be brought there in time"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed) {
+  const std::map<std::string, std::string> at_home{{"HOME", scratch_.path().string()}};
+  LaunchRun run({"--hosts", "h0,h1", "--exec", "env", "echo", "ran"}, at_home);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
+  LaunchRun missing({"--hosts", "h0", "--exec", "/missing/shell {host}", "--max-restarts", "0", "true"});
+  EXPECT_EQ(missing.exit_code(), 69) << missing.err();
+  EXPECT_THAT(missing.err(), HasSubstr("host h0: cannot start /missing/shell: No such file or directory"));
+}
+
+TEST_F(LaunchHosts, StrangersWhoSayNothingKeepNoAgentFromJoining) {
+  const std::string gate = scratch_ / "gate";
+  set_host_command("[ $host = h0 ] || while [ ! -e " + gate + " ]; do sleep 0.01; done");
+  LaunchRun run(on(
+      "h[0-7]", {"--control", "tcp", "--listen", "127.0.0.1", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"}));
+  ASSERT_TRUE(eventually([&] { return run.agent_of(0) != 0; })) << run.err();
+  std::string words = read_file(fmt::format("/proc/{}/cmdline", run.agent_of(0)), 1 << 16).value_or("");
+  std::ranges::replace(words, '\0', ' ');
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(words, found, std::regex("127\\.0\\.0\\.1:([0-9]+)"))) << words;
+  sockaddr_in port{};
+  port.sin_family = AF_INET;
+  port.sin_port = htons(static_cast<std::uint16_t>(std::stoi(found[1])));
+  port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 300; ++i) {
+    strangers.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(strangers.back().get(), reinterpret_cast<const sockaddr*>(&port), sizeof port), 0);
+  }
+  std::ofstream(gate).put('\n');
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 7 of 8"));
+  EXPECT_EQ(run.report()["restarts"], 0);
+}
+
 TEST_F(LaunchHosts, CtrlCInTheMiddleOfAStartLeavesNothing) {
-  set_host_command("[ $host != h1 ] || exec sleep 1000");
+  set_host_command("[ $host != h1 ] || sleep 1000");  // what a shell has started ends with it
   LaunchRun run(on("h0,h1", {"true"}));
   ASSERT_TRUE(eventually([&] { return run.agent_of(0) != 0; }));
   run.signal(SIGINT);

@@ -57,12 +57,6 @@ std::string advice(const Host& host, std::string_view line) {
 
 }  // namespace
 
-bool fits_script(std::string_view word) {
-  return !word.empty() && std::ranges::none_of(word, [](char c) {
-    return c < ' ' || c > '~' || std::string_view("'\\!$`\"").contains(c);
-  });
-}
-
 std::string start_script(const AgentPlace& place, const std::vector<std::string>& arguments) {
   if (!place.path.empty()) return fmt::format("exec \"{}\"{}", place.path, in_quotes(arguments));
   return fmt::format(R"sh(d="{}/{}"; {}; if test $? = 0; then exec "$d/{}"{}; fi; )sh"

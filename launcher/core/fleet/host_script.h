@@ -36,9 +36,6 @@ std::string delivery_script(const AgentPlace& place);
 // Kills a process, unless its pid is another one's by now.
 std::string kill_script(std::int32_t pid, std::int64_t start_ticks);
 
-// Whether a word means itself in such a script.
-bool fits_script(std::string_view word);
-
 // The argv that runs the script on the host.
 std::vector<std::string> host_shell(const RemoteOptions& options, const Host& host, std::string_view script);
 

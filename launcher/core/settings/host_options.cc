@@ -221,10 +221,15 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
   reader.seconds("connect-timeout", false, remote.connect_timeout);
   reader.seconds("start-timeout", true, options.recovery.start_timeout);
   reader.text("remote-agent", remote.remote_agent);
-  if (const Setting* agent = reader.find("remote-agent");
-      agent != nullptr && !remote.remote_agent.starts_with('/'))
-    reader.refuse(
-        *agent, "is no absolute path: give where the agent is on every host, such as /opt/muster/bin/agent");
+  if (const Setting* agent = reader.find("remote-agent"); agent != nullptr) {
+    if (!remote.remote_agent.starts_with('/'))
+      reader.refuse(
+          *agent,
+          "is no absolute path: give where the agent is on every host, such as /opt/muster/bin/agent");
+    else if (!fits_script(remote.remote_agent))
+      reader.refuse(*agent,
+                    "cannot be given to every shell: give a path without quotes, backslashes, $, ! and `");
+  }
   if (!options.hosts.empty()) remote.passed = passed_environment(here.environment);
 }
 

@@ -325,6 +325,12 @@ Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optio
                  last.list.substr(0, kMostShownBytes), count_of(whole.size(), "host"));
 }
 
+bool fits_script(std::string_view word) {
+  return !word.empty() && std::ranges::none_of(word, [](char c) {
+    return c < ' ' || c > '~' || std::string_view("'\\!$`\"").contains(c);
+  });
+}
+
 std::string address_of(const Host& host) {
   return host.user.empty() ? host.name : fmt::format("{}@{}", host.user, host.name);
 }

@@ -57,6 +57,9 @@ struct HostNames {
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude);
 
+// Whether a word means itself in a script that a host's shell reads (core/fleet/host_script.h).
+bool fits_script(std::string_view word);
+
 // As ssh takes it and people read it: USER@NAME.
 std::string address_of(const Host& host);
 

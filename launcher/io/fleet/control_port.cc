@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/base/log.h"
 #include "common/wire/agent_identity.h"
 
 namespace muster::launcher {
@@ -28,8 +29,14 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
   std::unique_ptr<ControlPort> port(new ControlPort(plan, **tls));
   for (const std::string& address : addresses) {
     auto listener = net::Listener::open(executor, address, 0);
-    if (!listener) return std::unexpected(listener.error());
-    port->listeners_.emplace_back(address, std::move(*listener));
+    if (listener) {
+      port->listeners_.emplace_back(address, std::move(*listener));
+      continue;
+    }
+    // One that was found, not asked for, may be gone by now, or be tentative still.
+    const bool others = !port->listeners_.empty() || &address != &addresses.back();
+    if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
+    log::info("{}; it is left out", listener.error().message());
   }
   ControlPort* const self = port.get();
   const auto find_key = [self](std::string_view identity) -> std::optional<net::Key> {

@@ -15,7 +15,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::size_t kMaxLineBytes = 64 << 10;
+constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
 
 // Has the descriptor's pending waits end at the deadline.
@@ -25,20 +25,27 @@ class Timer {
   Timer(Io& io, TimePoint deadline) : timer_(io.get_executor()) {
     if (deadline == TimePoint::max()) return;
     timer_.expires_at(deadline);
-    timer_.async_wait([&io, expired = expired_](const boost::system::error_code& error) {
-      if (error) return;
-      *expired = true;
+    timer_.async_wait([&io, state = state_](const boost::system::error_code& error) {
+      if (error || state->over) return;
+      state->expired = true;
       io.cancel();
     });
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
-  ~Timer() { timer_.cancel(); }
-  bool expired() const { return *expired_; }
+  ~Timer() {
+    state_->over = true;
+    timer_.cancel();
+  }
+  bool expired() const { return state_->expired; }
 
  private:
+  struct State {
+    bool expired = false;
+    bool over = false;  // whoever waited has gone on, perhaps with the descriptor
+  };
   asio::steady_timer timer_;
-  std::shared_ptr<bool> expired_ = std::make_shared<bool>(false);
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 }  // namespace
@@ -60,6 +67,7 @@ Expected<std::shared_ptr<HostShell>> HostShell::start(const asio::any_io_executo
                   descriptors);
   if (!pid) return std::unexpected(pid.error());
   std::shared_ptr<HostShell> shell(new HostShell(executor, std::move(ours)));
+  shell->pid_ = *pid;
   shell->end_.assign(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   shell->errors_ = errors;
   shell->errors_from_ = static_cast<std::uint64_t>(before.st_size);
@@ -91,13 +99,14 @@ awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
     const std::size_t taken = newline == std::string_view::npos ? text.size() : newline + 1;
     (void)recv(socket_.native_handle(), bytes, taken, MSG_DONTWAIT);
     line_ += text.substr(0, newline);
-    if (line_.size() > kMaxLineBytes)
-      co_return failure(ErrorCode::kCorrupt, "it writes a line of more than {} bytes", kMaxLineBytes);
+    read_bytes_ += taken;
+    if (read_bytes_ > kMostLineBytes)
+      co_return failure(ErrorCode::kCorrupt, "it prints more than {} bytes", kMostLineBytes);
     if (newline != std::string_view::npos) co_return std::exchange(line_, {});
   }
 }
 
-awaitable<Status> HostShell::write(std::string_view bytes) {
+awaitable<Status> HostShell::write(std::string_view bytes, Duration stall) {
   while (!bytes.empty()) {
     const ssize_t put =
         send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -107,7 +116,9 @@ awaitable<Status> HostShell::write(std::string_view bytes) {
     }
     boost::system::error_code error;
     if (errno != EAGAIN) co_return system_failure("it takes no input", errno);
+    const Timer timer(socket_, Clock::now() + stall);
     co_await socket_.async_wait(net::Socket::wait_write, asio::redirect_error(asio::use_awaitable, error));
+    if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it takes no input");
     if (error) co_return failure(ErrorCode::kUnavailable, "it is not written to any more");
   }
   co_return Status{};
@@ -134,8 +145,10 @@ awaitable<Expected<int>> HostShell::ended(TimePoint deadline) {
   co_return *ended_;
 }
 
+// It leads a group of its own, with all that it has started. The group's number is taken while it is not
+// reaped.
 void HostShell::signal(int number) {
-  if (!ended_) syscall(SYS_pidfd_send_signal, end_.native_handle(), number, nullptr, 0);
+  if (!ended_) ::kill(-pid_, number);
 }
 
 void HostShell::terminate() {

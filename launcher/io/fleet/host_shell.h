@@ -27,19 +27,21 @@ class HostShell {
                                                     const rlimit& descriptors);
   HostShell(const HostShell&) = delete;
   HostShell& operator=(const HostShell&) = delete;
-  // Kills what still runs.
+  // Kills what still runs, with all that it has started in its process group.
   ~HostShell();
 
   // The next line of stdout, without its newline. kTimedOut at `deadline`, kUnavailable at the end, kCorrupt
-  // for a line of more than 64 KiB. Nothing behind the line is read.
+  // when more than 64 KiB have come in all. Nothing behind the line is read.
   awaitable<Expected<std::string>> read_line(TimePoint deadline);
-  awaitable<Status> write(std::string_view bytes);
+  // kTimedOut when nothing is taken for the time of `stall`.
+  awaitable<Status> write(std::string_view bytes, Duration stall);
   void end_input();
   // stdin and stdout, for frames; read_line(), write() and end_input() are over.
   net::Socket take_socket() { return std::move(socket_); }
   // Its exit code, or 128 and the signal's number. At `deadline` kTimedOut.
   awaitable<Expected<int>> ended(TimePoint deadline = TimePoint::max());
   bool has_ended() const { return ended_.has_value(); }
+  // To all of its process group, while it has not ended.
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
   // Of what was written to stderr since the start.
@@ -52,10 +54,12 @@ class HostShell {
 
   net::Socket socket_;
   asio::posix::stream_descriptor end_;  // a pidfd
+  pid_t pid_ = 0;
   std::optional<int> ended_;
   std::string errors_;
   std::uint64_t errors_from_ = 0;
-  std::string line_;  // what of the next one has come
+  std::string line_;            // what of the next one has come
+  std::size_t read_bytes_ = 0;  // by read_line()
 };
 
 }  // namespace muster::launcher

@@ -1,6 +1,7 @@
 #include "launcher/io/fleet/remote_bootstrap.h"
 
 #include <algorithm>
+#include <sys/utsname.h>
 #include <utility>
 
 #include "common/base/log.h"
@@ -15,14 +16,17 @@ namespace {
 
 constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
 constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
-constexpr int kMostTries = 6;  // at a host that is busy
-constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
 constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
-constexpr int kSshFailed = 255;  // and what a command that was killed looks like through ssh
+
+// As `uname -m` says it.
+std::string own_machine() {
+  utsname names{};
+  return uname(&names) == 0 ? names.machine : "";
+}
 
 bool is_loopback_host(const Host& host) {
   return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
@@ -73,109 +77,107 @@ awaitable<void> RemoteBootstrap::bring_up(AgentId agent) {
   start_next();
   if (started) co_return co_await wait_for_end(agent);
   if (Child* const child = find(agent); child != nullptr && child->shell) child->shell->terminate();
-  tell_ended(agent, started.error().why);
+  tell_ended(agent, started.error().message());
 }
 
-awaitable<std::expected<void, RemoteBootstrap::Failed>> RemoteBootstrap::start_agent(AgentId agent) {
-  bool delivered = false;
-  for (int busy_count = 0;;) {
-    auto tried = co_await try_start(agent);
-    if (tried && *tried == Outcome::kGreeted)
+awaitable<Status> RemoteBootstrap::start_agent(AgentId agent) {
+  HostStart start(plan_.remote, host_of(agent.node), own_machine());
+  HostStart::Step step = HostStart::Start{};
+  for (;;) {
+    if (find(agent) == nullptr) co_return failure(ErrorCode::kUnavailable, "its agent was given up");
+    if (const auto* end = std::get_if<HostStart::GiveUp>(&step))
+      co_return std::unexpected(Error(ErrorCode::kUnavailable, end->why));
+    if (const auto* speak = std::get_if<HostStart::Speak>(&step)) {
+      find(agent)->greeting = speak->agent;
       co_return co_await agree_on_control(agent, Clock::now() + kControlLimit);
-    if (tried && delivered) co_return failed(agent.node, "an agent was brought there, and cannot be used");
-    if (tried) {
-      auto brought = co_await deliver(agent);
-      delivered = brought.has_value();
-      if (delivered) continue;
-      tried = std::unexpected(brought.error());
     }
-    if (!tried.error().busy || ++busy_count == kMostTries) co_return std::unexpected(tried.error());
-    // Not all at the same time again.
-    const Duration pause_now = kFirstPause * (1 << busy_count);
-    co_await pause(pause_now / 2 + pause_now * (random_() % 1000) / 1000);
+    if (const auto* again = std::get_if<HostStart::Start>(&step)) {
+      if (again->after > Duration::zero()) co_await pause(again->after);
+      step = co_await try_start(agent, start);
+    } else {
+      step = co_await deliver(agent, start);
+    }
   }
 }
 
-awaitable<std::expected<RemoteBootstrap::Outcome, RemoteBootstrap::Failed>> RemoteBootstrap::try_start(
-    AgentId agent) {
-  AgentPlace place{.path = plan_.remote.remote_agent, .digest = "", .module = ""};
-  if (place.path.empty()) {
-    const auto own = delivery_.place();
-    if (!own) co_return failed(agent.node, own.error().message());
-    place = *own;
-  }
-  const auto invitation = invite(agent);
-  if (!invitation) co_return failed(agent.node, invitation.error().message());
+HostStart::Step RemoteBootstrap::after_failure(HostStart& start, HostStart::Failure failure,
+                                               const HostShell* shell) {
+  if (shell != nullptr) failure.last_line = shell->last_error_line();
+  return start.on_failure(failure, std::uniform_real_distribution(0.0, 1.0)(random_));
+}
+
+awaitable<HostStart::Step> RemoteBootstrap::try_start(AgentId agent, HostStart& start) {
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
-  auto opened = open_shell(agent.node, start_script(place, arguments_of(agent, *invitation)));
-  if (!opened) co_return failed(agent.node, opened.error().message());
+  const auto place = agent_place();
+  if (!place) co_return after_failure(start, {.what = place.error().message()});
+  const auto invitation = invite(agent);
+  if (!invitation) co_return after_failure(start, {.what = invitation.error().message()});
+  const auto opened = open_shell(agent.node, start_script(*place, arguments_of(agent, *invitation)));
+  if (!opened) co_return after_failure(start, {.what = opened.error().message()});
   const std::shared_ptr<HostShell> shell = *opened;
-  Child* child = find(agent);
-  if (child == nullptr) co_return failed(agent.node, "its agent was given up");
+  Child* const child = find(agent);
+  if (child == nullptr) co_return HostStart::GiveUp{};
   child->shell = shell;
-  (void)co_await shell->write(invitation->key + "\n");
+  (void)co_await shell->write(invitation->key + "\n", plan_.remote.connect_timeout);
   for (;;) {
     const auto line = co_await shell->read_line(deadline);
-    child = find(agent);
-    if (child == nullptr) co_return failed(agent.node, "its agent was given up");
-    if (line && line->starts_with("muster-agent absent")) co_return Outcome::kAbsent;
-    if (line) child->greeting = parse_greeting(*line);
-    if (child->greeting) co_return Outcome::kGreeted;
-    if (line) continue;  // of the user's own start-up files
+    const auto step = line ? start.on_line(*line) : std::nullopt;
+    if (step) co_return *step;
+    if (line) continue;
+    HostStart::Failure why{.what = line.error().message()};
     if (line.error().code() == ErrorCode::kTimedOut)
-      co_return failed(agent.node,
-                       fmt::format("no answer within {:g} s", in_seconds(plan_.remote.connect_timeout)),
-                       shell.get());
-    if (line.error().code() != ErrorCode::kUnavailable)
-      co_return failed(agent.node, line.error().message(), shell.get());
-    const auto code = co_await shell->ended(deadline);
-    Failed why = failed(agent.node,
-                        code ? fmt::format("{} ended with {}", shell_name(), *code) : "no agent was started",
-                        shell.get())
-                     .error();
-    why.busy = code && is_busy(*code, shell->last_error_line());
-    co_return std::unexpected(std::move(why));
+      why.what = fmt::format("no answer within {:g} s", in_seconds(plan_.remote.connect_timeout));
+    if (line.error().code() == ErrorCode::kUnavailable) {
+      const auto code = co_await shell->ended(deadline);
+      why.what = code ? fmt::format("{} ended with {}", shell_name(), *code) : "no agent was started";
+      if (code) why.exit_code = *code;
+    }
+    co_return after_failure(start, std::move(why), shell.get());
   }
 }
 
-awaitable<std::expected<void, RemoteBootstrap::Failed>> RemoteBootstrap::deliver(AgentId agent) {
+awaitable<HostStart::Step> RemoteBootstrap::deliver(AgentId agent, HostStart& start) {
   const auto place = delivery_.place();
   const auto tar = delivery_.tar();
-  if (!place || !tar) co_return failed(agent.node, (!place ? place.error() : tar.error()).message());
-  auto opened = open_shell(agent.node, delivery_script(*place));
-  if (!opened) co_return failed(agent.node, opened.error().message());
+  if (!place || !tar)
+    co_return after_failure(start, {.what = (!place ? place.error() : tar.error()).message()});
+  const auto opened = open_shell(agent.node, delivery_script(*place));
+  if (!opened) co_return after_failure(start, {.what = opened.error().message()});
   const std::shared_ptr<HostShell> shell = *opened;
-  if (Child* const child = find(agent)) child->shell = shell;
-  const Status written = co_await shell->write(**tar);
+  Child* const child = find(agent);
+  if (child == nullptr) co_return HostStart::GiveUp{};
+  child->shell = shell;
+  const Status written = co_await shell->write(**tar, plan_.remote.connect_timeout);
   shell->end_input();
-  const auto code = co_await shell->ended(Clock::now() + kDeliveryLimit);
-  if (code && *code == 0 && written) co_return std::expected<void, Failed>();
-  Failed why =
-      failed(agent.node,
-             code ? fmt::format("the agent cannot be brought there ({} ended with {})", shell_name(), *code)
-                  : std::string("the agent could not be brought there in time"),
-             shell.get())
-          .error();
-  why.busy = code && is_busy(*code, shell->last_error_line());
-  co_return std::unexpected(std::move(why));
+  const auto code = co_await shell->ended(Clock::now() + (written ? kDeliveryLimit : kKillLimit));
+  if (code && *code == 0 && written) co_return start.on_delivered();
+  HostStart::Failure why{.what = "the agent could not be brought there in time"};
+  if (code) {
+    why.what = fmt::format("the agent cannot be brought there ({} ended with {})", shell_name(), *code);
+    why.exit_code = *code;
+  }
+  co_return after_failure(start, std::move(why), shell.get());
 }
 
-awaitable<std::expected<void, RemoteBootstrap::Failed>> RemoteBootstrap::agree_on_control(
-    AgentId agent, TimePoint deadline) {
+awaitable<Status> RemoteBootstrap::agree_on_control(AgentId agent, TimePoint deadline) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto line = co_await shell->read_line(deadline);
   Child* const child = find(agent);
-  if (child == nullptr) co_return failed(agent.node, "its agent was given up");
-  if (!line) co_return failed(agent.node, "its agent cannot be spoken to", shell.get());
+  if (child == nullptr) co_return failure(ErrorCode::kUnavailable, "its agent was given up");
+  if (!line)
+    co_return failure(ErrorCode::kUnavailable, "{}",
+                      start_failure(plan_.remote, host_of(agent.node), "its agent cannot be spoken to",
+                                    shell->last_error_line()));
   if (*line == "control tcp") {
     child->spoken_to = SpokenTo::kByTcp;
-    co_return std::expected<void, Failed>();
+    co_return Status{};
   }
   if (*line != "control stdio")
-    co_return failed(agent.node, fmt::format("its agent says '{}'", one_line(*line)), shell.get());
+    co_return failure(ErrorCode::kCorrupt, "host {}: its agent says '{}'", host_of(agent.node).name,
+                      one_line(*line));
   child->spoken_to = SpokenTo::kThroughShell;
   connected(agent, net::Connection::make(shell->take_socket(), nullptr));
-  co_return std::expected<void, Failed>();
+  co_return Status{};
 }
 
 void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Connection> connection) {
@@ -218,7 +220,8 @@ std::vector<std::string> RemoteBootstrap::arguments_of(AgentId agent,
 
 // ---- Ending ----
 
-// A shell that fails as ssh does may have lost its connection, while the agent is still spoken to.
+// A shell that fails may have lost its own way to the host, while the agent is still spoken to. An agent that
+// has ended closes its connection at once.
 awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto code = co_await shell->ended();
@@ -228,7 +231,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     if (child == nullptr) co_return;
     const auto channel = child->channel.lock();
     const bool connected = child->spoken_to == SpokenTo::kByTcp && channel && !channel->closed();
-    if (!connected || *code != kSshFailed) break;
+    if (!connected || *code == 0) break;
     co_await pause(look);
     look = std::min(2 * look, kLongestLook);
   }
@@ -274,28 +277,20 @@ void RemoteBootstrap::look_for_leftovers(bool kill) {
   if (!std::exchange(sweeping_, true)) tasks_.spawn(sweep_all());
 }
 
+awaitable<void> RemoteBootstrap::sweep_into(std::shared_ptr<Answers> answers, NodeId node, bool kill) {
+  const auto left = co_await sweep(node, kill);
+  if (left) answers->left.insert(answers->left.end(), left->begin(), left->end());
+  if (--answers->missing == 0) answers->all_there.cancel();
+}
+
 // A host that does not answer has no leftovers that anybody knows of. It is asked again later.
 awaitable<void> RemoteBootstrap::sweep_all() {
   co_await pause(next_sweep_ - Clock::now());
   const bool kill = std::exchange(sweep_kills_, false);
-  struct Answers {
-    explicit Answers(const asio::any_io_executor& executor) : all_there(executor) {}
-    asio::steady_timer all_there;
-    std::size_t missing = 0;
-    std::vector<Leftover> left;
-  };
   const auto answers = std::make_shared<Answers>(executor_);
-  answers->all_there.expires_at(TimePoint::max());
   const std::set<NodeId> nodes = to_sweep_;
   answers->missing = nodes.size();
-  for (const NodeId node : nodes) {
-    tasks_.spawn([](RemoteBootstrap* self, NodeId its_node, bool kills,
-                    std::shared_ptr<Answers> to) -> awaitable<void> {
-      auto left = co_await self->sweep(its_node, kills);
-      if (left) to->left.insert(to->left.end(), left->begin(), left->end());
-      if (--to->missing == 0) to->all_there.cancel();
-    }(this, node, kill, answers));
-  }
+  for (const NodeId node : nodes) tasks_.spawn(sweep_into(answers, node, kill));
   boost::system::error_code ignored;
   if (answers->missing > 0)
     co_await answers->all_there.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -306,18 +301,14 @@ awaitable<void> RemoteBootstrap::sweep_all() {
 
 // What is left of the node on its host; nothing if the host does not say.
 awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId node, bool kill) {
-  AgentPlace place{.path = plan_.remote.remote_agent, .digest = "", .module = ""};
-  if (place.path.empty()) {
-    const auto own = delivery_.place();
-    if (!own) co_return std::nullopt;
-    place = *own;
-  }
+  const auto place = agent_place();
+  if (!place) co_return std::nullopt;
   std::vector<std::string> words = {"--sweep", plan_.job.job_id, "--node", fmt::format("{}", node)};
   for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
     if (agent.node == node) words.insert(words.end(), {"--below", fmt::format("{}", agent.incarnation)});
   }
   if (kill) words.emplace_back("--kill");
-  const auto shell = open_shell(node, start_script(place, words));
+  const auto shell = open_shell(node, start_script(*place, words));
   if (!shell) co_return std::nullopt;
   (*shell)->end_input();
   std::vector<Leftover> left;
@@ -387,10 +378,9 @@ Expected<std::shared_ptr<HostShell>> RemoteBootstrap::open_shell(NodeId node, st
                           inherited_limit_);
 }
 
-std::unexpected<RemoteBootstrap::Failed> RemoteBootstrap::failed(NodeId node, const std::string& what,
-                                                                 const HostShell* shell) const {
-  const std::string last = shell == nullptr ? "" : shell->last_error_line();
-  return std::unexpected(Failed{start_failure(plan_.remote, host_of(node), what, last)});
+Expected<AgentPlace> RemoteBootstrap::agent_place() {
+  if (plan_.remote.remote_agent.empty()) return delivery_.place();
+  return AgentPlace{.path = plan_.remote.remote_agent, .digest = "", .module = ""};
 }
 
 }  // namespace muster::launcher

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/net/task_group.h"
-#include "launcher/core/fleet/host_script.h"
+#include "launcher/core/fleet/host_start.h"
 #include "launcher/core/settings/plan.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/control_port.h"
@@ -49,21 +49,25 @@ class RemoteBootstrap final : public Bootstrap {
     std::weak_ptr<net::Channel> channel{};
     bool killed = false;
   };
-  struct Failed {
-    std::string why;
-    bool busy = false;  // another try may succeed
+  struct Answers {  // of hosts that are asked what is left there
+    explicit Answers(const asio::any_io_executor& executor) : all_there(executor, TimePoint::max()) {}
+    asio::steady_timer all_there;
+    std::size_t missing = 0;
+    std::vector<Leftover> left;
   };
-  enum class Outcome { kGreeted, kAbsent };
 
   void start_next();
   awaitable<void> bring_up(AgentId agent);
-  awaitable<std::expected<void, Failed>> start_agent(AgentId agent);
-  awaitable<std::expected<Outcome, Failed>> try_start(AgentId agent);
-  awaitable<std::expected<void, Failed>> deliver(AgentId agent);
-  awaitable<std::expected<void, Failed>> agree_on_control(AgentId agent, TimePoint deadline);
+  awaitable<Status> start_agent(AgentId agent);
+  awaitable<HostStart::Step> try_start(AgentId agent, HostStart& start);
+  awaitable<HostStart::Step> deliver(AgentId agent, HostStart& start);
+  HostStart::Step after_failure(HostStart& start, HostStart::Failure failure,
+                                const HostShell* shell = nullptr);
+  awaitable<Status> agree_on_control(AgentId agent, TimePoint deadline);
   awaitable<void> wait_for_end(AgentId agent);
   awaitable<void> kill_there(AgentId agent, std::shared_ptr<HostShell> shell, AgentGreeting greeting);
   awaitable<std::optional<std::vector<Leftover>>> sweep(NodeId node, bool kill);
+  awaitable<void> sweep_into(std::shared_ptr<Answers> answers, NodeId node, bool kill);
   awaitable<void> sweep_all();
   awaitable<void> sweep_later(NodeId node);
   awaitable<void> bury(std::shared_ptr<HostShell> shell);
@@ -76,8 +80,7 @@ class RemoteBootstrap final : public Bootstrap {
   std::string shell_name() const;  // for messages
   Expected<std::shared_ptr<HostShell>> open_shell(NodeId node, std::string_view script) const;
   std::vector<std::string> arguments_of(AgentId agent, const ControlPort::Invitation& invitation) const;
-  std::unexpected<Failed> failed(NodeId node, const std::string& what,
-                                 const HostShell* shell = nullptr) const;
+  Expected<AgentPlace> agent_place();
   Expected<ControlPort::Invitation> invite(AgentId agent);
 
   asio::any_io_executor executor_;

@@ -129,6 +129,8 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"ssh-parallel", "0"}, {"hosts", "a"}},
        "--ssh-parallel: 0 is not a number of host shells: give 1 or more"},
       {{{"remote-agent", "agent"}, {"hosts", "a"}}, "--remote-agent: agent is no absolute path"},
+      {{{"remote-agent", "/opt/it's/agent"}, {"hosts", "a"}},
+       "--remote-agent: /opt/it's/agent cannot be given to every shell"},
       {{{"listen", "desk"}, {"hosts", "a"}}, "--listen: desk is no address of this machine: give numbers"},
       {{{"interface", "10.0.0.0/40"}, {"hosts", "a"}},
        "--interface: 10.0.0.0/40 is no interface: give its name"},

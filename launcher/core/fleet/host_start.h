@@ -1,0 +1,57 @@
+// What is done next to start an agent on a host, by what its host shells have said so far.
+//
+// A host that lacks the agent gets it once; one whose sshd takes no more connections just now is tried again
+// a little later. Pure: the caller runs the shells, waits, and throws the dice.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/base/clock.h"
+#include "launcher/core/fleet/host_script.h"
+
+namespace muster::launcher {
+
+class HostStart {
+ public:
+  static constexpr int kMostTries = 6;  // at a host that is busy
+  static constexpr Duration kFirstPause = std::chrono::milliseconds(200);
+
+  struct Start {       // runs the start script
+    Duration after{};  // so long from now
+  };
+  struct Deliver {};  // runs the delivery script
+  struct Speak {      // the agent runs there
+    AgentGreeting agent;
+  };
+  struct GiveUp {
+    std::string why;  // in one line, with what to do
+  };
+  using Step = std::variant<Start, Deliver, Speak, GiveUp>;
+
+  // `machine`: what the agent that can be delivered runs on, as `uname -m` says it.
+  HostStart(RemoteOptions options, Host host, std::string machine)
+      : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)) {}
+
+  // A line of what the start script's shell prints. Nothing: it is of the user's own start-up files.
+  std::optional<Step> on_line(std::string_view line);
+  struct Failure {
+    std::string what;
+    std::optional<int> exit_code{};  // of the shell, if it has ended
+    std::string last_line{};         // of its stderr
+  };
+  // The start or the delivery has failed. `random`: from 0 to 1, so that not all try again at the same time.
+  Step on_failure(const Failure& failure, double random);
+  Step on_delivered();
+
+ private:
+  RemoteOptions options_;
+  Host host_;
+  std::string machine_;
+  bool delivered_ = false;
+  int busy_count_ = 0;
+};
+
+}  // namespace muster::launcher
