@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/core/text/plain_text.h"
+#include "common/base/text.h"
 
 namespace muster::launcher {
 
