@@ -118,8 +118,8 @@ TEST_P(LaunchHostsBy, AKilledWorkerAndAKilledAgentAreReplaced) {
   lab_ = std::make_unique<Lab>(3);
   launch(3, flags({"--gpus-per-node", "2"}), kUntilRestarted);
   all_are_ready(6);
-  const auto workers = lab_->processes(2, "sleep");
-  ASSERT_FALSE(workers.empty());
+  std::vector<pid_t> workers;  // a moment after they have said that they are ready
+  ASSERT_TRUE(eventually([&] { return !(workers = lab_->processes(2, "sleep")).empty(); }));
   kill(workers[0], SIGKILL);
   expect_recovered(2);
   expect_nothing_left();
