@@ -284,6 +284,12 @@ void Agent::perform(const LoadTemplate& action) {
   if (!parts_.templates.load_for(action.likely)) on(TemplateSettled{});
 }
 
+void Agent::perform(const ReachStore& action) {
+  parts_.store.reach(job_, action.start, [this](const Status& reached) {
+    on(StoreAnswered{reached ? "" : reached.error().message()});
+  });
+}
+
 void Agent::perform(const StartWorker& action) {
   const auto started = parts_.processes.start(action.local_rank, action.start);
   if (!started) return on(WorkerNotStarted{action.local_rank, refusal(started.error(), job_)});

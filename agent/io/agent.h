@@ -88,6 +88,7 @@ class Agent final : private ProcessListener, private LogsListener {
 
   void perform(const OpenAttempt& action);
   void perform(const LoadTemplate& action);
+  void perform(const ReachStore& action);
   void perform(const StartWorker& action);
   void perform(const SignalWorker& action);
   void perform(const KillLeftovers& action);

@@ -129,6 +129,7 @@ struct AttemptRefused {  // the attempt cannot be started on this node, and the 
   std::int32_t exit_code =
       125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
   std::string message;
+  bool unreachable = false;  // the store does not answer at the address that StartWorkers named
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank

@@ -57,6 +57,11 @@ bool answers(std::uint16_t port) {
   return false;
 }
 
+// Of the switch, towards a host.
+std::string port(int host, int network = 0) {
+  return fmt::format("{}{}", network == 0 ? "v" : "w", host);
+}
+
 // The machine's users without those that a Lab has of its own.
 std::string system_users() {
   std::ifstream file("/etc/passwd");
@@ -82,8 +87,8 @@ std::string why_no_lab() {
   return "";
 }
 
-Lab::Lab(int count) : shared_(scratch_ / "shared") {
-  CHECK(count > 0 && count < 200);
+Lab::Lab(int count, int networks) : shared_(scratch_ / "shared") {
+  CHECK(count > 0 && count < 200 && networks > 0 && networks <= 2);
   CHECK(chmod(scratch_.path().c_str(), 0755) == 0);
   fs::create_directory(shared_);
   CHECK(chmod(shared_.c_str(), 01777) == 0);
@@ -102,7 +107,7 @@ Lab::Lab(int count) : shared_(scratch_ / "shared") {
     write_text(scratch_.path() / "pids" / host(i).name(),
                seen.substr(from, seen.find('\t', from) - from) + "\n");
   }
-  make_links();
+  make_links(networks);
   sshd_.resize(hosts_.size());
   for (int i = 0; i < count; ++i) restart_sshd(i, "");
   // What the tests make for a run is seen from all hosts.
@@ -119,8 +124,8 @@ Lab::~Lab() {
   while (!hosts_.empty()) hosts_.pop_back();  // the head last: it holds the others' processes
 }
 
-std::string Lab::address(int host) {
-  return fmt::format("10.77.0.{}", 10 + host);
+std::string Lab::address(int host, int network) {
+  return fmt::format("10.{}.0.{}", 77 + network, 10 + host);
 }
 
 std::string Lab::address6(int host) {
@@ -195,13 +200,16 @@ void Lab::mount_files(int host) const {
   bind_over(own + "/tmp", "/tmp");
 }
 
-void Lab::make_links() {
-  std::string switch_batch = "link set lo up\nlink add br0 type bridge\nlink set br0 up\n";
-  for (int i = 0; i < size(); ++i) {
-    // The first process of a host is found by its number among all processes: the batch is run by the test.
-    switch_batch += fmt::format(
-        "link add v{0} type veth peer name eth0 netns {1}\nlink set v{0} master br0\nlink set v{0} up\n", i,
-        host(i).pid());
+void Lab::make_links(int networks) {
+  std::string switch_batch = "link set lo up\n";
+  for (int network = 0; network < networks; ++network) {
+    switch_batch += fmt::format("link add br{0} type bridge\nlink set br{0} up\n", network);
+    for (int i = 0; i < size(); ++i) {
+      // The first process of a host is found by its number among all processes: the batch is run by the test.
+      switch_batch += fmt::format(
+          "link add {0} type veth peer name eth{1} netns {2}\nlink set {0} master br{1}\nlink set {0} up\n",
+          port(i, network), network, host(i).pid());
+    }
   }
   write_text(scratch_.path() / "switch.batch", switch_batch);
   const std::string command =
@@ -209,9 +217,12 @@ void Lab::make_links() {
   CHECK(std::system(command.c_str()) == 0, "{}", command);
   for (int i = 0; i < size(); ++i) {
     const std::string batch = shared_ + "/host.batch";
-    write_text(batch, fmt::format("link set lo up\naddr add {}/24 dev eth0\naddr add {}/64 dev eth0 nodad\n"
-                                  "link set eth0 up\n",
-                                  address(i), address6(i)));
+    write_text(
+        batch,
+        fmt::format("link set lo up\naddr add {}/24 dev eth0\naddr add {}/64 dev eth0 nodad\n"
+                    "link set eth0 up\n",
+                    address(i), address6(i)) +
+            (networks == 1 ? "" : fmt::format("addr add {}/24 dev eth1\nlink set eth1 up\n", address(i, 1))));
     CHECK(host(i).run({"ip", "-batch", batch}) == 0);
     fs::remove(batch);
   }
@@ -269,16 +280,16 @@ void Lab::cut(int one, int other) {
 }
 
 void Lab::cut_one_way(int from, int to) {
-  filter({"-A", "FORWARD", "-i", fmt::format("v{}", from), "-o", fmt::format("v{}", to), "-j", "DROP"});
+  filter({"-A", "FORWARD", "-i", port(from), "-o", port(to), "-j", "DROP"});
 }
 
 void Lab::isolate(int host) {
   isolate_one_way(host);
-  filter({"-A", "FORWARD", "-o", fmt::format("v{}", host), "-j", "DROP"});
+  filter({"-A", "FORWARD", "-o", port(host), "-j", "DROP"});
 }
 
 void Lab::isolate_one_way(int from) {
-  filter({"-A", "FORWARD", "-i", fmt::format("v{}", from), "-j", "DROP"});
+  filter({"-A", "FORWARD", "-i", port(from), "-j", "DROP"});
 }
 
 void Lab::heal() {

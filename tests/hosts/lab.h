@@ -27,7 +27,9 @@ std::string why_no_lab();
 
 class Lab {
  public:
-  explicit Lab(int hosts);
+  // With two networks each host has a second interface, eth1, with 10.78.0.10 + i: no name leads there, and
+  // no cut is made in it.
+  explicit Lab(int hosts, int networks = 1);
   Lab(const Lab&) = delete;
   Lab& operator=(const Lab&) = delete;
   ~Lab();
@@ -35,7 +37,7 @@ class Lab {
   int size() const { return static_cast<int>(hosts_.size()); }
   const Host& head() const { return *hosts_[0]; }
   const Host& host(int index) const { return *hosts_[static_cast<std::size_t>(index)]; }
-  static std::string address(int host);
+  static std::string address(int host, int network = 0);
   static std::string address6(int host);
   std::string home(int host, uid_t user = 0) const;
   // What is /tmp/ there, as the test sees it.
@@ -66,7 +68,7 @@ class Lab {
   void make_keys();
   void make_files(int host, int count);
   void mount_files(int host) const;
-  void make_links();
+  void make_links(int networks);
   void filter(const std::vector<std::string>& rule);
 
   ScratchDirectory scratch_;

@@ -1,4 +1,6 @@
 // Jobs over real hosts: each in namespaces of its own, reached by a real sshd or by a program that enters it.
+#include "tests/hosts/launch_hosts.h"
+
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -12,81 +14,15 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
-#include "tests/hosts/lab.h"
-#include "tests/process/agent_test_launcher.h"
-#include "tests/process/launch_run.h"
 
 namespace muster::hosts {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // Waits in the first attempt, and succeeds in the second.
 const std::vector<std::string> kUntilRestarted{
     "sh", "-c", "echo ready; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"};
-
-class LaunchHosts : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = why_no_lab(); !why.empty()) GTEST_SKIP() << why;
-  }
-  // On the head, over h0, h1, ..., with a limit of silence of 2 s.
-  void launch(int hosts, const std::vector<std::string>& flags, const std::vector<std::string>& program,
-              uid_t user = 0) {
-    std::string names;
-    for (int i = 0; i < hosts; ++i) names += (i == 0 ? "" : ",") + lab_->host(i).name();
-    std::vector<std::string> words{"--hosts", names, "--silence-limit", "2", "--controller-grace", "4"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), program.begin(), program.end());
-    run_ = std::make_unique<LaunchRun>(words, lab_->environment(0, user), LAUNCH_PROGRAM,
-                                       [this, user](const std::string& directory) {
-                                         EXPECT_EQ(chown(directory.c_str(), user, user), 0);
-                                         return lab_->head().fork(user);
-                                       });
-  }
-  void expect_nothing_left(std::chrono::milliseconds limit = 5s) const {
-    for (int i = 0; i < lab_->size(); ++i) {
-      EXPECT_TRUE(eventually([&] { return lab_->processes(i).empty(); }, limit))
-          << "on h" << i << ": " << commands(i);
-    }
-  }
-  std::string commands(int host) const {
-    std::string all;
-    for (const pid_t pid : lab_->processes(host))
-      all += read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("") + "\n";
-    return all;
-  }
-  // The agent there; its guardian was started after it.
-  pid_t agent_on(int host) const {
-    const auto agents = lab_->processes(host, "agent");
-    return agents.empty() ? 0 : *std::ranges::min_element(agents);
-  }
-  bool attempt(int number, std::chrono::seconds limit) const {
-    const std::string directory = fmt::format("{}/attempt_{}", run_->job_directory(), number);
-    return eventually([&] { return std::filesystem::exists(directory); }, limit);
-  }
-  int printed_count(const std::string& text) const {
-    int count = 0;
-    const std::string out = run_->out();
-    for (std::size_t at = out.find(text); at != std::string::npos; at = out.find(text, at + 1)) ++count;
-    return count;
-  }
-  void all_are_ready(int ranks) const {
-    ASSERT_TRUE(eventually([&] { return printed_count(": ready") == ranks; })) << run_->out() << run_->err();
-  }
-  // The job has gone on in a second attempt, and has blamed this node.
-  void expect_recovered(int node) {
-    ASSERT_EQ(run_->exit_code(), 0) << run_->err();
-    const auto report = run_->report();
-    EXPECT_EQ(report["restarts"], 1) << run_->err();
-    ASSERT_FALSE(report["attempts"].empty());
-    EXPECT_EQ(report["attempts"][0]["culprit"]["node"], node) << run_->err();
-  }
-
-  std::unique_ptr<Lab> lab_;
-  std::unique_ptr<LaunchRun> run_;
-};
 
 struct Way {
   const char* name;

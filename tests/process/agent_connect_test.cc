@@ -299,9 +299,16 @@ TEST_F(AgentStdio, TakesTheEndOfItsInputForItsLaunchersEnd) {
 
 // What the one worker prints of its environment when the store is at `address`.
 std::string printed_with_store_at(const std::string& address, TestLauncher& launcher) {
-  launcher.prepare(1);
-  if (!launcher.wait_for<wire::AttemptPrepared>()) return {};
-  launcher.send(wire::StartWorkers{address, 29500, std::nullopt});
+  wire::PrepareAttempt plan;
+  plan.node_count = 1;
+  plan.world_size = 1;
+  plan.local_world_size = 1;
+  plan.host_store = true;
+  plan.store_address = address;
+  launcher.send(plan);
+  const auto prepared = launcher.wait_for<wire::AttemptPrepared>();
+  if (!prepared) return {};
+  launcher.send(wire::StartWorkers{address, prepared->store_port, std::nullopt});
   launcher.wait_for<wire::WorkersGone>();
   return launcher.output(0, 1);
 }

@@ -78,6 +78,8 @@ class AgentHost final : public agent::Processes,
 
   // StoreHost.
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
+  void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
+             std::function<void(const Status&)> done) override;
   void close(bool) override {}
 
   // Vitals.

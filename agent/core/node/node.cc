@@ -15,6 +15,11 @@ namespace {
 constexpr int kExitLauncherGone = 1;
 constexpr std::int32_t kMaxLocalWorldSize = 4096;
 
+// There is no way that could be missing to a store on the same host.
+bool is_on_this_host(const std::string& address) {
+  return address.empty() || address.starts_with("127.") || address == "::1";
+}
+
 std::size_t index_of(LocalRank local_rank) {
   return static_cast<std::size_t>(local_rank.value());
 }
@@ -30,8 +35,8 @@ Actions Node::on(const Event& event, TimePoint now) {
 std::optional<TimePoint> Node::next_deadline() const {
   if (phase_ == Phase::kLeft) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  for (const auto& other :
-       {unkillable_at_, clear_again_at_, give_up_at_, gpus_until_, look_at_gpus_at_, launcher_deadline()}) {
+  for (const auto& other : {unkillable_at_, clear_again_at_, give_up_at_, reach_until_, gpus_until_,
+                            look_at_gpus_at_, launcher_deadline()}) {
     take_earlier(next, other);
   }
   return next;
@@ -122,15 +127,30 @@ void Node::handle(const AttemptNotOpened& event, TimePoint) {
   send(event.refusal);
 }
 
-void Node::handle(const StartRequested& event, TimePoint) {
+void Node::handle(const StartRequested& event, TimePoint now) {
   if (phase_ != Phase::kPrepared || event.attempt != attempt_) return;
   start_ = event.start;
   phase_ = Phase::kWarming;
+  if (!is_on_this_host(start_.master_address)) {
+    reach_until_ = now + kReachLimit;
+    actions_.emplace_back(ReachStore{start_});
+  }
   start_if_ready();
 }
 
 void Node::start_if_ready() {
-  if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_) start_workers();
+  if (phase_ == Phase::kWarming && !give_up_at_ && !gpus_until_ && !reach_until_) start_workers();
+}
+
+// Workers would wait for the store for minutes, and then tell of a time-out.
+void Node::handle(const StoreAnswered& event, TimePoint) {
+  if (!reach_until_) return;
+  reach_until_.reset();
+  if (event.why_not.empty()) return start_if_ready();
+  attempt_is_over();
+  send(wire::AttemptRefused{.message = fmt::format("the store at {} port {} cannot be reached: {}",
+                                                   start_.master_address, start_.master_port, event.why_not),
+                            .unreachable = true});
 }
 
 void Node::check_gpus(TimePoint now) {
@@ -278,6 +298,10 @@ void Node::handle(const TimePassed&, TimePoint now) {
   if (unkillable_at_ && *unkillable_at_ <= now) name_unkillable(now);
   if (clear_again_at_ && *clear_again_at_ <= now) clear(now);
   if (give_up_at_ && *give_up_at_ <= now) give_up_template(now);
+  if (reach_until_ && *reach_until_ <= now) {
+    constexpr auto kSeconds = std::chrono::duration_cast<std::chrono::seconds>(kReachLimit).count();
+    handle(StoreAnswered{fmt::format("no answer within {} s", kSeconds)}, now);
+  }
   if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) check_gpus(now);
   const auto until = launcher_deadline();
   if (until && *until <= now)
@@ -363,6 +387,7 @@ void Node::clear(TimePoint now) {
 void Node::attempt_is_over(bool keep_store) {
   phase_ = Phase::kIdle;
   workers_.clear();
+  reach_until_.reset();
   gpus_until_.reset();
   look_at_gpus_at_.reset();
   gpus_held_.clear();

@@ -76,6 +76,9 @@ struct LeftoversGone {};  // none lives, but for those that were named
 struct LeftoversNamed {   // answers NameLeftovers
   std::vector<Leftover> left;
 };
+struct StoreAnswered {  // answers ReachStore
+  std::string why_not;  // empty: it did
+};
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
   std::string held;    // memory of killed workers that is not free yet; or empty
 };
@@ -84,7 +87,7 @@ struct TimePassed {};       // next_deadline() has come
 using Event = std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested,
                            SignalRequested, LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened,
                            AttemptNotOpened, WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone,
-                           LeftoversNamed, GpusLookedAt, TemplateSettled, TimePassed>;
+                           LeftoversNamed, StoreAnswered, GpusLookedAt, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
@@ -93,6 +96,10 @@ struct OpenAttempt {  // check the program and the directories, open logs and st
 };
 struct LoadTemplate {  // for an attempt that may come; TemplateSettled follows
   wire::PrepareAttempt likely;
+};
+struct ReachStore {  // ask the attempt's store for an answer; answered by StoreAnswered, unless the attempt
+                     // is closed before
+  wire::StartWorkers start;
 };
 struct StartWorker {  // answered by WorkerStarted or WorkerNotStarted
   LocalRank local_rank;
@@ -124,7 +131,7 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<OpenAttempt, LoadTemplate, StartWorker, SignalWorker, KillLeftovers,
+using Action = std::variant<OpenAttempt, LoadTemplate, ReachStore, StartWorker, SignalWorker, KillLeftovers,
                             NameLeftovers, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
@@ -152,10 +159,12 @@ class Node {
   // A start waits so long for GPU memory of killed workers. The driver takes a few seconds for a big one.
   static constexpr Duration kGpuMemoryLimit = std::chrono::seconds(50);
   static constexpr Duration kGpuMemoryPause = std::chrono::milliseconds(20);
+  // The store, on another host, has so long for its answer.
+  static constexpr Duration kReachLimit = std::chrono::seconds(5);
 
  private:
   // kOpening and kStarting last only until the performer has answered an action.
-  // In kWarming the start waits for the template, or for GPU memory.
+  // In kWarming the start waits for the template, for GPU memory, or for the store's answer.
   enum class Phase { kIdle, kOpening, kPrepared, kWarming, kStarting, kRunning, kClearing, kLeft };
 
   void handle(const Welcomed& event, TimePoint now);
@@ -174,6 +183,7 @@ class Node {
   void handle(const WorkerEnded& event, TimePoint now);
   void handle(const LeftoversGone& event, TimePoint now);
   void handle(const LeftoversNamed& event, TimePoint now);
+  void handle(const StoreAnswered& event, TimePoint now);
   void handle(const GpusLookedAt& event, TimePoint now);
   void handle(const TemplateSettled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
@@ -209,6 +219,7 @@ class Node {
   std::optional<TimePoint> unkillable_at_;   // a killed worker that lives on then cannot be killed
   std::optional<TimePoint> clear_again_at_;  // while leftovers are killed
   std::optional<TimePoint> give_up_at_;      // while a template loads
+  std::optional<TimePoint> reach_until_;     // while the store has not answered
   std::optional<TimePoint> gpus_until_;      // while GPU memory may not be free
   std::optional<TimePoint> look_at_gpus_at_;
   std::string gpus_held_;                    // GpusLookedAt::held, as the user was told

@@ -1,8 +1,90 @@
 #include "agent/io/store/local_store_host.h"
 
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <cstring>
+#include <fmt/format.h>
 #include <utility>
 
+#include "agent/core/store/store_wire.h"
+
 namespace muster::agent {
+
+namespace {
+
+using boost::system::error_code;
+
+constexpr std::uint32_t kNonce = 0x4d757374;
+
+// A connection's first command, and one that is answered with its argument.
+std::array<char, 10> validate_and_ping() {
+  std::array<char, 10> bytes{};
+  bytes[0] = static_cast<char>(StoreCommand::kValidate);
+  std::memcpy(&bytes[1], &kStoreMagic, sizeof kStoreMagic);
+  bytes[5] = static_cast<char>(StoreCommand::kPing);
+  std::memcpy(&bytes[6], &kNonce, sizeof kNonce);
+  return bytes;
+}
+
+}  // namespace
+
+// One question to a store. A store that takes no call from here closes the connection: only an answer shows
+// that there is a way. Handlers hold the call.
+class LocalStoreHost::Call : public std::enable_shared_from_this<Call> {
+ public:
+  // Not `served`: nobody listens before rank 0 does, and a refusal of the host shows that there is a way.
+  Call(asio::io_context& io, bool served, std::function<void(const Status&)> done)
+      : socket_(io), served_(served), done_(std::move(done)) {}
+
+  void start(const wire::StartWorkers& store) {
+    error_code error;
+    const auto address = asio::ip::make_address(store.master_address, error);
+    if (error)
+      return asio::post(socket_.get_executor(), [self = shared_from_this(), error] { self->end(error); });
+    socket_.async_connect({address, static_cast<std::uint16_t>(store.master_port)},
+                          [self = shared_from_this()](error_code failed) { self->connected(failed); });
+  }
+  void cancel() {
+    done_ = nullptr;
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  void connected(error_code error) {
+    if (!served_) return end(error == asio::error::connection_refused ? error_code() : error);
+    if (error) return end(error);
+    asio::async_write(socket_, asio::buffer(question_),
+                      [self = shared_from_this()](error_code failed, std::size_t) {
+                        if (failed) self->end(failed);
+                      });
+    asio::async_read(socket_, asio::buffer(&answer_, sizeof answer_),
+                     [self = shared_from_this()](error_code failed, std::size_t) { self->end(failed); });
+  }
+  void end(error_code error) {
+    const auto done = std::exchange(done_, nullptr);
+    if (!done) return;
+    if (error == asio::error::eof || error == asio::error::connection_reset)
+      return done(failure(ErrorCode::kUnavailable, "it hangs up on calls from this host"));
+    if (error) return done(failure(ErrorCode::kUnavailable, "{}", error.message()));
+    if (served_ && answer_ != kNonce) return done(failure(ErrorCode::kUnavailable, "it is no store"));
+    done({});
+  }
+
+  asio::ip::tcp::socket socket_;
+  bool served_;
+  std::function<void(const Status&)> done_;
+  std::array<char, 10> question_ = validate_and_ping();
+  std::uint32_t answer_ = 0;
+};
+
+LocalStoreHost::LocalStoreHost(asio::io_context& io) : io_(io) {}
+
+LocalStoreHost::~LocalStoreHost() {
+  close(false);
+}
 
 Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) {
   close(false);
@@ -29,7 +111,15 @@ Expected<std::int32_t> LocalStoreHost::open(const wire::JobSpec& job, const wire
   return store_->port();
 }
 
+void LocalStoreHost::reach(const wire::JobSpec& job, const wire::StartWorkers& start,
+                           std::function<void(const Status&)> done) {
+  if (call_) call_->cancel();
+  call_ = std::make_shared<Call>(io_, job.store_on_agent, std::move(done));
+  call_->start(start);
+}
+
 void LocalStoreHost::close(bool keep) {
+  if (call_) std::exchange(call_, nullptr)->cancel();
   worker_port_ = {};
   if (!keep) store_.reset();
 }

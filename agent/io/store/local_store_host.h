@@ -3,6 +3,7 @@
 // One thread, one io_context, which must outlive it.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "agent/io/store/store_host.h"
@@ -14,13 +15,19 @@ namespace muster::agent {
 
 class LocalStoreHost final : public StoreHost {
  public:
-  explicit LocalStoreHost(asio::io_context& io) : io_(io) {}
+  explicit LocalStoreHost(asio::io_context& io);
+  ~LocalStoreHost() override;
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
+  void reach(const wire::JobSpec& job, const wire::StartWorkers& start,
+             std::function<void(const Status&)> done) override;
   void close(bool keep) override;
 
  private:
+  class Call;
+
   asio::io_context& io_;
   std::optional<StoreServer> store_;  // of this attempt or, if it was kept, of the one before
+  std::shared_ptr<Call> call_;        // to the attempt's store
   StorePort worker_port_;             // for rank 0, if it serves the store and is on this node
 };
 

@@ -320,7 +320,7 @@ void Job::begin_attempt(Placement placed, TimePoint now) {
   start_wait_.end();
   phase_ = Phase::kBeginning;
   deadline_.reset();
-  auto rendezvous = meet(crew_.members(), whereabouts_, plan_.job.interface);
+  auto rendezvous = meet(crew_.members(), whereabouts_, plan_.job.interface, unreachable_);
   if (!rendezvous) {
     facts_ = {};
     facts_.refusal =
@@ -446,6 +446,7 @@ void Job::conclude(TimePoint now) {
   const Recovery::Circumstances attempt{
       .ran = attempt_ran(),
       .cannot_start = cannot_start,
+      .another_network = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kUnreachable,
       .commit_count = chronicle_.steps().commit_count(),
       .notice = preemption_.given() ? std::optional(preemption_.wish()) : std::nullopt,
       .committed_on_notice = facts_.committed_on_notice,
@@ -458,11 +459,19 @@ void Job::conclude(TimePoint now) {
 
 // An attempt with a worker that cannot be executed never ran; one that was fenced did.
 bool Job::attempt_ran() const {
-  return facts_.started && !(facts_.refusal && facts_.refusal->kind == Refusal::Kind::kCannotStart);
+  return facts_.started && !(facts_.refusal && facts_.refusal->kind != Refusal::Kind::kFenced);
+}
+
+// Whether there is an address for the store that has not been tried.
+bool Job::has_another_network() const {
+  const auto other = meet(crew_.members(), whereabouts_, plan_.job.interface, unreachable_);
+  return other && !unreachable_.contains(other->store_address);
 }
 
 void Job::restart(const RestartDecision& decision, TimePoint now) {
   crew_.rest();
+  const bool another_network = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kUnreachable;
+  if (!another_network) unreachable_.clear();  // what was cut may be whole again
   facts_ = {};
   preemption_ = {};
   deadline_.reset();

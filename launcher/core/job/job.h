@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,9 +59,9 @@ class Job {
   template <class Archive>
   void fields(Archive& archive) {
     archive(recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_, open_question_,
-            attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, store_address_, store_peers_,
-            store_port_, told_stall_, awaits_leftovers_, leftovers_remain_, kill_from_, interrupt_count_,
-            told_executed_, verdict_);
+            attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_, store_address_,
+            store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_, kill_from_,
+            interrupt_count_, told_executed_, verdict_);
   }
 
  private:
@@ -103,6 +104,8 @@ class Job {
   void handle(const AgentSaid& event, TimePoint now);
   void hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now);
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
+  void hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
+  void refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
   void hear(NodeId id, const wire::WorkerExited& exited, TimePoint now);
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
@@ -164,6 +167,7 @@ class Job {
   // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && no_rank_lives()); }
   bool attempt_ran() const;
+  bool has_another_network() const;
 
   // Words for the user (job_words.cc).
   void tell_wait(TimePoint now);
@@ -196,6 +200,7 @@ class Job {
   std::optional<Question> open_question_;  // question_, until the lineage has answered
 
   std::map<NodeId, Whereabouts> whereabouts_;  // of the newest agent of each node
+  std::set<std::string> unreachable_;          // addresses of stores, since the last failure of another kind
 
   // The attempt at hand.
   Attempt attempt_;

@@ -45,6 +45,29 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
 // A node that refuses a restart could start workers when the job began: something has become wrong with the
 // node, and another may do.
 void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
+  if (refused.unreachable) return hear_unreachable(id, refused, now);
+  refuse(id, refused, now);
+}
+
+// By another network the same nodes may reach each other.
+void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
+  unreachable_.insert(store_address_);
+  wire::AttemptRefused told = refused;
+  told.message += fmt::format(" from {}", whereabouts_.at(id).host);
+  if (!has_another_network()) {
+    told.message += "; --interface NAME|CIDR names a network by which all nodes reach each other";
+    return refuse(id, told, now);
+  }
+  react(Occurrence::kRefused, now, [&] {
+    record("attempt_refused", told.message, id);
+    if (facts_.refusal) return;
+    decide(Tell{fmt::format("node{}: {}; another network is tried", id, told.message)},
+           "the nodes have another one in common");
+    facts_.refusal = Refusal{Refusal::Kind::kUnreachable, id, told.exit_code, told.message};
+  });
+}
+
+void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (restart_count() > 0) {
     return react(Occurrence::kUnfit, now, [&] {
       record("attempt_refused", refused.message, id);

@@ -14,6 +14,9 @@ bool is_cut_short(Verdict::Kind kind) {
 }  // namespace
 
 Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, TimePoint now) {
+  // Nothing has failed yet: it is no restart.
+  if (attempt.another_network && verdict.kind == Verdict::Kind::kRefused && !forbidding(verdict, attempt))
+    return {std::move(verdict), RestartDecision{.reason = "another network is tried"}};
   if (may_help(verdict, attempt)) {
     const bool committed = attempt.commit_count > std::exchange(commits_before_, attempt.commit_count);
     RestartDecision decision = policy_.on_failure(as_failure(verdict, committed), now);

@@ -17,6 +17,7 @@ class Recovery {
   struct Circumstances {
     bool ran = false;               // its workers were started
     bool cannot_start = false;      // it was refused, for a reason that may pass, such as a full disk
+    bool another_network = false;   // by which the nodes, which do not reach each other, may
     std::int64_t commit_count = 0;  // checkpoints that the whole job has committed until now
     std::optional<StopWish> notice{};
     bool committed_on_notice = false;

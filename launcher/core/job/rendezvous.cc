@@ -73,7 +73,8 @@ bool wanted(const Address& address, const std::string& interface) {
 
 }  // namespace
 
-Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface) {
+Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,
+                          const std::set<std::string>& unreachable) {
   Rendezvous rendezvous;
   if (members.empty()) return rendezvous;
   const Whereabouts& first = members.front();
@@ -106,8 +107,12 @@ Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::st
           member, [&](const Address& each) { return candidate.network.contains(each.network); });
     });
   };
+  const auto is_another = [&](const Address& each) {
+    return !unreachable.contains(each.text) && !of_others.contains(each.text) && is_common(each);
+  };
   const auto best = std::ranges::min_element(candidates, {}, [&](const Address& each) {
-    return std::tuple(of_others.contains(each.text), !is_common(each), each.network.six);
+    const bool tried = !unreachable.empty() && !is_another(each);
+    return std::tuple(tried, of_others.contains(each.text), !is_common(each), each.network.six);
   });
   rendezvous.store_address = best->text;
   rendezvous.peers.assign(peers.begin(), peers.end());
@@ -115,10 +120,11 @@ Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::st
 }
 
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,
-                          const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface) {
+                          const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface,
+                          const std::set<std::string>& unreachable) {
   std::vector<Whereabouts> places;
   for (const NodePlan& each : members) places.push_back(whereabouts.at(each.node));
-  return meet(places, interface);
+  return meet(places, interface, unreachable);
 }
 
 }  // namespace muster::launcher

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,14 @@ struct Rendezvous {
 // lists them; where there is none, the first one that routers may know. One that two hosts have (docker0) is
 // not used while there is another. `interface`, if not empty, is the name of one of the first's interfaces or
 // a network (10.77.0.0/16): no other address is used; kInvalidArgument if the first has none there.
-Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface);
+// `unreachable`: addresses at which some member did not reach the store; another one in a common network is
+// taken, if there is any.
+Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,
+                          const std::set<std::string>& unreachable = {});
 
 // The same of an attempt's members.
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,
-                          const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface);
+                          const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface,
+                          const std::set<std::string>& unreachable);
 
 }  // namespace muster::launcher

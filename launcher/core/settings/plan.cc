@@ -281,6 +281,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.environment = options.added;
   if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
   job.inherited = plan.remote.passed;
+  job.interface = plan.remote.interface;
   job.working_directory = here.working_directory;
   job.log_directory = options.log_directory + "/" + job.job_id;
   job.checkpoint_directory = options.checkpoint_directory;

@@ -47,7 +47,12 @@ struct AgentLoss {
 
 // The attempt, or the job, cannot go on for a reason that restarting would not change.
 struct Refusal {
-  enum class Kind { kCannotStart, kFenced, kTooFewNodes } kind = Kind::kCannotStart;
+  enum class Kind {
+    kCannotStart,
+    kUnreachable,  // by one network, and another is tried
+    kFenced,
+    kTooFewNodes
+  } kind = Kind::kCannotStart;
   std::optional<NodeId> node;
   int exit_code = kExitInternal;
   std::string message;

@@ -161,10 +161,16 @@ struct HandLogs final : Logs {
 struct HandStore final : StoreHost {
   explicit HandStore(Noted& noted) : asked(noted) {}
   Expected<std::int32_t> open(const wire::JobSpec&, const wire::PrepareAttempt&) override { return port; }
+  void reach(const wire::JobSpec&, const wire::StartWorkers& start,
+             std::function<void(const Status&)> done) override {
+    asked.push_back(fmt::format("reach {} port {}", start.master_address, start.master_port));
+    answer = std::move(done);
+  }
   void close(bool keep) override { asked.emplace_back(keep ? "keep store" : "close store"); }
 
   Noted& asked;
   Expected<std::int32_t> port = 1234;
+  std::function<void(const Status&)> answer;
 };
 
 }  // namespace muster::agent

@@ -93,6 +93,15 @@ TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
   EXPECT_THAT(sent<wire::WorkersStarted>()[0].pids, ElementsAre(100, 101));
 }
 
+TEST_F(AgentPerformerTest, AsksTheStoreOfAnotherHostForAnAnswerBeforeItStartsWorkers) {
+  prepare(kFirst);
+  say(kFirst, wire::StartWorkers{"10.77.0.10", 4711, {}});
+  EXPECT_THAT(asked_, ElementsAre("open 1", "open logs", "reach 10.77.0.10 port 4711"));
+  store_.answer({});
+  EXPECT_EQ(asked_.back(), "start 1");
+  EXPECT_EQ(sent<wire::WorkersStarted>().size(), 1U);
+}
+
 TEST_F(AgentPerformerTest, AProgramThatIsNotThereRefusesTheAttemptAndClosesIt) {
   processes_.failure = {StartStep::kProgram, Error(ErrorCode::kNotFound, "no such program")};
   prepare(kFirst);

@@ -520,5 +520,59 @@ TEST_F(NodeTest, LeavesAlthoughATemplateStillLoads) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
+// At an address of another host.
+class NodeAndStore : public NodeTest {
+ protected:
+  void order_start() {
+    on(Welcomed{job()});
+    on(AttemptRequested{Attempt(1), plan(1)});
+    on(AttemptOpened{});
+    on(StartRequested{Attempt(1), {"10.77.0.10", 4711, {}}});
+  }
+};
+
+TEST_F(NodeAndStore, WorkersAreStartedWhenTheStoreHasAnswered) {
+  order_start();
+  ASSERT_EQ(decided<ReachStore>().size(), 1U);
+  EXPECT_EQ(decided<ReachStore>()[0].start.master_address, "10.77.0.10");
+  EXPECT_THAT(decided<StartWorker>(), IsEmpty());
+  on(StoreAnswered{});
+  EXPECT_EQ(decided<StartWorker>().size(), 1U);
+  advance(Node::kReachLimit);
+  EXPECT_THAT(sent<wire::AttemptRefused>(), IsEmpty());
+}
+
+TEST_F(NodeAndStore, AStoreThatCannotBeReachedRefusesTheAttempt) {
+  order_start();
+  on(StoreAnswered{"No route to host"});
+  EXPECT_THAT(decided<StartWorker>(), IsEmpty());
+  EXPECT_EQ(decided<CloseAttempt>().size(), 1U);
+  ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+  EXPECT_TRUE(sent<wire::AttemptRefused>()[0].unreachable);
+  EXPECT_EQ(sent<wire::AttemptRefused>()[0].message,
+            "the store at 10.77.0.10 port 4711 cannot be reached: No route to host");
+  on(stop(1, 3s));
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(NodeAndStore, AStoreHasFiveSecondsForItsAnswer) {
+  order_start();
+  advance(Node::kReachLimit - 1ms);
+  EXPECT_THAT(sent<wire::AttemptRefused>(), IsEmpty());
+  advance(1ms);
+  ASSERT_EQ(sent<wire::AttemptRefused>().size(), 1U);
+  EXPECT_THAT(sent<wire::AttemptRefused>()[0].message, testing::HasSubstr("no answer within 5 s"));
+  on(StoreAnswered{});
+  EXPECT_THAT(decided<StartWorker>(), IsEmpty()) << "the attempt is over here";
+}
+
+TEST_F(NodeAndStore, AStopBeforeTheAnswerEndsTheAttempt) {
+  order_start();
+  on(stop(1, 3s));
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+  on(StoreAnswered{});
+  EXPECT_THAT(decided<StartWorker>(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace muster::agent

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <optional>
 #include <sys/socket.h>
 
 #include "agent/io/store/local_store_host.h"
@@ -31,6 +32,20 @@ class StoreHostTest : public testing::Test {
     return port.value_or(0);
   }
 
+  // What is said of the store at a port of this host; empty: it answers.
+  std::string reach(std::int32_t port, bool store_on_agent = true, const char* address = "127.0.0.1") {
+    std::optional<Status> reached;
+    wire::JobSpec job;
+    job.store_on_agent = store_on_agent;
+    LocalStoreHost caller(io_);
+    caller.reach(job, {address, port, {}}, [&](const Status& said) { reached = said; });
+    io_.restart();
+    while (!reached && io_.run_one_for(std::chrono::seconds(5)) > 0) {
+    }
+    if (!reached) return "nothing was said";
+    return *reached ? "" : reached->error().message();
+  }
+
   asio::io_context io_{1};
   LocalStoreHost host_{io_};
 };
@@ -48,6 +63,43 @@ TEST_F(StoreHostTest, AKeptStoreGivesItsPortToTheNextOne) {
   const auto again = host_.open(job, plan(true));
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(*again, job.master_port);
+}
+
+TEST_F(StoreHostTest, AStoreIsReachedWhereItAnswers) {
+  const auto port = host_.open({}, plan(true));
+  ASSERT_TRUE(port);
+  EXPECT_EQ(reach(*port), "");
+  host_.close(/*keep=*/false);
+  EXPECT_EQ(reach(*port), "Connection refused");
+  EXPECT_EQ(reach(*port, true, "h1"), "Invalid argument");
+}
+
+TEST_F(StoreHostTest, AStoreThatTakesNoCallsFromHereIsNotReached) {
+  wire::PrepareAttempt others = plan(true);
+  others.peers = {"10.77.0.11"};
+  const auto port = host_.open({}, others);
+  ASSERT_TRUE(port);
+  EXPECT_EQ(reach(*port), "it hangs up on calls from this host");
+}
+
+TEST_F(StoreHostTest, WhereRankZeroServesTheStoreItsHostIsReached) {
+  wire::JobSpec job;
+  job.store_on_agent = false;
+  const auto port = host_.open(job, plan(true));
+  ASSERT_TRUE(port);
+  EXPECT_EQ(reach(*port, /*store_on_agent=*/false), "");
+}
+
+TEST_F(StoreHostTest, NothingIsSaidOfAStoreAfterTheEndOfTheAttempt) {
+  const auto port = host_.open({}, plan(true));
+  ASSERT_TRUE(port);
+  LocalStoreHost caller(io_);
+  bool said = false;
+  caller.reach({}, {"127.0.0.1", *port, {}}, [&](const Status&) { said = true; });
+  caller.close(false);
+  io_.restart();
+  io_.run_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(said);
 }
 
 }  // namespace

@@ -211,5 +211,11 @@ TEST(WorkerEnvironment, ComesFromFilesAndOneByOne) {
                 {"API_KEY", "'k 1'"}, {"DATA", "/mine"}, {"EMPTY", ""}, {"HF_TOKEN", "hf_1"}}));
 }
 
+TEST(HostOptions, TellTheAgentsTheInterfaceThatTheUserNames) {
+  EXPECT_EQ(planned({{"hosts", "a,b"}, {"interface", "eth1"}})->job.interface, "eth1");
+  EXPECT_EQ(planned({{"hosts", "a,b"}, {"interface", "10.0.0.0/8"}})->job.interface, "10.0.0.0/8");
+  EXPECT_EQ(planned({{"hosts", "a,b"}})->job.interface, "");
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -89,7 +89,95 @@ TEST(Meet, NamesAnInterfaceThatIsNotThere) {
   }
 }
 
-using JobRendezvous = JobTest;
+TEST(Meet, TakesAnotherCommonNetworkWhereOneIsCut) {
+  const auto address = [](const std::set<std::string>& unreachable, const char* interface = "") {
+    return meet({kFirst, kSecond}, interface, unreachable)->store_address;
+  };
+  EXPECT_EQ(address({"10.77.0.10"}), "192.168.3.1");
+  EXPECT_EQ(address({"10.77.0.10", "192.168.3.1"}), "10.77.0.10") << "docker0 is no way from host to host";
+  EXPECT_EQ(address({"10.77.0.10"}, "eth0"), "10.77.0.10") << "the user wants this one";
+}
+
+class JobRendezvous : public JobTest {
+ protected:
+  // Of two hosts with two networks, told to start their workers.
+  void start_on_two_hosts() {
+    happen(Began{});
+    greet(0, "h1", {"eth0 10.77.0.10/24", "ib0 192.168.3.1/24"});
+    greet(1, "h2", {"eth0 10.77.0.11/24", "ib0 192.168.3.2/24"});
+    begin();
+    start_workers();
+  }
+  static wire::AttemptRefused unreachable(const char* address) {
+    return {
+        .message = fmt::format("the store at {} port 4711 cannot be reached: no answer within 5 s", address),
+        .unreachable = true};
+  }
+  std::string store_address() const {
+    const auto prepared = sent<wire::PrepareAttempt>();
+    return prepared.empty() ? "" : prepared[0].second.store_address;
+  }
+};
+
+TEST_F(JobRendezvous, AnotherNetworkIsTriedAndThatIsNoRestart) {
+  start_on_two_hosts();
+  said(1, unreachable("10.77.0.10"));
+  EXPECT_THAT(told(),
+              HasSubstr("node1: the store at 10.77.0.10 port 4711 cannot be reached: no answer within "
+                        "5 s from h2; another network is tried"));
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  empty(1);
+  empty(0);
+  begin();
+  EXPECT_EQ(store_address(), "192.168.3.1");
+  EXPECT_EQ(sent<wire::PrepareAttempt>()[0].second.restart_count, 0);
+  start_workers();
+  EXPECT_EQ(sent<wire::StartWorkers>()[1].second.master_address, "192.168.3.1");
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  EXPECT_EQ(job.verdict().exit_code, 0);
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
+  start_on_two_hosts();
+  said(1, unreachable("10.77.0.10"));
+  empty_all();
+  begin();
+  start_workers();
+  said(1, unreachable("192.168.3.1"));
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 125);
+  EXPECT_EQ(job.verdict().cause,
+            "node1: the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s from h2; "
+            "--interface NAME|CIDR names a network by which all nodes reach each other");
+}
+
+TEST_F(JobRendezvous, AnotherNetworkIsNotTriedForAUserWhoWantsTheEnd) {
+  start_on_two_hosts();
+  said(1, unreachable("10.77.0.10"));
+  happen(Interrupted{SIGINT});
+  empty_all();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_NE(job.verdict().exit_code, 0);
+}
+
+TEST_F(JobRendezvous, ANodeThatNoNetworkReachesInARestartIsLost) {
+  start_on_two_hosts();
+  worker_exits(2, 3);
+  empty_all();
+  begin();
+  start_workers();
+  said(1, unreachable("10.77.0.10"));
+  empty_all();
+  begin();
+  EXPECT_EQ(store_address(), "192.168.3.1");
+  start_workers();
+  said(1, unreachable("192.168.3.1"));
+  ASSERT_EQ(decided<KillAgent>().size(), 1U);
+  EXPECT_EQ(decided<KillAgent>()[0].agent.node, NodeId(1));
+}
 
 TEST_F(JobRendezvous, RanksOfSeveralHostsMeetAtAnAddressThatIsNotLoopback) {
   happen(Began{});

@@ -107,6 +107,12 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
   }
 }
 
+TEST(Codec, ARefusalSaysWhetherAnotherAddressMayDo) {
+  const AttemptRefused refused{.exit_code = 125, .message = "no way", .unreachable = true};
+  const auto said = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(refused))));
+  EXPECT_TRUE(std::get<AttemptRefused>(said.value()).unreachable);
+}
+
 TEST(Codec, AddressesTravelBothWays) {
   Hello hello;
   hello.addresses = {"eth0 10.77.0.10/24", "eth0 fd00::10/64"};

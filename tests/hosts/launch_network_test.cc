@@ -1,0 +1,68 @@
+// Where the ranks of a job meet, on hosts with two networks of which one is cut between some of them.
+#include <gmock/gmock.h>
+
+#include "tests/hosts/launch_hosts.h"
+
+namespace muster::hosts {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The launcher is on h0 and reaches all; the ranks are on h1 and h2.
+class LaunchNetwork : public LaunchHosts {
+ protected:
+  void SetUp() override {
+    LaunchHosts::SetUp();
+    if (IsSkipped()) return;
+    lab_ = std::make_unique<Lab>(3, 2);
+  }
+  void launch_apart(std::vector<std::string> flags) {
+    lab_->cut(1, 2);
+    launch_on("h1,h2", flags, kMeet);
+  }
+  // Each rank reaches the store by what it was told.
+  const std::vector<std::string> kMeet{
+      "python3", "-c",
+      "import os, socket\n"
+      "a = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+      "socket.create_connection(a, 5).close()\n"
+      "print('rank', os.environ['RANK'], 'meets at', a[0], 'by', os.environ['GLOO_SOCKET_IFNAME'],\n"
+      "      'restart', os.environ['TORCHELASTIC_RESTART_COUNT'], flush=True)\n"};
+};
+
+TEST_F(LaunchNetwork, TheInterfaceThatTheUserNamesIsUsed) {
+  launch_on("h1,h2", {"--interface", "eth1"}, kMeet);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  for (const char* rank : {"0", "1"})
+    EXPECT_THAT(run_->out(), HasSubstr(fmt::format("rank {} meets at {} by eth1", rank, Lab::address(1, 1))));
+  run_.reset();
+  launch_on("h1,h2", {}, kMeet);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->out(), HasSubstr(fmt::format("rank 1 meets at {} by eth0", Lab::address(1))));
+}
+
+TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
+  launch_apart({});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("the store at {} port", Lab::address(1))));
+  EXPECT_THAT(run_->err(), HasSubstr("cannot be reached: "));
+  EXPECT_THAT(run_->err(), HasSubstr(" from h2; another network is tried"));
+  for (const char* rank : {"0", "1"})
+    EXPECT_THAT(run_->out(),
+                HasSubstr(fmt::format("rank {} meets at {} by eth1 restart 0", rank, Lab::address(1, 1))));
+  EXPECT_EQ(run_->report()["restarts"], 0);
+  expect_nothing_left();
+}
+
+TEST_F(LaunchNetwork, WhereNoOtherIsAllowedTheAttemptIsRefusedBeforeItsWorkersStart) {
+  launch_apart({"--interface", "10.77.0.0/16"});
+  EXPECT_EQ(run_->exit_code(), 125) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("node1: the store at {} port", Lab::address(1))));
+  EXPECT_THAT(run_->err(), HasSubstr(" from h2; --interface NAME|CIDR names a network"));
+  EXPECT_THAT(run_->out(), Not(HasSubstr("rank 1")));
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace muster::hosts
