@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <regex>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "common/base/file.h"
@@ -146,11 +147,19 @@ TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed)
   EXPECT_THAT(missing.err(), HasSubstr("host h0: cannot start /missing/shell: No such file or directory"));
 }
 
+// A thousand, while 64 agents join.
 TEST_F(LaunchHosts, StrangersWhoSayNothingKeepNoAgentFromJoining) {
   const std::string gate = scratch_ / "gate";
-  set_host_command("[ $host = h0 ] || while [ ! -e " + gate + " ]; do sleep 0.01; done");
-  LaunchRun run(on(
-      "h[0-7]", {"--control", "tcp", "--listen", "127.0.0.1", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"}));
+  // One home, where the agent is brought once.
+  set_host_command("export HOME=" + home("all") + "; mkdir -p $HOME; [ $host = h0 ] || while [ ! -e " + gate +
+                   " ]; do sleep 0.1; done");
+  rlimit descriptors{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  const rlimit more{std::max<rlim_t>(descriptors.rlim_cur, std::min<rlim_t>(descriptors.rlim_max, 2000)),
+                    descriptors.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &more), 0);
+  LaunchRun run(on("h[0-63]", {"--control", "tcp", "--listen", "127.0.0.1", "--ssh-parallel", "64",
+                               "--connect-timeout", "30", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"}));
   ASSERT_TRUE(eventually([&] { return run.agent_of(0) != 0; })) << run.err();
   std::string words = read_file(fmt::format("/proc/{}/cmdline", run.agent_of(0)), 1 << 16).value_or("");
   std::ranges::replace(words, '\0', ' ');
@@ -161,13 +170,14 @@ TEST_F(LaunchHosts, StrangersWhoSayNothingKeepNoAgentFromJoining) {
   port.sin_port = htons(static_cast<std::uint16_t>(std::stoi(found[1])));
   port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::vector<UniqueFd> strangers;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     strangers.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(connect(strangers.back().get(), reinterpret_cast<const sockaddr*>(&port), sizeof port), 0);
   }
   std::ofstream(gate).put('\n');
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.out(), HasSubstr("rank 7 of 8"));
+  for (int rank = 0; rank < 64; ++rank)
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} of 64\n", rank)));
   EXPECT_EQ(run.report()["restarts"], 0);
 }
 

@@ -365,5 +365,30 @@ TEST(LaunchControlPort, IsNotHarmedByStrangers) {
   EXPECT_EQ(run.exit_code(), 0) << run.err();
 }
 
+// Each rank leaves its job's name in the store that it was told of, and reads there the name that the other
+// has left.
+constexpr const char* kNameInStore = R"(
+import os, socket, struct
+blob = lambda text: struct.pack('<Q', len(text)) + text
+store = socket.create_connection((os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])), 30)
+job, rank = os.environ['MUSTER_JOB_ID'].encode(), int(os.environ['RANK'])
+own, other = b'job%d' % rank, b'job%d' % (1 - rank)
+store.sendall(bytes([0]) + struct.pack('<I', 0x3C85F7CE) + bytes([1]) + blob(own) + blob(job))
+store.sendall(bytes([6]) + struct.pack('<Q', 1) + blob(other))
+assert store.recv(1) == bytes([0])
+store.sendall(bytes([3]) + blob(other))
+found = store.makefile('rb').read(8 + len(job))
+assert found == blob(job), found
+)";
+
+TEST(LaunchSideBySide, AHundredJobsOfTwoRanksDoNotMeetEachOther) {
+  std::vector<std::unique_ptr<LaunchRun>> runs;
+  for (int i = 0; i < 100; ++i) {
+    runs.push_back(std::make_unique<LaunchRun>(std::vector<std::string>{
+        "--nodes", "2", "--max-restarts", "0", "python3", "-S", "-E", "-c", kNameInStore}));
+  }
+  for (const auto& run : runs) EXPECT_EQ(run->exit_code(), 0) << run->err();
+}
+
 }  // namespace
 }  // namespace muster

@@ -1,0 +1,113 @@
+// Which hosts of a job take part: one that never answers delays nobody, one that is lost is replaced, and one
+// that comes back cleans up.
+#include <fstream>
+#include <gmock/gmock.h>
+#include <regex>
+
+#include "tests/hosts/launch_hosts.h"
+
+namespace muster::hosts {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class LaunchNodes : public LaunchHosts {
+ protected:
+  // "event node" of each line of events.jsonl, in order.
+  std::vector<std::string> events() const {
+    std::vector<std::string> all;
+    std::ifstream file(run_->job_directory() + "/events.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const auto event = nlohmann::json::parse(line);
+      const auto node = event.find("node");
+      all.push_back(event.value("event", "?") +
+                    (node != event.end() && node->is_number() ? fmt::format(" {}", node->get<int>()) : ""));
+    }
+    return all;
+  }
+  // In the first attempt for ever; in later ones until the test says go.
+  std::vector<std::string> until_told() const {
+    return {"sh", "-c",
+            fmt::format("echo ready $TORCHELASTIC_RESTART_COUNT of $WORLD_SIZE; "
+                        "[ $TORCHELASTIC_RESTART_COUNT -ge 1 ] || exec sleep 1000; "
+                        "while [ ! -e {}/go ]; do sleep 0.05; done",
+                        lab_->shared())};
+  }
+  void go() const { std::ofstream(lab_->shared() + "/go") << ""; }
+};
+
+// It never answers, and everything else has happened before that is known.
+TEST_F(LaunchNodes, OneOfSixteenHostsThatDropsPacketsDelaysNobodyElse) {
+  lab_ = std::make_unique<Lab>(16);
+  // The head knows who it is: nobody says that there is no such host.
+  std::string link;
+  ASSERT_EQ(lab_->host(1).run({"ip", "-brief", "link", "show", "eth0"}, &link), 0);
+  std::smatch address;
+  ASSERT_TRUE(std::regex_search(link, address, std::regex("([0-9a-f]{2}:){5}[0-9a-f]{2}"))) << link;
+  ASSERT_EQ(lab_->head().run({"ip", "neigh", "replace", Lab::address(1), "lladdr", address[0], "nud",
+                              "permanent", "dev", "eth0"}),
+            0);
+  lab_->isolate(1);
+  launch(16, {"--nodes", "15:16", "--start-timeout", "1", "--connect-timeout", "60", "--ssh-parallel", "4"},
+         {"sh", "-c", "echo rank $RANK of $WORLD_SIZE"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  for (int rank = 0; rank < 15; ++rank)
+    EXPECT_THAT(run_->out(), HasSubstr(fmt::format("rank {} of 15\n", rank)));
+  const std::vector<std::string> all = events();
+  const auto at = [&](const std::string& event) { return std::ranges::find(all, event) - all.begin(); };
+  const auto begun = at("attempt_begun");
+  for (int node = 0; node < 16; ++node) {
+    if (node != 1) EXPECT_LT(at(fmt::format("agent_joined {}", node)), begun) << node;
+  }
+  EXPECT_LT(begun, at("job_ended"));
+  EXPECT_GT(at("node_lost 1"), at("job_ended")) << "the job waited for it: " << run_->err();
+  EXPECT_THAT(run_->err(), Not(HasSubstr("no answer")));
+  expect_nothing_left();
+}
+
+// It is told so: by itself it would go on for a minute.
+TEST_F(LaunchNodes, AHostThatComesBackCleansUpWhileTheJobGoesOnWithoutIt) {
+  lab_ = std::make_unique<Lab>(4);
+  launch(4, {"--nodes", "3", "--controller-grace", "60"}, until_told());
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 3") == 3; })) << run_->err();
+  lab_->isolate(1);
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 1 of 3") == 3; })) << run_->err();
+  EXPECT_FALSE(lab_->processes(1, "sleep").empty()) << "it has not heard of that yet";
+  lab_->heal();
+  EXPECT_TRUE(eventually([&] { return lab_->processes(1, "sleep").empty(); }, 12s)) << commands(1);
+  EXPECT_TRUE(is_running(run_->pid()));
+  go();
+  expect_recovered(1);
+  expect_nothing_left();
+}
+
+TEST_F(LaunchNodes, FewerNodesGoOnWithoutAHostThatIsCutOff) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(3, {"--nodes", "2:3"}, until_told());
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 3") == 3; })) << run_->err();
+  lab_->isolate(2);
+  EXPECT_TRUE(eventually([&] { return printed_count("ready 1 of 2") == 2; })) << run_->err();
+  go();
+  expect_recovered(2);
+  lab_->heal();
+  expect_nothing_left(10s);
+}
+
+TEST_F(LaunchNodes, AHostThatNobodyCanReplaceTakesPartAgainWhenItIsBack) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(3, {"--connect-timeout", "2", "--restart-delay", "0.2", "--max-restarts", "20"}, until_told());
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 3") == 3; })) << run_->err();
+  go();
+  lab_->isolate(2);
+  ASSERT_TRUE(eventually([&] { return std::ranges::count(events(), "node_lost 2") > 0; })) << run_->err();
+  lab_->heal();
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->out(), HasSubstr(" of 3\n"));
+  EXPECT_EQ(run_->report()["attempts"].back()["world_size"], 3);
+  EXPECT_EQ(run_->report()["attempts"][0]["culprit"]["node"], 2);
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace muster::hosts
