@@ -56,7 +56,7 @@ FORBIDDEN_LIBRARIES = {
 # What performs decisions over interfaces, so that the simulator can run it: neither it nor an interface may name what is behind one.
 PERFORMERS = (
     "agent/io/agent", "agent/io/link", "agent/io/workers/processes", "agent/io/health/vitals", "agent/io/output/logs", "agent/io/store/store_host",
-    "launcher/io/launcher", "launcher/io/lineage", "launcher/io/fleet/bootstrap", "launcher/io/fleet/session", "launcher/io/view/view",
+    "launcher/io/input", "launcher/io/launcher", "launcher/io/lineage", "launcher/io/fleet/bootstrap", "launcher/io/fleet/session", "launcher/io/view/view",
 )
 OUTSIDE = re.compile(r"sys/|linux/|(unistd|fcntl|poll|dirent)\.h$|(thread|mutex|filesystem|fstream)$|boost/|common/net/(?!channel\.h|time\.h)|.*/local_")
 CLOCK_READING = re.compile(r"\b(?:(?:Clock|\w+_clock)::now|clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|nullptr|0|&)")

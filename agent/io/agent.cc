@@ -52,12 +52,17 @@ void Agent::obey(Attempt, const wire::Ping& ping) {
   const TimePoint now = parts_.time.now();
   if (ping.output_waits) others_wait_until_ = now + kOthersWaitLinger;
   known_until_ = now + kOthersWaitLinger;
+  parts_.processes.look_at_input();
   const bool waits = finishing_logs_ || parts_.logs.output_waits();
   parts_.link.send(node_.attempt(), wire::Pong{ping.sent_ns, to_ns(now), waits});
 }
 
 void Agent::obey(Attempt, const wire::OutputTaken& taken) {
   parts_.link.taken(taken);
+}
+
+void Agent::obey(Attempt attempt, const wire::Input& input) {
+  if (attempt == node_.attempt()) parts_.processes.give_input(input);
 }
 
 void Agent::obey(Attempt attempt, const wire::Welcome& said) {
@@ -150,6 +155,10 @@ void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
 
 void Agent::stacks_dumped(wire::WorkerStacks stacks) {
   if (health_) parts_.link.send(node_.attempt(), std::move(stacks));
+}
+
+void Agent::input_taken(const wire::InputTaken& taken) {
+  parts_.link.send(node_.attempt(), taken);
 }
 
 void Agent::template_settled() {

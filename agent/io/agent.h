@@ -63,10 +63,12 @@ class Agent final : private ProcessListener, private LogsListener {
   void obey(Attempt attempt, const wire::SignalWorkers& order);
   void obey(Attempt attempt, const wire::StandBy& standby);
   void obey(Attempt attempt, const wire::OutputTaken& taken);
+  void obey(Attempt attempt, const wire::Input& input);
 
   void worker_ended(LocalRank local_rank, wire::WorkerExited exited) override;
   void worker_reported(const Report& report, const std::string& address) override;
   void stacks_dumped(wire::WorkerStacks stacks) override;
+  void input_taken(const wire::InputTaken& taken) override;
   void template_settled() override;
   void leftover_ended(std::int32_t pid) override;
   void leftovers_changed() override;

@@ -42,11 +42,13 @@ static void from_json(const nlohmann::json& in, JobLimits& limits) {
   for (const auto& [name, field, least_bytes] : kSizeLimits) limits.*field = in.value(name, limits.*field);
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wrapper, first, last, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, inherited, interface,
                                                 working_directory, log_directory, checkpoint_directory, role,
                                                 run_id, max_restarts, use_gpus, store_on_agent, master_port,
                                                 virtual_local_rank, redirects, stdout_filters, stderr_filters,
-                                                limits, warm, output_window_bytes, terminal_streams)
+                                                limits, warm, output_window_bytes, terminal_streams,
+                                                input_rank, wrappers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
@@ -74,6 +76,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StandBy, local_world_size, agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, what)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LeftoversUnkillable, left)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(InputTaken, written_bytes, read_bytes)
 
 using nlohmann::json;
 
@@ -92,21 +95,36 @@ static void to_json(json& out, const WorkersGone&) {
 }
 static void from_json(const json&, WorkersGone&) {}
 
-// Output is the bulk of the traffic: its text is a CBOR byte string, not an array of numbers.
+// Text is a CBOR byte string, not an array of numbers.
+static json binary_of(const Bytes& text) {
+  return json::binary({text.view().begin(), text.view().end()});
+}
+static Bytes bytes_of(const json& text) {
+  const auto& bytes = text.get_binary();
+  return Bytes(std::string(bytes.begin(), bytes.end()));
+}
+
+static void to_json(json& out, const Input& input) {
+  out = {{"text", binary_of(input.text)}, {"end", input.end}};
+}
+static void from_json(const json& in, Input& input) {
+  input.text = bytes_of(in.at("text"));
+  input.end = in.value("end", false);
+}
+
+// Output is the bulk of the traffic.
 static void to_json(json& out, const Output& output) {
-  const std::string_view text = output.text.view();
   out = {{"rank", output.rank},
          {"local_rank", output.local_rank},
          {"stream", output.stream},
-         {"text", json::binary({text.begin(), text.end()})},
+         {"text", binary_of(output.text)},
          {"dropped_line_count", output.dropped_line_count}};
 }
 static void from_json(const json& in, Output& output) {
   in.at("rank").get_to(output.rank);
   in.at("local_rank").get_to(output.local_rank);
   in.at("stream").get_to(output.stream);
-  const auto& text = in.at("text").get_binary();
-  output.text = Bytes(std::string(text.begin(), text.end()));
+  output.text = bytes_of(in.at("text"));
   output.dropped_line_count = in.value("dropped_line_count", std::uint64_t{0});
 }
 
@@ -134,6 +152,10 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<Ping>{"sent_ns"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<OutputTaken>{"stream", "bytes"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<Input>{"text"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<InputTaken>{"written_bytes", "read_bytes"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid", "version", "incarnation"};
 template <>

@@ -23,6 +23,16 @@
 
 namespace muster::wire {
 
+// Of the job's input, so much may be on its way to a worker that no InputTaken has answered.
+constexpr std::size_t kInputWindowBytes = std::size_t{64} << 10;
+
+// Words that stand before the command of some ranks.
+struct Wrapper {
+  Rank first;
+  Rank last;
+  std::vector<std::string> words;
+};
+
 // What all attempts of a job have in common.
 struct JobSpec {
   std::string job_id;
@@ -55,6 +65,8 @@ struct JobSpec {
   std::int64_t output_window_bytes = 0;
   std::int32_t terminal_streams =
       0;  // 1 stdout, 2 stderr, 3 both: shown on a terminal, which is not waited for
+  std::optional<Rank> input_rank{};  // gets the job's input as its stdin; the others have /dev/null
+  std::vector<Wrapper> wrappers{};   // those of one rank stand one behind the other
 };
 
 // Launcher to agent.
@@ -108,6 +120,11 @@ struct Ping {
 struct OutputTaken {
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   std::int64_t bytes = 0;   // of text, since the connection began
+};
+// Of the job's input, for the stdin of the attempt's worker that gets it: what follows what was sent before.
+struct Input {
+  Bytes text;
+  bool end = false;  // nothing follows: the worker's stdin is closed behind the text
 };
 
 // Agent to launcher.
@@ -202,12 +219,19 @@ struct Pong {
   std::int64_t at_ns = 0;     // when the agent answered
   bool output_waits = false;  // a rank's, for the launcher or a log file
 };
+// How much of the attempt's input, in bytes since its beginning, the worker's pipe has taken, and how much of
+// that the worker has read. Said whenever the pipe takes some, before the worker's end is told, and after a
+// Ping if more was read since.
+struct InputTaken {
+  std::int64_t written_bytes = 0;
+  std::int64_t read_bytes = 0;
+};
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers, StandBy, OutputTaken>;
+                             Preempt, SignalWorkers, StandBy, OutputTaken, Input>;
 using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
                                 WorkersGone, Output, WorkerReported, Pong, WorkerStalled, WorkerStacks,
-                                AgentNotice, WorkerUnkillable, LeftoversUnkillable>;
+                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken>;
 
 }  // namespace muster::wire

@@ -90,6 +90,7 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
     output->text = {};  // to the core, output is a sign of life only
   }
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
+  if (parts_.input != nullptr) follow_input(from.agent, attempt, message);
   post(AgentSaid{from.agent, attempt, std::move(message)});
 }
 
@@ -100,6 +101,37 @@ void Launcher::closed(ConnectionId connection, const Error& why) {
   log::debug("node{}: {}", agent.node, why.message());
   const bool unreadable = why.code() != ErrorCode::kUnavailable;
   post(ConnectionClosed{agent, connection, unreadable ? why.message() : ""});
+}
+
+// ---- The job's input ----
+
+void Launcher::follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message) {
+  const Job& job = controller_.job();
+  const Rank rank = *plan_.job.input_rank;
+  if (attempt != job.attempt() || !controller_.fleet().listens_to(agent) ||
+      !job.crew().owns(agent.node, rank))
+    return;
+  const auto* exited = std::get_if<wire::WorkerExited>(&message);
+  if (exited != nullptr && exited->rank == rank) feed_.stop();
+  if (std::holds_alternative<wire::WorkersStarted>(message)) feed_.begin(attempt);
+  if (const auto* taken = std::get_if<wire::InputTaken>(&message)) feed_.on(*taken);
+  pass_input_on();
+}
+
+void Launcher::pass_input_on() {
+  const Job& job = controller_.job();
+  if (feed_.attempt() != job.attempt() || job.crew().empty()) return;
+  Session* const session = session_of(job.crew().node_of(*plan_.job.input_rank));
+  if (session == nullptr) return;
+  while (const auto piece = feed_.next()) session->send(feed_.attempt(), *piece);
+  const std::size_t most = feed_.wanted();
+  if (most == 0 || std::exchange(reading_input_, true)) return;
+  parts_.input->read(most, [this, open = open_](const std::string& text) {
+    if (!*open) return;
+    reading_input_ = false;
+    feed_.add(text);
+    pass_input_on();
+  });
 }
 
 // ---- What is decided ----

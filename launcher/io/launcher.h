@@ -1,9 +1,9 @@
 // The performer of all that the launcher decides: hands what happens to the controller, and does what it
 // says.
 //
-// The outside lies behind four seams: machines (fleet/bootstrap.h), the lineage (lineage.h), people
-// (view/view.h), time. Agents speak over sessions. Events that come while one is being handled wait for their
-// turn. No decision is made here. One thread; the parts outlive it.
+// The outside lies behind five seams: machines (fleet/bootstrap.h), the lineage (lineage.h), people
+// (view/view.h), the job's input (input.h), time. Agents speak over sessions. Events that come while one is
+// being handled wait for their turn. No decision is made here. One thread; the parts outlive it.
 #pragma once
 
 #include <deque>
@@ -15,9 +15,11 @@
 
 #include "common/net/time.h"
 #include "launcher/core/controller.h"
+#include "launcher/core/job/input_feed.h"
 #include "launcher/core/view/status.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/session.h"
+#include "launcher/io/input.h"
 #include "launcher/io/lineage.h"
 #include "launcher/io/view/view.h"
 
@@ -32,6 +34,7 @@ class Launcher final : private Bootstrap::Listener {
     View& view;
     std::function<void()> finished;  // the job is over, and nothing of it is left
     Controller::Witness witness{};   // hears of each event and of what was decided
+    Input* input = nullptr;          // of a job whose plan names a rank that gets it
   };
   Launcher(Plan plan, Parts parts);
   Launcher(const Launcher&) = delete;
@@ -64,6 +67,10 @@ class Launcher final : private Bootstrap::Listener {
   void hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message);
   void closed(ConnectionId connection, const Error& why);
 
+  // What an agent says that looks after the rank which gets the input.
+  void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
+  void pass_input_on();
+
   void post(Event event);
   void perform(const StartAgent& action);
   void perform(const KillAgent& action);
@@ -91,6 +98,8 @@ class Launcher final : private Bootstrap::Listener {
   ConnectionId newest_connection_;
   std::deque<std::pair<TimePoint, std::string>> told_;  // the last lines, for those who ask
   std::string told_progress_;
+  InputFeed feed_;
+  bool reading_input_ = false;
   TimePoint started_;
   TimePoint next_second_;
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // for answers that come after the end

@@ -23,6 +23,13 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher:
   return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
 }
 
+std::unique_ptr<StandardInput> make_input(const Plan& plan, const LocalLauncher::Parts& parts) {
+  if (!plan.job.input_rank) return nullptr;
+  return std::make_unique<StandardInput>(
+      parts.context.get_executor(),
+      [&terminal = parts.terminal](const std::string& what) { terminal.say(what); });
+}
+
 }  // namespace
 
 LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
@@ -39,15 +46,16 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
       journal_(parts.files, {plan, MUSTER_VERSION}, [this](const std::string& what) { terminal_.say(what); }),
-      launcher_(
-          plan,
-          {.time = time_,
-           .bootstrap = *bootstrap_,
-           .lineage = lineage_,
-           .view = view_,
-           .finished = [this] { context_.stop(); },
-           .witness = [this](const Controller& self, const Event& event, TimePoint at,
-                             const Decisions& decisions) { journal_.add(self, event, at, decisions); }}) {}
+      input_(make_input(plan, parts)),
+      launcher_(plan,
+                {.time = time_,
+                 .bootstrap = *bootstrap_,
+                 .lineage = lineage_,
+                 .view = view_,
+                 .finished = [this] { context_.stop(); },
+                 .witness = [this](const Controller& self, const Event& event, TimePoint at,
+                                   const Decisions& decisions) { journal_.add(self, event, at, decisions); },
+                 .input = input_.get()}) {}
 
 void LocalLauncher::run() {
   wait_for_signals();
@@ -58,6 +66,7 @@ void LocalLauncher::run() {
   context_.run();
   enquiries_.close();
   launcher_.close();
+  if (input_) input_->close();
   bootstrap_->close();
   signals_.cancel();
   context_.restart();

@@ -1,5 +1,5 @@
 // A launcher on this machine, wired: its agents are child processes or come through host shells, its lineage
-// is a directory, people look at a terminal and into files, and the user sends signals.
+// is a directory, people look at a terminal and into files, the input is stdin, and the user sends signals.
 //
 // Owns what is between the launcher and one io_context, and decides nothing. One thread; the parts outlive
 // it.
@@ -8,6 +8,7 @@
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/launcher.h"
 #include "launcher/io/local_lineage.h"
+#include "launcher/io/standard_input.h"
 #include "launcher/io/view/journal_file.h"
 #include "launcher/io/view/local_view.h"
 
@@ -48,6 +49,7 @@ class LocalLauncher {
   LocalLineage lineage_;
   LocalView view_;
   JournalFile journal_;
+  std::unique_ptr<StandardInput> input_;  // of a job in which a rank gets it
   Launcher launcher_;
   struct {
     int signal = 0;

@@ -63,6 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"--rdzv-backend", "zeus", "true"}, 2, "--rdzv-backend: zeus is none of static, c10d"},
         BadInput{{"--signals-to-handle", "SIGTERM,SIGFOO", "true"}, 2, "SIGFOO is no signal's name"},
         BadInput{{"--config", "/no/such.yaml", "true"}, 2, "/no/such.yaml: No such file"},
+        BadInput{{"--nodes", "2", "--stdin", "2", "true"}, 2, "--stdin: 2 is no rank of 2: give 0 to 1"},
+        BadInput{{"--wrap", "1:gdb", "true"}, 2, "--wrap: 1 is no rank of 1: give 0"},
         BadInput{{"no-such-program"}, 127, "no-such-program: not found in PATH"},
         BadInput{{"/no/such.py"}, 127, "/no/such.py: not found"},
         BadInput{{"/etc/passwd"}, 126, "/etc/passwd: may not be executed"},

@@ -40,6 +40,10 @@ void AgentHost::process_ended(const SimulatedProcess& ended, int exit_code, int 
             const auto program = self.program_.lock();
             exited.at_ns = to_ns(program->now());
             if (!line.empty()) self.last_lines_[local_rank] = line;
+            if (self.stdin_ && self.stdin_->pid() == exited.pid) {
+              self.look_at_input();
+              self.stdin_.reset();
+            }
             self.listener_->worker_ended(local_rank, exited);
           });
   } else {
@@ -121,6 +125,7 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
   worker.local_rank = local_rank;
   const std::int32_t pid = machine().start(worker);
   training->join(owner_.agent.node, rank, pid, start.resume_step);
+  if (job_.input_rank == rank) stdin_.emplace(world_, owner_.launch, pid);
   world_.timeline.after(world_.chance.between(1ms, 100ms), [weak = weak_from_this(), pid] {
     const auto self = weak.lock();
     if (!self) return;
@@ -135,11 +140,40 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
   return started;
 }
 
+void AgentHost::give_input(const wire::Input& input) {
+  if (!stdin_) return;
+  stdin_->give(input.text.view());
+  look_at_input();
+  if (!input_is_read_) read_input();
+}
+
+void AgentHost::look_at_input() {
+  if (!stdin_) return;
+  if (const auto news = stdin_->news()) listener_->input_taken(*news);
+}
+
+// What a worker reads of an empty pipe, or when it stands still, it reads the next time.
+void AgentHost::read_input() {
+  input_is_read_ = stdin_ && stdin_->has_text();
+  if (!input_is_read_) return;
+  const std::int32_t pid = stdin_->pid();
+  later(Duration(1ms) + Duration(20ms) * (pid % 7), [pid](AgentHost& self) {
+    const SimulatedProcess* worker = self.machine().find(pid);
+    if (self.stdin_ && self.stdin_->pid() == pid && worker != nullptr && worker->gets_on()) {
+      self.stdin_->read();
+      // The agent sees room in the pipe, but not that all of it was read.
+      if (self.stdin_->has_text()) self.look_at_input();
+    }
+    self.read_input();
+  });
+}
+
 void AgentHost::signal(std::int32_t pid, std::int32_t signal) {
   machine().signal(pid, signal);
 }
 
 void AgentHost::close() {
+  stdin_.reset();
   finishing_since_.reset();
 }
 

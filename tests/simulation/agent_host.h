@@ -16,7 +16,7 @@
 #include "agent/io/output/logs.h"
 #include "agent/io/store/store_host.h"
 #include "agent/io/workers/processes.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/input.h"
 
 namespace muster::simulation {
 
@@ -46,6 +46,8 @@ class AgentHost final : public agent::Processes,
   std::expected<void, agent::StartFailure> open(const agent::OpenAttempt& attempt) override;
   std::expected<Started, agent::StartFailure> start(LocalRank local_rank,
                                                     const wire::StartWorkers& start) override;
+  void give_input(const wire::Input& input) override;
+  void look_at_input() override;
   void signal(std::int32_t pid, std::int32_t signal) override;
   // Of Processes, and of Logs.
   void close() override;
@@ -94,6 +96,7 @@ class AgentHost final : public agent::Processes,
   std::optional<FaultKind> take_refusal(FaultKind kind);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
+  void read_input();
 
   World& world_;
   Owner owner_;
@@ -104,6 +107,8 @@ class AgentHost final : public agent::Processes,
   Attempt attempt_;
   wire::PrepareAttempt plan_;
   std::map<LocalRank, std::string> last_lines_;
+  std::optional<SimulatedStdin> stdin_;  // of the worker that gets the input, while it runs
+  bool input_is_read_ = false;           // read_input() is on its way
   std::vector<agent::GpuFault> gpu_faults_;
   std::optional<TimePoint> finishing_since_;  // virtual
   bool hurried_ = false;

@@ -27,6 +27,7 @@ launcher::Plan plan_of(const Script& script, bool take_over) {
   plan.job.job_id = "simulated";
   if (script.checkpoints) plan.job.checkpoint_directory = "/checkpoints";
   plan.job.use_gpus = true;
+  if (script.input) plan.job.input_rank = Rank(script.node_count * script.workers_per_node - 1);
   plan.job.max_restarts = script.max_restarts;
   plan.job.limits.grace = Limits::kGrace;
   plan.job.limits.silence_limit = Limits::kSilence;
@@ -46,18 +47,24 @@ Launch::Launch(World& world, const MachineClock& clock, const Options& options,
                                          world.seed + 1000 * static_cast<std::uint64_t>(options.number))),
       agents_(world, *this),
       lineage_(world, options.number, program_),
+      input_(world.seed, program_),
       judge_(world, options.number) {
   world_.truths[options_.number] = std::make_unique<GroundTruth>(Limits::kSilence);
-  launcher_ = std::make_unique<launcher::Launcher>(
-      plan_of(world_.script, options_.take_over),
-      launcher::Launcher::Parts{
-          .time = *program_, .bootstrap = agents_, .lineage = lineage_, .view = *this, .finished = [this] {
-            finish();
-          }});
+  launcher_ = std::make_unique<launcher::Launcher>(plan_of(world_.script, options_.take_over),
+                                                   launcher::Launcher::Parts{.time = *program_,
+                                                                             .bootstrap = agents_,
+                                                                             .lineage = lineage_,
+                                                                             .view = *this,
+                                                                             .finished = [this] { finish(); },
+                                                                             .input = script_input()});
   program_->set_observer([this] { observe(); });
 }
 
 Launch::~Launch() = default;
+
+launcher::Input* Launch::script_input() {
+  return world_.script.input ? &input_ : nullptr;
+}
 
 void Launch::begin() {
   world_.say(name() + ": begins");

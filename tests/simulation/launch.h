@@ -12,6 +12,7 @@
 
 #include "launcher/io/launcher.h"
 #include "tests/simulation/agents.h"
+#include "tests/simulation/input.h"
 #include "tests/simulation/judge.h"
 #include "tests/simulation/lineage.h"
 
@@ -74,6 +75,7 @@ class Launch final : public launcher::View {
   void show_stacks(const wire::WorkerStacks&) override {}
 
  private:
+  launcher::Input* script_input();  // nullptr: no rank gets any
   void hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Training& ranks);
   void judge_now();
   void observe();
@@ -86,6 +88,7 @@ class Launch final : public launcher::View {
   std::shared_ptr<Program> program_;
   Agents agents_;
   SimulatedLineage lineage_;
+  SimulatedInput input_;
   Judge judge_;
   std::unique_ptr<launcher::Launcher> launcher_;
   bool finished_ = false;

@@ -156,6 +156,7 @@ Script long_script(std::uint64_t seed, int node_count, int workers_per_node) {
   script.step = 5s;
   script.checkpoints = !chance.one_in(4);
   script.preemptible = chance.one_in(2);
+  script.input = seed % 4 == 1;  // what is drawn besides stays as it is
   script.launch_again = true;
   script.some_survive_sigkill = chance.one_in(4);
   if (chance.one_in(3)) script.delays.most = chance.between(1ms, 20ms);
@@ -181,6 +182,7 @@ Script short_script(std::uint64_t seed) {
   script.spare_nodes = chance.one_in(3) ? 1 + chance.below(2) : 0;
   script.checkpoints = chance.one_in(2);
   script.preemptible = chance.one_in(2);
+  script.input = seed % 4 == 1;  // what is drawn besides stays as it is
   script.max_restarts = chance.below(4);
   script.drift = 20e-6;
   const int agent_count = script.node_count + script.spare_nodes;

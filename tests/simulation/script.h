@@ -98,6 +98,7 @@ struct Script {
   int steps_per_commit = 3;
   bool checkpoints = true;            // the launcher knows the directory
   bool preemptible = false;           // the workers can save and leave on notice
+  bool input = false;                 // the last rank gets the launcher's
   bool launch_again = false;          // a job that ended without success is launched again
   bool some_survive_sigkill = false;  // of what workers leave
   Delays delays;

@@ -147,6 +147,15 @@ std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank lo
   return index < devices.size() ? parse_number<std::uint32_t>(devices[index]) : std::nullopt;
 }
 
+std::vector<std::string> wrapper_of(const wire::JobSpec& job, Rank rank) {
+  std::vector<std::string> words;
+  for (const wire::Wrapper& each : job.wrappers) {
+    if (rank >= each.first && rank <= each.last)
+      words.insert(words.end(), each.words.begin(), each.words.end());
+  }
+  return words;
+}
+
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank) {
   constexpr std::string_view kMacro = "${local_rank}";
   const std::string number = std::to_string(local_rank.value());

@@ -50,6 +50,9 @@ std::optional<std::uint32_t> gpu_of(const Environment& environment, LocalRank lo
 // NAME=value, as a program gets it.
 std::vector<std::string> entries_of(const Environment& environment);
 
+// The words that stand before the rank's command; none, as a rule.
+std::vector<std::string> wrapper_of(const wire::JobSpec& job, Rank rank);
+
 // `${local_rank}` in the arguments is replaced, as torchrun does.
 std::vector<std::string> arguments_of(const std::vector<std::string>& command, LocalRank local_rank);
 

@@ -27,9 +27,12 @@ std::string search_path(const Environment& inherited, const wire::JobSpec& job) 
   return found != inherited.end() ? found->second : kDefaultPath;
 }
 
+Expected<std::string> program_of(const std::string& name, const wire::JobSpec& job,
+                                 const NodeContext& context) {
+  return find_program(name, search_path(context.inherited, job), job.working_directory);
+}
 Expected<std::string> program_of(const wire::JobSpec& job, const NodeContext& context) {
-  return find_program(job.command.empty() ? "" : job.command.front(), search_path(context.inherited, job),
-                      job.working_directory);
+  return program_of(job.command.empty() ? "" : job.command.front(), job, context);
 }
 
 }  // namespace
@@ -41,9 +44,25 @@ AttemptRun::OrFailure<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   auto program = program_of(run->setting_.job, run->setting_.context);
   if (!program) return failed(StartStep::kProgram, program.error());
   run->program_ = *std::move(program);
+  if (auto found = run->find_wrappers(); !found) return std::unexpected(std::move(found.error()));
   if (Status opened = run->open_null(); !opened) return failed(StartStep::kResources, opened.error());
   if (Status enough = run->check_descriptors(); !enough) return failed(StartStep::kResources, enough.error());
   return run;
+}
+
+AttemptRun::OrFailure<void> AttemptRun::find_wrappers() {
+  for (std::int32_t local = 0; local < setting_.plan.local_world_size; ++local) {
+    const Rank rank(setting_.plan.first_rank.value() + local);
+    const auto words = wrapper_of(setting_.job, rank);
+    if (words.empty() || wrappers_.contains(words.front())) continue;
+    auto program = program_of(words.front(), setting_.job, setting_.context);
+    if (!program) {
+      return failed(StartStep::kProgram,
+                    std::move(program).error().within(fmt::format("the wrapper of rank {} (--wrap)", rank)));
+    }
+    wrappers_[words.front()] = *std::move(program);
+  }
+  return {};
 }
 
 Status AttemptRun::check_directory() const {
@@ -77,14 +96,17 @@ Status AttemptRun::check_descriptors() const {
 
 AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_rank,
                                                              const wire::StartWorkers& start,
-                                                             const std::array<int, 2>& outputs,
-                                                             WarmStart& warm) {
-  const std::array<int, 3> ends = {null_.get(), outputs[0], outputs[1]};
-  std::vector<std::string> arguments = arguments_of(setting_.job.command, local_rank);
+                                                             std::array<int, 3> streams, WarmStart& warm) {
+  if (streams[0] < 0) streams[0] = null_.get();
+  const Rank rank(setting_.plan.first_rank.value() + local_rank.value());
+  std::vector<std::string> words = wrapper_of(setting_.job, rank);
+  const std::string& program = words.empty() ? program_ : wrappers_.at(words.front());
+  words.insert(words.end(), setting_.job.command.begin(), setting_.job.command.end());
+  std::vector<std::string> arguments = arguments_of(words, local_rank);
   if (environment_.empty()) {
     setting_.context.interface = interface_to(start.master_address);
     environment_ = common_environment(setting_.context, setting_.job, setting_.plan, start);
-    command_ = {.program = program_,
+    command_ = {.program = {},
                 .arguments = {},
                 .environment = entries_of(environment_),
                 .working_directory = setting_.job.working_directory,
@@ -92,7 +114,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   }
   const Environment own = rank_environment(setting_.context, setting_.job, setting_.plan, local_rank);
   for (const auto& [name, value] : own) environment_[name] = value;
-  auto forked = warm.fork(arguments, environment_, ends);
+  auto forked = warm.fork(arguments, environment_, streams);
   Started started;
   started.facts.forked = forked.has_value();
   if (setting_.job.use_gpus) {
@@ -102,7 +124,8 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
     started.process = *std::move(forked);
   } else {
     started.facts.executed_because = forked.error();
-    auto executed = execute(std::move(arguments), own, ends);
+    command_.program = program;
+    auto executed = execute(std::move(arguments), own, streams);
     if (!executed) return std::unexpected(executed.error());
     started.process = *std::move(executed);
   }

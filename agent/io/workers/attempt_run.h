@@ -7,6 +7,7 @@
 
 #include <array>
 #include <expected>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,9 +39,9 @@ class AttemptRun {
     Process process;
     Processes::Started facts;
   };
-  // `outputs`: what the worker writes to, stdout and stderr.
-  OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start,
-                           const std::array<int, 2>& outputs, WarmStart& warm);
+  // `streams`: the worker's stdin (-1: it has nothing to read), stdout and stderr.
+  OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, std::array<int, 3> streams,
+                           WarmStart& warm);
   // The template that this attempt's ranks can be forked from, or why there is none.
   std::expected<TemplateSpec, std::string> wanted_template() const;
   // The same for an attempt that may come.
@@ -53,13 +54,16 @@ class AttemptRun {
   OrFailure<Process> execute(std::vector<std::string> arguments, const Environment& own,
                              const std::array<int, 3>& streams);
   Status check_directory() const;
+  // Finds the wrappers of this node's ranks.
+  OrFailure<void> find_wrappers();
   Status open_null();
   Status check_descriptors() const;
 
   Setting setting_;
   std::string program_;
-  Environment environment_;  // of the rank that was started last
-  Command command_;          // of the same rank
+  std::map<std::string, std::string, std::less<>> wrappers_;  // first words, with the program of each
+  Environment environment_;                                   // of the rank that was started last
+  Command command_;                                           // of the same rank
   UniqueFd null_;
 };
 

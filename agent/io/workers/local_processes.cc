@@ -84,7 +84,9 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   setting_.vitals.worker_starts();
   const auto outputs = setting_.logs.open_streams(local_rank);
   if (!outputs) return std::unexpected(StartFailure{StartStep::kResources, outputs.error()});
-  auto started = run_->start(local_rank, start, *outputs, warm_);
+  const auto input = open_input(local_rank);
+  if (!input) return std::unexpected(StartFailure{StartStep::kResources, input.error()});
+  auto started = run_->start(local_rank, start, {*input, (*outputs)[0], (*outputs)[1]}, warm_);
   if (!started) return std::unexpected(std::move(started.error()));
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
@@ -92,6 +94,27 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   if (had_template && !warm_.has_template()) kill_leftovers();
   setting_.tasks.spawn(watch(local_rank, std::move(started->process), started->facts.gpu));
   return std::move(started->facts);
+}
+
+Expected<int> LocalProcesses::open_input(LocalRank local_rank) {
+  if (job_.input_rank != rank_of(local_rank)) return -1;
+  auto input = WorkerInput::open(setting_.io.get_executor(),
+                                 [this](const wire::InputTaken& taken) { listener_->input_taken(taken); });
+  if (!input) return std::unexpected(input.error());
+  input_ = *std::move(input);
+  return input_->for_worker();
+}
+
+void LocalProcesses::give_input(const wire::Input& input) {
+  if (input_) input_->give(input);
+}
+
+void LocalProcesses::look_at_input() {
+  if (input_) input_->look();
+}
+
+void LocalProcesses::close_input() {
+  if (const auto input = std::exchange(input_, nullptr)) input->close();
 }
 
 // A worker has ended when its pidfd says so; its pipes may be held open by other processes.
@@ -113,6 +136,7 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Process process,
   exited.at_ns = to_ns(now);
   setting_.vitals.worker_ended(exited, gpu);
   if (stacks_) stacks_->ended(rank_of(local_rank));
+  if (job_.input_rank == rank_of(local_rank)) close_input();
   listener_->worker_ended(local_rank, std::move(exited));
   reap_leftovers();
 }
@@ -123,6 +147,7 @@ void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
 
 void LocalProcesses::close() {
   setting_.vitals.attempt_is_over();
+  close_input();
   run_.reset();
   stacks_.reset();
   stacks_alarm_->set(std::nullopt);

@@ -15,6 +15,7 @@
 #include "agent/io/workers/attempt_run.h"
 #include "agent/io/workers/processes.h"
 #include "agent/io/workers/warm_start.h"
+#include "agent/io/workers/worker_input.h"
 #include "agent/io/workers/worker_socket.h"
 #include "common/net/task_group.h"
 #include "common/net/time.h"
@@ -41,6 +42,8 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void set_job(const wire::JobSpec& job) override;
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
   std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
+  void give_input(const wire::Input& input) override;
+  void look_at_input() override;
   void signal(std::int32_t pid, std::int32_t signal) override;
   void close() override;
 
@@ -59,6 +62,9 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
 
  private:
   awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
+  // What the worker reads; -1: nothing.
+  Expected<int> open_input(LocalRank local_rank);
+  void close_input();
   void open_worker_socket();
   void hear(const Report& report, const std::string& address);
   void tell(Stacks::Told stacks);
@@ -78,6 +84,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
   std::unique_ptr<AttemptRun> run_;       // of the attempt that is open
   std::optional<Stacks> stacks_;          // of its workers
+  std::shared_ptr<WorkerInput> input_;    // of the worker that gets it, while that runs
   Attempt attempt_;
   Rank first_rank_;
   std::set<pid_t> workers_;  // the workers that have not been reaped

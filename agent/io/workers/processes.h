@@ -29,6 +29,8 @@ class ProcessListener {
   virtual void worker_reported(const Report& report, const std::string& address) = 0;
   // Answers WorkerTalk::dump_stacks(), once for each worker that has not ended before.
   virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
+  // Of the input that the attempt's worker gets; the last comes before that worker's end.
+  virtual void input_taken(const wire::InputTaken& taken) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
   // A child has ended, which Leftovers::find() may have given, and another process may have its pid next. May
@@ -58,6 +60,10 @@ class Processes {
   // The ranks come in order. kProgram where the program turns out to be none.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;
+  // For the stdin of the worker that gets the job's input (JobSpec::input_rank); dropped where none runs.
+  virtual void give_input(const wire::Input& input) = 0;
+  // input_taken() follows, inside, if that worker has read more of it than was told.
+  virtual void look_at_input() = 0;
   // Signals the process group of a worker whose end has not been told.
   virtual void signal(std::int32_t pid, std::int32_t signal) = 0;
   // No worker of the attempt runs any more.

@@ -139,6 +139,16 @@ constexpr Flag kOwnFlags[] = {
      "Show a line once that several ranks print within 50 ms (default: where stdout is a terminal).",
      "output"},
     {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too.", "output"},
+    {"stdin", 0, "RANK", kOption,
+     "This command's standard input goes to this rank; the others have /dev/null, as all have without it. A "
+     "restart goes on with what has not been read.",
+     "workers"},
+    {"wrap", 0, "RANKS:COMMAND", kOption,
+     "Put a command before the program of these ranks: 0:'gdb --args', 0,4-7:strace, all:'nice -n 5'. It is "
+     "split into words, and no shell reads it. May be repeated. A rank that also has --stdin waits for a "
+     "person: "
+     "hangs are then watched for only under limits that are given.",
+     "workers"},
     {"module", 'm', "", kOption, "The program is a Python module.", "workers"},
     {"no-python", 0, "", kOption, "Execute the program itself, although its name ends in .py.", "workers"},
     {"role", 0, "NAME", kOption, "Name of the workers' role (default \"default\").", "workers"},

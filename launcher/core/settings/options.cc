@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/host_options.h"
 #include "launcher/core/settings/recovery_options.h"
 #include "launcher/core/settings/setting_reader.h"
@@ -248,6 +249,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.flag("warm", warm);
   reader.flag("no-warm", no_warm);
   options.warm = warm ? wire::Warm::kOn : no_warm ? wire::Warm::kOff : wire::Warm::kAuto;
+  read_debug(reader, options);
   read_environment(reader, here, options);
   read_hosts(reader, here, options);
   read_directories(reader, here, options);

@@ -19,6 +19,7 @@
 #include "common/wire/words.h"
 #include "launcher/core/settings/flags.h"
 #include "launcher/core/settings/hosts.h"
+#include "launcher/core/text/number_ranges.h"
 
 namespace muster::launcher {
 
@@ -61,6 +62,19 @@ struct RecoveryOptions {
   Duration start_timeout = std::chrono::seconds(30);
 };
 
+// The rank that gets the launcher's stdin.
+struct InputOption {
+  std::string source;  // for messages
+  std::int32_t rank = 0;
+};
+
+// What stands before the program of some ranks.
+struct WrapperOption {
+  std::string source;    // for messages
+  NumberRanges ranks{};  // none: all
+  std::vector<std::string> words{};
+};
+
 struct Options {
   std::int32_t nodes = 1;                 // MAX of MIN:MAX
   std::optional<std::int32_t> min_nodes;  // of MIN:MAX
@@ -94,6 +108,8 @@ struct Options {
   std::vector<Host> hosts;  // by node number, spares after; empty: this machine
   RemoteOptions remote;
   bool store_on_agent = true;
+  std::optional<InputOption> input;
+  std::vector<WrapperOption> wrappers;
   bool dry_run = false;
   bool json = false;
   bool quiet = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/wire/frame.h"
+#include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/settings/worker_environment.h"
 #include "launcher/core/text/words.h"
@@ -85,10 +86,17 @@ Status check_virtual_local_rank(const Options& options, const Environment& envir
                  list->second, count_of(static_cast<std::size_t>(count), "GPU"), per_node);
 }
 
+std::string ranks_text(Rank first, Rank last) {
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
 std::string ranks_text(const NodePlan& node) {
-  const int first = node.first_rank.value();
-  return node.worker_count == 1 ? fmt::format("{}", first)
-                                : fmt::format("{}-{}", first, first + node.worker_count - 1);
+  return ranks_text(node.first_rank, Rank(node.first_rank.value() + node.worker_count - 1));
+}
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + as_shell_word(word);
+  return text;
 }
 
 // With the number of workers that each may have.
@@ -159,6 +167,9 @@ Status check_command_size(const Plan& plan) {
   constexpr std::size_t kMost = wire::kMaxBodyBytes - kRoomForTheRest;
   std::size_t bytes = 0;
   for (const std::string& word : job.command) bytes += word.size() + 5;
+  for (const wire::Wrapper& wrapper : job.wrappers) {
+    for (const std::string& word : wrapper.words) bytes += word.size() + 5;
+  }
   for (const auto* variables : {&job.environment, &job.inherited}) {
     for (const auto& [name, value] : *variables) bytes += name.size() + value.size() + 10;
   }
@@ -261,6 +272,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
     plan.nodes.push_back({NodeId(node), Rank(world_size), count_on(node)});
     world_size += count_on(node);
   }
+  if (const Status known = check_ranks(options, world_size); !known) return std::unexpected(known.error());
   if (plan.hosts.empty()) {
     if (const Status enough = check_gpus(options, machine, world_size); !enough)
       return std::unexpected(enough.error());
@@ -300,6 +312,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.output_window_bytes =
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
   job.warm = options.warm;
+  if (options.input) job.input_rank = Rank(options.input->rank);
+  job.wrappers = wrappers_of(options, world_size);
   if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
 }
@@ -317,12 +331,15 @@ std::optional<std::string> thread_notice(const Plan& plan, const Machine& machin
 
 std::string plan_as_text(const Plan& plan) {
   const wire::JobSpec& job = plan.job;
-  std::string command;
-  for (const std::string& word : job.command) command += (command.empty() ? "" : " ") + as_shell_word(word);
-  std::string text = fmt::format("{:<13}{}\n{:<13}{}\n", "job", job.job_id, "command", command);
+  std::string text =
+      fmt::format("{:<13}{}\n{:<13}{}\n", "job", job.job_id, "command", command_text(job.command));
   const auto line = [&text](std::string_view name, const std::string& value) {
     text += fmt::format("{:<13}{}\n", name, value);
   };
+  for (const wire::Wrapper& each : job.wrappers)
+    line("wrapper",
+         fmt::format("{} before rank {}", command_text(each.words), ranks_text(each.first, each.last)));
+  if (job.input_rank) line("stdin", fmt::format("goes to rank {}", *job.input_rank));
   line("directory", job.working_directory);
   line("logs", job.log_directory);
   line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
@@ -372,6 +389,13 @@ std::string plan_as_json(const Plan& plan) {
                                  {"world_size", plan.world_size()},
                                  {"use_gpus", plan.job.use_gpus},
                                  {"nodes", nodes_json(plan.nodes)}};
+  nlohmann::ordered_json wrappers = nlohmann::ordered_json::array();
+  for (const wire::Wrapper& each : plan.job.wrappers)
+    wrappers.push_back(
+        {{"first_rank", each.first.value()}, {"last_rank", each.last.value()}, {"command", each.words}});
+  json["wrappers"] = std::move(wrappers);
+  json["stdin_rank"] = nullptr;
+  if (plan.job.input_rank) json["stdin_rank"] = plan.job.input_rank->value();
   add_remote(plan, json);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

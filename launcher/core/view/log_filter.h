@@ -14,21 +14,9 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "launcher/core/text/number_ranges.h"
 
 namespace muster::launcher {
-
-// "0,4-7"; of nothing, all numbers.
-class NumberRanges {
- public:
-  // `flag` is for messages.
-  static Expected<NumberRanges> parse(std::string_view text, std::string_view flag);
-  bool contains(std::int32_t number) const;
-  // The first number that is not below `count`.
-  std::optional<std::int32_t> beyond(std::int32_t count) const;
-
- private:
-  std::vector<std::pair<std::int32_t, std::int32_t>> ranges_;
-};
 
 // An extended regular expression.
 class Pattern {

@@ -73,6 +73,12 @@ struct HandProcesses final : Processes {
     asked.push_back(fmt::format("start {}", local_rank));
     return Started{.pid = 100 + local_rank.value(), .gpu = local_rank.value()};
   }
+  void give_input(const wire::Input& input) override {
+    asked.push_back(fmt::format("input '{}'{}", input.text.view(), input.end ? " end" : ""));
+  }
+  void look_at_input() override {
+    if (unsaid) listener->input_taken(*std::exchange(unsaid, std::nullopt));
+  }
   void signal(std::int32_t pid, std::int32_t signal) override {
     asked.push_back(fmt::format("signal {} to {}", signal, pid));
   }
@@ -81,6 +87,7 @@ struct HandProcesses final : Processes {
   Noted& asked;
   ProcessListener* listener = nullptr;
   std::optional<StartFailure> failure;
+  std::optional<wire::InputTaken> unsaid;
 };
 
 struct HandTemplate final : TemplateHost {

@@ -128,6 +128,21 @@ TEST_F(AgentPerformerTest, ADiskThatIsNearlyFullIsSaidOnlyIfTheAttemptOpens) {
   EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
 }
 
+TEST_F(AgentPerformerTest, InputGoesToTheAttemptAtHandAndAPingAsksWhatWasRead) {
+  run(kFirst);
+  say(kFirst, wire::Input{wire::Bytes("a"), false});
+  say(kFirst, wire::Input{wire::Bytes("b"), true});
+  EXPECT_THAT(asked_, ElementsAre("input 'a'", "input 'b' end"));
+  processes_.listener->input_taken({.written_bytes = 2, .read_bytes = 0});
+  processes_.unsaid = {.written_bytes = 2, .read_bytes = 2};
+  say(Attempt(), wire::Ping{});
+  ASSERT_EQ(sent<wire::InputTaken>().size(), 2U);
+  EXPECT_EQ(sent<wire::InputTaken>()[1].read_bytes, 2);
+  asked_.clear();
+  say(Attempt(2), wire::Input{wire::Bytes("of an attempt that is not there"), false});
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
 TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
   run(kFirst);
   end_workers();

@@ -143,6 +143,15 @@ class FakeView final : public View {
   std::string stack_text;
 };
 
+class FakeInput final : public Input {
+ public:
+  void read(std::size_t most, OnRead done) override { wanted = most, answer = std::move(done); }
+  void come(const std::string& text) { std::exchange(answer, nullptr)(text); }
+
+  std::size_t wanted = 0;
+  OnRead answer;
+};
+
 Plan one_node() {
   Plan plan;
   plan.nodes = {{NodeId(0), Rank(0), 1}};
@@ -255,6 +264,41 @@ TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
   EXPECT_EQ(channel->received<wire::DumpStacks>().size(), 1U);
   say(wire::WorkerStacks{Rank(0), "main"});
   EXPECT_EQ(view.stack_text, "main");
+}
+
+TEST_F(LauncherTest, InputIsReadWhenItsRankRunsAndGoesOnInTheNextAttempt) {
+  Plan plan = one_node();
+  plan.job.input_rank = Rank(0);
+  plan.job.max_restarts = 1;
+  FakeInput input;
+  launcher.emplace(plan,
+                   Launcher::Parts{time, machines, lineage, view, [this] { finished = true; }, {}, &input});
+  run();
+  EXPECT_FALSE(input.answer) << "nobody reads it yet";
+  say(wire::WorkersStarted{{4}});
+  ASSERT_TRUE(input.answer);
+  input.come("one two");
+  const auto first = channel->received<wire::Input>();
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].text.view(), "one two");
+  EXPECT_FALSE(first[0].end);
+  input.come("");
+  const auto last = channel->received<wire::Input>();
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_TRUE(last[0].end);
+  say(wire::InputTaken{7, 4});
+  wire::WorkerExited killed;
+  killed.signal = 9;
+  say(killed);
+  say(wire::WorkersGone{});
+  lineage.answer();
+  time.pass(0s);
+  channel->say(kNode, Attempt(2), wire::AttemptPrepared{4711});
+  channel->say(kNode, Attempt(2), wire::WorkersStarted{{5}});
+  const auto again = channel->received<wire::Input>();
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].text.view(), "two");
+  EXPECT_TRUE(again[0].end);
 }
 
 TEST_F(LauncherTest, AnAnswerOrAChannelThatComesAfterTheEndIsNothing) {

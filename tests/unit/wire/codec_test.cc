@@ -46,6 +46,8 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   job.run_id = "r";
   job.master_port = 29517;
   job.virtual_local_rank = true;
+  job.input_rank = Rank(3);
+  job.wrappers = {{Rank(1), Rank(2), {"gdb", "--args"}}};
   job.limits = {.grace = 1s,
                 .controller_grace = 2s,
                 .silence_limit = 3s,
@@ -66,6 +68,9 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.limits, job.limits);
   EXPECT_EQ(std::get<Welcome>(*welcome).job.master_port, 29517);
   EXPECT_TRUE(std::get<Welcome>(*welcome).job.virtual_local_rank);
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.input_rank, Rank(3));
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).last, Rank(2));
+  EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).words, job.wrappers.at(0).words);
 
   const auto start =
       decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40}))));
@@ -77,7 +82,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   for (const ToAgent& message :
        {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
         ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1}),
-        ToAgent(OutputTaken{2, 1 << 20})}) {
+        ToAgent(OutputTaken{2, 1 << 20}), ToAgent(Input{})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());
@@ -100,7 +105,8 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
        {ToLauncher(Hello{}), ToLauncher(AttemptPrepared{1}), ToLauncher(AttemptRefused{}),
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
-        ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{})}) {
+        ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{}),
+        ToLauncher(InputTaken{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
@@ -111,6 +117,16 @@ TEST(Codec, ARefusalSaysWhetherAnotherAddressMayDo) {
   const AttemptRefused refused{.exit_code = 125, .message = "no way", .unreachable = true};
   const auto said = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(refused))));
   EXPECT_TRUE(std::get<AttemptRefused>(said.value()).unreachable);
+}
+
+TEST(Codec, InputTravelsByteForByte) {
+  const std::string text("a\0\xff\n", 4);
+  const auto said = decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(Input{Bytes(text), true}))));
+  EXPECT_EQ(std::get<Input>(said.value()).text.view(), text);
+  EXPECT_TRUE(std::get<Input>(*said).end);
+  const auto taken = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(InputTaken{7, 5}))));
+  EXPECT_EQ(std::get<InputTaken>(taken.value()).written_bytes, 7);
+  EXPECT_EQ(std::get<InputTaken>(*taken).read_bytes, 5);
 }
 
 TEST(Codec, AddressesTravelBothWays) {

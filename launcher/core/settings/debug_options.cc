@@ -1,0 +1,81 @@
+#include "launcher/core/settings/debug_options.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "launcher/core/settings/host_options.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::string_view kAll = "all";
+
+void read_input(SettingReader& reader, Options& options) {
+  const Setting* setting = reader.find("stdin");
+  if (setting == nullptr) return;
+  const auto rank = parse_number<std::int32_t>(setting->values.back());
+  if (!rank || *rank < 0) return reader.refuse(*setting, "is no rank: give a number from 0");
+  options.input = InputOption{setting->source, *rank};
+}
+
+void read_wrapper(SettingReader& reader, const std::string& source, const std::string& text,
+                  Options& options) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || colon == 0)
+    return reader.refuse({source, {text}}, "names no ranks: give RANKS:COMMAND, such as 0:'gdb --args'");
+  WrapperOption option{.source = source};
+  const std::string_view ranks = std::string_view(text).substr(0, colon);
+  if (ranks != kAll) {
+    auto parsed = NumberRanges::parse(ranks, source);
+    if (!parsed) return reader.fail(parsed.error());
+    option.ranks = *std::move(parsed);
+  }
+  auto words = shell_words(std::string_view(text).substr(colon + 1));
+  if (!words || words->empty() || words->front().empty())
+    return reader.refuse({source, {text}},
+                         "is no command behind the colon: give one, such as 0:'gdb --args'");
+  option.words = *std::move(words);
+  options.wrappers.push_back(std::move(option));
+}
+
+}  // namespace
+
+void read_debug(SettingReader& reader, Options& options) {
+  read_input(reader, options);
+  if (const Setting* setting = reader.find("wrap")) {
+    for (const std::string& text : setting->values) read_wrapper(reader, setting->source, text, options);
+  }
+  const bool waits_for_a_person =
+      options.input && std::ranges::any_of(options.wrappers, [&](const WrapperOption& wrapper) {
+        return wrapper.ranks.contains(options.input->rank);
+      });
+  if (!waits_for_a_person) return;
+  if (reader.find("hang-limit") == nullptr) options.limits.hang_limit = Duration::zero();
+  if (reader.find("heartbeat-limit") == nullptr) options.limits.heartbeat_limit = Duration::zero();
+}
+
+Status check_ranks(const Options& options, std::int32_t world_size) {
+  const auto refuse = [world_size](const std::string& source, std::int32_t rank) {
+    return failure(ErrorCode::kInvalidArgument, "{}: {} is no rank of {}: give {}", source, rank, world_size,
+                   world_size == 1 ? "0" : fmt::format("0 to {}", world_size - 1));
+  };
+  if (options.input && options.input->rank >= world_size)
+    return refuse(options.input->source, options.input->rank);
+  for (const WrapperOption& wrapper : options.wrappers) {
+    if (const auto beyond = wrapper.ranks.beyond(world_size)) return refuse(wrapper.source, *beyond);
+  }
+  return {};
+}
+
+std::vector<wire::Wrapper> wrappers_of(const Options& options, std::int32_t world_size) {
+  std::vector<wire::Wrapper> wrappers;
+  for (const WrapperOption& option : options.wrappers) {
+    if (option.ranks.ranges().empty()) wrappers.push_back({Rank(0), Rank(world_size - 1), option.words});
+    for (const auto& [first, last] : option.ranks.ranges())
+      wrappers.push_back({Rank(first), Rank(last), option.words});
+  }
+  return wrappers;
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,180 @@
+// The real launcher's stdin on its way to one rank, and commands before the program of some ranks, on this
+// machine and over host shells.
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "launcher/core/text/words.h"
+#include "tests/invariants.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// launch with these flags, and with this as its stdin for the shell: "< FILE".
+std::vector<std::string> shell_line(const std::vector<std::string>& flags, const std::string& redirection,
+                                    const std::string& before = "exec ") {
+  std::string line = before + LAUNCH_PROGRAM;
+  for (const std::string& flag : flags) line += " " + launcher::as_shell_word(flag);
+  return {"-c", line + " " + redirection};
+}
+
+// How the nodes' agents are started and spoken to.
+class LaunchStdin : public testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  std::vector<std::string> flags(std::vector<std::string> more) const {
+    std::vector<std::string> all = GetParam();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string scratch(const std::string& name) const { return scratch_ / name; }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_P(LaunchStdin, ComesByteForByteToOneRankAndEnds) {
+  std::string bytes(3'000'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>((i * 2654435761U) >> 13);
+  std::ofstream(scratch("input"), std::ios::binary) << bytes;
+  const std::string copy = scratch("copy");
+  LaunchRun run(
+      shell_line(flags({"--stdin", "1", "sh", "-c",
+                        "if [ $RANK = 1 ]; then cat > " + copy + "; else readlink /proc/self/fd/0; fi"}),
+                 "< " + scratch("input")),
+      {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_TRUE(read_file(copy, 1 << 24).value_or("") == bytes) << "it differs";
+  EXPECT_THAT(run.out(), HasSubstr("node0:0: /dev/null\n"));
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchStdin, ARestartGoesOnWithWhatTheRankHasNotRead) {
+  std::ofstream lines(scratch("lines"));
+  for (int i = 1; i <= 40'000; ++i) lines << i << "\n";
+  lines.close();
+  LaunchRun run(
+      shell_line(flags({"--stdin", "1", "sh", "-c",
+                        "[ $RANK = 1 ] || exec sleep 0$((2 - $MUSTER_ATTEMPT))00\n"
+                        "if [ $MUSTER_ATTEMPT = 1 ]; then read a; read b; echo read $a $b; kill -9 $$; "
+                        "fi; read c; echo then $c; echo last $(tail -n 1)"}),
+                 "< " + scratch("lines")),
+      {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: read 1 2\n"));
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: then 3\n"));
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: last 40000\n"));
+}
+
+TEST_P(LaunchStdin, IsNotReadAheadOfARankThatDoesNotRead) {
+  const std::string fifo = scratch("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  LaunchRun run(shell_line(flags({"--stdin", "0", "sh", "-c", "echo here; exec sleep 1000"}), "< " + fifo),
+                {}, "/bin/sh");
+  const UniqueFd writing(open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
+  fcntl(writing.get(), F_SETFL, O_NONBLOCK);
+  ASSERT_TRUE(run.printed("here")) << run.err();
+  const std::string piece(4096, 'x');
+  std::size_t written = 0;
+  // The FIFO itself, and what the launcher, the agent and the rank's pipe may hold.
+  constexpr std::size_t kMost = (64 << 10) + (128 << 10);
+  const auto passed_on = [&] {
+    while (write(writing.get(), piece.data(), piece.size()) > 0) written += piece.size();
+    return written > kMost;
+  };
+  EXPECT_FALSE(eventually(passed_on, std::chrono::seconds(1))) << written;
+  EXPECT_GT(written, std::size_t{100} << 10) << "it was read as long as there was room";
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+}
+
+const std::vector<std::string> kHosts = {"--hosts", "h0,h1", "--exec", "env HOST={host}"};
+std::vector<std::string> over(const char* control) {
+  std::vector<std::string> flags = kHosts;
+  flags.insert(flags.end(), {"--control", control});
+  return flags;
+}
+std::string name_of_way(const testing::TestParamInfo<std::vector<std::string>>& way) {
+  constexpr const char* kNames[] = {"here", "here_tcp", "hosts_tcp", "hosts_stdio"};
+  return kNames[way.index];
+}
+INSTANTIATE_TEST_SUITE_P(All, LaunchStdin,
+                         testing::Values(std::vector<std::string>{"--nodes", "2"},
+                                         std::vector<std::string>{"--nodes", "2", "--control", "tcp"},
+                                         over("tcp"), over("stdio")),
+                         name_of_way);
+
+TEST(LaunchDebug, AnInteractivePythonReadsItsProgramFromThePipe) {
+  LaunchRun run(shell_line({"--stdin", "0", "--nproc-per-node", "2", "python3", "-"}, "",
+                           "echo 'import os; print(\"rank\", os.environ[\"RANK\"])' | "),
+                {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.out(), "node0:0: rank 0\n") << "rank 1 has nothing to read";
+}
+
+TEST(LaunchDebug, ARankThatReadsNoMoreHoldsNobodyUp) {
+  LaunchRun run(shell_line({"--stdin", "0", "head", "-n", "1"}, "", "yes | "), {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.out(), "node0:0: y\n");
+}
+
+// What is typed is there while the launcher is in the background, and stays.
+TEST(LaunchDebug, ATerminalDoesNotStopALauncherInTheBackground) {
+  if (system("command -v script bash > /dev/null") != 0) GTEST_SKIP() << "no script";
+  const ScratchDirectory scratch;
+  std::ofstream(scratch / "session") << LAUNCH_PROGRAM
+                                     << " --quiet --stdin 0 sh -c 'echo begun; read line; echo got $line' &\n"
+                                     << "sleep 1; echo running $(jobs -r | wc -l); fg > /dev/null\n";
+  LaunchRun run(
+      {"-c", fmt::format("(echo typed; sleep 3) | script -qec 'bash -m {}' /dev/null", scratch / "session")},
+      {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("running 1"));
+  EXPECT_THAT(run.out(), HasSubstr("got typed"));
+}
+
+TEST(LaunchDebug, AWrapperStandsBeforeTheProgramOfItsRanks) {
+  LaunchRun run({"--nodes", "2", "--wrap", "all:env A=a", "--wrap", "1:sh -c 'echo wrapped; exec \"$@\"' sh",
+                 "sh", "-c", "echo $A of $RANK"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node0:0: a of 0\n"));
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: wrapped\nnode1:1: a of 1\n"));
+  EXPECT_THAT(run.out(), Not(HasSubstr("node0:0: wrapped")));
+}
+
+TEST(LaunchDebug, AWrapperThatIsNotThereIsNamedWithItsRankAndHostAndNothingIsStarted) {
+  std::vector<std::string> words = kHosts;
+  words.insert(words.end(), {"--wrap", "1:no-such-debugger --args", "sh", "-c", "echo started"});
+  LaunchRun run(words);
+  EXPECT_EQ(run.exit_code(), 127);
+  EXPECT_THAT(run.err(), testing::AnyOf(HasSubstr("h1"), HasSubstr("node1")));
+  EXPECT_THAT(
+      run.err(),
+      HasSubstr("the wrapper of rank 1 (--wrap): cannot find the program 'no-such-debugger' in PATH"));
+  EXPECT_THAT(run.out(), Not(HasSubstr("started")));
+}
+
+TEST(LaunchDebug, ADebuggerIsSpokenToThroughStdin) {
+  if (system("command -v gdb > /dev/null") != 0) GTEST_SKIP() << "no gdb";
+  LaunchRun run(
+      shell_line({"--wrap", "1:gdb -q --args", "--stdin", "1", "--nodes", "2", "sh", "-c", "exit 0"}, "",
+                 "printf 'print 6 * 7\\nrun\\nquit\\n' | "),
+      {}, "/bin/sh");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("$1 = 42"));
+  EXPECT_THAT(run.out(), HasSubstr("exited normally"));
+}
+
+}  // namespace
+}  // namespace muster
