@@ -1,8 +1,9 @@
 // How long from starting a launcher on one host until the last of its ranks is in main() on others: Muster
 // beside Open MPI's mpirun, MPICH's mpiexec.hydra and pdsh, in turn, in one run, over the same hosts in
-// namespaces of this machine. Over a plain channel (a program that enters a host) and over ssh. Root only.
+// namespaces of this machine. Over a plain channel (a program that enters a host) and over ssh. With --silent
+// also Muster over ssh with one more host, which drops packets. Root only.
 //
-//   launch_hosts [--hosts 1,2,4,8,16] [--runs 15] [--channels plain,ssh] [--json]
+//   launch_hosts [--hosts 1,2,4,8,16] [--runs 15] [--channels plain,ssh] [--silent] [--json]
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -34,6 +35,7 @@ struct Contender {
   std::string name;
   Command command;
   bool ours = false;
+  std::string beside{};  // what it is compared with, if not the best of the others
 };
 
 // What all of them start, where, and what stands beside it.
@@ -41,6 +43,7 @@ struct Ground {
   const hosts::Lab& lab;
   std::string bin, probe, remote_shell, logs;
   std::vector<std::string> names{};  // of the hosts
+  std::string silent{};              // one more, which drops packets; or empty
 
   std::string stamps_on(std::size_t host) const {
     return lab.temporary(static_cast<int>(host)) + fs::path(kStamps).filename().string();
@@ -80,6 +83,14 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
     all.push_back({fmt::format("launch, {}", control), ours, true});
   }
   const std::string count = std::to_string(ground.names.size());
+  if (!plain && !ground.silent.empty()) {
+    Command ours = all.front().command;
+    ours[2] = ground.silent + "," + ours[2];
+    const std::string nodes = fmt::format("{}:{}", count, ground.names.size() + 1);
+    // It need not be waited for: what is measured is whether it is in the way.
+    ours.insert(ours.begin() + 1, {"--nodes", nodes, "--start-timeout", "0"});
+    all.push_back({"launch, tcp, and a silent host", ours, true, all.front().name});
+  }
   Command hydra{"mpiexec.hydra", "-hosts", ground.joined(), "-n", count};
   hydra.insert(hydra.end(), {"-launcher", plain ? "rsh" : "ssh"});
   if (plain) hydra.insert(hydra.end(), {"-launcher-exec", ground.remote_shell});
@@ -174,12 +185,15 @@ Result compare(const Ground& ground, bool plain, int runs) {
     if (all[i].ours || row.values.empty()) continue;
     if (best == nullptr || median(row.values) < median(best->values)) best = &row;
   }
-  for (std::size_t i = 0; best != nullptr && i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
     Series& row = result.rows[i];
-    if (!all[i].ours || row.values.size() != best->values.size() || row.values.empty()) continue;
-    const Interval ratio = ratio_interval(row.values, best->values);
-    result.to_best[row.contender] = ratio;
-    row.note = fmt::format("{:.2f} to {:.2f} of {}", ratio.low, ratio.high, best->contender);
+    const auto named = std::ranges::find(result.rows, all[i].beside, &Series::contender);
+    const Series* base = named != result.rows.end() ? &*named : best;
+    if (base == nullptr || !all[i].ours || row.values.size() != base->values.size() || row.values.empty())
+      continue;
+    const Interval ratio = ratio_interval(row.values, base->values);
+    if (base == best) result.to_best[row.contender] = ratio;
+    row.note = fmt::format("{:.2f} to {:.2f} of {}", ratio.low, ratio.high, base->contender);
   }
   if (best != nullptr) result.best = best->contender;
   return result;
@@ -189,14 +203,18 @@ struct Options {
   std::vector<int> hosts = {1, 2, 4, 8, 16};
   std::vector<std::string> channels = {"plain", "ssh"};
   int runs = 15;
+  bool silent = false;
   bool json = false;
 };
 
 nlohmann::json measure_all(const Options& options) {
   // The head is a host of its own, so that all contenders reach every rank in the same way.
-  const hosts::Lab lab(*std::ranges::max_element(options.hosts) + 1);
+  const int most = *std::ranges::max_element(options.hosts);
+  hosts::Lab lab(most + (options.silent ? 2 : 1));
+  if (options.silent) lab.drop_packets_to(most + 1);
   const std::string bin = fs::read_symlink("/proc/self/exe").parent_path();
   Ground ground{lab, bin, bin + "/launch_latency_probe", make_remote_shell(lab), lab.shared() + "/logs"};
+  if (options.silent) ground.silent = lab.host(most + 1).name();
   nlohmann::json report = nlohmann::json::array();
   for (const std::string& channel : options.channels) {
     for (const int count : options.hosts) {
@@ -224,6 +242,7 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"plain", "ssh"}));
   app.add_option("--runs", options.runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
+  app.add_flag("--silent", options.silent, "Over ssh also with one more host, which drops packets");
   app.add_flag("--json", options.json, "Print JSON");
   CLI11_PARSE(app, argc, argv);
   if (const std::string why = hosts::why_no_lab(); !why.empty()) {

@@ -292,6 +292,18 @@ void Lab::isolate_one_way(int from) {
   filter({"-A", "FORWARD", "-i", port(from), "-j", "DROP"});
 }
 
+void Lab::drop_packets_to(int index) {
+  std::string link;
+  CHECK(host(index).run({"ip", "-brief", "link", "show", "eth0"}, &link) == 0, "{}", link);
+  // "eth0@if3 UP 0a:1b:2c:3d:4e:5f <BROADCAST,...>"
+  const std::size_t colon = link.find(':');
+  CHECK(colon != std::string::npos && colon >= 2, "{}", link);
+  constexpr std::size_t kHardwareAddress = 17;
+  CHECK(head().run({"ip", "neigh", "replace", address(index), "lladdr",
+                    link.substr(colon - 2, kHardwareAddress), "nud", "permanent", "dev", "eth0"}) == 0);
+  isolate(index);
+}
+
 void Lab::heal() {
   filter({"-F", "FORWARD"});
 }

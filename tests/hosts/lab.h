@@ -60,6 +60,8 @@ class Lab {
   void cut_one_way(int from, int to);
   void isolate(int host);
   void isolate_one_way(int from);  // the others do not hear it, it hears them
+  // As isolate(), but the head goes on to send: there, nobody says that there is no such host.
+  void drop_packets_to(int host);
   void heal();
   // Isolates and heals in turn; blocks meanwhile.
   void flap(int host, std::chrono::milliseconds away, std::chrono::milliseconds back, int times);
