@@ -88,6 +88,8 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   std::int32_t agent_on_host = 0;
   // All addresses of the attempt's nodes; the store takes connections from these only. Empty: from any.
   std::vector<std::string> peers{};
+  // The checkpoint directory must be the one in which the launcher has begun this attempt.
+  bool same_checkpoints = false;
 };
 struct StartWorkers {
   std::string master_address;
@@ -141,12 +143,16 @@ struct Hello {
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0
+  // Of a checkpoint directory that is not the launcher's, one clause: "is not there". Empty: it is, or nobody
+  // has asked.
+  std::string other_checkpoints{};
 };
 struct AttemptRefused {  // the attempt cannot be started on this node, and the next one could not either
   std::int32_t exit_code =
       125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
   std::string message;
   bool unreachable = false;  // the store does not answer at the address that StartWorkers named
+  std::string missing{};     // the working directory or program, if it is not there
 };
 struct WorkersStarted {
   std::vector<std::int32_t> pids;  // by local rank

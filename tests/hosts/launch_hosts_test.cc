@@ -94,6 +94,38 @@ INSTANTIATE_TEST_SUITE_P(Ways, LaunchHostsBy,
                                          Way{"exec_tcp", true, "tcp"}, Way{"exec_stdio", true, "stdio"}),
                          [](const auto& way) { return way.param.name; });
 
+// /tmp is each host's own.
+TEST_F(LaunchHosts, WhatHostsLackIsNamedBeforeAnyWorkerStarts) {
+  lab_ = std::make_unique<Lab>(4);
+  const std::string program = "/tmp/only-on-two";
+  for (const int host : {0, 2}) {
+    std::filesystem::create_symlink("/bin/echo", lab_->temporary(host) + "only-on-two");
+  }
+  launch(4, {}, {program, "ran"});
+  EXPECT_EQ(run_->exit_code(), 127) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr("h[1,3]: cannot execute /tmp/only-on-two: No such file or directory"));
+  EXPECT_EQ(run_->out(), "");
+  expect_nothing_left();
+}
+
+TEST_F(LaunchHosts, CheckpointsMustBeSharedByTheHosts) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(3, {"--checkpoint-dir", "/tmp/checkpoints"}, {"echo", "ran"});
+  EXPECT_EQ(run_->exit_code(), 2) << run_->err();
+  EXPECT_THAT(run_->err(), HasSubstr("h[1-2]: --checkpoint-dir: /tmp/checkpoints is not there"));
+  EXPECT_EQ(run_->out(), "");
+  for (const int host : {1, 2}) std::filesystem::create_directory(lab_->temporary(host) + "checkpoints");
+  launch(3, {"--checkpoint-dir", "/tmp/checkpoints"}, {"echo", "ran"});
+  EXPECT_EQ(run_->exit_code(), 2) << run_->err();
+  EXPECT_THAT(run_->err(),
+              HasSubstr("h[1-2]: --checkpoint-dir: /tmp/checkpoints is another directory there"));
+  launch(3, {"--checkpoint-dir", lab_->shared() + "/checkpoints"}, {"echo", "ran"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  launch(1, {"--checkpoint-dir", "/tmp/alone"}, {"echo", "ran"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  expect_nothing_left();
+}
+
 TEST_F(LaunchHosts, ALinkThatFlapsBelowTheLimitOfSilenceLosesNobodyAndAboveItTheHost) {
   lab_ = std::make_unique<Lab>(4);
   launch(4, {"--nodes", "3"}, kUntilRestarted);

@@ -221,10 +221,22 @@ TEST_F(LaunchHosts, NoKeyStandsInAnArgvOrAnEnvironment) {
   EXPECT_EQ(run.exit_code(), 130);
 }
 
-TEST_F(LaunchHosts, AProgramThatAHostLacksIsNamedWithItsNode) {
-  LaunchRun run(on("h0,h1", {"--max-restarts", "0", scratch_ / "home.h0/program"}));
+TEST_F(LaunchHosts, AProgramThatHostsLackIsNamedWithThemInOneLine) {
+  LaunchRun run(on("h[0-2]", {"no-such-program-anywhere"}));
   EXPECT_EQ(run.exit_code(), 127) << run.err();
+  EXPECT_THAT(run.err(),
+              HasSubstr("h[0-2]: cannot find the program 'no-such-program-anywhere' in PATH (install "));
+  EXPECT_EQ(run.report()["restarts"], 0);
   expect_nothing_left(run);
+}
+
+TEST_F(LaunchHosts, AProgramIsLookedForInThePathThatItsWorkersHave) {
+  set_host_command("export PATH=/usr/bin:/bin");
+  std::filesystem::create_directories(scratch_ / "bin");
+  std::filesystem::create_symlink("/bin/echo", scratch_ / "bin/only-here");
+  LaunchRun run(on("h0,h1", {"only-here", "ran"}), {{"PATH", (scratch_ / "bin") + ":/usr/bin:/bin"}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
 }
 
 TEST_F(LaunchHosts, AProgramThatOnlyTheHostsHaveIsStarted) {

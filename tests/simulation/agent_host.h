@@ -44,6 +44,7 @@ class AgentHost final : public agent::Processes,
   void begin(agent::ProcessListener& listener) override { listener_ = &listener; }
   void set_job(const wire::JobSpec& job) override { job_ = job, welcomed_ = true; }
   std::expected<void, agent::StartFailure> open(const agent::OpenAttempt& attempt) override;
+  std::string other_checkpoints() const override { return ""; }
   std::expected<Started, agent::StartFailure> start(LocalRank local_rank,
                                                     const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;

@@ -52,8 +52,9 @@ struct LauncherClosed {};  // the connection ended
 // What became of an action.
 struct AttemptOpened {
   std::int32_t store_port = 0;
-  bool template_loads = false;    // TemplateSettled follows
-  bool gpus_may_be_full = false;  // with memory of killed workers: LookAtGpus is to find out
+  bool template_loads = false;      // TemplateSettled follows
+  bool gpus_may_be_full = false;    // with memory of killed workers: LookAtGpus is to find out
+  std::string other_checkpoints{};  // as AttemptPrepared has it
 };
 struct AttemptNotOpened {
   wire::AttemptRefused refusal;

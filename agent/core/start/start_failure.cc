@@ -31,7 +31,13 @@ int exit_code_of(StartStep step, ErrorCode code, const wire::JobSpec& job) {
 }
 
 wire::AttemptRefused refusal(const StartFailure& failure, const wire::JobSpec& job) {
-  return {exit_code_of(failure.step, failure.error.code(), job), failure.error.message()};
+  wire::AttemptRefused refused{exit_code_of(failure.step, failure.error.code(), job),
+                               failure.error.message()};
+  if (failure.error.code() == ErrorCode::kNotFound) {
+    if (failure.step == StartStep::kWorkingDirectory) refused.missing = job.working_directory;
+    if (failure.step == StartStep::kProgram && !job.command.empty()) refused.missing = job.command.front();
+  }
+  return refused;
 }
 
 }  // namespace muster::agent

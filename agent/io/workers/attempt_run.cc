@@ -8,6 +8,8 @@
 
 #include "agent/io/workers/program.h"
 #include "agent/io/workers/route.h"
+#include "common/base/file.h"
+#include "common/wire/attempt_record.h"
 
 namespace muster::agent {
 
@@ -22,7 +24,9 @@ std::unexpected<StartFailure> failed(StartStep step, Error error) {
 }
 
 std::string search_path(const Environment& inherited, const wire::JobSpec& job) {
-  if (const auto own = job.environment.find("PATH"); own != job.environment.end()) return own->second;
+  for (const auto* given : {&job.environment, &job.inherited}) {
+    if (const auto path = given->find("PATH"); path != given->end()) return path->second;
+  }
   const auto found = inherited.find("PATH");
   return found != inherited.end() ? found->second : kDefaultPath;
 }
@@ -72,6 +76,23 @@ Status AttemptRun::check_directory() const {
   if (fd < 0 || access(directory.c_str(), X_OK) < 0)
     return system_failure("cannot use the working directory " + directory, errno);
   return {};
+}
+
+// The launcher has left the attempt's file (docs/checkpoint_layout.md). It is opened by its name: a network
+// file system may show a directory as it was a moment ago.
+std::string AttemptRun::other_checkpoints() const {
+  constexpr std::uint64_t kMostBytes = 64 << 10;
+  const std::string& directory = setting_.job.checkpoint_directory;
+  const Attempt attempt = setting_.context.attempt;
+  const auto text =
+      read_regular_file(fmt::format("{}/attempts/{:06}.json", directory, attempt.value()), kMostBytes);
+  if (text) {
+    const auto record = parse_attempt_record(*text, attempt);
+    return record && record->job == setting_.job.job_id ? "" : "is another directory there";
+  }
+  if (access(directory.c_str(), F_OK) != 0) return fmt::format("is not there ({})", std::strerror(errno));
+  if (text.error().code() == ErrorCode::kNotFound) return "is another directory there";
+  return "cannot be read there: " + text.error().message();
 }
 
 Status AttemptRun::open_null() {

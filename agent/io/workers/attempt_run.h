@@ -42,6 +42,8 @@ class AttemptRun {
   // `streams`: the worker's stdin (-1: it has nothing to read), stdout and stderr.
   OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, std::array<int, 3> streams,
                            WarmStart& warm);
+  // Processes::other_checkpoints().
+  std::string other_checkpoints() const;
   // The template that this attempt's ranks can be forked from, or why there is none.
   std::expected<TemplateSpec, std::string> wanted_template() const;
   // The same for an attempt that may come.

@@ -41,6 +41,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void begin(ProcessListener& listener) override;
   void set_job(const wire::JobSpec& job) override;
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
+  std::string other_checkpoints() const override { return run_->other_checkpoints(); }
   std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;
   void look_at_input() override;

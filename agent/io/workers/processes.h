@@ -57,6 +57,8 @@ class Processes {
   virtual void set_job(const wire::JobSpec& job) = 0;
   // Whether the attempt's workers could be started; nothing is started yet. close() follows in any case.
   virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
+  // Whether the open attempt's checkpoint directory is the launcher's (wire::AttemptPrepared).
+  virtual std::string other_checkpoints() const = 0;
   // The ranks come in order. kProgram where the program turns out to be none.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;

@@ -27,6 +27,7 @@ class Crew {
   std::int32_t world_size() const;
 
   void prepared(NodeId node);
+  std::size_t prepared_count() const { return prepared_.size(); }
   bool all_prepared() const { return prepared_.size() == members_.size(); }
   bool has_prepared(NodeId node) const { return prepared_.contains(node); }
   // From now on every rank lives that has not ended.

@@ -15,6 +15,7 @@ namespace {
 using Presence = Fleet::Presence;
 
 constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
+constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
 // Beyond the workers' grace: for the agent to reap, read what was written, and tell.
 constexpr Duration kStopMargin = std::chrono::seconds(5);
@@ -154,6 +155,7 @@ void Job::check_deadline(TimePoint now) {
   switch (deadline_->what) {
     case What::kBackOff: deadline_.reset(); return gather(now);
     case What::kCulprit: deadline_.reset(); return react(Occurrence::kWorkerFailed, now);
+    case What::kAnswers: return stop_workers(now);
     case What::kStacks: return react(Occurrence::kStacksEnded, now);
     case What::kNotice:
       if (preemption_.wish().signal != 0) facts_.interrupted_by = preemption_.wish();
@@ -229,6 +231,7 @@ void Job::advance(TimePoint now) {
         begin_attempt(std::move(placed), now);
       return;
     case Phase::kPreparing:
+      if (facts_.refusal) return await_answers(now);
       if (crew_.all_prepared()) start_workers(now);
       return;
     case Phase::kRunning:
@@ -254,6 +257,13 @@ void Job::advance(TimePoint now) {
 void Job::await_culprit(TimePoint now) {
   if (!deadline_) deadline_ = {now + kCulpritPatience, Deadline::What::kCulprit};
   advance(now);
+}
+
+// All hosts that lack something are named at once.
+void Job::await_answers(TimePoint now) {
+  const std::size_t answered = facts_.refusal->by_node.size() + crew_.prepared_count();
+  if (plan_.hosts.empty() || answered >= crew_.members().size()) return stop_workers(now);
+  if (!deadline_) deadline_ = {now + kAnswerPatience, Deadline::What::kAnswers};
 }
 
 void Job::dump(TimePoint now) {
@@ -368,6 +378,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   record("attempt_begun", begun.resume_step ? fmt::format("resumes from step {}", *begun.resume_step) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
   const bool one_host = plan_.hosts.empty();  // else each node has a host of its own
+  const bool many_hosts = !one_host && node_count > 1;
   std::int32_t position = 0;
   for (const NodePlan& each : crew_.members()) {
     decide(Send{each.node, attempt_,
@@ -381,7 +392,8 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .store_address = store_address_,
                     .agents_on_host = one_host ? node_count : 1,
                     .agent_on_host = one_host ? position++ : 0,
-                    .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>()}},
+                    .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>(),
+                    .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty()}},
            reason);
   }
 }
@@ -428,6 +440,8 @@ void Job::judge_attempt() {
     facts_.steps = chronicle_.steps().by_rank();
     facts_.stepped = chronicle_.stepped();
   }
+  if (facts_.refusal && !facts_.refusal->by_node.empty())
+    facts_.refusal->message = by_host(facts_.refusal->by_node);
   verdict_ = judge(facts_);
   chronicle_.end(verdict_);
   record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);

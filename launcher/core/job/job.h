@@ -68,11 +68,12 @@ class Job {
   // What is due when the present phase has lasted too long.
   struct Deadline {
     enum class What {
-      kBackOff,   // the back-off is over: agents are gathered again
-      kCulprit,   // no culprit has shown: the rank that missed a peer is taken for it
-      kStacks,    // stacks that have not come by now are not waited for
-      kNotice,    // the workers were to save and leave, and are stopped
-      kEnd,       // agents that have not finished are killed
+      kBackOff,  // the back-off is over: agents are gathered again
+      kCulprit,  // no culprit has shown: the rank that missed a peer is taken for it
+      kAnswers,  // a node cannot start workers: others that have not said whether they can are not waited for
+      kStacks,   // stacks that have not come by now are not waited for
+      kNotice,   // the workers were to save and leave, and are stopped
+      kEnd,      // agents that have not finished are killed
       kLastWait,  // processes that live on are left behind
     };
     TimePoint at;
@@ -137,6 +138,7 @@ class Job {
   void follow(Reaction reaction, TimePoint now);
   void advance(TimePoint now);
   void await_culprit(TimePoint now);
+  void await_answers(TimePoint now);
   void dump(TimePoint now);
   void preempt(TimePoint now);
   void stop_workers(TimePoint now);
@@ -174,6 +176,8 @@ class Job {
   void tell_loss();
   std::string restart_text(TimePoint now) const;
   std::string too_few_text(TimePoint now) const;
+  std::string advice_for(const wire::AttemptRefused& refused) const;
+  std::string by_host(const std::map<NodeId, std::string>& messages) const;
   bool is_patient() const { return crew_.empty() && !start_wait_.is_over(); }
 
   void send_to_workers(const wire::ToAgent& message, const std::string& reason);

@@ -36,6 +36,13 @@ void Job::handle(const AgentSaid& event, TimePoint now) {
 }
 
 void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) {
+  if (!prepared.other_checkpoints.empty()) {
+    const std::string text = fmt::format(
+        "--checkpoint-dir: {} {}: name a directory that all hosts and this one share (--sync copies "
+        "once, and does not help), or use one host",
+        plan_.job.checkpoint_directory, prepared.other_checkpoints);
+    return refuse(id, {.exit_code = kExitUsage, .message = text}, now);
+  }
   react(Occurrence::kPrepared, now, [&] {
     crew_.prepared(id);
     if (id == crew_.members().front().node) store_port_ = prepared.store_port;
@@ -79,6 +86,7 @@ void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) 
     record("attempt_refused", refused.message, id);
     if (!facts_.refusal)
       facts_.refusal = Refusal{Refusal::Kind::kCannotStart, id, refused.exit_code, refused.message};
+    if (!plan_.hosts.empty()) facts_.refusal->by_node[id] = refused.message + advice_for(refused);
   });
 }
 

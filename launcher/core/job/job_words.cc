@@ -1,5 +1,6 @@
 // The part of Job that says to the user what it waits for, and what it costs.
 #include <algorithm>
+#include <filesystem>
 
 #include "launcher/core/job/job.h"
 #include "launcher/core/text/words.h"
@@ -54,6 +55,31 @@ std::string Job::too_few_text(TimePoint now) const {
   return fmt::format("{} of at least {} nodes came within {:g} s; missing: {}{}", fleet_.there_count(), least,
                      in_seconds(StartWait::kLimit), names_of(missing),
                      more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+// What helps where a host lacks something that this one has.
+std::string Job::advice_for(const wire::AttemptRefused& refused) const {
+  if (refused.missing.empty()) return "";
+  const std::string& directory = plan_.job.working_directory;
+  const bool is_path = refused.missing.contains('/');
+  const std::string path = (std::filesystem::path(directory) / refused.missing).lexically_normal().string();
+  if (is_path && (path == directory || path.starts_with(directory + "/")))
+    return fmt::format(" (--sync {} copies it to all hosts)", as_shell_word(directory));
+  return " (install it there, or give its path)";
+}
+
+// "h[1-2]: they lack this; h5: it lacks that"
+std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const auto& [node, message] : messages) {
+    auto group = std::ranges::find(groups, message, &decltype(groups)::value_type::first);
+    if (group == groups.end()) group = groups.insert(group, {message, {}});
+    group->second.push_back(plan_.hosts.at(static_cast<std::size_t>(node.value())).name);
+  }
+  std::string text;
+  for (const auto& [message, hosts] : groups)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", folded(hosts), message);
+  return text;
 }
 
 std::string Job::waiting_for(TimePoint now) const {

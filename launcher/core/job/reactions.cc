@@ -25,7 +25,7 @@ const std::array<std::array<Reaction, kPhaseCount>, kOccurrenceCount> kReactions
     {{kIgnor,  kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // begun
     {{kIgnor,  kStop,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // denied
     {{kIgnor,  kIgnor, kNote,  kIgnor, kIgnor, kIgnor, kIgnor, kIgnor, kIgnor}},  // prepared
-    {{kIgnor,  kIgnor, kStop,  kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // refused
+    {{kIgnor,  kIgnor, kNote,  kStop,  kStop,  kStop,  kNote,  kIgnor, kIgnor}},  // refused
     {{kIgnor,  kIgnor, kNote,  kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // unfit
     {{kIgnor,  kIgnor, kIgnor, kNote,  kNote,  kNote,  kNote,  kIgnor, kIgnor}},  // worker ended
     {{kIgnor,  kIgnor, kIgnor, kStop,  kNote,  kStop,  kNote,  kIgnor, kIgnor}},  // worker failed

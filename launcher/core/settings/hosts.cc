@@ -1,6 +1,7 @@
 #include "launcher/core/settings/hosts.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -323,6 +324,54 @@ Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optio
   const HostNames& last = exclude ? *exclude : *include;
   return failure(ErrorCode::kInvalidArgument, "{}: {} leaves none of {}: give fewer names", last.source,
                  last.list.substr(0, kMostShownBytes), count_of(whole.size(), "host"));
+}
+
+std::string folded(const std::vector<std::string>& names) {
+  struct Group {
+    std::string before, after;
+    std::size_t width = 0;  // of all its numbers; 0: they have no zeros before them
+    std::set<std::uint32_t> numbers{};
+  };
+  std::vector<Group> groups;
+  const auto add = [&](Group wanted) {
+    const auto same = [&](const Group& each) {
+      return each.before == wanted.before && each.after == wanted.after && each.width == wanted.width &&
+             !each.numbers.empty() && !wanted.numbers.empty();
+    };
+    const auto known = std::ranges::find_if(groups, same);
+    if (known == groups.end()) return groups.push_back(std::move(wanted));
+    known->numbers.merge(wanted.numbers);
+  };
+  for (const std::string& name : names) {
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    const std::size_t last = name.find_last_not_of("0123456789", dot == 0 ? 0 : dot - 1);
+    const std::size_t begin = last == name.npos ? 0 : last + 1;
+    const auto number = parse_number<std::uint32_t>(std::string_view(name).substr(begin, dot - begin));
+    if (name.contains(':')) {
+      add({"[" + name + "]", ""});
+    } else if (begin == 0 || !number || dot - begin > 9) {
+      add({name, ""});
+    } else {
+      add({name.substr(0, begin),
+           name.substr(dot),
+           name[begin] == '0' && dot > begin + 1 ? dot - begin : 0,
+           {*number}});
+    }
+  }
+  std::string text;
+  for (const auto& [before, after, width, numbers] : groups) {
+    std::string list;
+    for (auto from = numbers.begin(); from != numbers.end();) {
+      auto to = from;
+      for (auto next = std::next(to); next != numbers.end() && *next == *to + 1; ++next) to = next;
+      list += fmt::format("{}{:0{}}", list.empty() ? "" : ",", *from, width);
+      if (to != from) list += fmt::format("-{:0{}}", *to, width);
+      from = std::next(to);
+    }
+    text += text.empty() ? "" : ",";
+    text += before + (numbers.size() > 1 ? "[" + list + "]" : list) + after;
+  }
+  return text;
 }
 
 bool fits_script(std::string_view word) {

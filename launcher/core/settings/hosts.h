@@ -57,6 +57,9 @@ struct HostNames {
 Expected<std::vector<Host>> choose_hosts(std::vector<Host> all, const std::optional<HostNames>& include,
                                          const std::optional<HostNames>& exclude);
 
+// The names as one list with ranges, "n[0-3,7],login", from which parse_hosts() makes the same names.
+std::string folded(const std::vector<std::string>& names);
+
 // Whether a word means itself in a script that a host's shell reads (core/fleet/host_script.h).
 bool fits_script(std::string_view word);
 

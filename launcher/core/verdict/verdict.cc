@@ -85,7 +85,8 @@ Verdict make(Kind kind, int exit_code, std::string origin, std::string cause) {
 }
 
 Verdict refused(const Refusal& refusal) {
-  const std::string where = refusal.node ? fmt::format("node{}: ", *refusal.node) : "";
+  const std::string where =
+      refusal.node && refusal.by_node.empty() ? fmt::format("node{}: ", *refusal.node) : "";
   Verdict verdict = make(Kind::kRefused, refusal.exit_code, "launcher", where + refusal.message);
   verdict.node = refusal.node;
   return verdict;

@@ -56,6 +56,8 @@ struct Refusal {
   std::optional<NodeId> node;
   int exit_code = kExitInternal;
   std::string message;
+  // Of nodes on hosts of their own, what each said.
+  std::map<NodeId, std::string> by_node{};
 };
 
 // A worker that lives on after SIGKILL.

@@ -64,6 +64,7 @@ struct HandProcesses final : Processes {
   explicit HandProcesses(Noted& noted) : asked(noted) {}
   void begin(ProcessListener& agent) override { listener = &agent; }
   void set_job(const wire::JobSpec&) override {}
+  std::string other_checkpoints() const override { return "is not there"; }
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override {
     asked.push_back(fmt::format("open {}", attempt.attempt));
     if (failure) return std::unexpected(*failure);

@@ -87,6 +87,7 @@ TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
   prepare(kFirst);
   ASSERT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
   EXPECT_EQ(sent<wire::AttemptPrepared>()[0].store_port, 1234);
+  EXPECT_EQ(sent<wire::AttemptPrepared>()[0].other_checkpoints, "") << "nobody has asked";
   say(kFirst, wire::StartWorkers{});
   EXPECT_THAT(asked_, ElementsAre("open 1", "open logs", "start 0", "start 1"));
   ASSERT_EQ(sent<wire::WorkersStarted>().size(), 1U);

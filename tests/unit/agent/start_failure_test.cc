@@ -43,5 +43,16 @@ TEST(StartFailure, ARefusalHasTheErrorsText) {
   EXPECT_EQ(refused.message, "cannot find the program 'x' in PATH");
 }
 
+TEST(StartFailure, ARefusalNamesTheDirectoryOrProgramThatIsNotThere) {
+  wire::JobSpec job;
+  job.working_directory = "/work";
+  job.command = {"./train", "--lr"};
+  const Error missing(ErrorCode::kNotFound, "not there");
+  EXPECT_EQ(refusal({StartStep::kWorkingDirectory, missing}, job).missing, "/work");
+  EXPECT_EQ(refusal({StartStep::kProgram, missing}, job).missing, "./train");
+  EXPECT_EQ(refusal({StartStep::kLogDirectory, missing}, job).missing, "");
+  EXPECT_EQ(refusal({StartStep::kProgram, Error(ErrorCode::kPermission, "")}, job).missing, "");
+}
+
 }  // namespace
 }  // namespace muster::agent

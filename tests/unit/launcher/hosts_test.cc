@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "common/base/text.h"
 
@@ -105,6 +106,20 @@ TEST(Hosts, ThatAreWrongAreAnsweredInOneLine) {
       "--hosts: 'n[3-1]': expected numbers or ranges in brackets, low-high, 100000 names at most: n[0-3] "
       "or n[01-12,15]");
   EXPECT_LT(hosts(std::string(10'000, 'x')).size(), 400U);
+}
+
+TEST(Hosts, AreNamedInOneListWithRanges) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"h2", "h0", "h1", "login", "h7"}, "h[0-2,7],login"},
+      {{"n1.a", "n2.b", "n2.a"}, "n[1-2].a,n2.b"},
+      {{"n08", "n09"}, "n[08-09]"},
+      {{"a", "10.0.0.1", "10.0.0.2", "fd77::10", "7"}, "a,10.0.0.1,10.0.0.2,[fd77::10],7"}};
+  for (const auto& [names, text] : cases) {
+    EXPECT_EQ(folded(names), text);
+    std::set<std::string> again;
+    for (const Host& host : parse_hosts(text, "--hosts").value()) again.insert(host.name);
+    EXPECT_EQ(again, std::set<std::string>(names.begin(), names.end()));
+  }
 }
 
 TEST(Hosts, AreAtMostAHundredThousand) {

@@ -130,6 +130,83 @@ TEST_F(SlowStartTest, EnoughAfterTenMinutesStartThoughTheTimeoutHasNotPassed) {
   EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2"));
 }
 
+class PreflightTest : public JobOnHosts {
+ protected:
+  static Plan plan() {
+    Plan plan = hosts_with({1, 1, 1, 1}, 1);
+    plan.job.checkpoint_directory = "/ckpt";
+    plan.job.working_directory = "/work";
+    return plan;
+  }
+  PreflightTest() : JobOnHosts(plan()) {
+    happen(Began{});
+    for (const int node : {0, 1, 2, 3}) greet(node);
+    begin();
+  }
+};
+
+TEST_F(PreflightTest, AllHostsThatLackSomethingAreNamedInOneLineBeforeAnyWorkerStarts) {
+  said(0, wire::AttemptPrepared{4711});
+  said(1, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "./train"});
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+  said(2, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "./train"});
+  EXPECT_TRUE(sent<wire::StartWorkers>().empty());
+  EXPECT_EQ(job.verdict().exit_code, 127);
+  EXPECT_EQ(job.verdict().cause, "h[1-2]: no train (--sync /work copies it to all hosts)");
+}
+
+TEST_F(PreflightTest, EachHostIsNamedWithWhatItLacks) {
+  said(0, wire::AttemptPrepared{4711});
+  said(1, wire::AttemptRefused{.exit_code = 2, .message = "no /work", .missing = "/work"});
+  said(2, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "train"});
+  EXPECT_EQ(job.verdict().exit_code, 2);
+  EXPECT_EQ(job.verdict().cause,
+            "h1: no /work (--sync /work copies it to all hosts); h2: no train (install it there, or give its "
+            "path)");
+}
+
+TEST_F(PreflightTest, CheckpointsThatAreNotSharedAreRefused) {
+  for (const auto& [node, message] : sent<wire::PrepareAttempt>()) EXPECT_TRUE(message.same_checkpoints);
+  said(0, wire::AttemptPrepared{.store_port = 4711, .other_checkpoints = {}});
+  for (const int node : {2, 1}) said(node, wire::AttemptPrepared{.other_checkpoints = "is not there"});
+  EXPECT_EQ(job.verdict().exit_code, kExitUsage);
+  EXPECT_THAT(job.verdict().cause,
+              testing::StartsWith("h[1-2]: --checkpoint-dir: /ckpt is not there: name a"));
+}
+
+TEST_F(PreflightTest, ANodeOfALaterAttemptThatDoesNotShareThemIsLeftOut) {
+  said(0, wire::AttemptPrepared{4711});
+  said(1, wire::AttemptPrepared{});
+  said(2, wire::AttemptPrepared{});
+  end_agent(1, "it died");
+  for (const int node : {0, 2}) empty(node);
+  happen(LeftoversSeen{});
+  begin();
+  ASSERT_THAT(members(), ElementsAre("0:1@0", "2:1@1", "3:1@2"));
+  said(3, wire::AttemptPrepared{.other_checkpoints = "is not there"});
+  EXPECT_EQ(decided<KillAgent>().at(0).agent.node, NodeId(3));
+}
+
+TEST_F(PreflightTest, AHostThatDoesNotAnswerIsNotWaitedForOnceAnotherHasRefused) {
+  wait(10s);
+  EXPECT_EQ(job.phase(), Phase::kPreparing);
+  said(1, wire::AttemptRefused{.exit_code = 2, .message = "no /work", .missing = {}});
+  wait(1s);
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().cause, "h1: no /work");
+}
+
+TEST_F(StartTest, OneHostNeedsNoSharedCheckpoints) {
+  Plan plan = hosts_with({2}, 0);
+  plan.job.checkpoint_directory = "/ckpt";
+  anew(plan);
+  happen(Began{});
+  greet(0);
+  begin();
+  ASSERT_EQ(sent<wire::PrepareAttempt>().size(), 1U);
+  EXPECT_FALSE(sent<wire::PrepareAttempt>()[0].second.same_checkpoints);
+}
+
 // A node with one worker, one with three, and a spare.
 class MixedJobTest : public JobOnHosts {
  protected:
