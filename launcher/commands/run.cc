@@ -1,5 +1,6 @@
 // `launch run`, the default: a job from its plan to its verdict. And `launch plan`, which stops at the plan.
 #include <csignal>
+#include <filesystem>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/report.h"
 #include "launcher/io/fleet/local_bootstrap.h"
+#include "launcher/io/fleet/sync.h"
 #include "launcher/io/local_launcher.h"
 #include "launcher/io/view/job_directory.h"
 #include "launcher/io/view/job_files.h"
@@ -108,6 +110,15 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
   net::LogWriter files(context.get_executor());
+  if (!plan.remote.sync.empty()) {
+    const auto say = [&terminal](const std::string& text) { terminal.say(text); };
+    if (const int failed = sync_hosts(plan, {signals, say}); failed != 0) {
+      std::error_code ignored;
+      std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has been
+      terminal.flush({.stall = options.limits.output_stall, .limit = kFlushLimit, .signals = signals});
+      return failed;
+    }
+  }
   LocalLauncher launcher(plan, {context, terminal, files, *agent_program, signals, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();

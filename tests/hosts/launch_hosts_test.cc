@@ -89,6 +89,17 @@ TEST_P(LaunchHostsBy, AHostThatIsCutOffIsReplacedByASpareAndCleansUpByItself) {
   }
 }
 
+TEST_P(LaunchHostsBy, ADirectoryIsCopiedToAllHostsBeforeTheStart) {
+  lab_ = std::make_unique<Lab>(4);
+  const std::string tree = lab_->temporary(0) + "it's/a tree";
+  std::filesystem::create_directories(tree);
+  std::filesystem::create_symlink("/bin/echo", tree + "/program");
+  launch(4, flags({"--sync", "/tmp/it's"}), {"/tmp/it's/a tree/program", "ran"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_EQ(printed_count(": ran"), 4);
+  expect_nothing_left();
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, LaunchHostsBy,
                          testing::Values(Way{"ssh_tcp", false, "tcp"}, Way{"ssh_stdio", false, "stdio"},
                                          Way{"exec_tcp", true, "tcp"}, Way{"exec_stdio", true, "stdio"}),

@@ -230,6 +230,38 @@ TEST_F(LaunchHosts, AProgramThatHostsLackIsNamedWithThemInOneLine) {
   expect_nothing_left(run);
 }
 
+class LaunchSync : public LaunchHosts {
+ protected:
+  LaunchSync() {
+    std::filesystem::create_directories(scratch_ / "it's a/tree/below");
+    std::ofstream(scratch_ / "it's a/tree/below/file") << "text";
+  }
+  std::string source() const { return scratch_ / "it's a/tree"; }
+};
+
+TEST_F(LaunchSync, IsRefusedWithOneLineWhereItCannotBe) {
+  LaunchRun none(on("h0", {"--sync", scratch_ / "missing", "true"}));
+  EXPECT_EQ(none.exit_code(), 2);
+  EXPECT_THAT(none.err(), HasSubstr("--sync: " + (scratch_ / "missing") + " is no directory here"));
+  set_host_command("[ $host != h1 ] || [ \"$1\" != rsync ] || { echo the disk is full >&2; exit 11; }");
+  LaunchRun run(on("h[0-2]", {"--sync", source(), "echo", "ran"}));
+  EXPECT_EQ(run.exit_code(), 69) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("host h1: " + source() + " cannot be copied there: the disk is full"));
+  EXPECT_EQ(run.out(), "");
+  set_host_command("[ \"$1\" != rsync ] || PATH=/nowhere");
+  LaunchRun lacking(on("h0", {"--sync", source(), "true"}));
+  EXPECT_THAT(lacking.err(), HasSubstr("rsync is not found there"));
+}
+
+TEST_F(LaunchSync, CtrlCEndsIt) {
+  set_host_command("[ \"$1\" != rsync ] || { touch $HOME/asked; exec sleep 1000; }");
+  LaunchRun run(on("h0", {"--sync", source(), "true"}));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(home("h0") + "/asked"); })) << run.err();
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130) << run.err();
+  expect_nothing_left(run, 3s);
+}
+
 TEST_F(LaunchHosts, AProgramIsLookedForInThePathThatItsWorkersHave) {
   set_host_command("export PATH=/usr/bin:/bin");
   std::filesystem::create_directories(scratch_ / "bin");

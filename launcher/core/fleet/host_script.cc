@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "launcher/core/text/plain_text.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
@@ -38,6 +39,26 @@ std::string in_quotes(const std::vector<std::string>& words) {
 
 bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
   return std::ranges::any_of(parts, [text](std::string_view part) { return text.contains(part); });
+}
+
+// Of a host shell, all but the command.
+std::vector<std::string> words_of_shell(const RemoteOptions& options, const Host& host) {
+  std::vector<std::string> words;
+  if (options.bootstrap == BootstrapKind::kExec) {
+    constexpr std::string_view kHost = "{host}";
+    for (std::string word : options.exec) {
+      for (std::size_t at = 0; (at = word.find(kHost, at)) != std::string::npos; at += host.name.size())
+        word.replace(at, kHost.size(), host.name);
+      words.push_back(std::move(word));
+    }
+    return words;
+  }
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.connect_timeout).count();
+  words = {"ssh", "-T", "-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", seconds)};
+  if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
+  if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
+  words.insert(words.end(), {"--", host.name});
+  return words;
 }
 
 // What to do about a message of ssh or of the loader.
@@ -83,23 +104,58 @@ std::string kill_script(std::int32_t pid, std::int64_t start_ticks) {
 }
 
 std::vector<std::string> host_shell(const RemoteOptions& options, const Host& host, std::string_view script) {
-  std::vector<std::string> words;
+  std::vector<std::string> words = words_of_shell(options, host);
   if (options.bootstrap == BootstrapKind::kExec) {
-    constexpr std::string_view kHost = "{host}";
-    for (std::string word : options.exec) {
-      for (std::size_t at = 0; (at = word.find(kHost, at)) != std::string::npos; at += host.name.size())
-        word.replace(at, kHost.size(), host.name);
-      words.push_back(std::move(word));
-    }
     words.insert(words.end(), {"sh", "-c", std::string(script)});
-    return words;
+  } else {
+    words.push_back(fmt::format("exec sh -c '{}'", script));
   }
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.connect_timeout).count();
-  words = {"ssh", "-T", "-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", seconds)};
-  if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
-  if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
-  words.insert(words.end(), {"--", host.name, fmt::format("exec sh -c '{}'", script)});
   return words;
+}
+
+// rsync splits what stands behind -e into words, where two quotes within quotes are one; it adds the host's
+// name, which the shell has already, and the command, which has no word that a host's shell would change
+// (-s).
+std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,
+                                      const std::string& directory) {
+  std::string script = "shift; exec";
+  for (const std::string& word : words_of_shell(options, host)) script += " " + as_shell_word(word);
+  script += " \"$@\"";
+  std::string quoted;
+  for (const char letter : script) quoted.append(letter == '\'' ? 2 : 1, letter);
+  constexpr int kSilenceSeconds = 60;
+  return {"rsync",
+          "-aRs",
+          "--no-implied-dirs",
+          fmt::format("--timeout={}", kSilenceSeconds),
+          "-e",
+          fmt::format("sh -c '{}' sh", quoted),
+          directory + "/",
+          "host:/"};
+}
+
+SyncFailure sync_failure(const Host& host, const std::string& directory, int exit_code,
+                         std::string_view errors) {
+  constexpr int kNoSuchProgram = 127;
+  std::string last, last_of_shell;
+  for (const std::string_view line : split(errors, '\n')) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    last = line;
+    const bool follows =
+        has_any(line, {"rsync error:", "connection unexpectedly closed", "safe_write failed"});
+    if (!follows) last_of_shell = line;
+  }
+  const std::string& said = last_of_shell.empty() ? last : last_of_shell;
+  SyncFailure failure{.text = fmt::format("host {}: {} cannot be copied there", host.name, directory),
+                      .is_busy = is_busy(kSshFailed, said)};
+  if (exit_code == kNoSuchProgram) {
+    failure.text += ": rsync is not found there (install it, or keep the directory where all hosts see it)";
+    return failure;
+  }
+  failure.text += said.empty() ? fmt::format(": rsync ended with {}", exit_code) : ": " + one_line(said);
+  const std::string todo = advice(host, said);
+  failure.text += fmt::format(" ({}--exclude {} leaves it out)", todo.empty() ? "" : todo + "; ", host.name);
+  return failure;
 }
 
 std::optional<AgentGreeting> parse_greeting(std::string_view line) {

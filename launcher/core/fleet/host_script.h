@@ -39,6 +39,17 @@ std::string kill_script(std::int32_t pid, std::int64_t start_ticks);
 // The argv that runs the script on the host.
 std::vector<std::string> host_shell(const RemoteOptions& options, const Host& host, std::string_view script);
 
+// The argv of an rsync that copies the directory, an absolute path, to the same place on the host.
+std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,
+                                      const std::string& directory);
+struct SyncFailure {
+  std::string text;      // one line, with what to do
+  bool is_busy = false;  // is_busy() of the host's shell
+};
+// `errors`: what rsync and the host shell wrote to stderr.
+SyncFailure sync_failure(const Host& host, const std::string& directory, int exit_code,
+                         std::string_view errors);
+
 // What an agent says of itself before it is spoken to.
 struct AgentGreeting {
   std::int32_t pid = 0;

@@ -36,6 +36,10 @@ constexpr Flag kOwnFlags[] = {
     {"ssh-parallel", 0, "K", kOption, "Start at most so many agents at a time (default 32).", "hosts"},
     {"remote-agent", 0, "PATH", kOption,
      "The agent on every host; without it, it is copied to ~/.cache/muster where it is not there.", "hosts"},
+    {"sync", 0, "DIR", kOption,
+     "Copy this directory to the same place on every host before the start, by rsync. Nothing is deleted "
+     "there. May be repeated.",
+     "hosts"},
     {"connect-timeout", 0, "DURATION", kOption,
      "A host that does not answer for so long is given up (default 10).", "hosts"},
     {"start-timeout", 0, "DURATION", kOption,

@@ -1,6 +1,7 @@
 #include "launcher/core/settings/host_options.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/base/text.h"
 #include "launcher/core/settings/worker_environment.h"
@@ -175,6 +176,20 @@ void read_addresses(SettingReader& reader, RemoteOptions& remote) {
   }
 }
 
+void read_sync(SettingReader& reader, const Surroundings& here, Options& options) {
+  const Setting* sync = reader.find("sync");
+  if (sync == nullptr) return;
+  if (options.hosts.empty())
+    return contradict(reader, *sync, "needs hosts to copy a directory to: give --hosts or --hostfile");
+  for (const std::string& given : sync->values) {
+    std::string path = (std::filesystem::path(here.working_directory) / given).lexically_normal().string();
+    while (path.ends_with('/')) path.pop_back();
+    if (given.empty() || path.empty() || path.find('\n') != std::string::npos)
+      return reader.refuse({sync->source, {given}}, "is no directory to copy: give a path below /");
+    options.remote.sync.push_back(std::move(path));
+  }
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> shell_words(std::string_view text) {
@@ -217,6 +232,7 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
   read_bootstrap(reader, options);
   read_control(reader, options);
   read_addresses(reader, remote);
+  read_sync(reader, here, options);
   reader.count("ssh-parallel", 1, "host shells", remote.ssh_parallel);
   reader.seconds("connect-timeout", false, remote.connect_timeout);
   reader.seconds("start-timeout", true, options.recovery.start_timeout);

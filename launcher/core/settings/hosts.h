@@ -34,6 +34,7 @@ struct RemoteOptions {
   std::int32_t ssh_parallel = 32;
   std::string remote_agent{};  // path of an agent that is there already; empty: it is delivered
   Duration connect_timeout = std::chrono::seconds(10);  // from the start of a host shell to its agent's word
+  std::vector<std::string> sync{};                      // directories that are copied to all hosts; absolute
   std::vector<std::string> listen{};            // addresses for agents to connect to; empty: all in use
   std::string interface{};                      // NAME or CIDR between nodes; empty: found out
   std::map<std::string, std::string> passed{};  // environment of this launcher that remote workers get

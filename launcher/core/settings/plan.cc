@@ -196,6 +196,7 @@ void add_remote_lines(const Plan& plan, Line line) {
   line("bootstrap", how);
   line("control", std::string(name_of(plan.control)));
   if (!remote.remote_agent.empty()) line("agent", remote.remote_agent);
+  for (const std::string& directory : remote.sync) line("sync", directory);
   if (!remote.interface.empty()) line("interface", remote.interface);
   std::string names;
   for (const auto& [name, value] : remote.passed) names += (names.empty() ? "" : " ") + name;
@@ -232,6 +233,7 @@ void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
   json["exec"] = plan.remote.exec;
   json["control"] = name_of(plan.control);
   json["hosts"] = hosts_json(plan);
+  json["sync"] = plan.remote.sync;
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
   for (const auto& [name, value] : plan.remote.passed) names.push_back(name);
   json["passed_environment"] = std::move(names);

@@ -90,6 +90,7 @@ TEST(HostOptions, TakeTheOtherFlags) {
   const auto options = made_of({{"hosts", "a,b"},
                                 {"ssh-parallel", "8"},
                                 {"remote-agent", "/opt/agent"},
+                                {"sync", "src/"},
                                 {"connect-timeout", "3s"},
                                 {"start-timeout", "1m"},
                                 {"listen", "10.0.0.5,[fe80::1%eth0]"},
@@ -99,6 +100,7 @@ TEST(HostOptions, TakeTheOtherFlags) {
   ASSERT_TRUE(options) << options.error().message();
   EXPECT_EQ(options->remote.ssh_parallel, 8);
   EXPECT_EQ(options->remote.remote_agent, "/opt/agent");
+  EXPECT_THAT(options->remote.sync, ElementsAre(testing::EndsWith("/src")));
   EXPECT_EQ(options->remote.connect_timeout, 3s);
   EXPECT_EQ(options->recovery.start_timeout, 60s);
   EXPECT_THAT(options->remote.listen, ElementsAre("10.0.0.5", "fe80::1%eth0"));
@@ -125,6 +127,8 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"exec", "a 'b"}, {"hosts", "a"}}, "--exec: a 'b is no command: give one that runs"},
       {{{"exec", " "}, {"hosts", "a"}}, "--exec:   is no command"},
       {{{"control", "socket"}, {"hosts", "a"}}, "--control: socket is inherited by agents on this machine"},
+      {{{"sync", "/work"}}, "--sync: needs hosts to copy a directory to: give --hosts or --hostfile"},
+      {{{"sync", "/"}, {"hosts", "a"}}, "--sync: / is no directory to copy: give a path below /"},
       {{{"control", "stdio"}}, "--control: stdio is that of a host shell: give --hosts or --hostfile"},
       {{{"ssh-parallel", "0"}, {"hosts", "a"}},
        "--ssh-parallel: 0 is not a number of host shells: give 1 or more"},

@@ -223,5 +223,26 @@ TEST(StartFailure, OnlyAnSshdThatTakesNoMoreConnectionsIsBusy) {
   EXPECT_FALSE(is_busy(1, "Connection closed by remote host"));
 }
 
+TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
+  const Host host{.name = "h1"};
+  EXPECT_EQ(
+      sync_failure(host, "/work", 127,
+                   "sh: 1: rsync: not found\nrsync: connection unexpectedly closed\nrsync error: 127\n")
+          .text,
+      "host h1: /work cannot be copied there: rsync is not found there (install it, or keep the directory "
+      "where all hosts see it)");
+  const SyncFailure failure = sync_failure(
+      host, "/work", 23, "rsync: [receiver] mkdir \"/work\" failed: Read-only\nrsync error: some\n");
+  EXPECT_EQ(failure.text,
+            "host h1: /work cannot be copied there: rsync: [receiver] mkdir \"/work\" failed: Read-only "
+            "(--exclude h1 leaves it out)");
+  EXPECT_FALSE(failure.is_busy);
+  EXPECT_TRUE(
+      sync_failure(host, "/work", 12,
+                   "kex_exchange_identification: Connection closed by remote host\nConnection closed by "
+                   "10.0.0.1 port 22\nrsync: connection unexpectedly closed\n")
+          .is_busy);
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -1,0 +1,146 @@
+#include "launcher/io/fleet/sync.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <random>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/net/task_group.h"
+#include "launcher/core/fleet/host_script.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+#include "launcher/io/fleet/host_shell.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr int kMostTries = 6;  // at a host whose sshd takes no more connections
+constexpr Duration kProgressPeriod = std::chrono::seconds(2);
+
+class Sync {
+ public:
+  Sync(const Plan& plan, const SyncSetting& setting)
+      : plan_(plan),
+        setting_(setting),
+        tasks_(context_.get_executor()),
+        signals_(context_),
+        progress_(context_) {
+    getrlimit(RLIMIT_NOFILE, &descriptors_);
+  }
+  Sync(const Sync&) = delete;
+  Sync& operator=(const Sync&) = delete;
+
+  int run() {
+    signals_.assign(dup(setting_.signals));
+    wait_for_signals();
+    const std::size_t at_once =
+        std::min(plan_.hosts.size(), static_cast<std::size_t>(plan_.remote.ssh_parallel));
+    running_ = at_once;
+    for (std::size_t i = 0; i < at_once; ++i) tasks_.spawn(serve_hosts());
+    tell_progress();
+    context_.run();
+    if (exit_code_ == 0 && !failed_.empty()) exit_code_ = kExitNodesMissing;
+    return exit_code_;
+  }
+
+ private:
+  // Host by host, until none is left.
+  awaitable<void> serve_hosts() {
+    while (next_ < plan_.hosts.size()) {
+      const std::size_t node = next_++;
+      for (const std::string& directory : plan_.remote.sync) {
+        const std::string why = co_await copy(node, directory);
+        if (why.empty()) continue;
+        setting_.say(why);
+        failed_.push_back(plan_.hosts[node].name);
+        break;
+      }
+      ++done_;
+    }
+    if (--running_ == 0) end();
+  }
+
+  // Why it could not be done; or empty.
+  awaitable<std::string> copy(std::size_t node, const std::string& directory) {
+    const Host& host = plan_.hosts[node];
+    const std::string errors = fmt::format("{}/sync.node{}.log", plan_.job.log_directory, node);
+    for (int tries = 1;; ++tries) {
+      std::filesystem::remove(errors, ignored_);
+      const auto shell = HostShell::start(context_.get_executor(),
+                                          sync_command(plan_.remote, host, directory), errors, descriptors_);
+      if (!shell) co_return fmt::format("--sync: {}: install it here", shell.error().message());
+      const int code = (co_await (*shell)->ended()).value_or(-1);
+      if (code == 0) co_return "";
+      constexpr std::uint64_t kMostBytes = 1 << 20;
+      const SyncFailure failure =
+          sync_failure(host, directory, code, read_file(errors, kMostBytes).value_or(""));
+      if (!failure.is_busy || tries == kMostTries) co_return failure.text;
+      asio::steady_timer pause(context_, tries * std::chrono::milliseconds(100 + random_() % 400));
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+  }
+
+  void tell_progress() {
+    progress_.expires_after(kProgressPeriod);
+    progress_.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      setting_.say(fmt::format("--sync: {} of {} hosts are done", done_, plan_.hosts.size()));
+      tell_progress();
+    });
+  }
+
+  void wait_for_signals() {
+    signals_.async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+          if (error) return;
+          signalfd_siginfo info{};
+          while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+            const auto number = static_cast<int>(info.ssi_signo);
+            if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
+            exit_code_ = 128 + number;
+            return end();
+          }
+          wait_for_signals();
+        });
+  }
+
+  // What still runs is killed with its tasks.
+  void end() {
+    progress_.cancel();
+    boost::system::error_code ignored;
+    signals_.cancel(ignored);
+    tasks_.cancel();
+  }
+
+  const Plan& plan_;
+  const SyncSetting& setting_;
+  asio::io_context context_{1};
+  net::TaskGroup tasks_;
+  asio::posix::stream_descriptor signals_;
+  asio::steady_timer progress_;
+  rlimit descriptors_{};
+  std::error_code ignored_;
+  std::minstd_rand random_{std::random_device()()};
+  std::size_t next_ = 0;  // host whose turn has not come
+  std::size_t done_ = 0;
+  std::size_t running_ = 0;  // tasks
+  std::vector<std::string> failed_;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int sync_hosts(const Plan& plan, const SyncSetting& setting) {
+  for (const std::string& directory : plan.remote.sync) {
+    if (std::error_code error; std::filesystem::is_directory(directory, error)) continue;
+    setting.say(fmt::format("--sync: {} is no directory here: give one that is to be copied", directory));
+    return kExitUsage;
+  }
+  return Sync(plan, setting).run();
+}
+
+}  // namespace muster::launcher
