@@ -250,6 +250,7 @@ TEST_F(LaunchSync, IsRefusedWithOneLineWhereItCannotBe) {
   EXPECT_EQ(run.out(), "");
   set_host_command("[ \"$1\" != rsync ] || PATH=/nowhere");
   LaunchRun lacking(on("h0", {"--sync", source(), "true"}));
+  EXPECT_EQ(lacking.exit_code(), 69) << lacking.err();
   EXPECT_THAT(lacking.err(), HasSubstr("rsync is not found there"));
 }
 
