@@ -66,26 +66,26 @@ void StdioSocket::close() {
 }
 
 awaitable<void> StdioSocket::copy_in(std::shared_ptr<StdioSocket> self) {
-  std::vector<char> piece(kPieceBytes);
+  const auto piece = std::make_unique_for_overwrite<char[]>(kPieceBytes);  // pages that stay empty cost nothing
   boost::system::error_code error;
   while (!error) {
     const std::size_t got = co_await self->in_.async_read_some(
-        asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
+        asio::buffer(piece.get(), kPieceBytes), asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
-    co_await asio::async_write(self->own_, asio::buffer(piece, got),
+    co_await asio::async_write(self->own_, asio::buffer(piece.get(), got),
                                asio::redirect_error(asio::use_awaitable, error));
   }
   self->own_.shutdown(net::Socket::shutdown_send, error);
 }
 
 awaitable<void> StdioSocket::copy_out(std::shared_ptr<StdioSocket> self) {
-  std::vector<char> piece(kPieceBytes);
+  const auto piece = std::make_unique_for_overwrite<char[]>(kPieceBytes);
   boost::system::error_code error;
   while (!error) {
     const std::size_t got = co_await self->own_.async_receive(
-        asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
+        asio::buffer(piece.get(), kPieceBytes), asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
-    co_await asio::async_write(self->out_, asio::buffer(piece, got),
+    co_await asio::async_write(self->out_, asio::buffer(piece.get(), got),
                                asio::redirect_error(asio::use_awaitable, error));
   }
   self->close();

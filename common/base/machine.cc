@@ -1,6 +1,7 @@
 #include "common/base/machine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sched.h>
 #include <unistd.h>
 
@@ -11,6 +12,11 @@ int count_cores() {
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
   // More than the 1024 of a cpu_set_t.
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+bool may_have_nvidia_driver() {
+  return std::getenv("LD_LIBRARY_PATH") != nullptr || access("/dev/nvidiactl", F_OK) == 0 ||
+         access("/dev/dxg", F_OK) == 0;
 }
 
 }  // namespace muster

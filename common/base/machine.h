@@ -8,4 +8,8 @@ namespace muster {
 // The processors that the calling thread may run on; at least 1.
 int count_cores();
 
+// Whether a search for NVIDIA's libraries is worth its hundred system calls: a driver's device is there, or
+// somebody names places of libraries, which may have another kind of driver.
+bool may_have_nvidia_driver();
+
 }  // namespace muster

@@ -1,6 +1,7 @@
 #include "common/net/connect.h"
 
 #include <boost/asio/ip/address.hpp>
+#include <cerrno>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
@@ -15,19 +16,38 @@ namespace {
 using Connected = Expected<std::shared_ptr<Connection>>;
 
 constexpr Duration kPauseWhenTurnedAway = std::chrono::milliseconds(100);
+constexpr Duration kHeadStart = std::chrono::milliseconds(50);
 
 // What the callers of several listeners share.
 struct Race {
   Race(const asio::any_io_executor& executor, Duration limit, std::size_t count)
-      : over(executor, limit), failures(count), running(count) {}
+      : over(executor, limit), head_start(executor), failures(count), running(count) {}
 
-  asio::steady_timer over;            // cancelled when the race is decided
+  asio::steady_timer over;  // cancelled when the race is decided
+  // Until then only the first that is connected to shakes hands: mostly all are one launcher, and handshakes
+  // take longer than all else that an agent does before it is ready.
+  asio::steady_timer head_start;
+  bool has_first = false;
   std::vector<std::string> failures;  // by listener
   std::size_t running;
   bool won = false;  // one has begun to prove itself: no other may
   std::shared_ptr<Connection> winner;
   std::vector<std::shared_ptr<tcp::socket>> sockets;
   std::vector<std::weak_ptr<Connection>> connections;
+};
+
+// Ends the head start with its own life.
+class HeadStart {
+ public:
+  explicit HeadStart(std::shared_ptr<Race> race) : race_(std::move(race)) {}
+  HeadStart(const HeadStart&) = delete;
+  HeadStart& operator=(const HeadStart&) = delete;
+  ~HeadStart() {
+    if (race_) race_->head_start.expires_at(TimePoint::min());
+  }
+
+ private:
+  std::shared_ptr<Race> race_;
 };
 
 // Whether a listener that was reached turned the caller away because too many others were proving themselves.
@@ -56,6 +76,11 @@ awaitable<Connected> call_once(Endpoint listener, std::string identity, Key key,
   timer.cancel();
   if (!error && !socket->is_open()) error = asio::error::operation_aborted;
   if (error) co_return system_failure(place, error.value());
+  const bool first = race && !std::exchange(race->has_first, true);
+  if (first) race->head_start.expires_after(kHeadStart);
+  if (race && !first) co_await race->head_start.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  if (!socket->is_open() || (race && race->won)) co_return system_failure(place, ECANCELED);
+  const HeadStart until_failure(first ? race : nullptr);
   socket->set_option(tcp::no_delay(true), error);
   auto connection = Connection::make(std::move(*socket), (*tls)->client(std::move(identity), key));
   if (race) race->connections.push_back(connection);

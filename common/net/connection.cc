@@ -11,6 +11,12 @@
 
 namespace muster::net {
 
+namespace {
+
+constexpr std::size_t kCipherBytes = 64 << 10;
+
+}  // namespace
+
 Socket adopt_socket(const asio::any_io_executor& executor, int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -25,7 +31,7 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)), cipher_(tls_ == nullptr ? 0 : 64 << 10) {
+    : socket_(std::move(socket)), tls_(std::move(tls)), cipher_(tls_ == nullptr ? nullptr : std::make_unique_for_overwrite<char[]>(kCipherBytes)) {
   socket_.non_blocking(true);
 }
 
@@ -94,7 +100,7 @@ awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
 // Reads once and takes apart what came.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
-  const std::span<char> place = tls_ == nullptr ? reader_.room() : std::span<char>(cipher_);
+  const std::span<char> place = tls_ == nullptr ? reader_.room() : std::span<char>(cipher_.get(), kCipherBytes);
   const std::size_t got = co_await socket_.async_receive(asio::buffer(place.data(), place.size()),
                                                          asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return failure(ErrorCode::kUnavailable, "the connection is closed ({})", error.message());
@@ -104,7 +110,7 @@ awaitable<Status> Connection::read_more() {
     status = reader_.filled(got, frames);
   } else {
     std::string plain;
-    const Status decrypted = tls_->receive({cipher_.data(), got}, plain);
+    const Status decrypted = tls_->receive({cipher_.get(), got}, plain);
     if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})())
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
     flush();                               // handshake answers and alerts

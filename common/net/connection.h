@@ -67,7 +67,7 @@ class Connection final : public Channel, public std::enable_shared_from_this<Con
   bool waits_to_write_ = false;
   bool nobody_reads_ = false;        // what is sent is thrown away
   std::function<bool()> may_prove_;  // until the handshake is over
-  std::vector<char> cipher_;         // what was read and is not decrypted yet, with TLS
+  std::unique_ptr<char[]> cipher_;   // what was read and is not decrypted yet, with TLS
 };
 
 }  // namespace muster::net

@@ -11,8 +11,6 @@ using asio::ip::tcp;
 
 Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& executor,
                                                    const std::string& address, std::uint16_t port) {
-  const auto tls = Tls::load();
-  if (!tls) return std::unexpected(tls.error());
   boost::system::error_code error;
   const auto parsed = asio::ip::make_address(address, error);
   tcp::acceptor acceptor(executor);
@@ -22,15 +20,16 @@ Expected<std::unique_ptr<Listener>> Listener::open(const asio::any_io_executor& 
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(1024, error);
   if (error) return system_failure(fmt::format("cannot listen on {} port {}", address, port), error.value());
-  return std::unique_ptr<Listener>(new Listener(**tls, std::move(acceptor)));
+  return std::unique_ptr<Listener>(new Listener(std::move(acceptor)));
 }
 
 std::uint16_t Listener::port() const {
   return acceptor_.local_endpoint().port();
 }
 
-void Listener::start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection,
-                     Limits limits) {
+void Listener::start(const Tls& tls, TaskGroup& tasks, TlsSession::FindKey find_key,
+                     OnConnection on_connection, Limits limits) {
+  tls_ = &tls;
   tasks_ = &tasks;
   find_key_ = std::move(find_key);
   on_connection_ = std::move(on_connection);
@@ -61,7 +60,7 @@ awaitable<void> Listener::accept_all() {
     if (error || has_too_many(peer)) continue;
     socket.set_option(tcp::no_delay(true), error);
     if (unproven_.size() >= limits_.unproven_count) unproven_.front().connection->close();
-    tasks_->spawn(prove({Connection::make(std::move(socket), tls_.server(find_key_)), peer}));
+    tasks_->spawn(prove({Connection::make(std::move(socket), tls_->server(find_key_)), peer}));
   }
 }
 

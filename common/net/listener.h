@@ -25,16 +25,17 @@ class Listener {
   };
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
 
-  // Binds at once. Port 0: any free one. Errors name address and port, or the module that TLS needs.
+  // Binds at once, and lets callers wait until start(). Port 0: any free one. Errors name address and port.
   static Expected<std::unique_ptr<Listener>> open(const asio::any_io_executor& executor,
                                                   const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
   // Starts accepting, in tasks of `tasks`, which must outlive this listener's last task.
-  void start(TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection, Limits limits);
+  void start(const Tls& tls, TaskGroup& tasks, TlsSession::FindKey find_key, OnConnection on_connection,
+             Limits limits);
   void stop();
 
  private:
-  Listener(const Tls& tls, asio::ip::tcp::acceptor acceptor) : tls_(tls), acceptor_(std::move(acceptor)) {}
+  explicit Listener(asio::ip::tcp::acceptor acceptor) : acceptor_(std::move(acceptor)) {}
   awaitable<void> accept_all();
   struct Unproven {
     std::shared_ptr<Connection> connection;
@@ -43,7 +44,7 @@ class Listener {
   awaitable<void> prove(Unproven unproven);
   bool has_too_many(const asio::ip::address& address) const;
 
-  const Tls& tls_;
+  const Tls* tls_ = nullptr;
   asio::ip::tcp::acceptor acceptor_;
   TaskGroup* tasks_ = nullptr;
   TlsSession::FindKey find_key_;

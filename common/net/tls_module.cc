@@ -1,4 +1,5 @@
 // libmuster_tls.so: the part of TLS that is OpenSSL's.
+#include <cstdint>
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
@@ -34,10 +35,7 @@ class OpenSslSession : public TlsSession {
  public:
   OpenSslSession(const OpenSslSession&) = delete;
   OpenSslSession& operator=(const OpenSslSession&) = delete;
-  ~OpenSslSession() override {
-    SSL_free(ssl_);
-    SSL_CTX_free(context_);
-  }
+  ~OpenSslSession() override { SSL_free(ssl_); }
 
   Status receive(std::string_view encrypted, std::string& plain) override;
   Status send(std::string_view plain) override;
@@ -48,25 +46,39 @@ class OpenSslSession : public TlsSession {
   const std::string& identity() const override { return identity_; }
 
  protected:
-  explicit OpenSslSession(const SSL_METHOD* method);
+  explicit OpenSslSession(SSL_CTX* context);
   template <class Session>
   static Session& of(SSL* ssl) {
     return static_cast<Session&>(*static_cast<OpenSslSession*>(SSL_get_app_data(ssl)));
   }
 
-  SSL_CTX* context_;
   SSL* ssl_;
   BIO* from_peer_;  // owned by ssl_, as is the next
   BIO* to_peer_;
   std::string identity_;
 };
 
-OpenSslSession::OpenSslSession(const SSL_METHOD* method) : context_(SSL_CTX_new(method)) {
-  CHECK(context_ != nullptr);
-  SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION);
-  SSL_CTX_set_num_tickets(context_, 0);
-  CHECK(SSL_CTX_set_ciphersuites(context_, "TLS_AES_128_GCM_SHA256") == 1);
-  ssl_ = SSL_new(context_);
+// What sessions share. Making one costs as much as a handshake.
+SSL_CTX* make_context(const SSL_METHOD* method) {
+  SSL_CTX* const context = SSL_CTX_new(method);
+  CHECK(context != nullptr);
+  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+  SSL_CTX_set_num_tickets(context, 0);
+  CHECK(SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1);
+  return context;
+}
+
+SSL_CTX* server_context() {
+  static SSL_CTX* const context = make_context(TLS_server_method());
+  return context;
+}
+
+SSL_CTX* client_context() {
+  static SSL_CTX* const context = make_context(TLS_client_method());
+  return context;
+}
+
+OpenSslSession::OpenSslSession(SSL_CTX* context) : ssl_(SSL_new(context)) {
   from_peer_ = BIO_new(BIO_s_mem());
   to_peer_ = BIO_new(BIO_s_mem());
   CHECK(ssl_ != nullptr && from_peer_ != nullptr && to_peer_ != nullptr);
@@ -110,7 +122,7 @@ std::string OpenSslSession::take_output() {
 class ServerSession final : public OpenSslSession {
  public:
   explicit ServerSession(FindKey find_key)
-      : OpenSslSession(TLS_server_method()), find_key_(std::move(find_key)) {
+      : OpenSslSession(server_context()), find_key_(std::move(find_key)) {
     SSL_set_psk_find_session_callback(ssl_, find_session);
     SSL_set_accept_state(ssl_);
   }
@@ -132,7 +144,7 @@ class ServerSession final : public OpenSslSession {
 
 class ClientSession final : public OpenSslSession {
  public:
-  ClientSession(std::string identity, const Key& key) : OpenSslSession(TLS_client_method()), key_(key) {
+  ClientSession(std::string identity, const Key& key) : OpenSslSession(client_context()), key_(key) {
     identity_ = std::move(identity);
     SSL_set_psk_use_session_callback(ssl_, use_session);
     // No certificate is trusted, so that a server which shows one instead of using the key is refused.
@@ -190,6 +202,12 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
+  // What these sessions do not need is not made ready: the machine's configuration, all algorithms by name. It
+  // would take as long as a handshake.
+  constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
+                                    OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
+                                    OPENSSL_INIT_NO_ATEXIT;
+  CHECK(OPENSSL_init_ssl(kLittle | OPENSSL_INIT_NO_LOAD_SSL_STRINGS, nullptr) == 1);
   static const muster::net::OpenSslTls tls;
   return &tls;
 }

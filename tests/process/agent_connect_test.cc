@@ -93,7 +93,7 @@ class AgentConnect : public testing::Test {
     const auto find_key = [this](std::string_view identity) {
       return identity == kIdentity ? std::optional(key_) : std::nullopt;
     };
-    listener_->start(tasks_, find_key,
+    listener_->start(**net::Tls::load(), tasks_, find_key,
                      [this](std::shared_ptr<net::Connection> connection) {
                        ++connection_count_;
                        connection_ = std::move(connection);

@@ -3,6 +3,9 @@
 #include <csignal>
 #include <utility>
 
+#include "common/base/log.h"
+#include "common/base/machine.h"
+
 namespace muster::agent {
 
 std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t>& pids) {
@@ -20,6 +23,7 @@ std::optional<std::string> LocalVitals::held_gpu_memory() {
 
 void LocalVitals::watch_gpus() {
   if (gpus_ != nullptr) return;
+  if (!may_have_nvidia_driver()) return log::info("GPU faults are not watched: no NVIDIA driver is loaded");
   gpus_ = std::make_unique<GpuWatch>();
   gpu_memory_ = std::make_unique<GpuMemoryWatch>();
 }

@@ -24,9 +24,7 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
                                                          net::TaskGroup& tasks, const Plan& plan,
                                                          const std::vector<std::string>& addresses,
                                                          OnAgent on_agent) {
-  const auto tls = net::Tls::load();
-  if (!tls) return std::unexpected(tls.error());
-  std::unique_ptr<ControlPort> port(new ControlPort(plan, **tls));
+  std::unique_ptr<ControlPort> port(new ControlPort(tasks, plan, std::move(on_agent)));
   for (const std::string& address : addresses) {
     auto listener = net::Listener::open(executor, address, 0);
     if (listener) {
@@ -38,28 +36,39 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
     if (!plan.remote.listen.empty() || !others) return std::unexpected(listener.error());
     log::info("{}; it is left out", listener.error().message());
   }
-  ControlPort* const self = port.get();
-  const auto find_key = [self](std::string_view identity) -> std::optional<net::Key> {
-    if (!self->guest(identity)) return std::nullopt;
-    return self->tls_.derive_key(self->secret_, identity);
-  };
-  const auto accept = [self, on_agent](std::shared_ptr<net::Connection> connection) {
-    // Since the key was found, another may have been invited.
-    const auto agent = self->guest(connection->identity());
-    if (!agent) return connection->close();
-    on_agent(*agent, std::move(connection));
-  };
-  for (const auto& [address, listener] : port->listeners_) {
-    net::Listener::Limits limits;
-    // All agents of this machine call from one address.
-    if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
-    listener->start(tasks, find_key, accept, limits);
-  }
   return port;
 }
 
-ControlPort::ControlPort(const Plan& plan, const net::Tls& tls)
-    : tls_(tls), job_(plan.job.job_id), role_(plain(plan.job.role)), secret_(net::make_key()) {}
+ControlPort::ControlPort(net::TaskGroup& tasks, const Plan& plan, OnAgent on_agent)
+    : tasks_(tasks),
+      on_agent_(std::move(on_agent)),
+      job_(plan.job.job_id),
+      role_(plain(plan.job.role)),
+      secret_(net::make_key()) {}
+
+Status ControlPort::start() {
+  if (tls_ != nullptr) return {};
+  const auto tls = net::Tls::load();
+  if (!tls) return std::unexpected(tls.error());
+  tls_ = *tls;
+  const auto find_key = [this](std::string_view identity) -> std::optional<net::Key> {
+    if (!guest(identity)) return std::nullopt;
+    return tls_->derive_key(secret_, identity);
+  };
+  const auto accept = [this](std::shared_ptr<net::Connection> connection) {
+    // Since the key was found, another may have been invited.
+    const auto agent = guest(connection->identity());
+    if (!agent) return connection->close();
+    on_agent_(*agent, std::move(connection));
+  };
+  for (const auto& [address, listener] : listeners_) {
+    net::Listener::Limits limits;
+    // All agents of this machine call from one address.
+    if (!asio::ip::make_address(address).is_loopback()) limits.unproven_of_an_address = kStrangersOfAHost;
+    listener->start(*tls_, tasks_, find_key, accept, limits);
+  }
+  return {};
+}
 
 std::string ControlPort::identity_of(const Plan& plan, AgentId agent) {
   return wire::as_text({plan.job.job_id, plain(plan.job.role), agent});
@@ -85,11 +94,11 @@ std::optional<AgentId> ControlPort::guest(std::string_view identity) const {
   return caller->agent;
 }
 
-ControlPort::Invitation ControlPort::invite(AgentId agent) {
+Expected<std::string> ControlPort::invite(AgentId agent) {
+  if (Status started = start(); !started) return std::unexpected(started.error());
   Incarnation& newest = invited_[agent.node];
   newest = std::max(newest, agent.incarnation);
-  const std::string identity = wire::as_text({job_, role_, agent});
-  return {identity, net::to_hex(tls_.derive_key(secret_, identity))};
+  return net::to_hex(tls_->derive_key(secret_, wire::as_text({job_, role_, agent})));
 }
 
 }  // namespace muster::launcher

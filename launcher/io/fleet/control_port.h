@@ -34,23 +34,25 @@ class ControlPort {
 
   // What an agent may call: "10.0.0.1:4711,[fd00::1]:4712", in the order of open().
   std::string addresses() const;
-  struct Invitation {
-    std::string identity;
-    std::string key;  // 64 hexadecimal digits
-  };
   // Who this agent proves to be. What a shell might read otherwise is left out of the role.
   static std::string identity_of(const Plan& plan, AgentId agent);
-  // From now on this agent may call, and no earlier incarnation of it.
-  Invitation invite(AgentId agent);
+  // From now on this agent may call, and no earlier incarnation of it. Its key, 64 hexadecimal digits. The
+  // first call loads what TLS needs, while the first host shells start; callers wait until then. An error
+  // names it.
+  Expected<std::string> invite(AgentId agent);
   void stop();
 
  private:
-  ControlPort(const Plan& plan, const net::Tls& tls);
+  ControlPort(net::TaskGroup& tasks, const Plan& plan, OnAgent on_agent);
+
+  Status start();
 
   // The agent of this identity, if it is invited.
   std::optional<AgentId> guest(std::string_view identity) const;
 
-  const net::Tls& tls_;
+  net::TaskGroup& tasks_;
+  OnAgent on_agent_;
+  const net::Tls* tls_ = nullptr;  // not loaded yet
   std::string job_;
   std::string role_;
   std::map<NodeId, Incarnation> invited_;

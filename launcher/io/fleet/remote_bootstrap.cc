@@ -110,15 +110,19 @@ awaitable<HostStart::Step> RemoteBootstrap::try_start(AgentId agent, HostStart& 
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
   const auto place = agent_place();
   if (!place) co_return after_failure(start, {.what = place.error().message()});
-  const auto invitation = invite(agent);
-  if (!invitation) co_return after_failure(start, {.what = invitation.error().message()});
-  const auto opened = open_shell(agent.node, start_script(*place, arguments_of(agent, *invitation)));
+  const auto arguments = arguments_of(agent);
+  if (!arguments) co_return after_failure(start, {.what = arguments.error().message()});
+  const auto opened = open_shell(agent.node, start_script(*place, *arguments));
   if (!opened) co_return after_failure(start, {.what = opened.error().message()});
   const std::shared_ptr<HostShell> shell = *opened;
   Child* const child = find(agent);
   if (child == nullptr) co_return HostStart::GiveUp{};
   child->shell = shell;
-  (void)co_await shell->write(invitation->key + "\n", plan_.remote.connect_timeout);
+  co_await asio::post(executor_, asio::use_awaitable);  // other shells start first: the first key takes time
+  if (find(agent) == nullptr) co_return HostStart::GiveUp{};
+  const auto key = key_of(agent);
+  if (!key) co_return after_failure(start, {.what = key.error().message()});
+  (void)co_await shell->write(*key + "\n", plan_.remote.connect_timeout);
   for (;;) {
     const auto line = co_await shell->read_line(deadline);
     const auto step = line ? start.on_line(*line) : std::nullopt;
@@ -187,12 +191,8 @@ void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Connection> 
   listener_->agent_connected(agent, std::move(connection));
 }
 
-// An agent that is only spoken to through its shell has no use for a key.
-Expected<ControlPort::Invitation> RemoteBootstrap::invite(AgentId agent) {
-  if (plan_.control == Control::kStdio)
-    return ControlPort::Invitation{.identity = ControlPort::identity_of(plan_, agent),
-                                   .key = net::to_hex(net::Key{})};
-  if (!control_port_) {
+Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) {
+  if (plan_.control != Control::kStdio && !control_port_) {
     auto port = ControlPort::open(executor_, tasks_, plan_, listening_addresses(plan_),
                                   [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
                                     connected(caller, std::move(connection));
@@ -200,11 +200,6 @@ Expected<ControlPort::Invitation> RemoteBootstrap::invite(AgentId agent) {
     if (!port) return std::unexpected(std::move(port).error().within("--listen"));
     control_port_ = std::move(*port);
   }
-  return control_port_->invite(agent);
-}
-
-std::vector<std::string> RemoteBootstrap::arguments_of(AgentId agent,
-                                                       const ControlPort::Invitation& invitation) const {
   std::vector<std::string> words;
   const std::string addresses = control_port_ ? control_port_->addresses() : "";
   if (addresses.empty()) {
@@ -213,9 +208,15 @@ std::vector<std::string> RemoteBootstrap::arguments_of(AgentId agent,
     words = {"--connect", addresses};
     if (plan_.control == Control::kAuto) words.emplace_back("--or-stdio");
   }
-  words.insert(words.end(), {"--identity", invitation.identity, "--node", fmt::format("{}", agent.node),
-                             "--incarnation", fmt::format("{}", agent.incarnation)});
+  words.insert(words.end(),
+               {"--identity", ControlPort::identity_of(plan_, agent), "--node", fmt::format("{}", agent.node),
+                "--incarnation", fmt::format("{}", agent.incarnation)});
   return words;
+}
+
+// An agent that is only spoken to through its shell has no use for one.
+Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
+  return control_port_ ? control_port_->invite(agent) : net::to_hex(net::Key{});
 }
 
 // ---- Ending ----

@@ -79,9 +79,9 @@ class RemoteBootstrap final : public Bootstrap {
   const Host& host_of(NodeId node) const;
   std::string shell_name() const;  // for messages
   Expected<std::shared_ptr<HostShell>> open_shell(NodeId node, std::string_view script) const;
-  std::vector<std::string> arguments_of(AgentId agent, const ControlPort::Invitation& invitation) const;
+  Expected<std::vector<std::string>> arguments_of(AgentId agent);
   Expected<AgentPlace> agent_place();
-  Expected<ControlPort::Invitation> invite(AgentId agent);
+  Expected<std::string> key_of(AgentId agent);
 
   asio::any_io_executor executor_;
   net::TaskGroup tasks_;

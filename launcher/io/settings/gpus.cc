@@ -1,11 +1,10 @@
 #include "launcher/io/settings/gpus.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
+#include "common/base/machine.h"
 #include "common/base/text.h"
 
 namespace muster::launcher {
@@ -23,17 +22,10 @@ std::int32_t visible_count(std::string_view list, std::int32_t present) {
   return std::min(count, present);
 }
 
-// The search for a library that is not there takes a hundred system calls, in each launch. Whoever names
-// places of libraries may have another kind of driver.
-bool may_have_driver() {
-  return std::getenv("LD_LIBRARY_PATH") != nullptr || access("/dev/nvidiactl", F_OK) == 0 ||
-         access("/dev/dxg", F_OK) == 0;
-}
-
 }  // namespace
 
 GpuCount count_gpus(const std::optional<std::string>& visible) {
-  if (!may_have_driver()) return {0, "there is no /dev/nvidiactl: no NVIDIA driver is loaded"};
+  if (!may_have_nvidia_driver()) return {0, "there is no /dev/nvidiactl: no NVIDIA driver is loaded"};
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {0, "libnvidia-ml.so.1 is not found: no NVIDIA driver"};
   const auto initialize = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));

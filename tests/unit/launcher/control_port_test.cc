@@ -23,9 +23,8 @@ awaitable<void> connect_to(std::uint16_t port, std::string identity, net::Key ke
 class ControlPortTest : public testing::Test {
  protected:
   ControlPortTest() {
-    Plan plan;
-    plan.job.job_id = "job";
-    port_ = ControlPort::open(io_.get_executor(), tasks_, plan, {"127.0.0.1"},
+    plan_.job.job_id = "job";
+    port_ = ControlPort::open(io_.get_executor(), tasks_, plan_, {"127.0.0.1"},
                               [this](AgentId agent, std::shared_ptr<net::Connection> connection) {
                                 callers_.push_back(agent);
                                 connection->close();
@@ -48,10 +47,16 @@ class ControlPortTest : public testing::Test {
     const std::string addresses = port_->addresses();
     return parse_number<std::uint16_t>(addresses.substr(addresses.rfind(':') + 1)).value();
   }
-  bool admits(const ControlPort::Invitation& invitation) {
-    return admits(invitation.identity, invitation.key);
+  struct Invitation {
+    std::string identity;
+    std::string key;
+  };
+  Invitation invite(AgentId agent) {
+    return {ControlPort::identity_of(plan_, agent), port_->invite(agent).value()};
   }
+  bool admits(const Invitation& invitation) { return admits(invitation.identity, invitation.key); }
 
+  Plan plan_;
   asio::io_context io_;
   net::TaskGroup tasks_{io_.get_executor()};
   std::unique_ptr<ControlPort> port_;
@@ -59,7 +64,7 @@ class ControlPortTest : public testing::Test {
 };
 
 TEST_F(ControlPortTest, AdmitsWhomItInvited) {
-  const auto invitation = port_->invite(kFirst);
+  const auto invitation = invite(kFirst);
   EXPECT_EQ(invitation.identity, "job/default/3/1");
   EXPECT_TRUE(admits(invitation));
   while (callers_.empty()) io_.run_one();
@@ -67,8 +72,8 @@ TEST_F(ControlPortTest, AdmitsWhomItInvited) {
 }
 
 TEST_F(ControlPortTest, AKeyOfAnEarlierIncarnationIsRefused) {
-  const auto first = port_->invite(kFirst);
-  const auto second = port_->invite(kSecond);
+  const auto first = invite(kFirst);
+  const auto second = invite(kSecond);
   EXPECT_NE(first.key, second.key);
   EXPECT_FALSE(admits(first));
   EXPECT_FALSE(admits(second.identity, first.key)) << "nor under the new one's name";
@@ -79,8 +84,8 @@ TEST_F(ControlPortTest, AKeyOfAnEarlierIncarnationIsRefused) {
 }
 
 TEST_F(ControlPortTest, NobodyIsAdmittedByTheKeyOfAnotherNode) {
-  const auto invitation = port_->invite(kFirst);
-  const auto other = port_->invite({NodeId(4), Incarnation(1)});
+  const auto invitation = invite(kFirst);
+  const auto other = invite({NodeId(4), Incarnation(1)});
   EXPECT_FALSE(admits(other.identity, invitation.key));
   EXPECT_FALSE(admits("job/default/5/1", invitation.key)) << "it was not invited";
 }

@@ -250,8 +250,8 @@ class Server {
       return loaded_tls().derive_key(secret_, name);
     };
     listener_->start(
-        tasks_, find, [this](std::shared_ptr<Connection> c) { connections_.push_back(std::move(c)); },
-        limits);
+        loaded_tls(), tasks_, find,
+        [this](std::shared_ptr<Connection> c) { connections_.push_back(std::move(c)); }, limits);
   }
   std::uint16_t port() const { return listener_->port(); }
   Key key_of(const std::string& identity) const { return loaded_tls().derive_key(secret_, identity); }
