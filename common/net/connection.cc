@@ -111,8 +111,10 @@ awaitable<Status> Connection::read_more() {
   } else {
     std::string plain;
     const Status decrypted = tls_->receive({cipher_.get(), got}, plain);
-    if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})())
+    if (decrypted && may_prove_ && tls_->established() && !std::exchange(may_prove_, {})()) {
+      break_off();  // the proof is made already, and must not be sent
       co_return failure(ErrorCode::kUnavailable, "another connection is used");
+    }
     flush();                               // handshake answers and alerts
     status = reader_.feed(plain, frames);  // what came before that which cannot be decrypted
     if (status) status = decrypted;
