@@ -66,7 +66,8 @@ void StdioSocket::close() {
 }
 
 awaitable<void> StdioSocket::copy_in(std::shared_ptr<StdioSocket> self) {
-  const auto piece = std::make_unique_for_overwrite<char[]>(kPieceBytes);  // pages that stay empty cost nothing
+  const auto piece =
+      std::make_unique_for_overwrite<char[]>(kPieceBytes);  // pages that stay empty cost nothing
   boost::system::error_code error;
   while (!error) {
     const std::size_t got = co_await self->in_.async_read_some(

@@ -31,7 +31,9 @@ std::shared_ptr<Connection> Connection::make(Socket socket, std::unique_ptr<TlsS
 }
 
 Connection::Connection(Socket socket, std::unique_ptr<TlsSession> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)), cipher_(tls_ == nullptr ? nullptr : std::make_unique_for_overwrite<char[]>(kCipherBytes)) {
+    : socket_(std::move(socket)),
+      tls_(std::move(tls)),
+      cipher_(tls_ == nullptr ? nullptr : std::make_unique_for_overwrite<char[]>(kCipherBytes)) {
   socket_.non_blocking(true);
 }
 
@@ -100,7 +102,8 @@ awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
 // Reads once and takes apart what came.
 awaitable<Status> Connection::read_more() {
   boost::system::error_code error;
-  const std::span<char> place = tls_ == nullptr ? reader_.room() : std::span<char>(cipher_.get(), kCipherBytes);
+  const std::span<char> place =
+      tls_ == nullptr ? reader_.room() : std::span<char>(cipher_.get(), kCipherBytes);
   const std::size_t got = co_await socket_.async_receive(asio::buffer(place.data(), place.size()),
                                                          asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return failure(ErrorCode::kUnavailable, "the connection is closed ({})", error.message());

@@ -202,8 +202,8 @@ class OpenSslTls final : public Tls {
 }  // namespace muster::net
 
 extern "C" const muster::net::Tls* muster_tls() {
-  // What these sessions do not need is not made ready: the machine's configuration, all algorithms by name. It
-  // would take as long as a handshake.
+  // What these sessions do not need is not made ready: the machine's configuration, all algorithms by name.
+  // It would take as long as a handshake.
   constexpr std::uint64_t kLittle = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
                                     OPENSSL_INIT_NO_ADD_ALL_DIGESTS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                                     OPENSSL_INIT_NO_ATEXIT;
