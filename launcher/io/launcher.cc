@@ -221,6 +221,48 @@ void Launcher::tick_if_due() {
   second_->set(next_second_);
 }
 
+// ---- More nodes ----
+
+Expected<std::vector<Host>> Launcher::addable_hosts(const std::string& text) const {
+  constexpr std::int32_t kMostSlots = 4096;  // of an agent
+  auto hosts = parse_hosts(text, "nodes add");
+  if (!hosts) return hosts;
+  if (plan_.hosts.empty())
+    return failure(
+        ErrorCode::kInvalidArgument,
+        "nodes add: {} has no hosts, all its nodes are on its launcher's machine: start it with --hosts",
+        plan_.job.job_id);
+  if (const Status room = controller_.job().check_addable(hosts->size()); !room)
+    return std::unexpected(Error(room.error()).within("nodes add"));
+  for (Host& host : *hosts) {
+    if (const auto there = std::ranges::find(plan_.hosts, host.name, &Host::name); there != plan_.hosts.end())
+      return failure(ErrorCode::kInvalidArgument, "nodes add: {} is there already, as node{}", host.name,
+                     there - plan_.hosts.begin());
+    if (!host.slots) host.slots = plan_.nodes.front().worker_count;
+    if (*host.slots > kMostSlots)
+      return failure(ErrorCode::kInvalidArgument, "nodes add: {}:{}: a host has {} slots at most", host.name,
+                     *host.slots, kMostSlots);
+  }
+  return hosts;
+}
+
+Expected<std::string> Launcher::add_nodes(const std::string& text, bool now) {
+  const auto hosts = addable_hosts(text);
+  if (!hosts) return std::unexpected(hosts.error());
+  NodesAdded added;
+  std::string names;
+  for (const Host& host : *hosts) {
+    names += fmt::format("{}node{} ({})", names.empty() ? "" : ", ", plan_.hosts.size(), host.name);
+    plan_.hosts.push_back(host);
+    parts_.bootstrap.add(host);
+    added.nodes.push_back({host.name, *host.slots});
+  }
+  added.now = now;
+  post(std::move(added));
+  return fmt::format("{} {} part from the next attempt{}", names, hosts->size() == 1 ? "takes" : "take",
+                     now ? ", after the next commit" : "");
+}
+
 // ---- For those who look at the job ----
 
 JobStatus Launcher::status() const {

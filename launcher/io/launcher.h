@@ -16,6 +16,7 @@
 #include "common/net/time.h"
 #include "launcher/core/controller.h"
 #include "launcher/core/job/input_feed.h"
+#include "launcher/core/view/node_list.h"
 #include "launcher/core/view/status.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/session.h"
@@ -49,9 +50,12 @@ class Launcher final : private Bootstrap::Listener {
   // What the user wants: by a signal, or by `launch cancel`.
   void interrupt(int signal) { post(Interrupted{signal}); }
   void cancel(bool now) { post(Cancelled{now}); }
+  // More nodes, from `launch nodes add`, as --hosts takes them; what there is to tell, or why they cannot be.
+  Expected<std::string> add_nodes(const std::string& hosts, bool now);
   // Asks all agents for the stacks of their workers: the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
+  NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
   const Controller& controller() const { return controller_; }
 
  private:
@@ -70,6 +74,8 @@ class Launcher final : private Bootstrap::Listener {
   // What an agent says that looks after the rank which gets the input.
   void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
   void pass_input_on();
+
+  Expected<std::vector<Host>> addable_hosts(const std::string& hosts) const;
 
   void post(Event event);
   void perform(const StartAgent& action);

@@ -1,5 +1,6 @@
 // Which hosts of a job take part: one that never answers delays nobody, one that is lost is replaced, and one
 // that comes back cleans up.
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 
@@ -97,6 +98,25 @@ TEST_F(LaunchNodes, AHostThatNobodyCanReplaceTakesPartAgainWhenItIsBack) {
   EXPECT_THAT(run_->out(), HasSubstr(" of 3\n"));
   EXPECT_EQ(run_->report()["attempts"].back()["world_size"], 3);
   EXPECT_EQ(run_->report()["attempts"][0]["culprit"]["node"], 2);
+  expect_nothing_left();
+}
+
+TEST_F(LaunchNodes, AHostThatIsAddedOverSshTakesPartFromTheNextAttempt) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(2, {"--nodes", "1:3"}, until_told());
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 2") == 2; })) << run_->err();
+  const std::string logs = std::filesystem::path(run_->job_directory()).parent_path();
+  std::string told;
+  ASSERT_EQ(lab_->head().run({LAUNCH_PROGRAM, "nodes", "add", "h2", "--log-dir", logs}, &told), 0) << told;
+  EXPECT_THAT(told, HasSubstr("node2 (h2) takes part from the next attempt"));
+  ASSERT_TRUE(eventually([&] { return std::ranges::count(events(), "agent_joined 2") > 0; })) << run_->err();
+  const auto workers = lab_->processes(1, "sleep");
+  ASSERT_FALSE(workers.empty());
+  kill(workers[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 1 of 3") == 3; })) << run_->err();
+  EXPECT_FALSE(lab_->processes(2).empty());
+  go();
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   expect_nothing_left();
 }
 

@@ -365,7 +365,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   store_port_ = 0;
   facts_ = {};
   facts_.world_size = crew_.world_size();
-  facts_.shrunk = facts_.world_size < plan_.world_size();
+  facts_.shrunk = facts_.world_size < recruiter_.world_size();
   preemption_ = {};
   told_stall_ = false;
   const auto node_count = static_cast<std::int32_t>(crew_.members().size());
@@ -435,7 +435,7 @@ void Job::judge_attempt() {
   facts_.notice = preemption_.wish();
   facts_.committed_on_notice = preemption_.has_committed(chronicle_.steps());
   if (facts_.world_size == 0) {
-    facts_.world_size = plan_.world_size();  // none has begun
+    facts_.world_size = recruiter_.world_size();  // none has begun
   } else {
     facts_.steps = chronicle_.steps().by_rank();
     facts_.stepped = chronicle_.stepped();

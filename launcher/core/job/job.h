@@ -53,15 +53,17 @@ class Job {
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
-  std::string waiting_for(TimePoint now) const;        // for a user who sees nothing happen yet
+  // Whether so many nodes can be added now; the error says why not.
+  Status check_addable(std::size_t count) const;
+  std::string waiting_for(TimePoint now) const;  // for a user who sees nothing happen yet
 
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_, open_question_,
-            attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_, store_address_,
-            store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_, kill_from_,
-            interrupt_count_, told_executed_, verdict_);
+    archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
+            open_question_, attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_,
+            store_address_, store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_,
+            kill_from_, interrupt_count_, grows_now_, told_executed_, verdict_);
   }
 
  private:
@@ -92,6 +94,9 @@ class Job {
   void handle(const PaceChanged& change, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Cancelled& event, TimePoint now);
+  void handle(const NodesAdded& event, TimePoint now);
+  // After a commit: added nodes that are there, and are not to wait for a failure, take part.
+  void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void check_time_limit(TimePoint now);
   void check_start(TimePoint now);
@@ -221,6 +226,7 @@ class Job {
   TimePoint kill_from_;                   // while stopping: when the grace ends
   std::int32_t interrupt_count_ = 0;      // of the job
 
+  bool grows_now_ = false;      // NodesAdded::now, until an attempt has ended for it
   bool told_executed_ = false;  // why ranks were not started warm
   Verdict verdict_;
   Decisions decisions_;  // of the event at hand

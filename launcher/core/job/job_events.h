@@ -51,6 +51,14 @@ struct Interrupted {
 struct Cancelled {   // by `launch cancel`
   bool now = false;  // without the grace
 };
+struct NodesAdded {  // by `launch nodes add`: each gets the next number
+  struct Node {
+    std::string host;  // as it was given
+    std::int32_t slots = 1;
+  };
+  std::vector<Node> nodes;
+  bool now = false;  // the attempt at hand ends for them after its next commit
+};
 struct TimePassed {};  // next_deadline() has come
 struct SecondPassed {  // told once a second; as late as it comes, so long was the launcher stopped or starved
   TimePoint due;
@@ -59,7 +67,7 @@ struct SecondPassed {  // told once a second; as late as it comes, so long was t
 // Whatever comes from outside (controller.h).
 using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
                            AttemptBegun, AttemptDenied, CheckpointFound, PaceChanged, Interrupted, Cancelled,
-                           TimePassed, SecondPassed>;
+                           NodesAdded, TimePassed, SecondPassed>;
 
 // ---- Actions ----
 struct BeginAttempt {  // take the next attempt's number in the checkpoint directory

@@ -143,6 +143,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     if (reported.kind == kind)
       record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
   }
+  if (reported.kind == kCommitted) grow_if_wanted(reported.step, now);
   if (reported.kind != kFenced) return;
   react(Occurrence::kFenced, now, [&] {
     if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};

@@ -17,6 +17,11 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
   // Nothing has failed yet: it is no restart.
   if (attempt.another_network && verdict.kind == Verdict::Kind::kRefused && !forbidding(verdict, attempt))
     return {std::move(verdict), RestartDecision{.reason = "another network is tried"}};
+  if (verdict.kind == Verdict::Kind::kGrown) {
+    auto instead = forbidding(verdict, attempt);
+    if (!instead) return restart(std::move(verdict), {.reason = "nodes were added"});
+    return {*std::move(instead)};
+  }
   if (may_help(verdict, attempt)) {
     const bool committed = attempt.commit_count > std::exchange(commits_before_, attempt.commit_count);
     RestartDecision decision = policy_.on_failure(as_failure(verdict, committed), now);
@@ -60,7 +65,8 @@ Recovery::Next Recovery::restart(Verdict verdict, RestartDecision decision) {
 }
 
 Verdict Recovery::abandoned(Verdict verdict) const {
-  return forbidden_by_ && verdict.restart_may_help() ? stopped_after(verdict, *forbidden_by_) : verdict;
+  const bool would_go_on = verdict.restart_may_help() || verdict.kind == Verdict::Kind::kGrown;
+  return forbidden_by_ && would_go_on ? stopped_after(verdict, *forbidden_by_) : verdict;
 }
 
 }  // namespace muster::launcher

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
+
+#include "common/base/check.h"
 
 namespace muster::launcher {
 
@@ -15,7 +18,25 @@ Recruiter::Recruiter(const Plan& plan, Fleet& fleet)
     fleet_.add(NodeId(node));
     rooms_.push_back(plan.room_of(NodeId(node)));
   }
+  compare_rooms();
+}
+
+void Recruiter::compare_rooms() {
   mixed_ = std::ranges::any_of(rooms_, [this](std::int32_t room) { return room != rooms_.front(); });
+}
+
+NodeId Recruiter::add(std::int32_t slots) {
+  CHECK(rooms_.size() == size_.places.size(), "{} nodes for {} places", rooms_.size(), size_.places.size());
+  const NodeId node(static_cast<std::int32_t>(rooms_.size()));
+  size_.places.push_back(slots);
+  rooms_.push_back(slots);
+  compare_rooms();
+  fleet_.add(node);
+  return node;
+}
+
+std::int32_t Recruiter::world_size() const {
+  return std::accumulate(size_.places.begin(), size_.places.end(), 0);
 }
 
 Placement Recruiter::place(const Crew& last, bool patient, TimePoint now) const {

@@ -23,6 +23,10 @@ class Recruiter {
   Placement place(const Crew& last, bool patient, TimePoint now) const;
   // The nodes for whose agents place() waits.
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
+  // One more node, without an agent, that has a place of its own from now on. Only where no node is a spare.
+  NodeId add(std::int32_t slots);
+  std::int32_t place_count() const { return size_.max_nodes(); }
+  std::int32_t world_size() const;  // at full size
   // How many workers the spare node will have if it is needed.
   std::int32_t likely_workers(NodeId spare) const;
   // Hires agents for the absent nodes; for excluded ones only if the job cannot do without them.
@@ -30,7 +34,14 @@ class Recruiter {
   // Whether fewer nodes than an attempt needs have an agent.
   bool too_few() const;
 
+  // What a journal keeps of it (journal/state.h).
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(size_, rooms_, mixed_);
+  }
+
  private:
+  void compare_rooms();
   bool enough_may_be_there(bool patient, TimePoint now) const;
   std::int32_t room_of(NodeId node) const { return rooms_.at(static_cast<std::size_t>(node.value())); }
   std::vector<NodeStatus> statuses(const Crew& last, TimePoint now) const;

@@ -80,6 +80,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFound, step, question)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PaceChanged, rank, slower, busy, usual, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interrupted, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cancelled, now)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesAdded::Node, host, slots)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesAdded, nodes, now)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SecondPassed, due)
 
 void to_json(json& out, const AgentSaid& said) {

@@ -35,6 +35,7 @@ json record_of(const Plan& plan) {
   return {{"job", frame_as_json(wire::encode({}, wire::Welcome{.node = {}, .job = std::move(job)}))},
           {"nodes", plan.nodes},
           {"min_nodes", plan.min_nodes},
+          {"max_nodes", plan.max_nodes},
           {"spare_nodes", plan.spare_nodes},
           {"recovery", plan.recovery},
           {"take_over", plan.take_over},
@@ -47,6 +48,7 @@ Plan plan_from(const json& record) {
   plan.job = std::get<wire::Welcome>(message.value()).job;
   record.at("nodes").get_to(plan.nodes);
   record.at("min_nodes").get_to(plan.min_nodes);
+  record.at("max_nodes").get_to(plan.max_nodes);
   record.at("spare_nodes").get_to(plan.spare_nodes);
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);

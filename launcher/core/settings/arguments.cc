@@ -199,7 +199,7 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
       result.flags.insert_or_assign(std::move(name), std::move(*given));
     }
   }
-  const std::size_t most = command.operand == Operand::kNone ? 0 : 1;
+  const std::size_t most = command.operand == Operand::kNone ? 0 : command.operand == Operand::kNodes ? 3 : 1;
   if (result.operands.size() > most) {
     return failure(ErrorCode::kInvalidArgument, "{}: `launch {}` takes {}: `launch {} --help` says more",
                    result.operands[most], command.name, most == 0 ? "no name" : "one name", command.name);

@@ -23,6 +23,15 @@ constexpr Flag kStatusFlags[] = {
     {"json", 0, "", kOption, "Print the state as one JSON object."},
     kHelp,
 };
+constexpr Flag kNodesFlags[] = {
+    {"grow", 0, "now", kOption,
+     "With add: do not wait for a restart; the attempt ends after the next commit of a checkpoint, and the "
+     "next "
+     "one begins with the added nodes. It costs none of --max-restarts."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print the nodes, or the answer, as one JSON object."},
+    kHelp,
+};
 constexpr Flag kLogsFlags[] = {
     {"follow", 'f', "", kOption, "Go on printing what is written, over restarts, until the job ends."},
     {"tail", 0, "N", kOption, "Only the last N lines of each rank; with -f, those and what follows."},
@@ -95,6 +104,11 @@ constexpr Example kStatusExamples[] = {
     {"launch status 20260501", "the beginning of a job's name is enough"},
     {"watch launch status", "again every two seconds"},
 };
+constexpr Example kNodesExamples[] = {
+    {"launch nodes", "of the job that runs: its nodes, their hosts, who takes part"},
+    {"launch nodes add n7:8,n8:8", "two more hosts for an elastic job, from its next attempt on"},
+    {"launch nodes add n7 --grow now", "another one, as soon as the next checkpoint is committed"},
+};
 constexpr Example kLogsExamples[] = {
     {"launch logs -f", "follow the job that runs"},
     {"launch logs --tail 20", "the last 20 lines of each rank"},
@@ -166,6 +180,14 @@ constexpr Command kCommands[] = {
      "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
      "with.",
      kStatusFlags, kStatusExamples},
+    {"nodes", Operand::kNodes, "Show the nodes of a running job, or add hosts to it.",
+     "`launch nodes add HOST[:SLOTS][,...]` gives an elastic job (--nodes MIN:MAX) that was started with "
+     "--hosts "
+     "more hosts, up to MAX; they are written as for --hosts, and without SLOTS have as many workers as node "
+     "0. "
+     "Their agents start at once, and take part from the next attempt. JOB may be left out when one job "
+     "runs.",
+     kNodesFlags, kNodesExamples},
     {"logs", Operand::kJob, "Print what the workers wrote, with node and rank before each line.",
      "Reads the files of each rank, which are complete whatever the terminal dropped: attempt by attempt, "
      "rank by rank, stdout and stderr (marked) in the order in which they came; with -f, new lines as they "
@@ -253,6 +275,7 @@ std::string_view usage_of(Operand operand) {
     case Operand::kShell: return "bash|zsh|fish";
     case Operand::kTopic: return "[TOPIC|COMMAND|all]";
     case Operand::kNone: return "[FLAGS]";
+    case Operand::kNodes: return "[FLAGS] [add HOSTS] [JOB]";
   }
   return "";
 }

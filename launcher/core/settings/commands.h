@@ -19,6 +19,7 @@ enum class Operand {
   kShell,    // the name of a shell
   kTopic,    // of the help
   kNone,
+  kNodes,  // nothing or `add HOSTS`, then the name of a job that runs
 };
 
 struct Example {

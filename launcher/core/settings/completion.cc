@@ -77,7 +77,8 @@ std::string bash() {
   for (const Command& command : commands()) {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
-    constexpr std::string_view kOperands[] = {"program", "job", "running", "shell", "topic", "none"};
+    constexpr std::string_view kOperands[] = {"program", "job",  "running", "shell",
+                                              "topic",   "none", "running"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
@@ -155,6 +156,7 @@ std::string zsh_operand(Operand operand) {
     case Operand::kShell: return "'1:shell:(bash zsh fish)'";
     case Operand::kTopic: return fmt::format("'1:topic:({})'", topic_names());
     case Operand::kNone: return "";
+    case Operand::kNodes: return "'*:job:_launch_running_jobs'";
   }
   return "";
 }
@@ -236,7 +238,8 @@ std::string fish() {
     rest += fmt::format("complete -c launch -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
                         fish_text(command.summary));
     const std::string condition = fmt::format("__fish_seen_subcommand_from {}", command.name);
-    if (command.operand == Operand::kJob || command.operand == Operand::kRunning)
+    if (command.operand == Operand::kJob || command.operand == Operand::kRunning ||
+        command.operand == Operand::kNodes)
       rest += fmt::format(
           "complete -c launch -n '{}' -f -a '({})'\n", condition,
           command.operand == Operand::kJob

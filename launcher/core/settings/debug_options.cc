@@ -1,6 +1,7 @@
 #include "launcher/core/settings/debug_options.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/text.h"
 #include "launcher/core/settings/host_options.h"
@@ -68,10 +69,11 @@ Status check_ranks(const Options& options, std::int32_t world_size) {
   return {};
 }
 
-std::vector<wire::Wrapper> wrappers_of(const Options& options, std::int32_t world_size) {
+std::vector<wire::Wrapper> wrappers_of(const Options& options) {
+  constexpr Rank kLast(std::numeric_limits<std::int32_t>::max());
   std::vector<wire::Wrapper> wrappers;
   for (const WrapperOption& option : options.wrappers) {
-    if (option.ranks.ranges().empty()) wrappers.push_back({Rank(0), Rank(world_size - 1), option.words});
+    if (option.ranks.ranges().empty()) wrappers.push_back({Rank(0), kLast, option.words});
     for (const auto& [first, last] : option.ranks.ranges())
       wrappers.push_back({Rank(first), Rank(last), option.words});
   }

@@ -14,6 +14,6 @@ void read_debug(SettingReader& reader, Options& options);
 Status check_ranks(const Options& options, std::int32_t world_size);
 
 // As an agent gets them.
-std::vector<wire::Wrapper> wrappers_of(const Options& options, std::int32_t world_size);
+std::vector<wire::Wrapper> wrappers_of(const Options& options);
 
 }  // namespace muster::launcher

@@ -77,6 +77,10 @@ void read_numbers(SettingReader& reader, Options& options) {
     options.nodes = count - options.spare_nodes;
     return;
   }
+  if (options.nodes > count && options.min_nodes && *options.min_nodes <= count) {
+    options.max_nodes = options.nodes;
+    options.nodes = count;
+  }
   if (options.nodes > count)
     return contradict(reader, *nodes, "{} nodes need as many hosts, but {} gives {}", options.nodes,
                       hosts.source, count);

@@ -78,6 +78,7 @@ struct WrapperOption {
 struct Options {
   std::int32_t nodes = 1;                 // MAX of MIN:MAX
   std::optional<std::int32_t> min_nodes;  // of MIN:MAX
+  std::optional<std::int32_t> max_nodes;  // hosts may be added up to this; empty: `nodes`
   std::int32_t spare_nodes = 0;
   WorkerCount workers_per_node;
   Device device = Device::kAuto;

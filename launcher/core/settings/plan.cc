@@ -1,6 +1,7 @@
 #include "launcher/core/settings/plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/wire/frame.h"
 #include "launcher/core/settings/debug_options.h"
@@ -87,6 +88,7 @@ Status check_virtual_local_rank(const Options& options, const Environment& envir
 }
 
 std::string ranks_text(Rank first, Rank last) {
+  if (last.value() == std::numeric_limits<std::int32_t>::max()) return fmt::format("{} and all above", first);
   return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
 }
 std::string ranks_text(const NodePlan& node) {
@@ -286,6 +288,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   plan.control = local && options.control == Control::kAuto ? Control::kSocket : options.control;
   plan.remote = options.remote;
   plan.min_nodes = options.min_nodes;
+  plan.max_nodes = options.max_nodes.value_or(options.nodes);
   plan.spare_nodes = options.spare_nodes;
   plan.recovery = options.recovery;
   plan.take_over = options.take_over;
@@ -315,7 +318,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
       std::clamp(kAllWindowsBytes / plan.agent_count(), kLeastWindowBytes, kMostWindowBytes);
   job.warm = options.warm;
   if (options.input) job.input_rank = Rank(options.input->rank);
-  job.wrappers = wrappers_of(options, world_size);
+  job.wrappers = wrappers_of(options);
   if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
 }
@@ -349,7 +352,10 @@ std::string plan_as_text(const Plan& plan) {
        fmt::format("at most {} within {:g} s", job.max_restarts, in_seconds(plan.recovery.restart_window)));
   if (plan.min_nodes)
     line("nodes",
-         fmt::format("{}, or fewer down to {} when some are lost", plan.nodes.size(), *plan.min_nodes));
+         fmt::format("{}, or fewer down to {} when some are lost{}", plan.nodes.size(), *plan.min_nodes,
+                     plan.most_nodes() == static_cast<std::int32_t>(plan.nodes.size())
+                         ? ""
+                         : fmt::format("; up to {} when hosts are added", plan.most_nodes())));
   if (plan.recovery.time_limit)
     line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
   line("GPUs", job.use_gpus ? "one for each worker" : "none");
@@ -386,7 +392,7 @@ std::string plan_as_json(const Plan& plan) {
                                  {"max_restarts", plan.job.max_restarts},
                                  {"time_limit_seconds", std::move(time_limit)},
                                  {"min_nodes", plan.min_nodes.value_or(plan.nodes.size())},
-                                 {"max_nodes", plan.nodes.size()},
+                                 {"max_nodes", plan.most_nodes()},
                                  {"spare_nodes", plan.spare_nodes},
                                  {"world_size", plan.world_size()},
                                  {"use_gpus", plan.job.use_gpus},

@@ -3,6 +3,7 @@
 // --dry-run prints it and stops; the launcher carries it out. Pure.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Plan {
   // after these.
   std::vector<NodePlan> nodes;
   std::optional<std::int32_t> min_nodes;  // as few will do when others are lost; empty: the size is fixed
+  std::int32_t max_nodes = 0;             // `nodes`, and hosts that are added while the job runs
   std::int32_t spare_nodes = 0;
   RecoveryOptions recovery;
   bool take_over = false;              // the checkpoint directory, from a launch that uses it
@@ -43,6 +45,8 @@ struct Plan {
   // How many workers the node may have: a spare's may be more than those of the node whose place it takes.
   std::int32_t room_of(NodeId node) const;
   std::int32_t agent_count() const;
+  // Nodes that may ever take part in one attempt.
+  std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
 };
 
 // `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where

@@ -302,6 +302,8 @@ Verdict failure_of(AttemptFacts facts) {
   } else if (failure != nullptr) {
     const WorkerEnd* left = who_left(facts, *failure);
     verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
+  } else if (facts.grows) {
+    return make(Kind::kGrown, kExitInternal, "user", "nodes were added");
   } else if (facts.notice_given) {  // they left, and nothing was saved
     return facts.notice.signal != 0 ? interrupted(facts.notice) : out_of_time(facts.committed_on_notice);
   } else {
@@ -331,7 +333,8 @@ bool Verdict::restart_may_help() const {
     case Kind::kTimeLimit:
     case Kind::kRefused:
     case Kind::kInterrupted:
-    case Kind::kCancelled: return false;
+    case Kind::kCancelled:
+    case Kind::kGrown: return false;
   }
   return false;
 }
@@ -349,9 +352,10 @@ std::string name_of(const StopWish& wish) {
 }
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view kNames[] = {
-      "succeeded", "exit",      "signal",     "out_of_memory", "hang",        "gpu",       "disk_full",
-      "node_lost", "preempted", "time_limit", "refused",       "interrupted", "cancelled", "internal"};
+  constexpr std::string_view kNames[] = {"succeeded", "exit",       "signal",    "out_of_memory",
+                                         "hang",      "gpu",        "disk_full", "node_lost",
+                                         "preempted", "time_limit", "refused",   "interrupted",
+                                         "cancelled", "internal",   "grown"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

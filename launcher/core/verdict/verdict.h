@@ -89,6 +89,7 @@ struct AttemptFacts {
   bool committed_on_notice = false;
   bool told_preempted = false;  // a rank said that it leaves on notice
   bool out_of_time = false;     // the time limit has passed
+  bool grows = false;           // it was stopped so that added nodes take part in the next
 };
 
 struct Verdict {
@@ -107,6 +108,7 @@ struct Verdict {
     kInterrupted,
     kCancelled,
     kInternal,
+    kGrown,  // it was ended for nodes that had been added
   } kind = Kind::kInternal;
   int exit_code = kExitInternal;
   std::string origin;                // worker, launcher, user, or none on success

@@ -12,6 +12,7 @@
 #include "common/base/ids.h"
 #include "common/base/process.h"
 #include "common/net/channel.h"
+#include "launcher/core/settings/hosts.h"
 
 namespace muster::launcher {
 
@@ -38,6 +39,8 @@ class Bootstrap {
   virtual void start(AgentId agent) = 0;
   // Kills the agent by SIGKILL. Nothing happens if it has ended.
   virtual void kill(AgentId agent) = 0;
+  // The node of the next number is on this host; of a job that has hosts.
+  virtual void add(const Host&) {}
   // Answered by leftovers_seen(). `kill`: each leftover is killed as well.
   virtual void look_for_leftovers(bool kill) = 0;
 

@@ -365,7 +365,7 @@ RemoteBootstrap::Child* RemoteBootstrap::find(AgentId agent) {
   return found == children_.end() ? nullptr : &found->second;
 }
 
-const Host& RemoteBootstrap::host_of(NodeId node) const {
+Host RemoteBootstrap::host_of(NodeId node) const {
   return plan_.hosts.at(static_cast<std::size_t>(node.value()));
 }
 

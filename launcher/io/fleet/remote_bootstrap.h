@@ -36,6 +36,7 @@ class RemoteBootstrap final : public Bootstrap {
   void listen(Listener& listener) override { listener_ = &listener; }
   void start(AgentId agent) override;
   void kill(AgentId agent) override;
+  void add(const Host& host) override { plan_.hosts.push_back(host); }
   void look_for_leftovers(bool kill) override;
   void close() override;
   bool idle() const override { return tasks_.empty() && last_tasks_.empty(); }
@@ -76,7 +77,7 @@ class RemoteBootstrap final : public Bootstrap {
   void connected(AgentId agent, std::shared_ptr<net::Connection> connection);
   void tell_ended(AgentId agent, std::string how);
   Child* find(AgentId agent);
-  const Host& host_of(NodeId node) const;
+  Host host_of(NodeId node) const;
   std::string shell_name() const;  // for messages
   Expected<std::shared_ptr<HostShell>> open_shell(NodeId node, std::string_view script) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);

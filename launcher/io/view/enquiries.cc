@@ -48,23 +48,31 @@ void Enquiries::close() {
 void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& caller) {
   std::string command;
   bool now = false;
+  std::string hosts;
   try {
     const json request = parse_shallow_json(line);
     command = request.at("command");
     now = request.value("now", false);
+    hosts = request.value("hosts", "");
   } catch (const json::exception& error) {
     return end_with(caller, {{"error", error.what()}});
   }
   if (command == "status") {
     caller->send(status_as_line(answers_.status()));
     caller->finish();
+  } else if (command == "nodes") {
+    caller->send(node_list_as_line(answers_.nodes()));
+    caller->finish();
+  } else if (command == "add_nodes") {
+    const auto told = answers_.add_nodes(hosts, now);
+    end_with(caller, told ? json{{"told", *told}} : json{{"error", told.error().message()}});
   } else if (command == "cancel") {
     end_with(caller, {{"cancelling", true}});
     answers_.cancel(now);
   } else if (command == "dump") {
     start_dump(caller);
   } else {
-    end_with(caller, {{"error", "no command: give status, cancel or dump"}});
+    end_with(caller, {{"error", "no command: give status, nodes, add_nodes, cancel or dump"}});
   }
 }
 

@@ -1,6 +1,6 @@
-// What those who look at a running job may ask of its launcher: status, dump, cancel.
+// What those who look at a running job may ask of its launcher: status, nodes, dump, cancel.
 //
-// Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by three functions. Stacks
+// Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by a few functions. Stacks
 // that are asked for are passed on as they come; who has not answered in time is named. One thread.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/net/time.h"
+#include "launcher/core/view/node_list.h"
 #include "launcher/core/view/status.h"
 #include "launcher/io/view/control_socket.h"
 
@@ -27,6 +28,9 @@ class Enquiries {
     std::function<void(bool now)> cancel;
     // Asks all agents for the stacks of their workers: the ranks that will answer.
     std::function<std::vector<Rank>()> ask_for_stacks;
+    std::function<NodeList()> nodes;
+    // What there is to tell of these hosts, or why they cannot be added. `now`: after the next commit.
+    std::function<Expected<std::string>(const std::string& hosts, bool now)> add_nodes;
   };
   Enquiries(asio::io_context& context, net::Time& time, Answers answers);
   // Errors: the socket cannot be made; the job goes on without it.

@@ -55,7 +55,8 @@ TEST(DebugOptions, WrappersAreSplitIntoWordsForRanksRangesOrAll) {
   EXPECT_EQ(wrappers({{"wrap", "0:gdb --args"}}), "0-0: gdb|--args;");
   EXPECT_EQ(wrappers({{"wrap", "0,2-3:sh -c 'exec \"$@\"' sh"}}),
             "0-0: sh|-c|exec \"$@\"|sh;2-3: sh|-c|exec \"$@\"|sh;");
-  EXPECT_EQ(wrappers({{"wrap", "all:nice -n 5"}, {"wrap", "1:env A=b:c"}}), "0-3: nice|-n|5;1-1: env|A=b:c;");
+  EXPECT_EQ(wrappers({{"wrap", "all:nice -n 5"}, {"wrap", "1:env A=b:c"}}),
+            "0-2147483647: nice|-n|5;1-1: env|A=b:c;");
 }
 
 TEST(DebugOptions, AWrapperThatIsNoneIsRefused) {

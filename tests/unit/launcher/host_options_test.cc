@@ -57,6 +57,10 @@ TEST(HostOptions, MakeANodeOfEachHostAndSparesOfTheRest) {
   EXPECT_EQ(shape({{"hosts", "a,b:2,c"}}), "3+0: ax1 bx2 cx1");
   EXPECT_EQ(shape({{"hosts", "a,b,c"}, {"nodes", "2"}}), "2+1: ax1 bx1 cx1");
   EXPECT_EQ(shape({{"hosts", "a,b,c"}, {"nodes", "1:2"}}), "2+1: ax1 bx1 cx1");
+  EXPECT_EQ(shape({{"hosts", "a,b,c"}, {"nodes", "2:5"}}), "3+0: ax1 bx1 cx1");
+  EXPECT_EQ(planned({{"hosts", "a,b,c"}, {"nodes", "2:5"}})->most_nodes(), 5);
+  EXPECT_EQ(planned({{"hosts", "a,b,c"}, {"nodes", "2:5"}})->min_nodes, 2);
+  EXPECT_EQ(planned({{"hosts", "a,b,c"}, {"nodes", "1:2"}})->most_nodes(), 2);
   EXPECT_EQ(shape({{"hosts", "a,b,c"}, {"spare-nodes", "1"}}), "2+1: ax1 bx1 cx1");
   EXPECT_EQ(shape({{"hosts", "a,b,c"}, {"nnodes", "2"}, {"spare-nodes", "1"}}), "2+1: ax1 bx1 cx1");
   EXPECT_EQ(shape({{"hostfile", "F"}, {"exclude", "b"}}), "2+0: ax2 cx2");

@@ -204,6 +204,88 @@ TEST_F(ElasticTest, GrowsAgainAtTheNextRestart) {
   EXPECT_EQ(sent<wire::PrepareAttempt>()[0].second.world_size, 4);
 }
 
+class GrowingTest : public ElasticTest {
+ protected:
+  GrowingTest() {
+    Plan plan = plan_with(1, 0);
+    plan.max_nodes = 4;
+    anew(plan);
+  }
+  // Its workers have been told to stop.
+  void end_attempt() {
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+    empty_all();
+  }
+  // How many ranks each node gets, of those that are to prepare an attempt.
+  std::vector<std::pair<int, int>> prepared() const {
+    std::vector<std::pair<int, int>> sizes;
+    for (const auto& [node, attempt] : sent<wire::PrepareAttempt>())
+      sizes.emplace_back(node, attempt.local_world_size);
+    return sizes;
+  }
+};
+
+TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
+  run();
+  happen(NodesAdded{{{"h2", 3}}});
+  EXPECT_EQ(decided<StartAgent>().size(), 1U);
+  EXPECT_EQ(told(), "node2 (h2) is added, and takes part from the next attempt\n");
+  greet(2);
+  EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty());
+  reported(0, "committed", 5);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "nobody said now";
+  worker_exits(0, 1);
+  end_attempt();
+  begin();
+  EXPECT_THAT(prepared(), testing::ElementsAre(std::pair(0, 2), std::pair(1, 2), std::pair(2, 3)));
+  EXPECT_EQ(job.crew().world_size(), 7);
+}
+
+TEST_F(GrowingTest, GrowsAfterACommitWithoutSpendingARestart) {
+  run();
+  happen(NodesAdded{{{"h2", 2}}, true});
+  reported(0, "committed", 5);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "it is not there yet";
+  greet(2);
+  reported(0, "step", 6);
+  EXPECT_TRUE(sent<wire::StopWorkers>().empty()) << "nothing is committed since";
+  reported(0, "committed", 10);
+  EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
+  EXPECT_EQ(told(), "step 10 is committed: the attempt ends, so that added nodes take part\n");
+  end_attempt();
+  happen(AttemptBegun{Attempt(2), 10});
+  EXPECT_EQ(prepared().size(), 3U);
+  EXPECT_THAT(told(), HasSubstr("nodes were added; attempt 2 resumes from step 10 (restart 0 of 5)"));
+  EXPECT_EQ(job.history().front().verdict->kind, Verdict::Kind::kGrown);
+}
+
+TEST_F(GrowingTest, ASignalWhileItStopsToGrowEndsTheJob) {
+  run();
+  happen(NodesAdded{{{"h2", 2}}, true});
+  greet(2);
+  reported(0, "committed", 10);
+  happen(Interrupted{SIGINT});
+  end_attempt();
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, 130);
+}
+
+TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
+  run();
+  EXPECT_TRUE(job.check_addable(2));
+  EXPECT_THAT(job.check_addable(3).error().message(),
+              HasSubstr("2 of at most 4 nodes (--nodes MIN:MAX): add 2"));
+  happen(NodesAdded{{{"h2", 2}, {"h3", 2}}});
+  EXPECT_EQ(decided<StartAgent>().size(), 2U);
+  EXPECT_THAT(job.check_addable(1).error().message(),
+              HasSubstr("4 of at most 4 nodes (--nodes MIN:MAX): it is full"));
+  happen(NodesAdded{{{"h4", 2}}});
+  EXPECT_TRUE(decided<StartAgent>().empty());
+  anew(plan_with(2, 0));
+  EXPECT_THAT(job.check_addable(1).error().message(), HasSubstr("a fixed number of nodes"));
+}
+
 TEST_F(ElasticTest, WaitsWhenFewerThanItsMinimumLive) {
   run();
   end_agent(0, "died");

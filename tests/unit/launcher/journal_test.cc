@@ -23,12 +23,13 @@ Plan plan_with_a_token() {
 // A job whose journal is kept.
 class JournalTest : public JobTest {
  protected:
-  JournalTest() : JobTest(plan_with_a_token()), bytes(journal_head(plan_with_a_token(), "")) {
+  explicit JournalTest(const Plan& plan = plan_with_a_token())
+      : JobTest(plan), bytes(journal_head(plan, "")) {
     controller->set_witness(
-        [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
+        [this, plan](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
           bytes += journal_entry(event, at, decisions);
           ++count;
-          states.push_back(journal_head(plan_with_a_token(), "") + journal_state(self));
+          states.push_back(journal_head(plan, "") + journal_state(self));
           state_ends.push_back(bytes.size());
         });
   }
@@ -79,6 +80,33 @@ TEST_F(JournalTest, GoesOnFromTheStateAfterAnyEvent) {
     ASSERT_TRUE(again) << "after event " << i + 1 << ": " << again.error().message();
     ASSERT_FALSE(again->first_difference) << "after event " << i + 1 << ": " << replay_as_text(*again);
     ASSERT_EQ(again->event_count, count - i - 1);
+  }
+}
+
+class GrowingJournalTest : public JournalTest {
+ protected:
+  static Plan plan() {
+    Plan plan = plan_with_a_token();
+    plan.min_nodes = 1;
+    plan.max_nodes = 3;
+    return plan;
+  }
+  GrowingJournalTest() : JournalTest(plan()) {}
+};
+
+TEST_F(GrowingJournalTest, KeepsTheNodesThatWereAdded) {
+  run();
+  happen(NodesAdded{{{"h2", 3}}, true});
+  greet(2);
+  reported(0, "committed", 10);
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  begin();
+  ASSERT_EQ(job.crew().members().size(), 3U);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const auto again = replay(states[i] + bytes.substr(state_ends[i]));
+    ASSERT_TRUE(again) << "after event " << i + 1 << ": " << again.error().message();
+    ASSERT_FALSE(again->first_difference) << "after event " << i + 1 << ": " << replay_as_text(*again);
   }
 }
 

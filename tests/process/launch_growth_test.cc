@@ -1,0 +1,113 @@
+// Hosts that are added to a running job, on the real launcher: `launch nodes`.
+#include <csignal>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+// Says that steps are committed, until three ranks do it.
+constexpr const char* kCommits = R"(
+import json, os, socket, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.connect(os.environ["MUSTER_SOCKET"])
+print("attempt", os.environ["MUSTER_ATTEMPT"], "rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
+step = 0
+while os.environ["WORLD_SIZE"] != "3":
+    step += 1
+    agent.send(json.dumps({"v": 1, "type": "committed", "rank": int(os.environ["RANK"]), "pid": os.getpid(), "step": step,
+                           "attempt": int(os.environ["MUSTER_ATTEMPT"])}).encode())
+    time.sleep(0.1)
+)";
+
+class LaunchGrowth : public testing::Test {
+ protected:
+  // Over hosts that are all this machine; `flags` and the program follow.
+  std::vector<std::string> job(const std::string& hosts, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"--log-dir", logs_, "--hosts", hosts, "--exec", "env HOST={host}"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // "exit code: all that it printed".
+  std::string command(std::vector<std::string> words) const {
+    LaunchRun run(words, {{"MUSTER_LOG_DIR", logs_}});
+    const int exit_code = run.exit_code();
+    return fmt::format("{}: {}{}", exit_code, run.out(), run.err());
+  }
+
+  ScratchDirectory scratch_;
+  const std::string logs_ = scratch_ / "logs";
+};
+
+TEST_F(LaunchGrowth, AnAddedHostTakesPartFromTheNextAttempt) {
+  const std::string go = scratch_ / "go";
+  LaunchRun run(job("h0,h1", {"--nodes", "1:4", "sh", "-c",
+                              "echo attempt $MUSTER_ATTEMPT rank $RANK of $WORLD_SIZE on $HOST; "
+                              "[ $WORLD_SIZE = 4 ] && exit 0; while [ ! -e " +
+                                  go + " ]; do sleep 0.05; done; exit 3"}));
+  ASSERT_TRUE(run.printed("attempt 1 rank 1 of 2 on h1")) << run.err();
+  EXPECT_THAT(command({"nodes", "add", "h2:2"}),
+              HasSubstr("0: node2 (h2) takes part from the next attempt\n"));
+  ASSERT_TRUE(eventually([&] { return command({"nodes"}).find("waits") != std::string::npos; })) << run.err();
+  const std::string list = command({"nodes", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(list.substr(3)).at("nodes").at(2),
+            (nlohmann::json{{"node", 2}, {"host", "h2"}, {"workers", 2}, {"state", "waits"}}));
+  std::ofstream(go) << "";
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 3 of 4 on h2"));
+  EXPECT_THAT(command({"replay"}), HasSubstr("decisions: the same"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) {
+  LaunchRun run(job("h0,h1", {"--nodes", "1:3", "--max-restarts", "0", "python3", "-c", kCommits}));
+  ASSERT_TRUE(run.printed("attempt 1 rank 1 of 2")) << run.err();
+  EXPECT_THAT(command({"nodes", "add", "h2", "--grow", "now"}), HasSubstr("0: node2 (h2) takes part"));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 2 of 3"));
+  EXPECT_THAT(run.err(), HasSubstr("is committed: the attempt ends, so that added nodes take part"));
+  EXPECT_THAT(command({"replay"}), HasSubstr("decisions: the same"));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchGrowth, WhatCannotBeAddedIsRefusedInOneLine) {
+  LaunchRun run(job("h0,h1", {"--nodes", "1:3", "sh", "-c", "echo here; exec sleep 1000"}));
+  ASSERT_TRUE(run.printed("node1:1: here")) << run.err();
+  EXPECT_EQ(command({"nodes", "add", "h1"}), "2: launch: nodes add: h1 is there already, as node1\n");
+  EXPECT_THAT(command({"nodes", "add", "h2,h3"}),
+              HasSubstr("2: launch: nodes add: the job has 2 of at most 3 nodes"));
+  EXPECT_THAT(command({"nodes", "add", "-x"}), HasSubstr("2: launch: "));
+  EXPECT_THAT(command({"nodes", "add"}), HasSubstr("2: launch: nodes add: no host is given"));
+  EXPECT_THAT(command({"nodes", "add", "h2", "--grow", "soon"}),
+              HasSubstr("2: launch: --grow: soon is not now"));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.exit_code(), 130);
+}
+
+TEST_F(LaunchGrowth, AJobOfAFixedSizeOrOfThisMachineTakesNoHosts) {
+  {
+    LaunchRun fixed(job("h0", {"sh", "-c", "echo here; exec sleep 1000"}));
+    ASSERT_TRUE(fixed.printed("here")) << fixed.err();
+    EXPECT_THAT(
+        command({"nodes", "add", "h2"}),
+        HasSubstr("2: launch: nodes add: the job has a fixed number of nodes: start it with --nodes"));
+    fixed.signal(SIGINT);
+    EXPECT_EQ(fixed.exit_code(), 130);
+  }
+  LaunchRun local({"--log-dir", logs_, "--nodes", "1:2", "sh", "-c", "echo here; exec sleep 1000"});
+  ASSERT_TRUE(local.printed("node1:1: here")) << local.err();
+  EXPECT_THAT(command({"nodes", "add", "h2"}),
+              HasSubstr("has no hosts, all its nodes are on its launcher's machine"));
+  EXPECT_THAT(command({"nodes"}), HasSubstr("takes part  -\n"));
+  local.signal(SIGINT);
+  EXPECT_EQ(local.exit_code(), 130);
+}
+
+}  // namespace
+}  // namespace muster
