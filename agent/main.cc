@@ -20,6 +20,7 @@
 #include "agent/io/control.h"
 #include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"
+#include "agent/io/host_look.h"
 #include "agent/io/link.h"
 #include "agent/io/output/local_logs.h"
 #include "agent/io/signals.h"
@@ -64,14 +65,18 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connectio
   LocalVitals vitals;
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});
   block_signals(kSignalsToLeave);
-  Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store}, [&](int code) {
-    exit_code = code;
-    // Not now: the task that brought this about would be cancelled while it runs.
-    asio::post(io, [&tasks, &control] {
-      tasks.cancel();
-      control.finish();
-    });
-  });
+  Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store,
+               [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {
+                 return look->look(question);
+               }},
+              [&](int code) {
+                exit_code = code;
+                // Not now: the task that brought this about would be cancelled while it runs.
+                asio::post(io, [&tasks, &control] {
+                  tasks.cancel();
+                  control.finish();
+                });
+              });
   agent.start(hello(arguments));
   if (!arguments.job.empty()) guardian.keep_from(own.incarnation.next());
   logs.divert_own_log();

@@ -117,6 +117,10 @@ void Agent::obey(Attempt, const wire::Preempt& notice) {
   hurry();
 }
 
+void Agent::obey(Attempt attempt, const wire::CheckHost& question) {
+  if (parts_.look_at_host) parts_.link.send(attempt, parts_.look_at_host(question));
+}
+
 void Agent::obey(Attempt, const wire::Leave&) {
   hurry();
   leave("the launcher said so");

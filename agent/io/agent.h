@@ -39,6 +39,7 @@ class Agent final : private ProcessListener, private LogsListener {
     Vitals& vitals;
     Logs& logs;
     StoreHost& store;
+    std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
   };
   // `on_quit` is called inside an event; from then on nothing more is asked of any part.
   Agent(Parts parts, std::function<void(int exit_code)> on_quit);
@@ -56,6 +57,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void obey(Attempt attempt, const wire::PrepareAttempt& plan);
   void obey(Attempt attempt, const wire::StartWorkers& orders);
   void obey(Attempt attempt, const wire::StopWorkers& stop);
+  void obey(Attempt attempt, const wire::CheckHost& question);
   void obey(Attempt attempt, const wire::Leave& order);
   void obey(Attempt attempt, const wire::Ping& ping);
   void obey(Attempt attempt, const wire::DumpStacks& order);

@@ -78,6 +78,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, wha
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LeftoversUnkillable, left)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(InputTaken, written_bytes, read_bytes)
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CheckHost, job, mark, addresses)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostChecked, unix_ns, link_ns, link_port, directory_error,
+                                                program_error, torch, gpu_count, log_free_bytes,
+                                                checkpoint_free_bytes, checkpoint_error)
+
 using nlohmann::json;
 
 // (to_json and from_json are found by the namespace of their argument.) Messages without fields are an empty
@@ -185,6 +190,11 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<WorkerUnkillable>{"rank", "pid"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<LeftoversUnkillable>{"left"};
+
+template <>
+constexpr std::initializer_list<const char*> kRequired<CheckHost>{"job"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<HostChecked>{"unix_ns"};
 
 template <class Message>
 Message message_of(const json& body) {

@@ -129,6 +129,14 @@ struct Input {
   bool end = false;  // nothing follows: the worker's stdin is closed behind the text
 };
 
+// Of `launch check`, before any Welcome; answered by HostChecked. Either what a job would find on the host,
+// or, with addresses, whether they can be reached from it.
+struct CheckHost {
+  JobSpec job;
+  std::string mark;                      // a file that the launcher has left in the checkpoint directory
+  std::vector<std::string> addresses{};  // "10.77.0.11 40123", each with the port
+};
+
 // Agent to launcher.
 struct Hello {
   NodeId node;
@@ -233,11 +241,25 @@ struct InputTaken {
   std::int64_t read_bytes = 0;
 };
 
+// Errors are a clause each; empty: there is none.
+struct HostChecked {
+  std::int64_t unix_ns = 0;             // by the host's clock, when it was asked
+  std::vector<std::int64_t> link_ns{};  // by address asked for: what a connection took, or -errno
+  std::int32_t link_port = 0;           // where the others can try this host; 0: nowhere
+  std::string directory_error{};
+  std::string program_error{};
+  std::string torch{};  // the version that python3 has there; or empty
+  std::int32_t gpu_count = 0;
+  std::int64_t log_free_bytes = -1;  // -1: not known
+  std::int64_t checkpoint_free_bytes = -1;
+  std::string checkpoint_error{};
+};
+
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers, StandBy, OutputTaken, Input>;
+                             Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost>;
 using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
                                 WorkersGone, Output, WorkerReported, Pong, WorkerStalled, WorkerStacks,
-                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken>;
+                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken, HostChecked>;
 
 }  // namespace muster::wire

@@ -34,4 +34,8 @@ std::vector<Finding> check_checkpoints(const Plan& plan);
 // Whether another launch uses it; nothing if none has.
 std::optional<Finding> check_checkpoint_use(const Options& options);
 
+// check_hosts.cc: the whole command, where the plan has hosts. Its exit code: 1 if something would stop a
+// job.
+int check_hosts(const Prepared& prepared);
+
 }  // namespace muster::launcher

@@ -137,6 +137,24 @@ TEST_F(LaunchHosts, CheckpointsMustBeSharedByTheHosts) {
   expect_nothing_left();
 }
 
+TEST_F(LaunchHosts, ACheckShowsAHostThatDropsPacketsAndALinkThatIsCut) {
+  lab_ = std::make_unique<Lab>(4);
+  lab_->isolate(3);
+  lab_->cut(1, 2);
+  run_ = std::make_unique<LaunchRun>(
+      std::vector<std::string>{"check", "--hosts", "h[0-3]", "--connect-timeout", "3", "--json", "true"},
+      lab_->environment(0), LAUNCH_PROGRAM, [this](const std::string&) { return lab_->head().fork(0); });
+  EXPECT_EQ(run_->exit_code(), 1) << run_->err();
+  const auto document = nlohmann::json::parse(run_->out());
+  for (const int host : {0, 1, 2}) EXPECT_EQ(document["hosts"][host]["reached"], true) << run_->out();
+  EXPECT_EQ(document["hosts"][3]["reached"], false);
+  EXPECT_EQ(document["hosts"][0]["links"][0]["works"], true);
+  EXPECT_EQ(document["hosts"][1]["links"][1]["works"], false);
+  EXPECT_EQ(document["hosts"][1]["links"][1]["address"], Lab::address(2));
+  EXPECT_EQ(document["obstacles"].size(), 3U) << run_->out();
+  expect_nothing_left();
+}
+
 TEST_F(LaunchHosts, ALinkThatFlapsBelowTheLimitOfSilenceLosesNobodyAndAboveItTheHost) {
   lab_ = std::make_unique<Lab>(4);
   launch(4, {"--nodes", "3"}, kUntilRestarted);

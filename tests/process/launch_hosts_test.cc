@@ -41,6 +41,10 @@ class LaunchHosts : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
+  static std::vector<std::string> with_command(const char* command, std::vector<std::string> words) {
+    words.insert(words.begin(), command);
+    return words;
+  }
   std::vector<std::filesystem::path> delivered_to(const std::string& host) const {
     std::vector<std::filesystem::path> all;
     std::error_code none;
@@ -261,6 +265,34 @@ TEST_F(LaunchSync, CtrlCEndsIt) {
   run.signal(SIGINT);
   EXPECT_EQ(run.exit_code(), 130) << run.err();
   expect_nothing_left(run, 3s);
+}
+
+TEST_F(LaunchHosts, AreCheckedInOneTable) {
+  for (const char* control : {"tcp", "stdio"}) {
+    LaunchRun good(with_command(
+        "check", on("h0,h1", {"--control", control, "--checkpoint-dir", scratch_ / "new", "true"})));
+    EXPECT_EQ(good.exit_code(), 0) << good.err() << good.out();
+    EXPECT_THAT(good.out(), testing::ContainsRegex(fmt::format("h1 +{} ", control)));
+    EXPECT_THAT(good.out(), HasSubstr("links: 2 of 2 work"));
+    EXPECT_FALSE(std::filesystem::exists(scratch_ / "new"));
+    expect_nothing_left(good);
+  }
+}
+
+TEST_F(LaunchHosts, WhatWouldStopAJobStandsBelowTheTableOfAllHosts) {
+  set_host_command("[ $host != h1 ] || { echo no such host >&2; exit 7; }");
+  LaunchRun run(with_command("check", on("h[0-2]", {"no-such-program-anywhere"})));
+  EXPECT_EQ(run.exit_code(), 1) << run.err() << run.out();
+  EXPECT_THAT(run.out(), testing::ContainsRegex("h1 +FAIL\n"));
+  EXPECT_THAT(run.out(), testing::ContainsRegex("FAIL  h1: .*no such host"));
+  EXPECT_THAT(run.out(), HasSubstr("FAIL  h2: cannot find the program 'no-such-program-anywhere' in PATH"));
+  LaunchRun json(with_command("check", on("h[0-2]", {"--json", "true"})));
+  EXPECT_EQ(json.exit_code(), 1) << json.err();
+  const auto document = nlohmann::json::parse(json.out());
+  EXPECT_EQ(document["fit"], false);
+  EXPECT_EQ(document["hosts"][1]["reached"], false);
+  EXPECT_EQ(document["hosts"][2]["links"][0]["works"], true);
+  expect_nothing_left(json);
 }
 
 TEST_F(LaunchHosts, AProgramIsLookedForInThePathThatItsWorkersHave) {

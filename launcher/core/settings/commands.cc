@@ -170,7 +170,7 @@ constexpr Command kCommands[] = {
      "Look whether a job could run here; say what to do where it could not.",
      "Takes the flags and the program of `launch run`, or no program. Each line is OK, WARN or FAIL; the "
      "exit "
-     "code is 1 if one is FAIL.",
+     "code is 1 if one is FAIL. With --hosts it looks at them all at once: one table.",
      {},
      kCheckExamples},
     {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",

@@ -39,6 +39,11 @@ class RemoteBootstrap final : public Bootstrap {
   void add(const Host& host) override { plan_.hosts.push_back(host); }
   void look_for_leftovers(bool kill) override;
   void close() override;
+  // Of an agent that has connected: else it is spoken to over TLS.
+  bool is_through_shell(AgentId agent) const {
+    const auto found = children_.find(agent);
+    return found != children_.end() && found->second.spoken_to == SpokenTo::kThroughShell;
+  }
   bool idle() const override { return tasks_.empty() && last_tasks_.empty(); }
 
  private:

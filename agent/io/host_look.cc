@@ -1,0 +1,186 @@
+#include "agent/io/host_look.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "agent/io/health/nvml.h"
+#include "agent/io/workers/program.h"
+#include "common/base/clock.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr Duration kLinkLimit = std::chrono::seconds(2);
+
+std::int64_t unix_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Where it is, or will be made; -1 if that cannot be told.
+std::int64_t free_bytes(std::filesystem::path path) {
+  std::error_code error;
+  while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
+  struct statvfs status{};
+  if (path.empty() || statvfs(path.c_str(), &status) != 0) return -1;
+  return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+}
+
+// The version that this host's python3 has; or empty.
+std::string torch_version() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      popen("timeout 20 python3 -c 'import importlib.metadata as m; print(\"torch\", m.version(\"torch\"))' "
+            "2>/dev/null </dev/null",
+            "r"),
+      [](FILE* file) { return pclose(file); });
+  if (!pipe) return "";
+  char bytes[4096];
+  std::string text(bytes, fread(bytes, 1, sizeof bytes, pipe.get()));
+  const std::size_t at = text.rfind("torch ");
+  if (at == std::string::npos) return "";
+  return text.substr(at + 6, text.find('\n', at) - at - 6);
+}
+
+std::int32_t gpu_count() {
+  const Nvml nvml = Nvml::load();
+  unsigned count = 0;
+  return nvml.begin() && nvml.count(&count) == Nvml::kSuccess ? static_cast<std::int32_t>(count) : 0;
+}
+
+// At any address of the host, IPv4 and IPv6; its port, or 0.
+std::int32_t listen_anywhere(UniqueFd& listener) {
+  constexpr int kBacklog = 1024;
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  socklen_t size = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  listener.reset(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int both = 0;
+  if (listener && setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) == 0 &&
+      bind(listener.get(), name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
+      getsockname(listener.get(), name, &size) == 0)
+    return ntohs(address.sin6_port);
+  sockaddr_in old{};  // a kernel without IPv6
+  old.sin_family = AF_INET;
+  size = sizeof old;
+  auto* const old_name = reinterpret_cast<sockaddr*>(&old);
+  listener.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (listener && bind(listener.get(), old_name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
+      getsockname(listener.get(), old_name, &size) == 0)
+    return ntohs(old.sin_port);
+  return 0;
+}
+
+struct Try {
+  UniqueFd socket;
+  std::int64_t result = -EINVAL;  // nanoseconds, or -errno
+};
+
+Try begin_link(const std::string& address, TimePoint now, TimePoint& begun) {
+  Try link;
+  const std::size_t space = address.rfind(' ');
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  begun = now;
+  if (space == std::string::npos ||
+      getaddrinfo(address.substr(0, space).c_str(), address.substr(space + 1).c_str(), &hints, &found) != 0)
+    return link;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  link.socket.reset(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool waits = link.socket && (connect(link.socket.get(), found->ai_addr, found->ai_addrlen) == 0 ||
+                                     errno == EINPROGRESS);
+  link.result = waits ? -EINPROGRESS : -errno;
+  return link;
+}
+
+// To all at the same time.
+std::vector<std::int64_t> try_links(const std::vector<std::string>& addresses) {
+  std::vector<Try> links;
+  std::vector<TimePoint> begun(addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    links.push_back(begin_link(addresses[i], Clock::now(), begun[i]));
+  const TimePoint end = Clock::now() + kLinkLimit;
+  for (;;) {
+    std::vector<pollfd> waiting;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      if (links[i].result != -EINPROGRESS) continue;
+      waiting.push_back({links[i].socket.get(), POLLOUT, 0});
+      which.push_back(i);
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (waiting.empty() || left <= 0 || poll(waiting.data(), waiting.size(), static_cast<int>(left)) <= 0)
+      break;
+    const TimePoint now = Clock::now();
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].revents == 0) continue;
+      int error = 0;
+      socklen_t size = sizeof error;
+      getsockopt(waiting[i].fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      links[which[i]].result = error != 0 ? -error : std::max<std::int64_t>(1, to_ns(now - begun[which[i]]));
+    }
+  }
+  std::vector<std::int64_t> results;
+  for (const Try& link : links) results.push_back(link.result == -EINPROGRESS ? -ETIMEDOUT : link.result);
+  return results;
+}
+
+std::string why_no_directory(const std::string& directory) {
+  if (access(directory.c_str(), X_OK) == 0) return "";
+  return fmt::format("{}: {}", directory, std::strerror(errno));
+}
+
+std::string why_no_program(const wire::JobSpec& job) {
+  if (job.command.empty() || job.command.front().empty()) return "";
+  const char* const path = std::getenv("PATH");
+  const auto found =
+      find_program(job.command.front(), path == nullptr ? "/usr/bin:/bin" : path, job.working_directory);
+  return found ? "" : found.error().message();
+}
+
+}  // namespace
+
+wire::HostChecked HostLook::look(const wire::CheckHost& question) {
+  wire::HostChecked found;
+  found.unix_ns = unix_ns();
+  if (!question.addresses.empty()) {
+    found.link_ns = try_links(question.addresses);
+    return found;
+  }
+  // As the workers will have it.
+  for (const auto* variables : {&question.job.inherited, &question.job.environment})
+    for (const auto& [name, value] : *variables) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  found.link_port = listen_anywhere(listener_);
+  found.directory_error = why_no_directory(question.job.working_directory);
+  found.program_error = why_no_program(question.job);
+  found.torch = torch_version();
+  found.gpu_count = gpu_count();
+  found.log_free_bytes = free_bytes(question.job.log_directory);
+  if (!question.job.checkpoint_directory.empty()) {
+    found.checkpoint_free_bytes = free_bytes(question.job.checkpoint_directory);
+    if (access(question.job.checkpoint_directory.c_str(), F_OK) != 0) {
+      found.checkpoint_error = "is not there";
+    } else if (access(question.mark.c_str(), F_OK) != 0) {
+      found.checkpoint_error = "is another directory there";
+    }
+  }
+  return found;
+}
+
+}  // namespace muster::agent

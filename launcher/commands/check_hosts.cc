@@ -1,0 +1,67 @@
+// `launch check --hosts`: whether a job could run on these hosts.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sys/random.h>
+
+#include "common/base/file.h"
+#include "launcher/commands/checks.h"
+#include "launcher/io/fleet/host_survey.h"
+#include "launcher/io/fleet/local_bootstrap.h"
+
+namespace muster::launcher {
+
+namespace {
+
+// A file that is there as long as this lives.
+class Mark {
+ public:
+  explicit Mark(const std::string& directory) {
+    if (directory.empty()) return;
+    std::error_code error;
+    if (!std::filesystem::exists(directory, error) && make_directories(directory)) made_ = directory;
+    std::uint64_t nonce = 0;
+    (void)getrandom(&nonce, sizeof nonce, 0);
+    path_ = fmt::format("{}/.check-{:016x}", directory, nonce);
+    std::ofstream(path_) << "launch check\n";
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  ~Mark() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove(path_, ignored);
+    if (!made_.empty()) std::filesystem::remove(made_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::string made_;
+};
+
+}  // namespace
+
+int check_hosts(const Prepared& prepared) {
+  Plan plan = prepared.plan;
+  const auto agent_program = LocalBootstrap::find_agent_program();
+  if (!agent_program) return refuse(agent_program.error(), kExitInternal);
+  std::string directory = std::filesystem::temp_directory_path().string() + "/muster-check-XXXXXX";
+  if (mkdtemp(directory.data()) == nullptr)
+    return refuse(system_failure("cannot make a directory in " + directory, errno), kExitInternal);
+  const HostDemand demand{.program = prepared.request.has_program,
+                          .checkpoint_directory = plan.job.checkpoint_directory};
+  if (!demand.program) plan.job.command.clear();
+  plan.job.log_directory = directory;
+  std::vector<HostReport> reports;
+  {
+    const Mark mark(demand.checkpoint_directory);
+    reports = HostSurvey(plan, *agent_program, mark.path()).run();
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+  const bool json = prepared.request.options.json;
+  return print(json ? hosts_as_json(reports, demand) : hosts_as_table(reports, demand),
+               obstacles(reports, demand).empty() ? 0 : 1);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,71 @@
+// Looks at all hosts of a plan at the same time, through agents that are started as for a job and asked over
+// the wire: first what each has, then which of the others it reaches.
+//
+// A host that does not answer delays the links only, for as long as --connect-timeout. One thread; used once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/net/asio.h"
+#include "launcher/core/job/rendezvous.h"
+#include "launcher/core/view/host_table.h"
+#include "launcher/io/fleet/remote_bootstrap.h"
+
+namespace muster::launcher {
+
+class HostSurvey final : private Bootstrap::Listener {
+ public:
+  // `mark`: a file in the checkpoint directory. The plan's log directory is there.
+  HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark);
+  HostSurvey(const HostSurvey&) = delete;
+  HostSurvey& operator=(const HostSurvey&) = delete;
+
+  // Blocks until every host has answered or was given up. A report for each host of the plan.
+  std::vector<HostReport> run();
+
+ private:
+  struct Peer {
+    HostReport report;
+    std::shared_ptr<net::Channel> channel{};
+    Whereabouts place{};
+    Sequence sent{};
+    TimePoint asked_at{};       // for the last time; or never
+    std::int64_t asked_ns = 0;  // the same by the wall clock
+    Duration round_trip{};
+    bool settled = false;  // it has answered, or is given up
+    std::vector<std::size_t> targets{};
+  };
+
+  void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
+  void agent_ended(AgentId agent, std::string how) override;
+  void leftovers_seen(std::vector<Leftover>, bool) override {}
+  void hear(std::size_t index, wire::Frame frame);
+  void hear(std::size_t index, const wire::Hello& hello);
+  void hear(std::size_t index, const wire::Pong& pong);
+  void hear(std::size_t index, const wire::HostChecked& found);
+  template <class Other>
+  void hear(std::size_t, const Other&) {}
+  void say(Peer& peer, const wire::ToAgent& message);
+  void ask(Peer& peer, wire::CheckHost question);
+  void give_up(Peer& peer, const std::string& why);
+  void settle(Peer& peer);
+  void ask_for_links();
+  void end();
+  void watch();
+
+  const Plan& plan_;
+  asio::io_context context_{1};
+  asio::steady_timer watch_;
+  RemoteBootstrap bootstrap_;
+  std::string mark_;
+  std::vector<Peer> peers_;  // by node number
+  TimePoint began_{};
+  std::size_t open_count_ = 0;  // that have not settled
+  std::size_t alive_count_ = 0;
+  bool links_asked_ = false;
+  bool ending_ = false;
+};
+
+}  // namespace muster::launcher
