@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "launcher/commands/checks.h"
+#include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/host_survey.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 
@@ -47,7 +48,7 @@ int check_hosts(const Prepared& prepared) {
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   std::string directory = std::filesystem::temp_directory_path().string() + "/muster-check-XXXXXX";
   if (mkdtemp(directory.data()) == nullptr)
-    return refuse(system_failure("cannot make a directory in " + directory, errno), kExitInternal);
+    return refuse(system_failure("cannot make a directory in " + directory, errno).error(), kExitInternal);
   const HostDemand demand{.program = prepared.request.has_program,
                           .checkpoint_directory = plan.job.checkpoint_directory};
   if (!demand.program) plan.job.command.clear();
