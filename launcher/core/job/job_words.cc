@@ -74,7 +74,10 @@ std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
   for (const auto& [node, message] : messages) {
     auto group = std::ranges::find(groups, message, &decltype(groups)::value_type::first);
     if (group == groups.end()) group = groups.insert(group, {message, {}});
-    group->second.push_back(plan_.hosts.at(static_cast<std::size_t>(node.value())).name);
+    const auto index = static_cast<std::size_t>(node.value());
+    // A node that was added later is not in the plan.
+    group->second.push_back(index < plan_.hosts.size() ? plan_.hosts[index].name
+                                                       : whereabouts_.at(node).host);
   }
   std::string text;
   for (const auto& [message, hosts] : groups)
