@@ -67,15 +67,16 @@ void Agent::obey(Attempt attempt, const wire::Input& input) {
 
 void Agent::obey(Attempt attempt, const wire::Welcome& said) {
   job_ = said.job;
-  job_.log_directory = parts_.logs.directory_for(said.job);
-  if (job_.log_directory != said.job.log_directory) {
-    parts_.link.send(attempt,
-                     wire::AgentNotice{fmt::format("the log directory {} cannot be used here; logs are in {}",
-                                                   said.job.log_directory, job_.log_directory)});
-  }
+  Logs::Place place = parts_.logs.place_for(said.job);
+  if (!place.shared) parts_.link.send(attempt, wire::LogsElsewhere{place.directory});
+  job_.log_directory = std::move(place.directory);
   parts_.link.set_output_limits(job_);
   parts_.processes.set_job(job_);
   on(Welcomed{job_});
+}
+
+void Agent::obey(Attempt attempt, const wire::LogTaken& taken) {
+  parts_.logs.taken(attempt, taken);
 }
 
 void Agent::obey(Attempt attempt, const wire::PrepareAttempt& plan) {
@@ -123,7 +124,12 @@ void Agent::obey(Attempt attempt, const wire::CheckHost& question) {
 
 void Agent::obey(Attempt, const wire::Leave&) {
   hurry();
-  leave("the launcher said so");
+  on(LeaveRequested{.reason = "the launcher said so", .logs_first = true});
+  if (parts_.logs.sent()) on(LogsSent{});
+}
+
+void Agent::logs_sent() {
+  on(LogsSent{});
 }
 
 void Agent::worker_reported(const Report& report, const std::string& address) {

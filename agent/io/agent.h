@@ -66,6 +66,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void obey(Attempt attempt, const wire::StandBy& standby);
   void obey(Attempt attempt, const wire::OutputTaken& taken);
   void obey(Attempt attempt, const wire::Input& input);
+  void obey(Attempt attempt, const wire::LogTaken& taken);
 
   void worker_ended(LocalRank local_rank, wire::WorkerExited exited) override;
   void worker_reported(const Report& report, const std::string& address) override;
@@ -75,6 +76,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void leftover_ended(std::int32_t pid) override;
   void leftovers_changed() override;
   void logs_finished(const LogLosses& losses) override;
+  void logs_sent() override;
 
   void on(Event event);
   void set_alarm();

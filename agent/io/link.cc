@@ -26,6 +26,10 @@ void Link::send(Attempt attempt, const wire::Output& output, std::string_view te
   channel_->send(wire::encode_before_text(next_header(attempt), output, text), text);
 }
 
+void Link::send(Attempt attempt, const wire::LogPiece& piece, std::string_view text) {
+  channel_->send(wire::encode_before_text(next_header(attempt), piece, text), text);
+}
+
 void Link::set_output_limits(const wire::JobSpec& job) {
   hurried_streams_ = job.terminal_streams;
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(job.output_window_bytes, 0));

@@ -40,6 +40,9 @@ class Link {
   void send(Attempt attempt, const wire::ToLauncher& message);
   // Sends the output with `text` in place of its own.
   void send(Attempt attempt, const wire::Output& output, std::string_view text);
+  void send(Attempt attempt, const wire::LogPiece& piece, std::string_view text);
+  // Nothing waits to be sent.
+  bool idle() const { return channel_->backlog_bytes() == 0; }
   // Orders for earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // Sets how much output may be on its way, and how long the launcher is waited for, as Welcome says.

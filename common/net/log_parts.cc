@@ -32,7 +32,7 @@ Status LogParts::open() {
   fd_.reset();
   if (std::exchange(sets_aside_, false)) rename(path_.c_str(), (path_ + ".old").c_str());
   const auto open_file = [this] {
-    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode_));
+    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (is_new_ ? O_EXCL : 0), mode_));
   };
   open_file();
   if (!fd_ && errno == ENOENT) {
@@ -80,9 +80,10 @@ Status LogParts::cut() {
   const std::string part = part_path(part_count_ + 1);
   if (!rename_new(path_, part))
     return system_failure(fmt::format("cannot rename {} to {}", path_, part), errno);
-  budget_->parts.push_back({part, path_, size_bytes_});
+  budget_->parts.push_back({part, path_, size_bytes_, cut_bytes_});
   if (const auto emptied = budget_->emptied.extract(path_)) unlink(emptied.mapped().c_str());
   ++part_count_;
+  cut_bytes_ += size_bytes_;
   size_bytes_ = 0;
   open_ = false;
   return open();
@@ -100,6 +101,28 @@ void LogParts::make_room(std::size_t bytes) {
       budget_->emptied[oldest.file] = oldest.path;
     }
   }
+}
+
+Expected<LogParts::Piece> LogParts::read(std::uint64_t offset, std::size_t limit_bytes) const {
+  LogBudget::Part part{.path = path_, .file = path_, .size_bytes = size_bytes_, .begin_bytes = cut_bytes_};
+  if (budget_) {
+    const auto holds = [&](const LogBudget::Part& each) {
+      return each.file == path_ && offset < each.begin_bytes + each.size_bytes;
+    };
+    const auto found = std::ranges::find_if(budget_->parts, holds);
+    if (found != budget_->parts.end()) part = *found;
+  }
+  Piece piece{.offset = std::max(offset, part.begin_bytes), .bytes = {}};
+  const std::uint64_t begin = piece.offset - part.begin_bytes;
+  if (begin >= part.size_bytes) return piece;
+  const UniqueFd fd(::open(part.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_failure("cannot read " + part.path, errno);
+  piece.bytes.resize(std::min<std::uint64_t>(limit_bytes, part.size_bytes - begin));
+  const ssize_t got = pread(fd.get(), piece.bytes.data(), piece.bytes.size(), static_cast<off_t>(begin));
+  if (got < 0) return system_failure("cannot read " + part.path, errno);
+  if (got == 0) return failure(ErrorCode::kCorrupt, "cannot read {}: it has become shorter", part.path);
+  piece.bytes.resize(static_cast<std::size_t>(got));
+  return piece;
 }
 
 std::string LogParts::part_path(std::uint64_t number) const {

@@ -37,6 +37,8 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   void run();
   // Does what is to be done for the file at the head of the list; the lock is given up meanwhile.
   void serve(std::unique_lock<std::mutex>& lock);
+  // Answers the question at the head of its list; the lock is given up meanwhile.
+  void answer(std::unique_lock<std::mutex>& lock);
   void write(File& file, std::string_view bytes);
   void tell(File& file, const Error& error);
   // While there is something to write.
@@ -50,6 +52,7 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   std::condition_variable wake;
   std::condition_variable emptied;
   std::deque<std::shared_ptr<File>> listed;
+  std::deque<std::shared_ptr<File>> asked;  // to be read, when nothing is listed
   std::vector<std::string> spares;  // memory of queues that were written, the last still in the caches
   std::size_t spare_bytes = 0;
   bool busy = false;
@@ -76,6 +79,7 @@ LogWriter::~LogWriter() {
     shared_->emptied.wait_for(lock, kLookAgain);
   shared_->ended = true;
   shared_->listed.clear();
+  shared_->asked.clear();
   shared_->waiter.reset();  // a thread that hangs may outlive the timer's io_context
   lock.unlock();
   shared_->wake.notify_one();
@@ -117,9 +121,9 @@ void LogWriter::Shared::run() {
   pthread_setname_np(pthread_self(), "muster-logs");
   std::unique_lock lock(mutex);
   for (;;) {
-    wake.wait(lock, [this] { return ended || !listed.empty(); });
+    wake.wait(lock, [this] { return ended || !listed.empty() || !asked.empty(); });
     if (ended) return;
-    serve(lock);
+    listed.empty() ? answer(lock) : serve(lock);
   }
 }
 
@@ -137,12 +141,26 @@ void LogWriter::Shared::serve(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   busy = false;
   file->writing_bytes_ = 0;
+  if (file->on_written_ && !ended) asio::post(executor, file->on_written_);
   if (!bytes.empty() && spare_bytes + bytes.capacity() <= kSpareBytes) {
     spare_bytes += bytes.capacity();
     spares.emplace_back(std::move(bytes)).clear();
   }
   if (listed.empty()) emptied.notify_all();
   if (listed.empty() && waiter && !ended) asio::post(executor, [timer = waiter] { timer->cancel(); });
+}
+
+void LogWriter::Shared::answer(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<File> file = std::move(asked.front());
+  asked.pop_front();
+  File::Question question = std::exchange(file->question_, {});
+  lock.unlock();
+  auto piece = file->parts_->read(question.offset, question.limit_bytes);
+  lock.lock();
+  if (ended) return;
+  asio::post(executor, [on_read = std::move(question.on_read), piece = std::move(piece)]() mutable {
+    on_read(std::move(piece));
+  });
 }
 
 void LogWriter::Shared::write(File& file, std::string_view bytes) {
@@ -161,6 +179,7 @@ void LogWriter::Shared::write(File& file, std::string_view bytes) {
     if (piece.empty()) piece = bytes.substr(0, kPieceBytes);
     bytes.remove_prefix(piece.size());
     const Status written = file.parts_->write(piece);
+    file.written_bytes_ = file.parts_->written_bytes();
     lives();
     if (written) continue;
     file.lost_bytes_ += piece.size();
@@ -231,6 +250,19 @@ void LogWriter::File::list() {
 std::size_t LogWriter::File::backlog_bytes() const {
   const std::scoped_lock lock(shared_->mutex);
   return queue_.size() + writing_bytes_;
+}
+
+LogWriter::File::Progress LogWriter::File::progress() const {
+  const std::scoped_lock lock(shared_->mutex);
+  const bool waiting = listed_ || writing_bytes_ > 0;
+  return {.written_bytes = written_bytes_, .closed = closing_ && !waiting, .waiting = waiting};
+}
+
+void LogWriter::File::read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read) {
+  const std::scoped_lock lock(shared_->mutex);
+  question_ = {offset, limit_bytes, std::move(on_read)};
+  shared_->asked.push_back(shared_from_this());
+  if (!shared_->busy) shared_->call_later();
 }
 
 }  // namespace muster::net

@@ -60,6 +60,18 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   // Closes the file once all is written, and creates it if nothing was. Nothing may be put after this call.
   void close();
   std::size_t backlog_bytes() const;
+  struct Progress {
+    std::uint64_t written_bytes = 0;
+    bool closed = false;   // by close(), and all has been written
+    bool waiting = false;  // something is still to be written
+  };
+  Progress progress() const;
+  // Reads back what was written (LogParts::read), when no file has anything to be written. The executor hears
+  // of the answer; one question at a time.
+  using OnRead = std::function<void(Expected<LogParts::Piece> piece)>;
+  void read(std::uint64_t offset, std::size_t limit_bytes, OnRead on_read);
+  // The executor hears each time that what was put has been written, or lost. Before the first put().
+  void set_on_written(std::function<void()> on_written) { on_written_ = std::move(on_written); }
   // Bytes that could not be written.
   std::uint64_t lost_bytes() const { return lost_bytes_; }
   const std::string& path() const { return parts_->path(); }
@@ -68,18 +80,26 @@ class LogWriter::File : public std::enable_shared_from_this<File> {
   friend class LogWriter;
   File() = default;
   void list();  // under the lock
+  struct Question {
+    std::uint64_t offset = 0;
+    std::size_t limit_bytes = 0;
+    OnRead on_read;
+  };
 
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<LogParts> parts_;  // the thread's, but for its path
   Trouble trouble_;
+  std::function<void()> on_written_;
   AfterTrouble after_ = AfterTrouble::kGoOn;
   bool told_ = false;  // the thread's
   std::atomic<std::uint64_t> lost_bytes_ = 0;
+  std::atomic<std::uint64_t> written_bytes_ = 0;
   // Under the lock:
   std::string queue_;
   std::size_t writing_bytes_ = 0;  // taken from the queue by the thread
   bool listed_ = false;            // for the thread to look at
   bool closing_ = false;
+  Question question_;
 };
 
 }  // namespace muster::net

@@ -31,6 +31,12 @@ static void to_json(nlohmann::json& out, Warm warm) {
 static void from_json(const nlohmann::json& in, Warm& warm) {
   read_word(in, warm);
 }
+static void to_json(nlohmann::json& out, LogFile file) {
+  write_word(out, file);
+}
+static void from_json(const nlohmann::json& in, LogFile& file) {
+  read_word(in, file);
+}
 
 static void to_json(nlohmann::json& out, const JobLimits& limits) {
   for (const auto& [name, field, may_be_zero] : kTimeLimits) out[name] = to_ns(limits.*field);
@@ -44,7 +50,7 @@ static void from_json(const nlohmann::json& in, JobLimits& limits) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wrapper, first, last, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, inherited, interface,
-                                                working_directory, log_directory, checkpoint_directory, role,
+                                                working_directory, log_directory, log_nonce, checkpoint_directory, role,
                                                 run_id, max_restarts, use_gpus, store_on_agent, master_port,
                                                 virtual_local_rank, redirects, stdout_filters, stderr_filters,
                                                 limits, warm, output_window_bytes, terminal_streams,
@@ -57,6 +63,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, ma
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OutputTaken, stream, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogTaken, rank, file, bytes, stopped)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogsElsewhere, directory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count, incarnation,
                                                 addresses)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port, other_checkpoints)
@@ -117,7 +125,19 @@ static void from_json(const json& in, Input& input) {
   input.end = in.value("end", false);
 }
 
-// Output is the bulk of the traffic.
+static void to_json(json& out, const LogPiece& piece) {
+  out = {{"rank", piece.rank},  {"file", piece.file}, {"offset", piece.offset}, {"text", binary_of(piece.text)},
+         {"last", piece.last}, {"left_bytes", piece.left_bytes}};
+}
+static void from_json(const json& in, LogPiece& piece) {
+  in.at("rank").get_to(piece.rank);
+  in.at("file").get_to(piece.file);
+  in.at("offset").get_to(piece.offset);
+  piece.text = bytes_of(in.at("text"));
+  piece.last = in.value("last", false);
+  piece.left_bytes = in.value("left_bytes", std::uint64_t{0});
+}
+// Output and logs are the bulk of the traffic.
 static void to_json(json& out, const Output& output) {
   out = {{"rank", output.rank},
          {"local_rank", output.local_rank},
@@ -161,6 +181,10 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<Input>{"text"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<InputTaken>{"written_bytes", "read_bytes"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<LogTaken>{"rank", "file", "bytes"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<LogsElsewhere>{"directory"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<Hello>{"node", "pid", "version", "incarnation"};
 template <>
@@ -231,18 +255,33 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, and the text of Output is nearly all that ever comes: the text
-// stays where it is, and a body without it is parsed.
-Output decode_output(const Bytes& bytes) {
+// nlohmann reads a byte string byte by byte, and the text of Output and LogPiece is nearly all that ever comes:
+// the text stays where it is, and a body without it is parsed.
+template <class Message>
+Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
   const auto text = find_cbor_bytes(body, "text");
-  if (!text) return json::from_cbor(body).get<Output>();
+  if (!text) return json::from_cbor(body).get<Message>();
   std::string rest(body.substr(0, text->begin));
   rest += '\x40';  // no bytes
   rest += std::string_view(text->content.end(), body.end());
-  Output output = json::from_cbor(rest).get<Output>();
-  output.text = bytes.part(text->content);
-  return output;
+  Message message = json::from_cbor(rest).get<Message>();
+  message.text = bytes.part(text->content);
+  return message;
+}
+
+template <class Message>
+std::string encode_before(FrameHeader header, const Message& message, std::string_view text) {
+  header.type = type_of<ToLauncher, Message>(kFirstToLauncher);
+  std::string body;
+  json::to_cbor(json(message), body);
+  // Keys are sorted, so that the text is the last.
+  CHECK(body.ends_with("dtext\x40"), "rank {}", message.rank);
+  body.back() = '\x5a';  // a byte string; four bytes are its size
+  for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
+  std::string bytes;
+  append_header(bytes, header, body.size() + text.size());
+  return bytes + body;
 }
 
 // A message has all of its fields when it is encoded again, as for a journal: those that were left out must
@@ -257,7 +296,9 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
   try {
     if constexpr (std::is_same_v<Messages, ToLauncher>) {
-      if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_output(frame.body);
+      if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_with_text<Output>(frame.body);
+      if (frame.header.type == type_of<ToLauncher, LogPiece>(first))
+        return decode_with_text<LogPiece>(frame.body);
     }
     if (frame.body.view().size() > kMaxBodyBytes - kRoomForDefaults) throw std::length_error("too long");
     return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body.view()));
@@ -266,14 +307,16 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
 }
 
-// Output of an attempt that is over is still shown; Hello, Welcome, Leave, pings and notices belong to the
-// connection.
+// Output and logs of an attempt that is over are still taken; Hello, Welcome, Leave, pings and notices belong
+// to the connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {
       type_of<ToAgent, Welcome>(kFirstToAgent),     type_of<ToAgent, Leave>(kFirstToAgent),
       type_of<ToAgent, Ping>(kFirstToAgent),        type_of<ToAgent, OutputTaken>(kFirstToAgent),
       type_of<ToLauncher, Hello>(kFirstToLauncher), type_of<ToLauncher, Output>(kFirstToLauncher),
       type_of<ToLauncher, Pong>(kFirstToLauncher),  type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
+      type_of<ToAgent, LogTaken>(kFirstToAgent),    type_of<ToLauncher, LogsElsewhere>(kFirstToLauncher),
+      type_of<ToLauncher, LogPiece>(kFirstToLauncher),
   };
   return std::ranges::find(free_types, type) == std::end(free_types);
 }
@@ -288,16 +331,10 @@ std::string encode(FrameHeader header, const ToLauncher& message) {
 }
 
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text) {
-  header.type = type_of<ToLauncher, Output>(kFirstToLauncher);
-  std::string body;
-  json::to_cbor(json(output), body);
-  // Keys are sorted, so that the text is the last.
-  CHECK(body.ends_with("dtext\x40"), "rank {}", output.rank);
-  body.back() = '\x5a';  // a byte string; four bytes are its size
-  for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
-  std::string bytes;
-  append_header(bytes, header, body.size() + text.size());
-  return bytes + body;
+  return encode_before(header, output, text);
+}
+std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text) {
+  return encode_before(header, piece, text);
 }
 
 Expected<ToAgent> decode_for_agent(Frame frame) {

@@ -16,9 +16,10 @@ namespace muster::wire {
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
 
-// The frame of an output message up to its text, where `text` follows as it is; the text of `output` is
-// empty. Output is the bulk of all traffic, and is sent without being copied.
+// The frame of a message up to its text, where `text` follows as it is; the text of the message is empty.
+// Output and logs are the bulk of all traffic, and are sent without being copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
+std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 
 // kCorrupt if the type is unknown, a required field is missing, one has another type, or the message might
 // not be encoded again. Other fields that

@@ -32,6 +32,8 @@ struct Wrapper {
   Rank last;
   std::vector<std::string> words;
 };
+// In a job's log directory, when it has agents on other hosts: holds JobSpec::log_nonce.
+constexpr std::string_view kLogNonceFile = ".nonce";
 
 // What all attempts of a job have in common.
 struct JobSpec {
@@ -45,6 +47,8 @@ struct JobSpec {
   std::string working_directory;
   std::string
       log_directory;  // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
+  // Who reads it in kLogNonceFile sees the launcher's log directory. Empty: nobody needs to find that out.
+  std::string log_nonce;
   std::string checkpoint_directory;  // empty: none
   std::string role = "default";
   std::string run_id;  // TORCHELASTIC_RUN_ID; empty: job_id
@@ -127,6 +131,13 @@ struct OutputTaken {
 struct Input {
   Bytes text;
   bool end = false;  // nothing follows: the worker's stdin is closed behind the text
+};
+// How much of a log file the launcher's copy has, after a LogPiece.
+struct LogTaken {
+  Rank rank;
+  LogFile file = LogFile::kStdout;
+  std::uint64_t bytes = 0;  // from the file's beginning; they need not be sent again
+  bool stopped = false;     // the copy cannot be written any more: no more of the file is to be sent
 };
 
 // Of `launch check`, before any Welcome; answered by HostChecked. Either what a job would find on the host,
@@ -240,6 +251,19 @@ struct InputTaken {
   std::int64_t written_bytes = 0;
   std::int64_t read_bytes = 0;
 };
+struct LogsElsewhere {  // the ranks' logs of this node are kept on its host, and sent as LogPiece
+  std::string directory;
+};
+// What a rank's log file, in the attempt of the frame, holds from `offset` on. What lies between the last piece
+// and this one has been removed, to keep to --log-limit.
+struct LogPiece {
+  Rank rank;
+  LogFile file = LogFile::kStdout;
+  std::uint64_t offset = 0;
+  Bytes text;
+  bool last = false;             // the file is complete
+  std::uint64_t left_bytes = 0;  // of all files of the node, that have been written and not been sent
+};
 
 // Errors are a clause each; empty: there is none.
 struct HostChecked {
@@ -257,9 +281,9 @@ struct HostChecked {
 
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost>;
+                             Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken>;
 using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
                                 WorkersGone, Output, WorkerReported, Pong, WorkerStalled, WorkerStacks,
-                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken, HostChecked>;
+                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece>;
 
 }  // namespace muster::wire

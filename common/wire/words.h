@@ -36,6 +36,14 @@ enum class Warm : std::uint8_t {
   kOff,
 };
 
+// The files that an agent keeps of a rank, by their names.
+enum class LogFile : std::uint8_t {
+  kStdout,
+  kStderr,
+  kOrder,
+  kError,
+};
+
 template <class Word>
 struct Words;
 template <>
@@ -54,6 +62,13 @@ template <>
 struct Words<Warm> {
   static constexpr std::pair<Warm, std::string_view> kAll[] = {
       {Warm::kAuto, "auto"}, {Warm::kOn, "on"}, {Warm::kOff, "off"}};
+};
+template <>
+struct Words<LogFile> {
+  static constexpr std::pair<LogFile, std::string_view> kAll[] = {{LogFile::kStdout, "stdout.log"},
+                                                                  {LogFile::kStderr, "stderr.log"},
+                                                                  {LogFile::kOrder, "order.log"},
+                                                                  {LogFile::kError, "error.json"}};
 };
 
 // The name of a meaning that stands in the table, as all do.

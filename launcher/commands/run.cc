@@ -100,6 +100,12 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status free = check_port(options); !free) return refuse(free.error(), kExitUsage);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
+  if (!plan.hosts.empty()) {
+    plan.job.log_nonce = make_nonce();
+    const Status written = write_file_durably(
+        fmt::format("{}/{}", plan.job.log_directory, wire::kLogNonceFile), plan.job.log_nonce);
+    if (!written) return refuse(written.error(), kExitUsage);
+  }
 
   const TimePoint started = Clock::now();
   asio::io_context context(1);
@@ -123,6 +129,7 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
   write_last_lines(context, files, options.limits.output_stall);
+  for (const std::string& line : launcher.missing_logs()) terminal.say(line);
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();

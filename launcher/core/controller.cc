@@ -47,7 +47,7 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Pongs and output lead to no decision of the job, so that held reports go on being held when one comes.
+// Pongs, output and logs lead to no decision of the job, so that held reports go on being held when one comes.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -57,7 +57,8 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       watch_pace(*reported, now, all);
     if (fold_.hold(*said, now)) return all;
   }
-  const bool is_output = said != nullptr && std::holds_alternative<wire::Output>(said->message);
+  const bool is_output = said != nullptr && (std::holds_alternative<wire::Output>(said->message) ||
+                                             std::holds_alternative<wire::LogPiece>(said->message));
   if (is_output && fleet_.heard_since(said->agent, now - kHeardJustNow)) return all;
   const bool is_sign_of_life =
       is_output || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));

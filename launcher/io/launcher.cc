@@ -89,6 +89,15 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
                             from.session->received_output(output->stream, output->text.view().size()));
     output->text = {};  // to the core, output is a sign of life only
   }
+  if (auto* piece = std::get_if<wire::LogPiece>(&message)) {
+    parts_.view.keep_log(from.agent.node, attempt, *piece,
+                         [weak = std::weak_ptr(from.session), attempt](const wire::LogTaken& taken) {
+                           if (const auto session = weak.lock()) session->send(attempt, taken);
+                         });
+    piece->text = {};
+  }
+  if (const auto* logs = std::get_if<wire::LogsElsewhere>(&message))
+    parts_.view.logs_are_elsewhere(from.agent.node, logs->directory);
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   if (parts_.input != nullptr) follow_input(from.agent, attempt, message);
   post(AgentSaid{from.agent, attempt, std::move(message)});
@@ -98,6 +107,7 @@ void Launcher::closed(ConnectionId connection, const Error& why) {
   const auto found = conversations_.find(connection);
   const AgentId agent = found->second.agent;
   conversations_.erase(found);
+  parts_.view.agent_gone(agent.node);
   log::debug("node{}: {}", agent.node, why.message());
   const bool unreadable = why.code() != ErrorCode::kUnavailable;
   post(ConnectionClosed{agent, connection, unreadable ? why.message() : ""});
@@ -158,6 +168,7 @@ void Launcher::perform(const CloseConnection& action) {
   const auto found = conversations_.find(action.connection);
   if (found == conversations_.end()) return;
   found->second.session->close();
+  parts_.view.agent_gone(found->second.agent.node);
   conversations_.erase(found);
 }
 
@@ -213,7 +224,8 @@ void Launcher::tick_if_due() {
     each.session->send_ping(output_waits);
     for (const int stream : taken) each.session->reassure(stream);
   }
-  if (std::string text = start_progress(); text != told_progress_) {
+  const bool leaving = controller_.job().phase() == Phase::kLeaving;
+  if (std::string text = leaving ? parts_.view.logs_to_come() : start_progress(); text != told_progress_) {
     told_progress_ = std::move(text);
     parts_.view.show_progress(told_progress_);
   }

@@ -47,7 +47,7 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
                                       bool now) { return launcher_.add_nodes(hosts, now); }}),
       bootstrap_(make_bootstrap(plan, parts)),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
-      view_(terminal_, enquiries_, parts.files, plan.job.log_directory, parts.quiet),
+      view_(terminal_, enquiries_, parts.files, plan, parts.quiet),
       journal_(parts.files, {plan, MUSTER_VERSION}, [this](const std::string& what) { terminal_.say(what); }),
       input_(make_input(plan, parts)),
       launcher_(plan,

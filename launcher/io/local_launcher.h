@@ -32,6 +32,8 @@ class LocalLauncher {
   // Returns when the job is over and nothing of it is left. job() then tells how it went.
   void run();
   const Job& job() const { return launcher_.controller().job(); }
+  // Lines for the user, of rank logs that are incomplete here.
+  std::vector<std::string> missing_logs() const { return view_.missing_logs(); }
 
  private:
   void publish();

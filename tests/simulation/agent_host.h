@@ -71,13 +71,15 @@ class AgentHost final : public agent::Processes,
 
   // Logs.
   void begin(agent::LogsListener& listener) override { logs_listener_ = &listener; }
-  std::string directory_for(const wire::JobSpec& job) override { return job.log_directory; }
+  Place place_for(const wire::JobSpec& job) override { return {.directory = job.log_directory}; }
   Expected<std::vector<std::string>> open(const wire::JobSpec& job,
                                           const agent::OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;
   bool output_waits() const override;
   void hurry() override;
   void finish() override;
+  void taken(Attempt, const wire::LogTaken&) override {}
+  bool sent() override { return true; }
 
   // StoreHost.
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;

@@ -45,9 +45,9 @@ std::optional<TimePoint> Node::next_deadline() const {
 // When the agent gives up its launcher: the controller grace after the connection was closed, or after the
 // launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
-  if (leaving_) return std::nullopt;
+  if (leaving_) return logs_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
-  const Duration silence = closed_ ? Duration::zero() : job_->limits.silence_limit;
+  const Duration silence = closed_ ? Duration::zero() : silence_limit();
   return heard_ + silence + job_->limits.controller_grace;
 }
 
@@ -257,7 +257,13 @@ void Node::handle(const SignalRequested& event, TimePoint) {
   }
 }
 
+void Node::handle(const LogsSent&, TimePoint) {
+  logs_first_ = false;
+  quit_if_left();
+}
+
 void Node::handle(const LeaveRequested& event, TimePoint now) {
+  logs_first_ = event.logs_first && !closed_;
   leave(event.reason, 0, now);
 }
 
@@ -268,6 +274,7 @@ void Node::handle(const LauncherHeard&, TimePoint now) {
 void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
+  logs_first_ = false;
   // Only workers are a reason to wait for the controller grace.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
@@ -304,8 +311,9 @@ void Node::handle(const TimePassed&, TimePoint now) {
   }
   if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) check_gpus(now);
   const auto until = launcher_deadline();
-  if (until && *until <= now)
-    leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
+  if (!until || now < *until) return;
+  logs_first_ = false;
+  leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 
 // Stops the attempt that runs, and quits once that has ended.
@@ -324,7 +332,7 @@ void Node::give_up_template(TimePoint now) {
 }
 
 void Node::quit_if_left() {
-  if (leaving_ && phase_ == Phase::kIdle) quit();
+  if (leaving_ && phase_ == Phase::kIdle && !logs_first_) quit();
 }
 
 void Node::quit() {

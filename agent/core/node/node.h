@@ -46,7 +46,9 @@ struct SignalRequested {  // for the workers, which go on
 };
 struct LeaveRequested {
   std::string reason;
+  bool logs_first = false;  // not before LogsSent
 };
+struct LogsSent {};  // the launcher has all log files of attempts that are over
 struct LauncherHeard {};   // any frame at all
 struct LauncherClosed {};  // the connection ended
 // What became of an action.
@@ -86,7 +88,7 @@ struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come
 using Event = std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested,
-                           SignalRequested, LeaveRequested, LauncherHeard, LauncherClosed, AttemptOpened,
+                           SignalRequested, LeaveRequested, LogsSent, LauncherHeard, LauncherClosed, AttemptOpened,
                            AttemptNotOpened, WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone,
                            LeftoversNamed, StoreAnswered, GpusLookedAt, TemplateSettled, TimePassed>;
 
@@ -175,6 +177,7 @@ class Node {
   void handle(const StopRequested& event, TimePoint now);
   void handle(const SignalRequested& event, TimePoint now);
   void handle(const LeaveRequested& event, TimePoint now);
+  void handle(const LogsSent& event, TimePoint now);
   void handle(const LauncherHeard& event, TimePoint now);
   void handle(const LauncherClosed& event, TimePoint now);
   void handle(const AttemptOpened& event, TimePoint now);
@@ -192,6 +195,7 @@ class Node {
   bool workers_live() const { return phase_ == Phase::kStarting || phase_ == Phase::kRunning; }
   // Prepared, and no worker started yet.
   bool can_still_start() const { return phase_ == Phase::kPrepared || phase_ == Phase::kWarming; }
+  Duration silence_limit() const { return job_ ? job_->limits.silence_limit : kWelcomeLimit; }
   std::optional<TimePoint> launcher_deadline() const;
   void send(wire::ToLauncher message);
   void open(const AttemptRequested& request);
@@ -226,6 +230,7 @@ class Node {
   std::string gpus_held_;                    // GpusLookedAt::held, as the user was told
   std::optional<AttemptRequested> waiting_;  // for the end of the attempt before it
   std::optional<Quit> leaving_;
+  bool logs_first_ = false;  // while leaving: LogsSent is waited for
   TimePoint heard_;
   bool closed_ = false;
   Actions actions_;  // of the event at hand

@@ -84,7 +84,10 @@ Expected<std::array<int, 2>> AttemptLogs::open_streams(LocalRank local_rank) {
     budget = std::make_shared<net::LogBudget>(static_cast<std::uint64_t>(limit));
   // Under a limit the oldest parts of either stream go, and nothing could be put in order by counting.
   std::shared_ptr<LogOrder> order;
-  if (!budget) order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
+  if (!budget) {
+    order = std::make_shared<LogOrder>(setting_.writer, directory_of(local_rank));
+    send_as(wire::LogFile::kOrder, rank_of(local_rank), order->file());
+  }
   auto standard = open_stream(local_rank, 1, budget, order);
   if (!standard) return std::unexpected(standard.error());
   auto error = open_stream(local_rank, 2, budget, order);
@@ -128,6 +131,8 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
                     .hold = [copy, filtered] { return copy->hold() || (filtered && filtered->hold()); },
                     .waits = [waited_at = waited_at_] { *waited_at = Clock::now(); }});
   if (!output) return std::unexpected(output.error());
+  send_as(stream == 1 ? wire::LogFile::kStdout : wire::LogFile::kStderr, rank_of(local_rank),
+          (*output)->log_file());
   return Stream{std::move(copy), *std::move(output)};
 }
 
@@ -180,10 +185,22 @@ std::string AttemptLogs::keep_error_file(Rank rank) const {
                             [](const std::string& what) { log::warning("{}", what); });
     file->put(text);
     file->close();
+    send_as(wire::LogFile::kError, rank, file);
     unlink(left.c_str());
   }
   text.resize(std::min(text.size(), kMaxReportedBytes));
   return text;
+}
+
+void AttemptLogs::send_as(wire::LogFile file, Rank rank,
+                          std::shared_ptr<net::LogWriter::File> written) const {
+  if (setting_.courier != nullptr)
+    setting_.courier->add({setting_.context.attempt, rank, file}, std::move(written));
+}
+
+AttemptLogs::~AttemptLogs() {
+  close_outputs();
+  if (setting_.courier != nullptr) setting_.courier->attempt_ends(setting_.context.attempt);
 }
 
 void AttemptLogs::close_outputs() {

@@ -13,6 +13,7 @@
 #include "agent/core/start/environment.h"
 #include "agent/io/link.h"
 #include "agent/io/output/filtered_copy.h"
+#include "agent/io/output/log_courier.h"
 #include "agent/io/output/logs.h"
 #include "agent/io/output/output.h"
 #include "agent/io/output/terminal_copy.h"
@@ -31,12 +32,13 @@ class AttemptLogs {
     wire::JobSpec job;
     wire::PrepareAttempt plan;
     NodeContext context;  // of which it needs the node, the attempt and the run directory
+    LogCourier* courier = nullptr;  // sends the rank's log files to the launcher, where that is wanted
   };
 
   explicit AttemptLogs(Setting setting) : setting_(std::move(setting)) {}
   AttemptLogs(const AttemptLogs&) = delete;
   AttemptLogs& operator=(const AttemptLogs&) = delete;
-  ~AttemptLogs() { close_outputs(); }
+  ~AttemptLogs();
 
   Attempt attempt() const { return setting_.context.attempt; }
   // Whether there is a place for the logs at all.
@@ -70,6 +72,7 @@ class AttemptLogs {
                                std::shared_ptr<LogOrder> order);
   std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& notice);
   std::vector<std::shared_ptr<Output>> outputs() const;
+  void send_as(wire::LogFile file, Rank rank, std::shared_ptr<net::LogWriter::File> written) const;
   std::string keep_error_file(Rank rank) const;
   std::string directory_of(LocalRank local_rank) const;
   Rank rank_of(LocalRank local_rank) const {

@@ -10,17 +10,35 @@
 
 namespace muster::agent {
 
+namespace {
+
+constexpr std::uint64_t kNonceBytes = 64;
+
+bool sees_nonce(const wire::JobSpec& job) {
+  const auto nonce =
+      read_regular_file(fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile), kNonceBytes);
+  return !job.log_nonce.empty() && nonce && *nonce == job.log_nonce;
+}
+
+}  // namespace
+
 LocalLogs::~LocalLogs() {
   log::divert({});
 }
 
-std::string LocalLogs::directory_for(const wire::JobSpec& job) {
+Logs::Place LocalLogs::place_for(const wire::JobSpec& job) {
+  if (!setting_.remote || sees_nonce(job)) return {.directory = job.log_directory};
   const std::string own = fallback_log_directory(own_environment(), job.job_id);
   const auto usable = [](const std::string& directory) {
     return make_directories(directory) && access(directory.c_str(), W_OK | X_OK) == 0;
   };
-  const bool leave_it = !setting_.remote || own.empty() || usable(job.log_directory) || !usable(own);
-  return leave_it ? job.log_directory : own;
+  const bool leave_it = own.empty() || usable(job.log_directory) || !usable(own);
+  if (leave_it && job.log_nonce.empty()) return {.directory = job.log_directory};
+  if (!courier_) {
+    courier_ = std::make_shared<LogCourier>(setting_.link);
+    setting_.tasks.spawn(courier_->run());
+  }
+  return {.directory = leave_it ? job.log_directory : own, .shared = false};
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
@@ -29,7 +47,7 @@ Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, con
   context.attempt = attempt.attempt;
   context.run_directory = run_directory_;
   attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{
-      setting_.executor, setting_.tasks, setting_.link, writer_, job, attempt.plan, std::move(context)});
+      setting_.executor, setting_.tasks, setting_.link, writer_, job, attempt.plan, std::move(context), courier_.get()});
   hurried_ = false;
   stall_ = job.limits.output_stall;
   if (Status made = attempt_->make_log_directories(); !made) return std::unexpected(std::move(made).error());
@@ -59,6 +77,16 @@ awaitable<void> LocalLogs::wait_until_written(std::shared_ptr<AttemptLogs> finis
   // What went wrong with a file has been heard of after the next turn.
   co_await asio::post(setting_.executor, asio::use_awaitable);
   if (attempt_ == finished) listener_->logs_finished(finished->losses());
+}
+
+void LocalLogs::taken(Attempt attempt, const wire::LogTaken& taken) {
+  if (courier_) courier_->taken(attempt, taken);
+}
+
+bool LocalLogs::sent() {
+  if (!courier_ || courier_->done()) return true;
+  courier_->call_when_done([this] { listener_->logs_sent(); });
+  return false;
 }
 
 void LocalLogs::close() {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/io/output/attempt_logs.h"
+#include "agent/io/output/log_courier.h"
 
 namespace muster::agent {
 
@@ -26,12 +27,14 @@ class LocalLogs final : public Logs {
   ~LocalLogs() override;
 
   void begin(LogsListener& listener) override { listener_ = &listener; }
-  std::string directory_for(const wire::JobSpec& job) override;
+  Place place_for(const wire::JobSpec& job) override;
   Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;
   bool output_waits() const override;
   void hurry() override;
   void finish() override;
+  void taken(Attempt attempt, const wire::LogTaken& taken) override;
+  bool sent() override;
   void close() override;
 
   // What the agent itself has to say goes to a file beside the workers', if that is what stderr is, and must
@@ -54,7 +57,8 @@ class LocalLogs final : public Logs {
   std::string run_directory_;
   std::shared_ptr<AttemptLogs>
       attempt_;       // the one that is open; shared with the task that waits for its files
-  Duration stall_{};  // of the job
+  std::shared_ptr<LogCourier> courier_;  // where the log directory is not the launcher's
+  Duration stall_{};                     // of the job
   bool hurried_ = false;
 };
 

@@ -20,6 +20,7 @@ class LogOrder {
       : file_(writer.add(std::make_unique<net::LogParts>(rank_directory + "/order.log", UniqueFd(), nullptr),
                          [](const std::string&) {})) {}
 
+  const std::shared_ptr<net::LogWriter::File>& file() const { return file_; }
   // These bytes go to their own file next.
   void add(int stream, std::size_t bytes) {
     if (stream != stream_ && bytes_ > 0) {

@@ -25,6 +25,8 @@ class LogsListener {
   virtual ~LogsListener() = default;
   // Answers Logs::finish(), unless close() came first: the files are complete, or cannot be made so.
   virtual void logs_finished(const LogLosses& losses) = 0;
+  // The launcher has all of the log files, when Logs::sent() had said that it has not.
+  virtual void logs_sent() = 0;
 };
 
 class Logs {
@@ -35,12 +37,18 @@ class Logs {
     std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
   };
 
+  struct Place {
+    std::string directory;
+    bool shared = true;  // it is the launcher's too
+  };
+
   virtual ~Logs() = default;
   // Once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
   // Where `job` has its logs on this host: its log directory, or another one if that cannot be made here and
-  // the launcher is elsewhere. Whether either can be used is open()'s to find out.
-  virtual std::string directory_for(const wire::JobSpec& job) = 0;
+  // the launcher is elsewhere. Whether either can be used is open()'s to find out. Log files in a place that
+  // is not the launcher's are sent to it.
+  virtual Place place_for(const wire::JobSpec& job) = 0;
   // Makes the directories of the attempt's logs, before its workers start. Returns lines for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;
@@ -52,6 +60,10 @@ class Logs {
   virtual void hurry() = 0;
   // Takes no more output; logs_finished() follows, never inside.
   virtual void finish() = 0;
+  // The launcher has so much of a log file that was sent to it.
+  virtual void taken(Attempt attempt, const wire::LogTaken& taken) = 0;
+  // Whether the launcher has all of the log files of attempts that are over.
+  virtual bool sent() = 0;
   virtual void close() = 0;
 };
 

@@ -76,6 +76,7 @@ class Output : public std::enable_shared_from_this<Output> {
   // The worker has ended: takes what it left in the pipe, without waiting, its unfinished last line included.
   void finish();
   void close();
+  const std::shared_ptr<net::LogWriter::File>& log_file() const { return log_; }
   const LastLines& last_lines() const { return last_lines_; }
   // What the log file lacks so far; final once the file has been written.
   Lost lost() const { return {lost_.lines, lost_.bytes + log_->lost_bytes(), log_->backlog_bytes()}; }

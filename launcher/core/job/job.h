@@ -63,7 +63,7 @@ class Job {
     archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
             open_question_, attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_,
             store_address_, store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_,
-            kill_from_, interrupt_count_, grows_now_, told_executed_, verdict_);
+            kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_, verdict_);
   }
 
  private:
@@ -121,6 +121,8 @@ class Job {
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
   void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
   void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
+  void hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint now);
+  void hear(NodeId id, const wire::LogPiece& piece, TimePoint now);
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);
   template <class Other>
   void hear(NodeId, const Other&, TimePoint) {}  // output decides nothing
@@ -227,7 +229,8 @@ class Job {
   std::int32_t interrupt_count_ = 0;      // of the job
 
   bool grows_now_ = false;      // NodesAdded::now, until an attempt has ended for it
-  bool told_executed_ = false;  // why ranks were not started warm
+  bool told_executed_ = false;   // why ranks were not started warm
+  bool logs_elsewhere_ = false;  // some node's logs come as messages
   Verdict verdict_;
   Decisions decisions_;  // of the event at hand
 };

@@ -11,6 +11,8 @@ namespace {
 
 // An agent that still writes its ranks' log files is waited for so long.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
+// Agents that have left nothing but logs to be sent are waited for so long after the last piece.
+constexpr Duration kLogsLimit = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -27,10 +29,12 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// An AgentNotice is heard whatever attempt it carries. Every other message, a Pong too, is dropped unless it
-// carries the number of the attempt at hand.
+// A notice, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too, is
+// dropped unless it carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
-  const bool free = std::holds_alternative<wire::AgentNotice>(event.message);
+  const bool free = std::holds_alternative<wire::AgentNotice>(event.message) ||
+                    std::holds_alternative<wire::LogsElsewhere>(event.message) ||
+                    std::holds_alternative<wire::LogPiece>(event.message);
   if (!free && event.attempt != attempt_) return;
   std::visit([&](const auto& message) { hear(event.agent.node, message, now); }, event.message);
 }
@@ -221,6 +225,21 @@ void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
 void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
   decide(Tell{fmt::format("node{}: {}", id, notice.text)}, "the agent has something to say");
   record("agent_notice", notice.text, id);
+}
+
+void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
+  record("logs_elsewhere", logs.directory, id);
+  if (std::exchange(logs_elsewhere_, true)) return;
+  decide(Tell{fmt::format("node{} does not share the log directory: its ranks' logs are kept there in {}, and "
+                          "copied to here",
+                          id, logs.directory)},
+         "where they are complete, whatever becomes of the connection");
+}
+
+// The rest of the logs is waited for as long as some of it comes.
+void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
+  if (phase_ == Phase::kLeaving && deadline_ && deadline_->what == Deadline::What::kEnd)
+    deadline_->at = std::max(deadline_->at, now + kLogsLimit);
 }
 
 // An agent may be slow to end its ranks' log files, which take what they printed slowly: it says so as long

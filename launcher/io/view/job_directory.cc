@@ -22,6 +22,12 @@ std::string make_job_id(const std::string& name) {
                      date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec, random);
 }
 
+std::string make_nonce() {
+  std::uint64_t random[2] = {};
+  CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);
+  return fmt::format("{:016x}{:016x}", random[0], random[1]);
+}
+
 Status make_job_directory(const std::string& path) {
   if (Status parents = make_directories(std::filesystem::path(path).parent_path().string()); !parents)
     return parents;

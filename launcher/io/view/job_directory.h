@@ -12,6 +12,9 @@ namespace muster::launcher {
 // `name` and random digits; without a name, date and time and random digits.
 std::string make_job_id(const std::string& name);
 
+// 32 random hexadecimal digits.
+std::string make_nonce();
+
 // Creates it, with its parents.
 Status make_job_directory(const std::string& path);
 

@@ -20,19 +20,28 @@ const char* name_of(const decltype(Decision::action)& action) {
 
 }  // namespace
 
-LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files,
-                     const std::string& log_directory, bool quiet)
+LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan,
+                     bool quiet)
     : terminal_(terminal),
       enquiries_(enquiries),
-      events_(files, log_directory + "/events.jsonl",
+      events_(files, plan.job.log_directory + "/events.jsonl",
               [this](const std::string& what) { terminal_.say(what); }),
-      log_(files, log_directory + "/launcher.log", [this](const std::string& what) { terminal_.say(what); }),
+      log_(files, plan.job.log_directory + "/launcher.log",
+           [this](const std::string& what) { terminal_.say(what); }),
+      rank_logs_(files, plan.job.log_directory, plan.job.limits.log_limit_bytes,
+                 [this](const std::string& what) { terminal_.say(what); }),
+      hosts_(plan.hosts),
       quiet_(quiet) {}
 
 void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
     const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
     events_.append(event_line(*record, since_1970.count()));
+  }
+  if (const auto* sent = std::get_if<Send>(&decision.action); sent && !hosts_.empty()) {
+    if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))
+      rank_logs_.arrivals().belong(sent->node, sent->attempt, plan->first_rank, plan->local_world_size);
+    if (std::holds_alternative<wire::Leave>(sent->message)) rank_logs_.arrivals().told_to_leave(sent->node);
   }
   const auto* told = std::get_if<Tell>(&decision.action);
   if (const char* name = name_of(decision.action)) {
@@ -50,6 +59,16 @@ void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken
   const std::string_view text = output.text.view();
   terminal_.show_output(node, output.rank, output.stream, text, output.dropped_line_count, output.local_rank);
   terminal_.tell_when_taken(output.stream, text.size(), std::move(taken));
+}
+
+void LocalView::logs_are_elsewhere(NodeId node, const std::string& directory) {
+  const auto index = static_cast<std::size_t>(node.value());
+  rank_logs_.arrivals().kept_elsewhere(node, index < hosts_.size() ? hosts_[index].name : "", directory);
+}
+
+std::string LocalView::logs_to_come() const {
+  const std::string text = rank_logs_.arrivals().to_come();
+  return text.empty() ? "" : text + "; Ctrl-C leaves them on their hosts";
 }
 
 }  // namespace muster::launcher

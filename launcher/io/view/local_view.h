@@ -6,6 +6,7 @@
 
 #include "launcher/io/view/enquiries.h"
 #include "launcher/io/view/line_file.h"
+#include "launcher/io/view/rank_logs.h"
 #include "launcher/io/view/terminal.h"
 #include "launcher/io/view/view.h"
 
@@ -13,21 +14,31 @@ namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // The files are `log_directory`'s. `quiet`: the terminal shows what workers print, and nothing else.
-  LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const std::string& log_directory,
-            bool quiet);
+  // The files are in the job's log directory. `quiet`: the terminal shows what workers print, and nothing
+  // else.
+  LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
   void show(const Decision& decision, Duration age) override;
   void show_progress(std::string_view text) override;
   void show_output(NodeId node, const wire::Output& output, Taken taken) override;
   bool takes(int stream, Duration period) const override { return terminal_.takes(stream, period); }
   void show_stacks(const wire::WorkerStacks& stacks) override { enquiries_.hear(stacks); }
+  void logs_are_elsewhere(NodeId node, const std::string& directory) override;
+  void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {
+    rank_logs_.keep(node, attempt, piece, std::move(answer));
+  }
+  void agent_gone(NodeId node) override { rank_logs_.gone(node); }
+  std::string logs_to_come() const override;
+  // Lines for the user, of logs that are incomplete here.
+  std::vector<std::string> missing_logs() const { return rank_logs_.arrivals().missing(); }
 
  private:
   Terminal& terminal_;
   Enquiries& enquiries_;
   LineFile events_;
   LineFile log_;
+  RankLogs rank_logs_;
+  std::vector<Host> hosts_;  // by node
   bool quiet_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "common/base/clock.h"
@@ -32,6 +33,15 @@ class View {
   // Whether a stream of the workers' was taken in the last `period`; `stream` 1 is stdout, 2 stderr.
   virtual bool takes(int stream, Duration period) const = 0;
   virtual void show_stacks(const wire::WorkerStacks& stacks) = 0;
+  // The ranks' logs of a node are in this directory of its own host, and come as pieces.
+  virtual void logs_are_elsewhere(NodeId node, const std::string& directory) = 0;
+  // `answer` hears, each time that it has become more, how much of the piece's file has been kept.
+  using LogAnswer = std::function<void(const wire::LogTaken& taken)>;
+  virtual void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) = 0;
+  // Nothing more comes of the node's agent.
+  virtual void agent_gone(NodeId node) = 0;
+  // Which logs are still to come, for a user who waits for the end; empty if none are known of.
+  virtual std::string logs_to_come() const = 0;
 };
 
 }  // namespace muster::launcher

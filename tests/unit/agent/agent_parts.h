@@ -149,7 +149,7 @@ struct HandVitals final : Vitals {
 struct HandLogs final : Logs {
   explicit HandLogs(Noted& noted) : asked(noted) {}
   void begin(LogsListener& agent) override { listener = &agent; }
-  std::string directory_for(const wire::JobSpec& job) override { return job.log_directory; }
+  Place place_for(const wire::JobSpec& job) override { return place.value_or(Place{job.log_directory}); }
   Expected<std::vector<std::string>> open(const wire::JobSpec&, const OpenAttempt&) override {
     asked.emplace_back("open logs");
     return opened;
@@ -158,12 +158,18 @@ struct HandLogs final : Logs {
   bool output_waits() const override { return waits; }
   void hurry() override { asked.emplace_back("hurry"); }
   void finish() override { asked.emplace_back("finish logs"); }
+  void taken(Attempt attempt, const wire::LogTaken& taken) override {
+    asked.push_back(fmt::format("{} bytes of attempt {} taken", taken.bytes, attempt));
+  }
+  bool sent() override { return all_sent; }
   void close() override { asked.emplace_back("close logs"); }
 
   Noted& asked;
   LogsListener* listener = nullptr;
   Expected<std::vector<std::string>> opened = std::vector<std::string>();
   bool waits = false;
+  std::optional<Place> place{};
+  bool all_sent = true;
 };
 
 struct HandStore final : StoreHost {

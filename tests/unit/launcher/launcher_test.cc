@@ -136,11 +136,20 @@ class FakeView final : public View {
   }
   bool takes(int, Duration) const override { return false; }
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
+  void logs_are_elsewhere(NodeId, const std::string& directory) override { log_directory = directory; }
+  void keep_log(NodeId, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {
+    kept_log += fmt::format("{}:{}", attempt, piece.text.view());
+    answer({.rank = piece.rank, .file = piece.file, .bytes = piece.offset + piece.text.view().size()});
+  }
+  void agent_gone(NodeId) override { log_directory.clear(); }
+  std::string logs_to_come() const override { return log_directory; }
 
   std::vector<std::string> events;
   std::string progress;
   std::size_t shown_bytes = 0;
   std::string stack_text;
+  std::string log_directory;
+  std::string kept_log;
 };
 
 class FakeInput final : public Input {

@@ -82,7 +82,8 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
   for (const ToAgent& message :
        {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
         ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1}),
-        ToAgent(OutputTaken{2, 1 << 20}), ToAgent(Input{}), ToAgent(CheckHost{})}) {
+        ToAgent(OutputTaken{2, 1 << 20}), ToAgent(Input{}), ToAgent(CheckHost{}),
+ ToAgent(LogTaken{Rank(3), LogFile::kOrder, 1 << 20, true})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());
@@ -106,7 +107,8 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
         ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{}),
-        ToLauncher(InputTaken{}), ToLauncher(HostChecked{})}) {
+        ToLauncher(InputTaken{}), ToLauncher(HostChecked{}),
+ ToLauncher(LogsElsewhere{"/logs"}), ToLauncher(LogPiece{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
