@@ -32,7 +32,8 @@ Status LogParts::open() {
   fd_.reset();
   if (std::exchange(sets_aside_, false)) rename(path_.c_str(), (path_ + ".old").c_str());
   const auto open_file = [this] {
-    fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (is_new_ ? O_EXCL : 0), mode_));
+    fd_.reset(
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (is_new_ ? O_EXCL : 0), mode_));
   };
   open_file();
   if (!fd_ && errno == ENOENT) {

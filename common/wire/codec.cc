@@ -50,11 +50,11 @@ static void from_json(const nlohmann::json& in, JobLimits& limits) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wrapper, first, last, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, environment, inherited, interface,
-                                                working_directory, log_directory, log_nonce, checkpoint_directory, role,
-                                                run_id, max_restarts, use_gpus, store_on_agent, master_port,
-                                                virtual_local_rank, redirects, stdout_filters, stderr_filters,
-                                                limits, warm, output_window_bytes, terminal_streams,
-                                                input_rank, wrappers)
+                                                working_directory, log_directory, log_nonce,
+                                                checkpoint_directory, role, run_id, max_restarts, use_gpus,
+                                                store_on_agent, master_port, virtual_local_rank, redirects,
+                                                stdout_filters, stderr_filters, limits, warm,
+                                                output_window_bytes, terminal_streams, input_rank, wrappers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
@@ -126,8 +126,9 @@ static void from_json(const json& in, Input& input) {
 }
 
 static void to_json(json& out, const LogPiece& piece) {
-  out = {{"rank", piece.rank},  {"file", piece.file}, {"offset", piece.offset}, {"text", binary_of(piece.text)},
-         {"last", piece.last}, {"left_bytes", piece.left_bytes}};
+  out = {{"rank", piece.rank},     {"file", piece.file},
+         {"offset", piece.offset}, {"text", binary_of(piece.text)},
+         {"last", piece.last},     {"left_bytes", piece.left_bytes}};
 }
 static void from_json(const json& in, LogPiece& piece) {
   in.at("rank").get_to(piece.rank);
@@ -255,8 +256,8 @@ constexpr std::uint8_t type_of(std::uint8_t first) {
   return static_cast<std::uint8_t>(first + Messages(Message{}).index());
 }
 
-// nlohmann reads a byte string byte by byte, and the text of Output and LogPiece is nearly all that ever comes:
-// the text stays where it is, and a body without it is parsed.
+// nlohmann reads a byte string byte by byte, and the text of Output and LogPiece is nearly all that ever
+// comes: the text stays where it is, and a body without it is parsed.
 template <class Message>
 Message decode_with_text(const Bytes& bytes) {
   const std::string_view body = bytes.view();
@@ -296,7 +297,8 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
   try {
     if constexpr (std::is_same_v<Messages, ToLauncher>) {
-      if (frame.header.type == type_of<ToLauncher, Output>(first)) return decode_with_text<Output>(frame.body);
+      if (frame.header.type == type_of<ToLauncher, Output>(first))
+        return decode_with_text<Output>(frame.body);
       if (frame.header.type == type_of<ToLauncher, LogPiece>(first))
         return decode_with_text<LogPiece>(frame.body);
     }
@@ -311,11 +313,11 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
 // to the connection.
 bool belongs_to_attempt(std::uint8_t type) {
   static const std::uint8_t free_types[] = {
-      type_of<ToAgent, Welcome>(kFirstToAgent),     type_of<ToAgent, Leave>(kFirstToAgent),
-      type_of<ToAgent, Ping>(kFirstToAgent),        type_of<ToAgent, OutputTaken>(kFirstToAgent),
-      type_of<ToLauncher, Hello>(kFirstToLauncher), type_of<ToLauncher, Output>(kFirstToLauncher),
-      type_of<ToLauncher, Pong>(kFirstToLauncher),  type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
-      type_of<ToAgent, LogTaken>(kFirstToAgent),    type_of<ToLauncher, LogsElsewhere>(kFirstToLauncher),
+      type_of<ToAgent, Welcome>(kFirstToAgent),        type_of<ToAgent, Leave>(kFirstToAgent),
+      type_of<ToAgent, Ping>(kFirstToAgent),           type_of<ToAgent, OutputTaken>(kFirstToAgent),
+      type_of<ToLauncher, Hello>(kFirstToLauncher),    type_of<ToLauncher, Output>(kFirstToLauncher),
+      type_of<ToLauncher, Pong>(kFirstToLauncher),     type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
+      type_of<ToAgent, LogTaken>(kFirstToAgent),       type_of<ToLauncher, LogsElsewhere>(kFirstToLauncher),
       type_of<ToLauncher, LogPiece>(kFirstToLauncher),
   };
   return std::ranges::find(free_types, type) == std::end(free_types);

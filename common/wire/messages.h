@@ -254,8 +254,8 @@ struct InputTaken {
 struct LogsElsewhere {  // the ranks' logs of this node are kept on its host, and sent as LogPiece
   std::string directory;
 };
-// What a rank's log file, in the attempt of the frame, holds from `offset` on. What lies between the last piece
-// and this one has been removed, to keep to --log-limit.
+// What a rank's log file, in the attempt of the frame, holds from `offset` on. What lies between the last
+// piece and this one has been removed, to keep to --log-limit.
 struct LogPiece {
   Rank rank;
   LogFile file = LogFile::kStdout;
@@ -282,8 +282,9 @@ struct HostChecked {
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
 using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
                              Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken>;
-using ToLauncher = std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited,
-                                WorkersGone, Output, WorkerReported, Pong, WorkerStalled, WorkerStacks,
-                                AgentNotice, WorkerUnkillable, LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece>;
+using ToLauncher =
+    std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
+                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable,
+                 LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece>;
 
 }  // namespace muster::wire

@@ -18,6 +18,9 @@ constexpr Duration kOverslept = std::chrono::seconds(1);
 // A worker may print without a pause: who was heard so shortly ago need not be heard again for that.
 constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 
+// Logs may come without a pause, beside Pongs. What they say to the job is that some come.
+constexpr Duration kLogPeriod = std::chrono::seconds(1);
+
 FleetLimits limits_of(const Plan& plan, std::string version) {
   return {.silence = plan.job.limits.silence_limit,
           .starts_are_watched = !plan.hosts.empty(),
@@ -47,7 +50,8 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Pongs, output and logs lead to no decision of the job, so that held reports go on being held when one comes.
+// Pongs, output and logs lead to no decision of the job, so that held reports go on being held when one
+// comes.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);
@@ -57,11 +61,13 @@ Decisions Controller::on(const Event& event, TimePoint now) {
       watch_pace(*reported, now, all);
     if (fold_.hold(*said, now)) return all;
   }
-  const bool is_output = said != nullptr && (std::holds_alternative<wire::Output>(said->message) ||
-                                             std::holds_alternative<wire::LogPiece>(said->message));
+  const bool is_output = said != nullptr && std::holds_alternative<wire::Output>(said->message);
+  const bool is_log = said != nullptr && std::holds_alternative<wire::LogPiece>(said->message);
+  if (is_log && now < next_log_) return all;
+  if (is_log) next_log_ = now + kLogPeriod;
   if (is_output && fleet_.heard_since(said->agent, now - kHeardJustNow)) return all;
   const bool is_sign_of_life =
-      is_output || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
+      is_output || is_log || (said != nullptr && std::holds_alternative<wire::Pong>(said->message));
   const bool is_time = std::holds_alternative<TimePassed>(event);
   if (is_time && !is_due(next_deadline(), now)) return all;
   // Only the held reports are told now. Other deadlines are for the next alarm: frames that wait in the

@@ -67,7 +67,8 @@ class Controller {
   RankTable ranks_;
   ReportFold fold_;
   Stragglers pace_;
-  Attempt pace_of_;  // the attempt that pace_ watches
+  Attempt pace_of_;     // the attempt that pace_ watches
+  TimePoint next_log_;  // pieces of logs before that are not told
   Witness witness_;
   Decisions decisions_;  // of the event at hand
 };

@@ -350,5 +350,98 @@ TEST_F(LaunchHosts, TheLaunchersEnvironmentIsPassedOnAndKeptNowhere) {
   EXPECT_GE(read, 2);
 }
 
+// Each host but h0, where the launcher is, has another disk where the launcher's log directory is.
+class LaunchHostsLogs : public LaunchHosts {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root mounts another directory there";
+    std::filesystem::create_directory(logs());
+    set_host_command("mkdir -p " + disk("$host") +
+                     "\n[ $host = h0 ] || exec unshare -m sh -c 'mount --bind " + disk("'$host'") + " " +
+                     logs() + " && exec \"$@\"' sh \"$@\"");
+  }
+  std::string logs() const { return scratch_ / "logs"; }
+  std::string disk(const std::string& host) const { return (scratch_ / "disk.") + host; }
+  // What the host's own file holds, of the only job.
+  std::string of_host(const std::string& host, const std::string& file) const {
+    for (const auto& job : std::filesystem::directory_iterator(disk(host)))
+      return read_file(job.path() / file, 1 << 28).value_or("(none)");
+    return "(no job)";
+  }
+  std::string here(const std::string& file) const {
+    for (const auto& job : std::filesystem::directory_iterator(logs()))
+      return read_file(job.path() / file, 1 << 28).value_or("(none)");
+    return "(no job)";
+  }
+  std::string printed_by_logs(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"logs", "--log-dir", logs()};
+    words.insert(words.end(), more.begin(), more.end());
+    LaunchRun run(words);
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    return run.out();
+  }
+};
+
+TEST_F(LaunchHostsLogs, CompleteLogsOfAllHostsAreAtTheLaunchersSideUnderTheSameNames) {
+  LaunchRun run(on("h0,h1:2", {"--log-dir", logs(), "sh", "-c",
+                               "echo first; echo mistake >&2; seq 300000; printf 'no newline'"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("node1 does not share the log directory"));
+  EXPECT_THAT(run.err(), testing::Not(HasSubstr("missing here")));
+  for (const char* rank : {"rank_1", "rank_2"}) {
+    for (const char* name : {"stdout.log", "stderr.log", "order.log"}) {
+      const std::string file = fmt::format("attempt_1/{}/{}", rank, name);
+      EXPECT_NE(here(file), "(none)") << file;
+      EXPECT_TRUE(here(file) == of_host("h1", file)) << file;
+    }
+  }
+  EXPECT_EQ(here("attempt_1/rank_1/stdout.log").size(), 1'988'911U);
+  EXPECT_FALSE(std::filesystem::exists(disk("h0") + "/attempt_1")) << "it shares the directory";
+  const std::string all = printed_by_logs({"--rank", "2"});
+  EXPECT_THAT(all, testing::StartsWith("node1:2: first\nnode1:2 stderr: mistake\nnode1:2: 1\n"));
+  EXPECT_THAT(all, HasSubstr("node1:2: 300000\nnode1:2: no newline\n"));
+}
+
+TEST_F(LaunchHostsLogs, LogsCanBeFollowedWhileTheJobRunsAndShowWhatALostAgentsRanksPrinted) {
+  const std::string gate = scratch_ / "gate";
+  LaunchRun run(on("h0,h1", {"--log-dir", logs(), "--max-restarts", "1", "sh", "-c",
+                             "echo attempt $MUSTER_ATTEMPT of rank $RANK; while [ ! -e " + gate +
+                                 " ]; do sleep 0.05; done; echo at the end"}));
+  LaunchRun* const running = &run;
+  ASSERT_TRUE(eventually([&] { return here("attempt_1/rank_1/stdout.log") == "attempt 1 of rank 1\n"; }))
+      << running->err();
+  LaunchRun follow({"logs", "-f", "--log-dir", logs()});
+  ASSERT_TRUE(eventually([&] { return follow.out().contains("node1:1: attempt 1 of rank 1\n"); }));
+  kill(run.agent_of(1), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return follow.out().contains("node1:1: attempt 2 of rank 1\n"); }))
+      << run.err() << follow.out();
+  std::ofstream(gate).put('\n');
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(follow.exit_code(), 0) << follow.err();
+  EXPECT_THAT(follow.out(), HasSubstr("node1:1: at the end\n"));
+  EXPECT_THAT(run.err(),
+              HasSubstr("node1: it was lost, and what its ranks printed last may be missing here; the "
+                        "complete logs are in " +
+                        logs()));
+  EXPECT_EQ(here("attempt_1/rank_1/stdout.log"), "attempt 1 of rank 1\n");
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchHostsLogs, TheLimitOfLogsHoldsOnBothSides) {
+  LaunchRun run(
+      on("h0,h1", {"--log-dir", logs(), "--log-limit", "256K", "sh", "-c", "seq 300000; seq 300000 >&2"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (const std::string& root : {logs(), disk("h1")}) {
+    std::uint64_t kept = 0;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(root)) {
+      if (file.is_regular_file() && file.path().parent_path().filename() == "rank_1")
+        kept += file.file_size();
+    }
+    EXPECT_GT(kept, 200U << 10) << root;
+    EXPECT_LE(kept, 256U << 10) << root;
+  }
+  EXPECT_THAT(here("attempt_1/rank_1/stderr.log"), testing::EndsWith("299999\n300000\n"));
+}
+
 }  // namespace
 }  // namespace muster

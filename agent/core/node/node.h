@@ -48,7 +48,7 @@ struct LeaveRequested {
   std::string reason;
   bool logs_first = false;  // not before LogsSent
 };
-struct LogsSent {};  // the launcher has all log files of attempts that are over
+struct LogsSent {};        // the launcher has all log files of attempts that are over
 struct LauncherHeard {};   // any frame at all
 struct LauncherClosed {};  // the connection ended
 // What became of an action.
@@ -87,10 +87,11 @@ struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered
 };
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come
-using Event = std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested,
-                           SignalRequested, LeaveRequested, LogsSent, LauncherHeard, LauncherClosed, AttemptOpened,
-                           AttemptNotOpened, WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone,
-                           LeftoversNamed, StoreAnswered, GpusLookedAt, TemplateSettled, TimePassed>;
+using Event =
+    std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
+                 LeaveRequested, LogsSent, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
+                 WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, LeftoversNamed, StoreAnswered,
+                 GpusLookedAt, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened

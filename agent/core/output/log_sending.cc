@@ -62,12 +62,14 @@ std::uint64_t LogSending::left_bytes() const {
 }
 
 bool LogSending::done() const {
-  return on_its_way_.empty() && std::ranges::none_of(files_, [](const auto& each) { return each.second.wants(); });
+  return on_its_way_.empty() &&
+         std::ranges::none_of(files_, [](const auto& each) { return each.second.wants(); });
 }
 
 bool LogSending::forget(File file) {
   const State& its = files_.at(file);
-  const bool waits = std::ranges::any_of(on_its_way_, [file](const OnItsWay& each) { return each.file == file; });
+  const bool waits =
+      std::ranges::any_of(on_its_way_, [file](const OnItsWay& each) { return each.file == file; });
   if (waits || !(its.end_sent || (its.stopped && its.all_written))) return false;
   // What was not sent of it stays missing: left_bytes() goes on to count it.
   if (its.sent < its.written) return false;

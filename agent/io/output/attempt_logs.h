@@ -31,7 +31,7 @@ class AttemptLogs {
     net::LogWriter& writer;
     wire::JobSpec job;
     wire::PrepareAttempt plan;
-    NodeContext context;  // of which it needs the node, the attempt and the run directory
+    NodeContext context;            // of which it needs the node, the attempt and the run directory
     LogCourier* courier = nullptr;  // sends the rank's log files to the launcher, where that is wanted
   };
 

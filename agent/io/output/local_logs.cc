@@ -46,8 +46,9 @@ Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, con
   context.node = setting_.node;
   context.attempt = attempt.attempt;
   context.run_directory = run_directory_;
-  attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{
-      setting_.executor, setting_.tasks, setting_.link, writer_, job, attempt.plan, std::move(context), courier_.get()});
+  attempt_ = std::make_shared<AttemptLogs>(AttemptLogs::Setting{setting_.executor, setting_.tasks,
+                                                                setting_.link, writer_, job, attempt.plan,
+                                                                std::move(context), courier_.get()});
   hurried_ = false;
   stall_ = job.limits.output_stall;
   if (Status made = attempt_->make_log_directories(); !made) return std::unexpected(std::move(made).error());

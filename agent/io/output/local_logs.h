@@ -56,7 +56,7 @@ class LocalLogs final : public Logs {
   LogsListener* listener_ = nullptr;
   std::string run_directory_;
   std::shared_ptr<AttemptLogs>
-      attempt_;       // the one that is open; shared with the task that waits for its files
+      attempt_;  // the one that is open; shared with the task that waits for its files
   std::shared_ptr<LogCourier> courier_;  // where the log directory is not the launcher's
   Duration stall_{};                     // of the job
   bool hurried_ = false;

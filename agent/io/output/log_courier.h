@@ -1,8 +1,8 @@
-// Sends this node's log files to the launcher, where its log directory is another one: read back from the disk
-// piece by piece, when nothing else waits to be sent.
+// Sends this node's log files to the launcher, where its log directory is another one: read back from the
+// disk piece by piece, when nothing else waits to be sent.
 //
-// Which piece comes next is core/output/log_sending.h's to decide. Holds one piece at a time in memory. Held by
-// shared pointers; one thread. Ends with the connection.
+// Which piece comes next is core/output/log_sending.h's to decide. Holds one piece at a time in memory. Held
+// by shared pointers; one thread. Ends with the connection.
 #pragma once
 
 #include <functional>

@@ -29,8 +29,8 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// A notice, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too, is
-// dropped unless it carries the number of the attempt at hand.
+// A notice, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too,
+// is dropped unless it carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool free = std::holds_alternative<wire::AgentNotice>(event.message) ||
                     std::holds_alternative<wire::LogsElsewhere>(event.message) ||
@@ -230,10 +230,11 @@ void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   record("logs_elsewhere", logs.directory, id);
   if (std::exchange(logs_elsewhere_, true)) return;
-  decide(Tell{fmt::format("node{} does not share the log directory: its ranks' logs are kept there in {}, and "
-                          "copied to here",
-                          id, logs.directory)},
-         "where they are complete, whatever becomes of the connection");
+  decide(
+      Tell{fmt::format("node{} does not share the log directory: its ranks' logs are kept there in {}, and "
+                       "copied to here",
+                       id, logs.directory)},
+      "what an agent looks for there is missing");
 }
 
 // The rest of the logs is waited for as long as some of it comes.

@@ -19,7 +19,8 @@ void LogArrivals::kept_elsewhere(NodeId node, const std::string& host, const std
   its.left_bytes = 0;
 }
 
-std::optional<LogArrivals::Arrival> LogArrivals::on(NodeId node, Attempt attempt, const wire::LogPiece& piece) {
+std::optional<LogArrivals::Arrival> LogArrivals::on(NodeId node, Attempt attempt,
+                                                    const wire::LogPiece& piece) {
   auto after = owners_.upper_bound({attempt, piece.rank});
   if (after == owners_.begin()) return std::nullopt;
   const auto& [ranks, owner] = *std::prev(after);

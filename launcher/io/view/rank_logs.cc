@@ -14,8 +14,9 @@ void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, V
   copy.answer = std::move(answer);
   std::string text(piece.text.view().substr(arrival->known_bytes));
   if (arrival->left_out_bytes > 0)
-    text = fmt::format("\nmuster: {} bytes are left out here: --log-limit had them removed before they were sent\n",
-                       arrival->left_out_bytes) +
+    text = fmt::format(
+               "\nmuster: {} bytes are left out here: --log-limit had them removed before they were sent\n",
+               arrival->left_out_bytes) +
            text;
   copy.put_bytes += text.size();
   copy.file->put(text);
@@ -31,8 +32,8 @@ RankLogs::Copy RankLogs::make_copy(NodeId node, const Key& key) {
     budget = its;
   }
   auto parts = std::make_unique<net::LogParts>(
-      fmt::format("{}/attempt_{}/rank_{}/{}", directory_, key.attempt, key.rank, name_of(key.file)), UniqueFd(),
-      std::move(budget));
+      fmt::format("{}/attempt_{}/rank_{}/{}", directory_, key.attempt, key.rank, name_of(key.file)),
+      UniqueFd(), std::move(budget));
   parts->set_new();
   const std::weak_ptr<RankLogs*> weak = self_;
   const auto trouble = [weak, key](const std::string& what) {
@@ -43,7 +44,8 @@ RankLogs::Copy RankLogs::make_copy(NodeId node, const Key& key) {
     if (!std::exchange((*self)->told_, true))
       (*self)->say_(what + "; logs of nodes that do not share this directory may be incomplete here");
   };
-  Copy copy{.node = node, .file = writer_.add(std::move(parts), trouble, net::LogWriter::AfterTrouble::kStop)};
+  Copy copy{.node = node,
+            .file = writer_.add(std::move(parts), trouble, net::LogWriter::AfterTrouble::kStop)};
   copy.file->set_on_written([weak, key] {
     if (const auto self = weak.lock()) (*self)->written(key);
   });

@@ -1,5 +1,5 @@
-// The launcher's copies of rank logs that agents keep on hosts which do not share the log directory, under the
-// names that the files would have in it.
+// The launcher's copies of rank logs that agents keep on hosts which do not share the log directory, under
+// the names that the files would have in it.
 //
 // The writer's thread appends to them; each agent hears how much has been written. A disk that is full ends
 // the copies, which is said once; the job goes on. Which bytes are new is core/view/log_arrivals.h's to
@@ -20,10 +20,13 @@ namespace muster::launcher {
 class RankLogs {
  public:
   using Say = std::function<void(const std::string& line)>;
-  // Files are made below `log_directory`, and never written to if they are there. `limit_bytes` of a rank in an
-  // attempt are kept; 0: all.
+  // Files are made below `log_directory`, and never written to if they are there. `limit_bytes` of a rank in
+  // an attempt are kept; 0: all.
   RankLogs(net::LogWriter& writer, std::string log_directory, std::int64_t limit_bytes, Say say)
-      : writer_(writer), directory_(std::move(log_directory)), limit_bytes_(limit_bytes), say_(std::move(say)) {}
+      : writer_(writer),
+        directory_(std::move(log_directory)),
+        limit_bytes_(limit_bytes),
+        say_(std::move(say)) {}
   RankLogs(const RankLogs&) = delete;
   RankLogs& operator=(const RankLogs&) = delete;
 

@@ -267,6 +267,21 @@ TEST_F(AgentPerformerTest, LogFilesAreHurriedOnceTheLauncherIsGone) {
   EXPECT_EQ(exit_code_, 1);
 }
 
+TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHasThem) {
+  EXPECT_TRUE(sent<wire::LogsElsewhere>().empty());
+  logs_.place = Logs::Place{.directory = "/own", .shared = false};
+  logs_.all_sent = false;
+  say(Attempt(), wire::Welcome{kNode, {}});
+  ASSERT_EQ(sent<wire::LogsElsewhere>().size(), 1U);
+  EXPECT_EQ(sent<wire::LogsElsewhere>()[0].directory, "/own");
+  say(kFirst, wire::LogTaken{.rank = Rank(4), .bytes = 7});
+  EXPECT_THAT(asked_, Contains("7 bytes of attempt 1 taken"));
+  say(Attempt(), wire::Leave{});
+  EXPECT_FALSE(channel_->closed());
+  logs_.listener->logs_sent();
+  EXPECT_TRUE(channel_->closed());
+}
+
 TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel) {
   agent_.leave("the agent got signal 15");
   EXPECT_THAT(asked_, ElementsAre("end template", "close store"));

@@ -240,6 +240,27 @@ TEST_F(NodeTest, LeavesAtOnceWhenNothingRuns) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
+TEST_F(NodeTest, LeavesWhenTheLauncherHasTheLogs) {
+  on(Welcomed{job()});
+  on(LeaveRequested{"the job is over", /*logs_first=*/true});
+  EXPECT_THAT(decided<Quit>(), IsEmpty());
+  on(LogsSent{});
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeTest, LeavesWithoutItsLogsWhereTheLauncherIsGoneOrSilentOrASignalSaysSo) {
+  for (const int end : {0, 1, 2}) {
+    node_ = Node(now_);
+    on(Welcomed{job()});
+    on(LeaveRequested{"the job is over", /*logs_first=*/true});
+    EXPECT_THAT(decided<Quit>(), IsEmpty());
+    if (end == 0) on(LauncherClosed{});
+    if (end == 1) on(LeaveRequested{"a signal"});
+    if (end == 2) advance(job().limits.silence_limit);
+    EXPECT_EQ(decided<Quit>().size(), 1U) << end;
+  }
+}
+
 TEST_F(NodeTest, WhenTheLauncherIsGoneWorkersGoOnForTheControllerGraceAndAreThenStopped) {
   run_attempt(1, 1);
   on(LauncherClosed{});

@@ -237,6 +237,26 @@ TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
   EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
 }
 
+TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
+  run();
+  say(wire::LogsElsewhere{"/logs/job"});
+  EXPECT_EQ(view.log_directory, "/logs/job");
+  wire::LogPiece piece;
+  piece.offset = 4;
+  piece.text = wire::Bytes("aaa");
+  say(piece);
+  EXPECT_EQ(view.kept_log, "1:aaa");
+  const auto taken = channel->received<wire::LogTaken>();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].bytes, 7U);
+  say(wire::WorkerExited{});
+  say(wire::WorkersGone{});
+  time.pass(1s);
+  EXPECT_EQ(view.progress, "/logs/job") << "it waits for the rest";
+  channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
+  EXPECT_EQ(view.log_directory, "");
+}
+
 TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
   launcher->begin();
   time.pass(1s);

@@ -111,5 +111,41 @@ TEST_F(LogPartsTest, WhatCouldNotBeOpenedIsTriedAgain) {
   EXPECT_EQ(text("stdout.log"), "one\n");
 }
 
+// As the agent does for a launcher that sees another directory.
+TEST_F(LogPartsTest, WhatWasWrittenIsReadBackOverAllPartsAndWhatWasRemovedIsLeftOut) {
+  LogParts log = make("stdout.log");
+  std::string all;
+  for (int i = 0; i < 600; ++i) all += fmt::format("line {:03} {}\n", i, std::string(40, 'x'));  // 50 bytes
+  write(log, all.substr(0, 5000));
+  const auto read_from = [&](std::uint64_t offset) {
+    std::string text;
+    for (;;) {
+      const auto piece = log.read(offset, 300);
+      EXPECT_TRUE(piece) << piece.error().message();
+      if (!piece || piece->bytes.empty()) return text;
+      if (piece->offset > offset) text += fmt::format("[{}]", piece->offset - offset);
+      text += piece->bytes;
+      offset = piece->offset + piece->bytes.size();
+    }
+  };
+  EXPECT_EQ(read_from(0), all.substr(0, 5000));
+  EXPECT_EQ(read_from(4321), all.substr(4321, 5000 - 4321));
+  write(log, all.substr(5000));
+  EXPECT_EQ(log.written_bytes(), all.size());
+  const std::string rest = read_from(5000);
+  EXPECT_TRUE(rest.starts_with('[')) << "the limit has had them removed";
+  EXPECT_TRUE(all.ends_with(rest.substr(rest.find(']') + 1)));
+  EXPECT_EQ(read_from(all.size()), "");
+}
+
+TEST_F(LogPartsTest, AFileThatIsToBeNewIsNeverWrittenToIfItIsThere) {
+  ASSERT_TRUE(write_file_durably(scratch_ / "stdout.log", "somebody else's"));
+  LogParts log = make("stdout.log");
+  log.set_new();
+  std::string_view bytes = "mine";
+  EXPECT_FALSE(log.write(bytes));
+  EXPECT_EQ(text("stdout.log"), "somebody else's");
+}
+
 }  // namespace
 }  // namespace muster::net

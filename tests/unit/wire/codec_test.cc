@@ -83,7 +83,7 @@ TEST(Codec, EveryMessageToAnAgentComesBack) {
        {ToAgent(PrepareAttempt{}), ToAgent(StopWorkers{}), ToAgent(Leave{}), ToAgent(Ping{9}),
         ToAgent(DumpStacks{}), ToAgent(Preempt{7}), ToAgent(SignalWorkers{10}), ToAgent(StandBy{2, 3, 1}),
         ToAgent(OutputTaken{2, 1 << 20}), ToAgent(Input{}), ToAgent(CheckHost{}),
- ToAgent(LogTaken{Rank(3), LogFile::kOrder, 1 << 20, true})}) {
+        ToAgent(LogTaken{Rank(3), LogFile::kOrder, 1 << 20, true})}) {
     const auto back = decode_for_agent(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(back);
     EXPECT_EQ(back->index(), message.index());
@@ -107,8 +107,7 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
         ToLauncher(AgentNotice{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{}),
-        ToLauncher(InputTaken{}), ToLauncher(HostChecked{}),
- ToLauncher(LogsElsewhere{"/logs"}), ToLauncher(LogPiece{})}) {
+        ToLauncher(InputTaken{}), ToLauncher(HostChecked{}), ToLauncher(LogsElsewhere{"/logs"}), ToLauncher(LogPiece{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
@@ -150,6 +149,13 @@ TEST(Codec, EveryWordTravelsByItsName) {
     ASSERT_TRUE(back) << name;
     EXPECT_EQ(std::get<WorkerReported>(*back).kind, kind);
   }
+  for (const auto& [file, name] : Words<LogFile>::kAll) {
+    const Frame frame = frame_of(encode(FrameHeader{}, ToAgent(LogTaken{Rank(1), file, 7})));
+    EXPECT_EQ(nlohmann::json::from_cbor(frame.body.view()).at("file"), name);
+    const auto back = decode_for_agent(frame);
+    ASSERT_TRUE(back) << name;
+    EXPECT_EQ(std::get<LogTaken>(*back).file, file);
+  }
   for (const auto& [warm, name] : Words<Warm>::kAll) {
     JobSpec job;
     job.warm = warm;
@@ -181,6 +187,31 @@ TEST(Codec, OutputCarriesAnyBytes) {
   output.text = Bytes(text);
   const auto back = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(output))));
   EXPECT_EQ(std::get<Output>(back.value()).text.view(), text);
+}
+
+TEST(Codec, APieceOfALogCarriesAnyBytesFromWhereTheyAre) {
+  const LogPiece about{.rank = Rank(3),
+                       .file = LogFile::kOrder,
+                       .offset = 1ULL << 40,
+                       .text = {},
+                       .last = true,
+                       .left_bytes = 9};
+  for (const std::string& text :
+       {std::string(), std::string("\0\xff\x5a line\n", 9), std::string(1 << 20, 'x')}) {
+    LogPiece whole = about;
+    whole.text = Bytes(text);
+    const std::string frame = encode_before_text(header(1, 2, 3), about, text) + text;
+    for (const std::string& bytes : {frame, encode(header(1, 2, 3), ToLauncher(whole))}) {
+      const auto back = decode_for_launcher(frame_of(bytes));
+      ASSERT_TRUE(back);
+      const auto& piece = std::get<LogPiece>(*back);
+      EXPECT_EQ(piece.text.view(), text);
+      EXPECT_EQ(piece.offset, about.offset);
+      EXPECT_EQ(piece.file, LogFile::kOrder);
+      EXPECT_TRUE(piece.last);
+      EXPECT_EQ(piece.left_bytes, 9U);
+    }
+  }
 }
 
 TEST(Codec, OutputsTextMayBeSentFromWhereItIs) {

@@ -1,0 +1,94 @@
+#include "launcher/core/view/log_arrivals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr NodeId kNode{1};
+constexpr Attempt kAttempt{3};
+
+class LogArrivalsTest : public testing::Test {
+ protected:
+  LogArrivalsTest() {
+    arrivals_.belong(NodeId(0), kAttempt, Rank(0), 2);
+    arrivals_.belong(kNode, kAttempt, Rank(2), 2);
+    arrivals_.kept_elsewhere(kNode, "h1", "/logs/job");
+  }
+  static wire::LogPiece piece(int rank, std::uint64_t offset, const std::string& text,
+                              std::uint64_t left = 0) {
+    return {.rank = Rank(rank), .offset = offset, .text = wire::Bytes(text), .left_bytes = left};
+  }
+  // Of the new bytes, and how many are missing before them.
+  std::string taken(std::uint64_t offset, const std::string& text) {
+    const auto arrival = arrivals_.on(kNode, kAttempt, piece(2, offset, text));
+    if (!arrival) return "none";
+    return std::to_string(arrival->left_out_bytes) + ":" + text.substr(arrival->known_bytes);
+  }
+
+  LogArrivals arrivals_;
+};
+
+TEST_F(LogArrivalsTest, TakesEveryByteOnceAndInOrder) {
+  EXPECT_EQ(taken(0, "abc"), "0:abc");
+  EXPECT_EQ(taken(3, "def"), "0:def");
+  EXPECT_EQ(taken(3, "def"), "0:") << "it came again";
+  EXPECT_EQ(taken(0, "abcdefgh"), "0:gh");
+  EXPECT_EQ(taken(1, "bc"), "0:");
+  EXPECT_EQ(taken(8, ""), "0:");
+  EXPECT_EQ(arrivals_.arrived_bytes({kAttempt, Rank(2), wire::LogFile::kStdout}), 8U);
+  EXPECT_EQ(arrivals_.arrived_bytes({kAttempt, Rank(2), wire::LogFile::kStderr}), 0U);
+}
+
+TEST_F(LogArrivalsTest, BytesThatWereRemovedBeforeTheyWereSentAreCounted) {
+  EXPECT_EQ(taken(0, "abc"), "0:abc");
+  EXPECT_EQ(taken(10, "k"), "7:k");
+  EXPECT_EQ(taken(5, "f"), "0:") << "too late";
+  EXPECT_EQ(taken(11, "l"), "0:l");
+}
+
+TEST_F(LogArrivalsTest, ANodeIsHeardOfItsOwnRanksOnly) {
+  EXPECT_TRUE(arrivals_.on(kNode, kAttempt, piece(3, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(1, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(4, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(-1, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kNode, Attempt(2), piece(2, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kNode, Attempt(4), piece(2, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(NodeId(7), kAttempt, piece(2, 0, "x")));
+}
+
+TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
+  EXPECT_EQ(arrivals_.to_come(), "");
+  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 3 << 20));
+  EXPECT_EQ(arrivals_.to_come(), "3 MiB of the logs of node1 are still to come");
+  arrivals_.on(kNode, kAttempt, piece(2, 1, "x", 1000));
+  EXPECT_EQ(arrivals_.to_come(), "1000 bytes of the logs of node1 are still to come");
+  arrivals_.told_to_leave(kNode);
+  arrivals_.gone(kNode);
+  EXPECT_EQ(arrivals_.to_come(), "");
+  arrivals_.lost(kNode, 24);
+  EXPECT_THAT(arrivals_.missing(),
+              ElementsAre("node1: 1024 bytes of its ranks' logs are missing here; the complete "
+                          "logs are in /logs/job on h1"));
+}
+
+TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
+  LogArrivals complete = arrivals_;
+  complete.told_to_leave(kNode);
+  complete.gone(kNode);
+  EXPECT_THAT(complete.missing(), IsEmpty());
+  arrivals_.gone(NodeId(0));
+  EXPECT_THAT(arrivals_.missing(), IsEmpty()) << "it shares the directory";
+  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.gone(kNode);
+  EXPECT_THAT(arrivals_.missing(),
+              ElementsAre(testing::AllOf(HasSubstr("node1: it was lost"), HasSubstr("(5 bytes at least)"))));
+}
+
+}  // namespace
+}  // namespace muster::launcher
