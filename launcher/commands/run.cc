@@ -129,7 +129,9 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   for (const std::string& notice : notices) terminal.say(notice);
   launcher.run();
   write_last_lines(context, files, options.limits.output_stall);
-  for (const std::string& line : launcher.missing_logs()) terminal.say(line);
+  if (!options.quiet) {
+    for (const std::string& line : launcher.missing_logs()) terminal.say(line);
+  }
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();

@@ -242,6 +242,12 @@ void AgentHost::finish() {
   finish_when_written();
 }
 
+// The rest of its logs takes a moment to come to the launcher.
+bool AgentHost::sent() {
+  if (!shares_logs()) later(300ms, [](AgentHost& self) { self.logs_listener_->logs_sent(); });
+  return shares_logs();
+}
+
 void AgentHost::finish_when_written() {
   later(world_.chance.between(0ms, 5ms), [](AgentHost& self) {
     if (!self.finishing_since_) return;

@@ -71,7 +71,9 @@ class AgentHost final : public agent::Processes,
 
   // Logs.
   void begin(agent::LogsListener& listener) override { logs_listener_ = &listener; }
-  Place place_for(const wire::JobSpec& job) override { return {.directory = job.log_directory}; }
+  Place place_for(const wire::JobSpec& job) override {
+    return {.directory = job.log_directory, .shared = shares_logs()};
+  }
   Expected<std::vector<std::string>> open(const wire::JobSpec& job,
                                           const agent::OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;
@@ -79,7 +81,7 @@ class AgentHost final : public agent::Processes,
   void hurry() override;
   void finish() override;
   void taken(Attempt, const wire::LogTaken&) override {}
-  bool sent() override { return true; }
+  bool sent() override;
 
   // StoreHost.
   Expected<std::int32_t> open(const wire::JobSpec& job, const wire::PrepareAttempt& plan) override;
@@ -99,6 +101,7 @@ class AgentHost final : public agent::Processes,
   std::optional<FaultKind> take_refusal(FaultKind kind);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
+  bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }
   void read_input();
 
   World& world_;

@@ -15,9 +15,10 @@ namespace {
 constexpr std::uint64_t kNonceBytes = 64;
 
 bool sees_nonce(const wire::JobSpec& job) {
+  if (job.log_nonce.empty()) return false;
   const auto nonce =
       read_regular_file(fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile), kNonceBytes);
-  return !job.log_nonce.empty() && nonce && *nonce == job.log_nonce;
+  return nonce && *nonce == job.log_nonce;
 }
 
 }  // namespace
