@@ -101,10 +101,9 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   if (const Status free = check_port(options); !free) return refuse(free.error(), kExitUsage);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
   if (!plan.hosts.empty()) {
-    plan.job.log_nonce = make_nonce();
-    const Status written = write_file_durably(
-        fmt::format("{}/{}", plan.job.log_directory, wire::kLogNonceFile), plan.job.log_nonce);
-    if (!written) return refuse(written.error(), kExitUsage);
+    auto nonce = leave_nonce(plan.job.log_directory);
+    if (!nonce) return refuse(nonce.error(), kExitUsage);
+    plan.job.log_nonce = *std::move(nonce);
   }
 
   const TimePoint started = Clock::now();

@@ -2,12 +2,14 @@
 
 #include <cerrno>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include "common/base/check.h"
 #include "common/base/file.h"
+#include "common/wire/messages.h"
 
 namespace muster::launcher {
 
@@ -22,17 +24,24 @@ std::string make_job_id(const std::string& name) {
                      date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec, random);
 }
 
-std::string make_nonce() {
-  std::uint64_t random[2] = {};
-  CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);
-  return fmt::format("{:016x}{:016x}", random[0], random[1]);
-}
-
 Status make_job_directory(const std::string& path) {
   if (Status parents = make_directories(std::filesystem::path(path).parent_path().string()); !parents)
     return parents;
   if (mkdir(path.c_str(), 0755) != 0) return system_failure("cannot create directory " + path, errno);
   return {};
+}
+
+// Not synced to the disk: closing it is what lets other hosts see it, and the start waits for it.
+Expected<std::string> leave_nonce(const std::string& directory) {
+  std::uint64_t random[2] = {};
+  CHECK(getrandom(random, sizeof random, 0) == sizeof random, "errno {}", errno);
+  std::string digits = fmt::format("{:016x}{:016x}", random[0], random[1]);
+  const std::string path = fmt::format("{}/{}", directory, wire::kLogNonceFile);
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd) return system_failure("cannot write " + path, errno);
+  if (Status written = write_all(fd.get(), digits, path); !written)
+    return std::unexpected(std::move(written).error());
+  return digits;
 }
 
 }  // namespace muster::launcher

@@ -12,10 +12,11 @@ namespace muster::launcher {
 // `name` and random digits; without a name, date and time and random digits.
 std::string make_job_id(const std::string& name);
 
-// 32 random hexadecimal digits.
-std::string make_nonce();
-
 // Creates it, with its parents.
 Status make_job_directory(const std::string& path);
+
+// Writes 32 random hexadecimal digits into wire::kLogNonceFile there, by which agents on other hosts know
+// that they see the same directory. Returns the digits.
+Expected<std::string> leave_nonce(const std::string& directory);
 
 }  // namespace muster::launcher
