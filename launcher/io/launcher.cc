@@ -212,7 +212,8 @@ Session* Launcher::session_of(NodeId node) {
 }
 
 void Launcher::tick_if_due() {
-  if (parts_.time.now() < next_second_) return;
+  const TimePoint now = parts_.time.now();
+  if (now < next_second_) return;
   post(SecondPassed{next_second_});
   const bool output_waits =
       std::ranges::any_of(conversations_, [](const auto& each) { return each.second.output_waits; });
@@ -225,7 +226,8 @@ void Launcher::tick_if_due() {
     for (const int stream : taken) each.session->reassure(stream);
   }
   const bool leaving = controller_.job().phase() == Phase::kLeaving;
-  if (std::string text = leaving ? parts_.view.logs_to_come() : start_progress(); text != told_progress_) {
+  const auto progress = start_progress(controller_.fleet(), controller_.job(), controller_.ranks(), now);
+  if (std::string text = leaving ? parts_.view.logs_to_come() : progress ? progress_text(*progress) : ""; text != told_progress_) {
     told_progress_ = std::move(text);
     parts_.view.show_progress(told_progress_);
   }
@@ -295,34 +297,8 @@ JobStatus Launcher::status() const {
 }
 
 std::vector<Rank> Launcher::ask_for_stacks() {
-  std::vector<Rank> ranks;
-  const Job& job = controller_.job();
-  if (job.phase() < Phase::kRunning || job.phase() > Phase::kStopping) return ranks;
-  for (const NodePlan& node : job.members()) {
-    Session* const session = session_of(node.node);
-    if (session == nullptr) continue;
-    session->send(job.attempt(), wire::DumpStacks{});
-    for (std::int32_t local = 0; local < node.worker_count; ++local)
-      ranks.emplace_back(node.first_rank.value() + local);
-  }
-  return ranks;
-}
-
-// Empty when there is nothing to wait for.
-std::string Launcher::start_progress() const {
-  const TimePoint now = parts_.time.now();
-  const Job& job = controller_.job();
-  const Fleet& fleet = controller_.fleet();
-  StartProgress progress{
-      .agents_joined = fleet.there_count(), .agents = fleet.size(), .waiting_for = job.waiting_for(now)};
-  const bool workers_start = job.phase() == Phase::kPreparing || job.phase() == Phase::kRunning;
-  for (const RankStatus& rank : statuses_of(controller_.ranks(), job.steps(), job.members(), now)) {
-    progress.workers += workers_start ? 1U : 0U;
-    progress.workers_started += rank.pid != 0 ? 1U : 0U;
-  }
-  const bool all_started = progress.workers_started == progress.workers;
-  if (progress.waiting_for.empty() && (job.phase() != Phase::kRunning || all_started)) return "";
-  return progress_text(progress);
+  post(StacksWanted{});
+  return controller_.job().living_ranks();
 }
 
 }  // namespace muster::launcher

@@ -52,7 +52,7 @@ class Launcher final : private Bootstrap::Listener {
   void cancel(bool now) { post(Cancelled{now}); }
   // More nodes, from `launch nodes add`, as --hosts takes them; what there is to tell, or why they cannot be.
   Expected<std::string> add_nodes(const std::string& hosts, bool now);
-  // Asks all agents for the stacks of their workers: the ranks that will answer.
+  // Wants the stacks of all workers: the ranks that will answer.
   std::vector<Rank> ask_for_stacks();
   JobStatus status() const;
   NodeList nodes() const { return list_nodes(plan_, controller_.fleet(), controller_.job()); }
@@ -91,7 +91,6 @@ class Launcher final : private Bootstrap::Listener {
   void perform(const Finish& action);
   Session* session_of(NodeId node);
   void tick_if_due();
-  std::string start_progress() const;
 
   Plan plan_;
   Parts parts_;

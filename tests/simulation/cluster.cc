@@ -19,6 +19,8 @@ namespace {
 constexpr Duration kPatience = 20s;
 constexpr Duration kGivenUp = 30s;
 constexpr Duration kForEver = 2h;
+// Somebody looks at the stacks so often, whatever the job is at.
+constexpr Duration kDumpPeriod = 45s;
 constexpr std::uint64_t kMostEvents = 20'000'000;
 
 }  // namespace
@@ -123,6 +125,10 @@ void Cluster::look() {
   const bool launcher_is_gone = (current().over() || current().silent()) && !world_.script.launch_again;
   if (!launcher_is_gone && !std::exchange(stuck_told_, stuck_told_ || since > progress_limit()))
     world_.invariants.makes_progress(since, progress_limit());
+  if (now >= next_dump_ && current().runs()) {
+    current().dump_stacks();
+    next_dump_ = now + kDumpPeriod;
+  }
   world_.timeline.after(std::min<Duration>(1s, world_.script.step), [this] { look(); });
 }
 

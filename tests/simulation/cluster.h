@@ -61,6 +61,7 @@ class Cluster {
   std::optional<TimePoint> phase_met_;  // of the fault that is due
   bool relaunching_ = false;
   bool stuck_told_ = false;
+  TimePoint next_dump_{};
   Chance trouble_;  // what faults draw
 };
 

@@ -277,4 +277,9 @@ void Launch::pass_signal_on() {
   program_->run([this] { launcher_->interrupt(SIGUSR2); });
 }
 
+void Launch::dump_stacks() {
+  world_.say(name() + ": `launch dump`");
+  program_->run([this] { (void)launcher_->ask_for_stacks(); });
+}
+
 }  // namespace muster::simulation

@@ -67,6 +67,7 @@ class Launch final : public launcher::View {
   void interrupt(int signal);
   void cancel(bool now);
   void pass_signal_on();
+  void dump_stacks();
 
   void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}

@@ -42,6 +42,17 @@ void Crew::end(Rank rank) {
   if (ended_.insert(rank).second && living_count_ > 0) --living_count_;
 }
 
+std::vector<Rank> Crew::living() const {
+  std::vector<Rank> all;
+  for (const NodePlan& each : members_) {
+    if (!with_workers_.contains(each.node)) continue;
+    for (std::int32_t local = 0; local < each.worker_count; ++local) {
+      if (const Rank rank(each.first_rank.value() + local); !ended(rank)) all.push_back(rank);
+    }
+  }
+  return all;
+}
+
 void Crew::lose(NodeId node) {
   prepared_.erase(node);
   with_workers_.erase(node);

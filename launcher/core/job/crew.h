@@ -35,6 +35,7 @@ class Crew {
   bool ended(Rank rank) const { return ended_.contains(rank); }
   void end(Rank rank);
   std::size_t living_count() const { return living_count_; }
+  std::vector<Rank> living() const;  // on nodes that have workers
   // No process of the attempt is left on the node.
   void emptied(NodeId node) { with_workers_.erase(node); }
   void lose(NodeId node);

@@ -121,6 +121,10 @@ void Job::handle(const Cancelled& event, TimePoint now) {
   for (std::int32_t count = interrupt_count_; count < wanted; ++count) interrupt(wish, now);
 }
 
+void Job::handle(const StacksWanted&, TimePoint) {
+  if (!living_ranks().empty()) send_to_workers(wire::DumpStacks{}, "the user wants to see them");
+}
+
 void Job::handle(const TimePassed&, TimePoint now) {
   check_time_limit(now);
   check_start(now);
@@ -569,6 +573,11 @@ void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
 }
 
 // ---- Messages ----
+
+std::vector<Rank> Job::living_ranks() const {
+  const bool may_live = phase_ >= Phase::kRunning && phase_ <= Phase::kStopping;
+  return may_live ? crew_.living() : std::vector<Rank>();
+}
 
 void Job::send_to_workers(const wire::ToAgent& message, const std::string& reason) {
   for (const NodeId node : crew_.with_workers()) decide(Send{node, attempt_, message}, reason);

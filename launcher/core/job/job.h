@@ -55,6 +55,7 @@ class Job {
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
   // Whether so many nodes can be added now; the error says why not.
   Status check_addable(std::size_t count) const;
+  std::vector<Rank> living_ranks() const;              // those that StacksWanted is passed on to
   std::string waiting_for(TimePoint now) const;  // for a user who sees nothing happen yet
 
   // What a journal keeps of it (journal/state.h).
@@ -97,6 +98,7 @@ class Job {
   void handle(const NodesAdded& event, TimePoint now);
   // After a commit: added nodes that are there, and are not to wait for a failure, take part.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
+  void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void check_time_limit(TimePoint now);
   void check_start(TimePoint now);

@@ -59,7 +59,8 @@ struct NodesAdded {  // by `launch nodes add`: each gets the next number
   std::vector<Node> nodes;
   bool now = false;  // the attempt at hand ends for them after its next commit
 };
-struct TimePassed {};  // next_deadline() has come
+struct StacksWanted {};  // by `launch dump`: of all workers that live
+struct TimePassed {};    // next_deadline() has come
 struct SecondPassed {  // told once a second; as late as it comes, so long was the launcher stopped or starved
   TimePoint due;
 };
@@ -67,7 +68,7 @@ struct SecondPassed {  // told once a second; as late as it comes, so long was t
 // Whatever comes from outside (controller.h).
 using Event = std::variant<Began, AgentConnected, ConnectionClosed, ProcessEnded, AgentSaid, LeftoversSeen,
                            AttemptBegun, AttemptDenied, CheckpointFound, PaceChanged, Interrupted, Cancelled,
-                           NodesAdded, TimePassed, SecondPassed>;
+                           NodesAdded, StacksWanted, TimePassed, SecondPassed>;
 
 // ---- Actions ----
 struct BeginAttempt {  // take the next attempt's number in the checkpoint directory

@@ -1,10 +1,14 @@
 // What a user is told while a job's agents and workers start, if that takes long enough to be noticed.
 //
-// Pure.
+// Pure; the time is passed in.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+
+#include "launcher/core/job/job.h"
+#include "launcher/core/view/rank_table.h"
 
 namespace muster::launcher {
 
@@ -16,6 +20,9 @@ struct StartProgress {
   std::string waiting_for;  // one clause, or empty
 };
 
+// Nothing when nothing is waited for.
+std::optional<StartProgress> start_progress(const Fleet& fleet, const Job& job, const RankTable& ranks,
+                                            TimePoint now);
 // "starting: 1 of 2 agents joined; waiting for the agent of node1"
 std::string progress_text(const StartProgress& progress);
 

@@ -34,6 +34,7 @@ void RankTable::on(const NodePlan& node, Attempt attempt, const wire::ToLauncher
   if (attempt != attempt_) {
     attempt_ = attempt;
     entries_.clear();
+    started_count_ = 0;
   }
   std::visit([&](const auto& what) { hear(node, what, now); }, message);
 }
@@ -47,6 +48,7 @@ void RankTable::hear(const NodePlan& node, const wire::WorkersStarted& started, 
   const std::size_t count = std::min(started.pids.size(), static_cast<std::size_t>(node.worker_count));
   for (std::size_t i = 0; i < count; ++i) {
     Entry& entry = entries_[Rank(node.first_rank.value() + static_cast<std::int32_t>(i))];
+    started_count_ += entry.pid == 0 && started.pids[i] != 0 ? 1U : 0U;
     entry.pid = started.pids[i];
   }
 }

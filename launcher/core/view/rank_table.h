@@ -42,6 +42,8 @@ class RankTable {
   void on(const NodePlan& node, Attempt attempt, const wire::ToLauncher& message, TimePoint now);
   // nullptr: nothing is known of it.
   const Entry* find(Rank rank) const;
+  // How many ranks of the attempt have a process, or had one.
+  std::size_t started_count(Attempt attempt) const { return attempt == attempt_ ? started_count_ : 0; }
 
  private:
   void hear(const NodePlan& node, const wire::WorkersStarted& started, TimePoint now);
@@ -53,6 +55,7 @@ class RankTable {
 
   Attempt attempt_;
   std::map<Rank, Entry> entries_;
+  std::size_t started_count_ = 0;
 };
 
 }  // namespace muster::launcher

@@ -44,6 +44,19 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(told(), "") << "the others wait for it, and need not be told";
 }
 
+TEST_F(HangTest, TheUserSeesTheStacksOfThoseThatLive) {
+  happen(StacksWanted{});
+  EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "no worker runs";
+  run();
+  worker_exits(1, 0);
+  happen(StacksWanted{});
+  EXPECT_EQ(sent<wire::DumpStacks>().size(), 2U);
+  EXPECT_EQ(job.living_ranks(), (std::vector{Rank(0), Rank(2), Rank(3)}));
+  worker_exits(0, 0);
+  empty(0);
+  EXPECT_EQ(job.living_ranks(), (std::vector{Rank(2), Rank(3)}));
+}
+
 TEST_F(HangTest, AStallIsToldAgainWhenTheLastOneWasNone) {
   run();
   stalls(2, false);

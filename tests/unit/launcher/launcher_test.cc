@@ -330,6 +330,15 @@ TEST_F(LauncherTest, InputIsReadWhenItsRankRunsAndGoesOnInTheNextAttempt) {
   EXPECT_TRUE(again[0].end);
 }
 
+TEST_F(LauncherTest, ProgressIsShownUntilAllWorkersHaveStarted) {
+  run();
+  time.pass(1s);
+  EXPECT_EQ(view.progress, "starting: 1 of 1 agents joined, 0 of 1 workers started");
+  say(wire::WorkersStarted{.pids = {70}});
+  time.pass(1s);
+  EXPECT_EQ(view.progress, "");
+}
+
 TEST_F(LauncherTest, AnAnswerOrAChannelThatComesAfterTheEndIsNothing) {
   launcher->begin();
   channel = connect(kAgent);
