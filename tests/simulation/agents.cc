@@ -118,15 +118,16 @@ void Agents::start(AgentId id) {
   // The one before may be about, and call while its successor is waited for.
   if (id.incarnation > Incarnation(1) && world_.chance.one_in(4))
     stranger_calls({id.node, Incarnation(id.incarnation.value() - 1)});
-  if (fault == FaultKind::kAgentDoesNotCall) {
-    // It gives up some time.
-    world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak = std::weak_ptr(agent)] { quit(weak, 1); });
-    return;
-  }
+  // It gives up some time.
+  const auto give_up = [this, weak = std::weak_ptr(agent)] {
+    world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, 1); });
+  };
+  if (fault == FaultKind::kAgentDoesNotCall) return give_up();
   if (!launch_.connects_late()) tell_connected(*agent);
   // Of the protocol, or of the program alone.
   const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
   const bool other_protocol = other_version && world_.chance.one_in(2);
+  if (other_protocol) give_up();
   agent->program->run_after(world_.chance.between(1ms, 50ms),
                             [this, id, weak = std::weak_ptr(agent), other_version, other_protocol] {
                               const auto self = weak.lock();
