@@ -9,8 +9,6 @@
 // N counts the starts of this node's agent, and is 1 if it is not given.
 //
 // The wiring: connection, parts, agent.
-#include <array>
-#include <climits>
 #include <csignal>
 #include <linux/close_range.h>
 #include <unistd.h>
@@ -44,11 +42,12 @@ const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
 wire::Hello hello(const Arguments& arguments) {
   const AgentId own = arguments.agent;
-  std::array<char, HOST_NAME_MAX + 1> hostname{};
-  gethostname(hostname.data(), hostname.size() - 1);
-  return {own.node, getpid(), hostname.data(), MUSTER_VERSION, count_cores(), own.incarnation,
+  const ProcessIdentity self = own_identity();
+  return {own.node, getpid(), self.host, MUSTER_VERSION, count_cores(), own.incarnation,
           // A local agent needs none, and starts without a look at them.
-          arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell()};
+          arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell(),
+          // A container has a name of its own, and counts as a machine.
+          self.boot_id.empty() ? "" : fmt::format("{} {}", self.boot_id, self.host)};
 }
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/ids.h"
 
 namespace muster {
 
@@ -58,6 +59,8 @@ struct Leftover {
   std::string name{};
   std::int64_t uid = -1;   // -1: it is gone by now
   std::int32_t error = 0;  // errno of kill(); 0: it was sent, and the process lives on
+  // Whose it is, where nodes have hosts of their own: a pid means nothing without its host.
+  std::optional<NodeId> node{};
 };
 Leftover kill_leftover(pid_t pid);
 // "process 4711 (sudo, uid 0) cannot be killed: Operation not permitted (errno 1)"

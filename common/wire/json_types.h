@@ -52,6 +52,6 @@ struct adl_serializer<muster::TimePoint> {
 namespace muster {
 
 // All of it is required: of what comes in any number, nothing grows when it is written again.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Leftover, pid, name, uid, error, node)
 
 }  // namespace muster

@@ -159,6 +159,8 @@ struct Hello {
   // Of its host, of interfaces that are up, without loopback and link-local ones: "eth0 10.77.0.10/24". None
   // from agents on the launcher's host.
   std::vector<std::string> addresses{};
+  // The same of agents that share cores and GPUs, under whatever names they were started; empty: not known.
+  std::string machine{};
 };
 struct AttemptPrepared {
   std::int32_t store_port = 0;  // of the agent that hosts the store, else 0

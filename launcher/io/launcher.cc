@@ -291,6 +291,7 @@ JobStatus Launcher::status() const {
                    .elapsed_seconds = in_seconds(now - started_),
                    .committed_step = job.steps().committed_ever(),
                    .nodes = job.members(),
+                   .names = plan_.names(),
                    .ranks = statuses_of(controller_.ranks(), job.steps(), job.members(), now)};
   for (const auto& [at, text] : told_) status.events.push_back({in_seconds(now - at), text});
   return status;

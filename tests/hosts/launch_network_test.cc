@@ -45,9 +45,9 @@ TEST_F(LaunchNetwork, TheInterfaceThatTheUserNamesIsUsed) {
 TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
   launch_apart({});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
-  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("the store at {} port", Lab::address(1))));
+  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("node1 (h2): the store at {} port", Lab::address(1))));
   EXPECT_THAT(run_->err(), HasSubstr("cannot be reached: "));
-  EXPECT_THAT(run_->err(), HasSubstr(" from h2; another network is tried"));
+  EXPECT_THAT(run_->err(), HasSubstr("; another network is tried"));
   for (const char* rank : {"0", "1"})
     EXPECT_THAT(run_->out(),
                 HasSubstr(fmt::format("rank {} meets at {} by eth1 restart 0", rank, Lab::address(1, 1))));
@@ -58,8 +58,8 @@ TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
 TEST_F(LaunchNetwork, WhereNoOtherIsAllowedTheAttemptIsRefusedBeforeItsWorkersStart) {
   launch_apart({"--interface", "10.77.0.0/16"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
-  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("node1: the store at {} port", Lab::address(1))));
-  EXPECT_THAT(run_->err(), HasSubstr(" from h2; --interface NAME|CIDR names a network"));
+  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("node1 (h2): the store at {} port", Lab::address(1))));
+  EXPECT_THAT(run_->err(), HasSubstr("; --interface NAME|CIDR names a network"));
   EXPECT_THAT(run_->out(), Not(HasSubstr("rank 1")));
   expect_nothing_left();
 }

@@ -112,7 +112,7 @@ TEST_F(LaunchHosts, AHostThatCannotBeReachedIsNamedWithWhatItsShellSaid) {
   set_host_command("[ $host = h0 ] || { echo no such host >&2; exit 7; }");
   LaunchRun run(on("h0,h1", {"--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("host h1: "));
+  EXPECT_THAT(run.err(), HasSubstr("node1 (h1) was lost: "));
   EXPECT_THAT(run.err(), HasSubstr("no such host"));
   expect_nothing_left(run);
 }
@@ -129,7 +129,7 @@ TEST_F(LaunchHosts, AHostThatPrintsWithoutEndIsGivenUp) {
   set_host_command("exec yes");
   LaunchRun run(on("h0", {"--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("host h0: it prints more than 65536 bytes"));
+  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: it prints more than 65536 bytes"));
   expect_nothing_left(run);
 }
 
@@ -137,7 +137,7 @@ TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
   set_host_command("[ ! -e $HOME/asked ] || exec sleep 1000; touch $HOME/asked");
   LaunchRun run(on("h0", {"--connect-timeout", "1", "--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("host h0: the agent could not be brought there in time"));
+  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: the agent could not be brought there in time"));
   expect_nothing_left(run);
 }
 
@@ -148,7 +148,8 @@ TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed)
   EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
   LaunchRun missing({"--hosts", "h0", "--exec", "/missing/shell {host}", "--max-restarts", "0", "true"});
   EXPECT_EQ(missing.exit_code(), 69) << missing.err();
-  EXPECT_THAT(missing.err(), HasSubstr("host h0: cannot start /missing/shell: No such file or directory"));
+  EXPECT_THAT(missing.err(),
+              HasSubstr("node0 (h0) was lost: cannot start /missing/shell: No such file or directory"));
 }
 
 // A thousand, while 64 agents join.

@@ -121,14 +121,14 @@ void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
     return kill_for(agent, node, "cannot be used: " + same.error().message());
   node.presence = Presence::kThere;
   ++there_count_;
-  outcome_.news.emplace_back(NodeJoined{agent.node, hello.hostname, hello.addresses});
+  outcome_.news.emplace_back(NodeJoined{agent.node, hello.hostname, hello.addresses, hello.machine});
 }
 
 void Fleet::handle(const LeftoversSeen& event, TimePoint now) {
   if (!leftovers_) return;
   std::vector<Leftover> left = event.left;
   forget_ended(left);
-  std::erase_if(left, [this](const Leftover& each) { return is_named(each.pid); });
+  std::erase_if(left, [this](const Leftover& each) { return is_named(each); });
   if (left.empty()) {
     leftovers_.reset();
     outcome_.news.emplace_back(LeftoversGone{});
@@ -136,28 +136,38 @@ void Fleet::handle(const LeftoversSeen& event, TimePoint now) {
   }
   const bool stay = event.killed && now - leftovers_->since > kLeftoverLimit + kUnkillableLimit;
   if (!stay || std::exchange(leftovers_->told, true)) return;
-  std::erase_if(left, [this](const Leftover& each) { return !leftovers_->told_of.insert(each.pid).second; });
+  std::erase_if(left, [this](const Leftover& each) {
+    return !leftovers_->told_of.emplace(each.node, each.pid).second;
+  });
   outcome_.news.emplace_back(LeftoversRemain{std::move(left)});
 }
 
-bool Fleet::is_named(std::int32_t pid) const {
-  return std::ranges::any_of(named_, [pid](const auto& each) { return each.second.contains(pid); });
+bool Fleet::is_named(const Leftover& left) const {
+  return left_behind_.contains({left.node, left.pid}) ||
+         std::ranges::any_of(named_, [&left](const auto& each) {
+           return each.first == left.node.value_or(each.first) && each.second.contains(left.pid);
+         });
 }
 
 // Their pids may come again. What a living agent has named need not be among what is seen.
 void Fleet::forget_ended(const std::vector<Leftover>& left) {
-  for (auto& [node, pids] : named_) {
-    if (nodes_.contains(node) && alive(node)) continue;
-    std::erase_if(pids, [&left](std::int32_t pid) {
-      return std::ranges::find(left, pid, &Leftover::pid) == left.end();
+  for (auto& [id, pids] : named_) {
+    if (alive(id)) continue;
+    std::erase_if(pids, [&left, node = id](std::int32_t pid) {
+      return std::ranges::none_of(
+          left, [&](const Leftover& each) { return each.pid == pid && each.node.value_or(node) == node; });
     });
   }
   std::erase_if(named_, [](const auto& each) { return each.second.empty(); });
+  std::erase_if(left_behind_, [&left](const Process& process) {
+    return std::ranges::none_of(
+        left, [&](const Leftover& each) { return Process(each.node, each.pid) == process; });
+  });
 }
 
 void Fleet::leave_leftovers_behind() {
   if (!leftovers_) return;
-  named_[wire::kLauncher].merge(leftovers_->told_of);
+  left_behind_.merge(leftovers_->told_of);
   if (leftovers_->told) leftovers_.reset();
 }
 
@@ -240,7 +250,7 @@ void Fleet::forget(NodeId id, TimePoint lost_at) {
 void Fleet::expect_leftovers(TimePoint now, TimePoint look_at) {
   leftovers_ = Leftovers{.since = now,
                          .look_at = look_at,
-                         .told_of = leftovers_ ? std::move(leftovers_->told_of) : std::set<std::int32_t>()};
+                         .told_of = leftovers_ ? std::move(leftovers_->told_of) : std::set<Process>()};
 }
 
 TimePoint Fleet::silent_at(const Node& node) const {

@@ -98,7 +98,7 @@ class Fleet {
   template <class Archive>
   void fields(Archive& archive) {
     archive(nodes_, absent_, often_lost_, there_count_, process_count_, forgiven_, slept_, half_gone_,
-            leftovers_, named_, releasing_);
+            leftovers_, named_, left_behind_, releasing_);
     order_.clear();
     for (const auto& [id, node] : nodes_) {
       if (is_listened_for(node)) order_.emplace(node.silent_since(), id);
@@ -125,11 +125,13 @@ class Fleet {
     AgentId agent;
     TimePoint since;
   };
+  // Its node, if that is known, and its pid: two hosts may have the same pid.
+  using Process = std::pair<std::optional<NodeId>, std::int32_t>;
   struct Leftovers {  // while the end of lost agents' leftovers is waited for
     TimePoint since;  // the newest loss
     std::optional<TimePoint> look_at;
-    bool told = false;                 // LeftoversRemain was told
-    std::set<std::int32_t> told_of{};  // pids, also from before the newest loss
+    bool told = false;            // LeftoversRemain was told
+    std::set<Process> told_of{};  // also from before the newest loss
   };
 
   void handle(const AgentConnected& event, TimePoint now);
@@ -154,7 +156,7 @@ class Fleet {
   void lose(NodeId node, std::string how, TimePoint now);
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);
-  bool is_named(std::int32_t pid) const;
+  bool is_named(const Leftover& left) const;
   void forget_ended(const std::vector<Leftover>& left);
   TimePoint silent_at(const Node& node) const;
   void check_half_gone(TimePoint now);
@@ -176,9 +178,10 @@ class Fleet {
   Duration slept_{};                              // time in all in which the launcher listened to nobody
   std::deque<HalfGone> half_gone_;
   std::optional<Leftovers> leftovers_;
-  // Pids of leftovers for whose end nobody waits, by the node whose agent has named them; kLauncher: they
+  // Leftovers for whose end nobody waits: their pids, by the node whose agent has named them; and those that
   // were left behind.
   std::map<NodeId, std::set<std::int32_t>> named_;
+  std::set<Process> left_behind_;
   bool releasing_ = false;
   Outcome outcome_;  // of the event at hand
 };

@@ -75,6 +75,7 @@ struct NodeJoined {  // the node's agent has said Hello, and can be used
   NodeId node;
   std::string host;                    // as it names itself
   std::vector<std::string> addresses;  // of its host (wire::Hello)
+  std::string machine;
 };
 struct NodeLost {
   NodeId node;

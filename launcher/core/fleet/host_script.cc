@@ -189,7 +189,7 @@ bool is_busy(int exit_code, std::string_view last_line) {
 
 std::string start_failure(const RemoteOptions& options, const Host& host, const std::string& what,
                           std::string_view last_line) {
-  std::string text = fmt::format("host {}: {}", host.name, what);
+  std::string text = what;
   if (!last_line.empty()) text += fmt::format(": {}", one_line(std::string(last_line)));
   std::string todo = advice(host, last_line);
   if (todo.empty() && last_line.empty() && options.bootstrap == BootstrapKind::kSsh)

@@ -62,7 +62,8 @@ std::optional<Leftover> parse_leftover(std::string_view line);
 
 // Whether the same may succeed a moment later: the host's sshd takes no more connections just now.
 bool is_busy(int exit_code, std::string_view last_line);
-// Why no agent came, in one line, with what to do. `last_line`: of the shell's stderr, perhaps empty.
+// Why no agent came, in one line, with what to do; who tells it names the host. `last_line`: of the shell's
+// stderr, perhaps empty.
 std::string start_failure(const RemoteOptions& options, const Host& host, const std::string& what,
                           std::string_view last_line);
 

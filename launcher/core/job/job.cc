@@ -49,6 +49,7 @@ Refusal refusal_of(const AttemptDenied& denied) {
 
 Job::Job(Plan plan, Fleet& fleet)
     : plan_(std::move(plan)),
+      names_(plan_.names()),
       fleet_(fleet),
       recruiter_(plan_, fleet),
       recovery_(restart_limits(plan_)),
@@ -276,8 +277,8 @@ void Job::dump(TimePoint now) {
   deadline_ = {now + kStacksLimit, Deadline::What::kStacks};
   facts_.hangs = true;
   const Stall stall = facts_.hang.suspects().front();
-  decide(Tell{fmt::format("rank {} (node{}) {}: the workers are stopped when their stacks have been written",
-                          stall.rank, stall.node, stall.what)},
+  decide(Tell{fmt::format("{} {}: the workers are stopped when their stacks have been written",
+                          names_.of(stall.rank, stall.node), stall.what)},
          "a worker hangs");
   ask_for_stacks("a worker hangs");
 }
@@ -382,10 +383,12 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   chronicle_.begin(std::move(history));
   record("attempt_begun", begun.resume_step ? fmt::format("resumes from step {}", *begun.resume_step) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
-  const bool one_host = plan_.hosts.empty();  // else each node has a host of its own
-  const bool many_hosts = !one_host && node_count > 1;
-  std::int32_t position = 0;
+  const bool many_hosts = !plan_.hosts.empty() && node_count > 1;
+  std::map<std::string, std::int32_t> agents_on;
+  for (const NodePlan& each : crew_.members()) ++agents_on[machine_of(each.node)];
+  std::map<std::string, std::int32_t> positions;
   for (const NodePlan& each : crew_.members()) {
+    const std::string machine = machine_of(each.node);
     decide(Send{each.node, attempt_,
                 wire::PrepareAttempt{
                     .restart_count = restart_count(),
@@ -395,8 +398,8 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .local_world_size = each.worker_count,
                     .host_store = each.first_rank == Rank(0),
                     .store_address = store_address_,
-                    .agents_on_host = one_host ? node_count : 1,
-                    .agent_on_host = one_host ? position++ : 0,
+                    .agents_on_host = agents_on.at(machine),
+                    .agent_on_host = positions[machine]++,
                     .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>(),
                     .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty()}},
            reason);
@@ -413,14 +416,25 @@ void Job::start_workers(TimePoint now) {
   carry(recruiter_.hire_absent(now));
 }
 
+// The same for nodes of one machine, whatever names their hosts have.
+std::string Job::machine_of(NodeId id) const {
+  if (plan_.hosts.empty()) return "";
+  const auto found = whereabouts_.find(id);
+  const bool told = found != whereabouts_.end() && !found->second.machine.empty();
+  return told ? found->second.machine : fmt::format("node{}", id);
+}
+
 // A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
-// are given by number, it is the last agent of its host, as spares are.
+// are given by number, it is the last agent of its machine, as spares are; it takes the place of a node of
+// this machine, or, with hosts, of another.
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
       fleet_.presence(id) != Presence::kThere)
     return;
-  const auto agents = plan_.hosts.empty() ? static_cast<std::int32_t>(crew_.members().size()) : 1;
+  const auto there = std::ranges::count(crew_.members(), machine_of(id),
+                                        [this](const NodePlan& each) { return machine_of(each.node); });
+  const auto agents = static_cast<std::int32_t>(there) + (plan_.hosts.empty() ? 0 : 1);
   decide(Send{id, attempt_, wire::StandBy{recruiter_.likely_workers(id), agents, agents - 1}},
          "it may be needed next");
 }
@@ -447,7 +461,7 @@ void Job::judge_attempt() {
   }
   if (facts_.refusal && !facts_.refusal->by_node.empty())
     facts_.refusal->message = by_host(facts_.refusal->by_node);
-  verdict_ = judge(facts_);
+  verdict_ = judge(facts_, names_);
   chronicle_.end(verdict_);
   record("attempt_ended", verdict_.cause, verdict_.node, verdict_.rank);
 }

@@ -160,6 +160,7 @@ class Job {
   bool answers(Question question);
   void open_attempt(const AttemptBegun& begun, const std::string& reason, TimePoint now);
   void start_workers(TimePoint now);
+  std::string machine_of(NodeId id) const;
   void stand_by(NodeId id);
 
   // The end of an attempt, and what follows.
@@ -183,6 +184,7 @@ class Job {
   // Words for the user (job_words.cc).
   void tell_wait(TimePoint now);
   void tell_loss();
+  std::string list_of(const std::vector<NodeId>& nodes) const;
   std::string restart_text(TimePoint now) const;
   std::string too_few_text(TimePoint now) const;
   std::string advice_for(const wire::AttemptRefused& refused) const;
@@ -201,6 +203,7 @@ class Job {
   }
 
   Plan plan_;
+  NodeNames names_;
   Fleet& fleet_;
   Recruiter recruiter_;
   Recovery recovery_;

@@ -17,7 +17,7 @@ constexpr Duration kLogsLimit = std::chrono::seconds(10);
 }  // namespace
 
 void Job::handle(const NodeJoined& event, TimePoint now) {
-  whereabouts_[event.node] = {event.host, event.addresses};
+  whereabouts_[event.node] = {event.host, event.addresses, event.machine};
   decide(Send{event.node, attempt_, wire::Welcome{event.node, plan_.job}}, "the agent greeted");
   record("agent_joined", "", event.node);
   if (crew_.empty()) start_wait_.arrived(now);
@@ -64,7 +64,6 @@ void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
-  told.message += fmt::format(" from {}", whereabouts_.at(id).host);
   if (!has_another_network()) {
     told.message += "; --interface NAME|CIDR names a network by which all nodes reach each other";
     return refuse(id, told, now);
@@ -72,7 +71,7 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   react(Occurrence::kRefused, now, [&] {
     record("attempt_refused", told.message, id);
     if (facts_.refusal) return;
-    decide(Tell{fmt::format("node{}: {}; another network is tried", id, told.message)},
+    decide(Tell{fmt::format("{}: {}; another network is tried", names_.of(id), told.message)},
            "the nodes have another one in common");
     facts_.refusal = Refusal{Refusal::Kind::kUnreachable, id, told.exit_code, told.message};
   });
@@ -101,7 +100,7 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
   if (!started.executed_because.empty()) {
     text += "; executed because " + started.executed_because;
     if (!std::exchange(told_executed_, true))
-      decide(Tell{fmt::format("node{} executes its ranks and does not fork them: {}", id,
+      decide(Tell{fmt::format("{} executes its ranks and does not fork them: {}", names_.of(id),
                               started.executed_because)},
              "a warm start was wanted");
   }
@@ -159,7 +158,7 @@ void Job::handle(const PaceChanged& change, TimePoint) {
   const std::string text = fmt::format("is {} than the others: {} a step against {}",
                                        change.slower ? "slower" : "no longer slower",
                                        in_milliseconds(change.busy), in_milliseconds(change.usual));
-  decide(Tell{fmt::format("rank {} (node{}) {}", change.rank, node, text)},
+  decide(Tell{fmt::format("{} {}", names_.of(change.rank, node), text)},
          "the others wait for it in every step");
   record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);
   chronicle_.note(change, node);
@@ -178,7 +177,7 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
                      .since = TimePoint(from_ns(stalled.since_ns))});
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
     if (stalled.hard || told_stall_) return;  // one line is enough: the others wait for this one, as a rule
-    decide(Tell{fmt::format("rank {} (node{}) {}", stalled.rank, id, stalled.what)}, "it may hang");
+    decide(Tell{fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what)}, "it may hang");
     ask_for_stacks("a worker may hang");
   };
   react(stalled.hard ? Occurrence::kStalled : Occurrence::kMayHang, now, note);
@@ -192,7 +191,8 @@ void Job::hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now) {
 
 void Job::hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint) {
   if (!crew_.owns(id, unkillable.rank)) return;
-  const std::string who = fmt::format("rank {} (node{}, pid {})", unkillable.rank, id, unkillable.pid);
+  const std::string who =
+      fmt::format("rank {} ({}, pid {})", unkillable.rank, names_.within(id), unkillable.pid);
   decide(Tell{fmt::format("{} {}", who, unkillable.what)}, "it keeps the attempt from ending");
   record("worker_unkillable", unkillable.what, id, unkillable.rank);
   facts_.unkillable.push_back({unkillable.rank, id, unkillable.pid, unkillable.what});
@@ -205,7 +205,8 @@ void Job::hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint)
 
 void Job::name_leftovers(const std::vector<Leftover>& left, std::optional<NodeId> node) {
   constexpr std::size_t kMostNamed = 5;
-  for (std::size_t i = 0; i < std::min(left.size(), kMostNamed); ++i) name_leftover(describe(left[i]), node);
+  for (std::size_t i = 0; i < std::min(left.size(), kMostNamed); ++i)
+    name_leftover(describe(left[i]), node ? node : left[i].node);
   if (left.size() > kMostNamed)
     name_leftover(fmt::format("{} more processes cannot be killed either", left.size() - kMostNamed), node);
 }
@@ -216,14 +217,14 @@ void Job::leave_leftovers_behind() {
 }
 
 void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
-  std::string text = node ? fmt::format("node{}: {}", *node, what) : what;
+  std::string text = node ? fmt::format("{}: {}", names_.of(*node), what) : what;
   decide(Tell{text + "; left behind"}, "nobody waits for it");
   record("leftover_unkillable", what, node);
   facts_.leftovers.push_back(std::move(text));
 }
 
 void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
-  decide(Tell{fmt::format("node{}: {}", id, notice.text)}, "the agent has something to say");
+  decide(Tell{fmt::format("{}: {}", names_.of(id), notice.text)}, "the agent has something to say");
   record("agent_notice", notice.text, id);
 }
 

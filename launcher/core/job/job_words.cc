@@ -7,15 +7,11 @@
 
 namespace muster::launcher {
 
-namespace {
-
-std::string names_of(const std::vector<NodeId>& nodes) {
-  std::string names;
-  for (const NodeId id : nodes) names += fmt::format("{}node{}", names.empty() ? "" : ", ", id);
-  return names;
+std::string Job::list_of(const std::vector<NodeId>& nodes) const {
+  std::string list;
+  for (const NodeId id : nodes) list += (list.empty() ? "" : ", ") + names_.of(id);
+  return list;
 }
-
-}  // namespace
 
 // For a user who has asked for the end and sees workers that take their time.
 void Job::tell_wait(TimePoint now) {
@@ -53,7 +49,7 @@ std::string Job::too_few_text(TimePoint now) const {
   const std::size_t more = missing.size() - std::min(missing.size(), kMostNamed);
   missing.resize(missing.size() - more);
   return fmt::format("{} of at least {} nodes came within {:g} s; missing: {}{}", fleet_.there_count(), least,
-                     in_seconds(StartWait::kLimit), names_of(missing),
+                     in_seconds(StartWait::kLimit), list_of(missing),
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
@@ -88,14 +84,14 @@ std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
 std::string Job::waiting_for(TimePoint now) const {
   if (phase_ == Phase::kGathering && !deadline_) {
     const std::vector<NodeId> missing = recruiter_.missing(crew_, is_patient(), now);
-    return missing.empty() ? "" : fmt::format("waiting for the agent of {}", names_of(missing));
+    return missing.empty() ? "" : fmt::format("waiting for the agent of {}", list_of(missing));
   }
   if (phase_ != Phase::kPreparing) return "";
   std::vector<NodeId> missing;
   for (const NodePlan& each : crew_.members()) {
     if (!crew_.has_prepared(each.node)) missing.push_back(each.node);
   }
-  return missing.empty() ? "" : fmt::format("waiting for {} to prepare the attempt", names_of(missing));
+  return missing.empty() ? "" : fmt::format("waiting for {} to prepare the attempt", list_of(missing));
 }
 
 }  // namespace muster::launcher

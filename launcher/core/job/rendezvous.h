@@ -19,9 +19,10 @@ namespace muster::launcher {
 struct Whereabouts {
   std::string host;                    // its name for itself
   std::vector<std::string> addresses;  // "eth0 10.77.0.10/24"
+  std::string machine{};               // empty: not known
   template <class Archive>
   void fields(Archive& archive) {
-    archive(host, addresses);
+    archive(host, addresses, machine);
   }
 };
 

@@ -1,4 +1,4 @@
-// The ranks of a node, as JSON.
+// The ranks of a node and its host, as JSON.
 //
 // In the plan that --dry-run prints, in job.json and in a job's status. Pure.
 #pragma once
@@ -10,12 +10,13 @@
 
 namespace muster::launcher {
 
-inline nlohmann::ordered_json nodes_json(const std::vector<NodePlan>& nodes) {
+inline nlohmann::ordered_json nodes_json(const std::vector<NodePlan>& nodes, const NodeNames& names) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const NodePlan& node : nodes) {
     json.push_back({{"node", node.node.value()},
                     {"first_rank", node.first_rank.value()},
                     {"worker_count", node.worker_count}});
+    if (const std::string host = names.host_of(node.node); !host.empty()) json.back()["host"] = host;
   }
   return json;
 }
@@ -29,6 +30,13 @@ inline std::vector<NodePlan> nodes_of(const nlohmann::json& json) {
                      whole_number<std::int32_t>(node.at("worker_count"))});
   }
   return nodes;
+}
+inline NodeNames names_of(const nlohmann::json& json) {
+  std::map<NodeId, std::string> hosts;
+  for (const nlohmann::json& node : json) {
+    if (node.contains("host")) hosts[NodeId(whole_number<std::int32_t>(node.at("node")))] = node.at("host");
+  }
+  return NodeNames(std::move(hosts));
 }
 
 }  // namespace muster::launcher

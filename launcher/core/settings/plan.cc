@@ -249,6 +249,12 @@ bool needs_gpu_count(const Options& options) {
          (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
 }
 
+NodeNames Plan::names() const {
+  std::map<NodeId, std::string> names;
+  for (std::size_t i = 0; i < hosts.size(); ++i) names[NodeId(static_cast<std::int32_t>(i))] = hosts[i].name;
+  return NodeNames(std::move(names));
+}
+
 std::int32_t Plan::room_of(NodeId node) const {
   return hosts.empty() ? nodes.front().worker_count : *hosts.at(static_cast<std::size_t>(node.value())).slots;
 }
@@ -396,7 +402,7 @@ std::string plan_as_json(const Plan& plan) {
                                  {"spare_nodes", plan.spare_nodes},
                                  {"world_size", plan.world_size()},
                                  {"use_gpus", plan.job.use_gpus},
-                                 {"nodes", nodes_json(plan.nodes)}};
+                                 {"nodes", nodes_json(plan.nodes, plan.names())}};
   nlohmann::ordered_json wrappers = nlohmann::ordered_json::array();
   for (const wire::Wrapper& each : plan.job.wrappers)
     wrappers.push_back(

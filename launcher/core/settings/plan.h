@@ -10,6 +10,7 @@
 
 #include "common/wire/messages.h"
 #include "launcher/core/settings/options.h"
+#include "launcher/core/text/node_names.h"
 
 namespace muster::launcher {
 
@@ -47,6 +48,7 @@ struct Plan {
   std::int32_t agent_count() const;
   // Nodes that may ever take part in one attempt.
   std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
+  NodeNames names() const;
 };
 
 // `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where

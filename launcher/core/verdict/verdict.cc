@@ -84,9 +84,8 @@ Verdict make(Kind kind, int exit_code, std::string origin, std::string cause) {
   return verdict;
 }
 
-Verdict refused(const Refusal& refusal) {
-  const std::string where =
-      refusal.node && refusal.by_node.empty() ? fmt::format("node{}: ", *refusal.node) : "";
+Verdict refused(const Refusal& refusal, const NodeNames& names) {
+  const std::string where = refusal.node && refusal.by_node.empty() ? names.of(*refusal.node) + ": " : "";
   Verdict verdict = make(Kind::kRefused, refusal.exit_code, "launcher", where + refusal.message);
   verdict.node = refusal.node;
   return verdict;
@@ -105,9 +104,9 @@ Verdict out_of_time(bool committed_on_notice) {
   return make(Kind::kTimeLimit, kExitTimeOut, "launcher", "the time limit was reached");
 }
 
-Verdict lost(const AgentLoss& loss) {
+Verdict lost(const AgentLoss& loss, const NodeNames& names) {
   Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
-                         fmt::format("node{} was lost: {}", loss.node, loss.how));
+                         fmt::format("{} was lost: {}", names.of(loss.node), loss.how));
   verdict.node = loss.node;
   verdict.at = loss.at;
   return verdict;
@@ -120,11 +119,11 @@ Kind kind_of(const WorkerEnd& end) {
   return end.signal != 0 ? Kind::kSignal : Kind::kExit;
 }
 
-Verdict failed(const WorkerEnd& end) {
+Verdict failed(const WorkerEnd& end, const NodeNames& names) {
   const bool out_of_memory = end.out_of_memory();
   Verdict verdict = make(kind_of(end), out_of_memory ? kExitOutOfMemory : exit_code_for(end),
                          out_of_memory ? "launcher" : "worker",
-                         fmt::format("rank {} (node{}) {}", end.rank, end.node, end_text(end)));
+                         fmt::format("{} {}", names.of(end.rank, end.node), end_text(end)));
   verdict.culprit = end;
   verdict.rank = end.rank;
   verdict.node = end.node;
@@ -135,7 +134,8 @@ Verdict failed(const WorkerEnd& end) {
 }
 
 // It ended with 0, and that is the failure: `missing` is the first that could not go on without it.
-Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts) {
+Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const AttemptFacts& facts,
+                   const NodeNames& names) {
   const auto step = facts.steps.find(left.rank);
   Verdict verdict =
       make(Kind::kExit, 1, "worker",
@@ -145,8 +145,9 @@ Verdict left_early(const WorkerEnd& left, const WorkerEnd& missing, const Attemp
   verdict.rank = left.rank;
   verdict.node = left.node;
   verdict.at = left.at;
-  verdict.evidence = {fmt::format("rank {} ran on node{}; rank {} (node{}) missed it first, and {}",
-                                  left.rank, left.node, missing.rank, missing.node, end_text(missing))};
+  verdict.evidence = {fmt::format("rank {} ran on {}; {} missed it first, and {}", left.rank,
+                                  names.of(left.node), names.of(missing.rank, missing.node),
+                                  end_text(missing))};
   verdict.hint =
       "every rank must take as many steps as the others, or train inside model.join(); one that gives up "
       "must "
@@ -161,7 +162,7 @@ std::string text_of(const std::vector<Rank>& ranks) {
 }
 
 // It is not known whose fault it is, and nobody is blamed.
-Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects) {
+Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspects, const NodeNames& names) {
   const Stall& first = suspects.front();
   std::vector<Rank> ranks;
   for (const Stall& each : suspects) ranks.push_back(each.rank);
@@ -171,8 +172,8 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
                               ? "nothing is known of the others"
                               : fmt::format("{} hang{}", text_of(ranks), place.empty() ? "" : " in " + place);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher",
-                         fmt::format("no rank can be singled out: {}; rank {} (node{}) {}", who, first.rank,
-                                     first.node, first.what));
+                         fmt::format("no rank can be singled out: {}; {} {}", who,
+                                     names.of(first.rank, first.node), first.what));
   verdict.suspects = std::move(ranks);
   verdict.at = first.since;
   verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
@@ -181,15 +182,15 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
   return verdict;
 }
 
-Verdict hung(const AttemptFacts& facts) {
+Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const std::vector<Stall> suspects = facts.hang.suspects();
   const Stall& stall = suspects.front();
   const bool another_ended =
       std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) { return end.rank != stall.rank; });
   const bool compared =
       facts.world_size == 1 || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank);
-  if (suspects.size() > 1 || !compared) return hung_together(facts, suspects);
-  std::string cause = fmt::format("rank {} (node{}) hangs: it {}", stall.rank, stall.node, stall.what);
+  if (suspects.size() > 1 || !compared) return hung_together(facts, suspects, names);
+  std::string cause = fmt::format("{} hangs: it {}", names.of(stall.rank, stall.node), stall.what);
   if (!stall.section.empty() && !stall.what.contains(stall.section))
     cause += fmt::format(" in section {}", stall.section);
   Verdict verdict = make(Kind::kHang, kExitTimeOut, "launcher", std::move(cause));
@@ -289,19 +290,19 @@ void add_hope(Verdict& verdict, const AttemptFacts& facts) {
   }
 }
 
-Verdict failure_of(AttemptFacts facts) {
+Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
   std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts, end); });
   const WorkerEnd* failure = first_failure(facts);
   const AgentLoss* loss = first_loss(facts);
   Verdict verdict;
   if (facts.hangs) {
-    verdict = hung(facts);
+    verdict = hung(facts, names);
   } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
-    verdict = lost(*loss);
+    verdict = lost(*loss, names);
     verdict.refused_by_node = facts.refused_by_node;
   } else if (failure != nullptr) {
     const WorkerEnd* left = who_left(facts, *failure);
-    verdict = left != nullptr ? left_early(*left, *failure, facts) : failed(*failure);
+    verdict = left != nullptr ? left_early(*left, *failure, facts, names) : failed(*failure, names);
   } else if (facts.grows) {
     return make(Kind::kGrown, kExitInternal, "user", "nodes were added");
   } else if (facts.notice_given) {  // they left, and nothing was saved
@@ -359,7 +360,7 @@ std::string_view name_of(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Verdict judge(const AttemptFacts& facts) {
+Verdict judge(const AttemptFacts& facts, const NodeNames& names) {
   Verdict verdict;
   if (all_saved(facts)) {
     verdict = left_with_checkpoint(facts.notice);
@@ -368,15 +369,15 @@ Verdict judge(const AttemptFacts& facts) {
   } else if (facts.out_of_time) {
     verdict = out_of_time(facts.committed_on_notice);
   } else if (facts.refusal) {
-    verdict = refused(*facts.refusal);
+    verdict = refused(*facts.refusal, names);
   } else if (all_succeeded(facts)) {
     verdict = make(Kind::kSucceeded, 0, "none", "all ranks succeeded");
   } else {
-    verdict = failure_of(facts);
+    verdict = failure_of(facts, names);
   }
   for (const Unkillable& each : facts.unkillable) {
     verdict.evidence.push_back(
-        fmt::format("rank {} (node{}, pid {}) {}", each.rank, each.node, each.pid, each.what));
+        fmt::format("rank {} ({}, pid {}) {}", each.rank, names.within(each.node), each.pid, each.what));
   }
   for (const std::string& each : facts.leftovers) verdict.evidence.push_back(each);
   return verdict;

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "launcher/core/text/node_names.h"
 #include "launcher/core/verdict/hang.h"
 #include "launcher/core/verdict/worker_end.h"
 
@@ -141,7 +142,8 @@ struct Verdict {
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 std::string name_of(const StopWish& wish);     // "SIGINT"
 
-Verdict judge(const AttemptFacts& facts);
+// `names`: of the nodes, for the cause and the evidence.
+Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 
 // The verdict of a job that the user stopped where the failed attempt would have been repeated: `failed`,
 // with the user's exit code.

@@ -40,7 +40,7 @@ ordered_json record_json(const JobRecord& record) {
   add_identity(json, record.launcher);
   json["command"] = record.command;
   json["world_size"] = record.world_size;
-  json["nodes"] = nodes_json(record.nodes);
+  json["nodes"] = nodes_json(record.nodes, record.names);
   json["log_directory"] = record.directory;
   json["checkpoint_directory"] = record.checkpoint_directory;
   return json;
@@ -102,6 +102,7 @@ JobRecord make_job_record(const Plan& plan, ProcessIdentity launcher, double now
           .launcher = std::move(launcher),
           .command = plan.job.command,
           .nodes = plan.nodes,
+          .names = plan.names(),
           .world_size = plan.world_size(),
           .directory = plan.job.log_directory,
           .checkpoint_directory = plan.job.checkpoint_directory,
@@ -124,12 +125,14 @@ Expected<JobRecord> parse_job_record(std::string_view text) {
                      .launcher = parse_identity(json),
                      .command = json.at("command").get<std::vector<std::string>>(),
                      .nodes = {},
+                     .names = {},
                      .world_size = whole_number<std::int32_t>(json.at("world_size")),
                      .directory = json.at("log_directory"),
                      .checkpoint_directory = json.at("checkpoint_directory"),
                      .started_at = json.at("started_at"),
                      .started_unix = json.at("started_unix")};
     record.nodes = nodes_of(json.at("nodes"));
+    record.names = names_of(json.at("nodes"));
     return record;
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kCorrupt, "not a record of a job: {}", error.what());

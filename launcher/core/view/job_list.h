@@ -23,6 +23,7 @@ struct JobRecord {
   ProcessIdentity launcher;
   std::vector<std::string> command;
   std::vector<NodePlan> nodes;
+  NodeNames names;
   std::int32_t world_size = 0;
   std::string directory;  // of the job's logs
   std::string checkpoint_directory;

@@ -32,10 +32,16 @@ ordered_json numbers_of(const std::vector<Rank>& ranks) {
   return numbers;
 }
 
+ordered_json host_json(const Outcome& outcome, NodeId node) {
+  if (outcome.plan.hosts.empty()) return nullptr;
+  return outcome.plan.hosts.at(static_cast<std::size_t>(node.value())).name;
+}
+
 ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
   ordered_json json = {{"rank", nullptr},
                        {"suspects", numbers_of(verdict.suspects)},
                        {"node", nullptr},
+                       {"host", nullptr},
                        {"class", name_of(verdict.kind)},
                        {"cause", verdict.cause},
                        {"time", nullptr},
@@ -46,6 +52,7 @@ ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {
                        {"hint", verdict.hint}};
   if (verdict.rank) json["rank"] = verdict.rank->value();
   if (verdict.node) json["node"] = verdict.node->value();
+  if (verdict.node) json["host"] = host_json(outcome, *verdict.node);
   if (verdict.at) json["time"] = unix_time(outcome, *verdict.at);
   if (!verdict.culprit) return json;
   const WorkerEnd& end = *verdict.culprit;
@@ -65,11 +72,12 @@ ordered_json gave_up_json(Verdict::GaveUp gave_up) {
   return nullptr;
 }
 
-ordered_json stragglers_json(const AttemptHistory& attempt) {
+ordered_json stragglers_json(const Outcome& outcome, const AttemptHistory& attempt) {
   ordered_json all = ordered_json::array();
   for (const Slowness& each : attempt.stragglers)
     all.push_back({{"rank", each.rank.value()},
                    {"node", each.node.value()},
+                   {"host", host_json(outcome, each.node)},
                    {"busy_ms", in_seconds(each.busy) * 1000},
                    {"usual_ms", in_seconds(each.usual) * 1000},
                    {"since_step", each.since_step},
@@ -86,7 +94,7 @@ ordered_json attempt_json(const Outcome& outcome, const AttemptHistory& attempt)
           {"last_step", or_null(attempt.last_step)},
           {"repeated_steps", or_null(attempt.repeated_steps)},
           {"committed_step", or_null(attempt.committed_step)},
-          {"stragglers", stragglers_json(attempt)},
+          {"stragglers", stragglers_json(outcome, attempt)},
           {"profile", profile_json(attempt)},
           {"culprit", failed ? culprit_json(outcome, *attempt.verdict) : ordered_json(nullptr)}};
 }

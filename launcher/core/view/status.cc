@@ -40,10 +40,9 @@ std::string ago(const std::optional<double>& seconds) {
   return (*seconds < 10 ? fmt::format("{:.1f}s", *seconds) : duration_text(*seconds)) + " ago";
 }
 
-std::string row_of(const RankStatus& rank) {
-  return fmt::format("{:>5}  {:<8}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", rank.rank,
-                     fmt::format("node{}", rank.node), rank.pid == 0 ? "-" : std::to_string(rank.pid),
-                     text_of(rank.step),
+std::string row_of(const RankStatus& rank, const std::string& node, std::size_t node_width) {
+  return fmt::format("{:>5}  {:<{}}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", rank.rank, node, node_width,
+                     rank.pid == 0 ? "-" : std::to_string(rank.pid), text_of(rank.step),
                      rank.steps_per_second ? fmt::format("{:.2f}", *rank.steps_per_second) : "-",
                      ago(rank.last_sign_seconds), rank.section.empty() ? "-" : rank.section, rank.state);
 }
@@ -112,7 +111,7 @@ std::string status_as_line(const JobStatus& status) {
                              {"max_restarts", status.max_restarts},
                              {"elapsed_seconds", status.elapsed_seconds},
                              {"committed_step", or_null(status.committed_step)},
-                             {"nodes", nodes_json(status.nodes)},
+                             {"nodes", nodes_json(status.nodes, status.names)},
                              {"ranks", std::move(ranks)},
                              {"events", std::move(events)}};
   // What workers wrote need not be UTF-8.
@@ -131,6 +130,7 @@ Expected<JobStatus> parse_status(std::string_view line) {
                      .elapsed_seconds = json.at("elapsed_seconds").get<double>(),
                      .committed_step = whole_or_nothing(json.at("committed_step"))};
     status.nodes = nodes_of(json.at("nodes"));
+    status.names = names_of(json.at("nodes"));
     for (const nlohmann::json& rank : json.at("ranks")) status.ranks.push_back(rank_of(rank));
     for (const nlohmann::json& event : json.at("events"))
       status.events.push_back({event.at("seconds_ago").get<double>(), event.at("text")});
@@ -151,9 +151,12 @@ std::string status_as_text(const JobStatus& status) {
               : fmt::format("{} restarts, not all of them lately\n", status.restart_count);
   if (status.committed_step)
     text += fmt::format("  checkpoint   committed up to step {}\n", *status.committed_step);
-  text += fmt::format("\n{:>5}  {:<8}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", "RANK", "NODE", "PID",
-                      "STEP", "STEPS/S", "LAST SIGN", "SECTION", "STATE");
-  for (const RankStatus& rank : status.ranks) text += row_of(rank);
+  std::size_t node_width = 8;
+  for (const NodePlan& node : status.nodes)
+    node_width = std::max(node_width, status.names.of(node.node).size());
+  text += fmt::format("\n{:>5}  {:<{}}  {:>8}  {:>9}  {:>8}  {:>10}  {:<12}  {}\n", "RANK", "NODE",
+                      node_width, "PID", "STEP", "STEPS/S", "LAST SIGN", "SECTION", "STATE");
+  for (const RankStatus& rank : status.ranks) text += row_of(rank, status.names.of(rank.node), node_width);
   if (!status.events.empty()) text += "\nlast events\n";
   for (const ToldEvent& event : status.events)
     text += fmt::format("{:>10}  {}\n", duration_text(event.seconds_ago) + " ago", event.text);

@@ -41,6 +41,7 @@ struct JobStatus {
   double elapsed_seconds = 0;
   std::optional<std::int64_t> committed_step{};
   std::vector<NodePlan> nodes{};  // of the attempt
+  NodeNames names{};
   std::vector<RankStatus> ranks{};
   std::vector<ToldEvent> events{};  // the last that the user was told, oldest first
 };

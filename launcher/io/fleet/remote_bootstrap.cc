@@ -177,8 +177,7 @@ awaitable<Status> RemoteBootstrap::agree_on_control(AgentId agent, TimePoint dea
     co_return Status{};
   }
   if (*line != "control stdio")
-    co_return failure(ErrorCode::kCorrupt, "host {}: its agent says '{}'", host_of(agent.node).name,
-                      one_line(*line));
+    co_return failure(ErrorCode::kCorrupt, "its agent says '{}'", one_line(*line));
   child->spoken_to = SpokenTo::kThroughShell;
   connected(agent, net::Connection::make(shell->take_socket(), nullptr));
   co_return Status{};
@@ -238,8 +237,8 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   }
   if (*code != 0) to_sweep_.insert(agent.node);  // else it has left, and with it all that it had started
   const std::string last = *code == 0 ? "" : shell->last_error_line();
-  tell_ended(agent, fmt::format("its agent on {} has ended: {} ended with {}{}{}", host_of(agent.node).name,
-                                shell_name(), *code, last.empty() ? "" : ": ", one_line(last)));
+  tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", shell_name(), *code,
+                                last.empty() ? "" : ": ", one_line(last)));
 }
 
 void RemoteBootstrap::tell_ended(AgentId agent, std::string how) {
@@ -254,7 +253,7 @@ void RemoteBootstrap::kill(AgentId agent) {
   // Nobody has heard of the agent yet. If it runs, it leaves when its stdin ends.
   std::erase(waiting_, agent);
   if (child->shell) child->shell->terminate();
-  tell_ended(agent, fmt::format("host {}: its agent was given up before it came", host_of(agent.node).name));
+  tell_ended(agent, "its agent was given up before it came");
 }
 
 awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostShell> shell,
@@ -269,7 +268,7 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
   }
   shell->terminate();
   to_sweep_.insert(agent.node);
-  tell_ended(agent, fmt::format("its agent on {} was killed", host_of(agent.node).name));
+  tell_ended(agent, "its agent was killed");
 }
 
 void RemoteBootstrap::look_for_leftovers(bool kill) {
@@ -317,7 +316,7 @@ awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId no
   for (;;) {
     const auto line = co_await (*shell)->read_line(deadline);
     if (!line) break;
-    if (auto each = parse_leftover(*line)) left.push_back(*std::move(each));
+    if (auto each = parse_leftover(*line)) left.emplace_back(*std::move(each)).node = node;
     if (line->starts_with("muster-agent absent")) break;  // it never had one
     if (*line != "swept") continue;
     if (left.empty()) to_sweep_.erase(node);

@@ -24,6 +24,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
                      bool quiet)
     : terminal_(terminal),
       enquiries_(enquiries),
+      names_(plan.names()),
       events_(files, plan.job.log_directory + "/events.jsonl",
               [this](const std::string& what) { terminal_.say(what); }),
       log_(files, plan.job.log_directory + "/launcher.log",
@@ -36,7 +37,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
 void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
     const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    events_.append(event_line(*record, since_1970.count()));
+    events_.append(event_line(*record, since_1970.count(), names_));
   }
   if (const auto* sent = std::get_if<Send>(&decision.action); sent && !hosts_.empty()) {
     if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))

@@ -14,7 +14,8 @@ namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // The files are in the job's log directory. `quiet`: the terminal shows what workers print, and nothing
+  // The files are in the jobthose of the plan's log directory. `quiet`: the terminal shows what workers print, and
+  // nothing
   // else.
   LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
@@ -35,6 +36,7 @@ class LocalView final : public View {
  private:
   Terminal& terminal_;
   Enquiries& enquiries_;
+  NodeNames names_;
   LineFile events_;
   LineFile log_;
   RankLogs rank_logs_;

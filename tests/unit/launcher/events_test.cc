@@ -23,6 +23,12 @@ TEST(Events, LeaveOutWhatTheyDoNotSay) {
   EXPECT_EQ(event_line({"job_ended", {}, {}, ""}, 1.5), "{\"time\":1.5,\"event\":\"job_ended\"}\n");
 }
 
+TEST(Events, NameTheHostOfANodeThatHasOne) {
+  const NodeNames names({{NodeId(1), "h2"}});
+  EXPECT_EQ(event_line({"node_lost", {}, NodeId(1), ""}, 1.5, names),
+            "{\"time\":1.5,\"event\":\"node_lost\",\"node\":1,\"host\":\"h2\"}\n");
+}
+
 TEST(Events, AreJsonWhateverTheWorkersWrote) {
   EXPECT_TRUE(nlohmann::json::accept(event_line({"agent_notice", {}, {}, "\xff\xfe", Attempt(1)}, 1)));
 }

@@ -93,9 +93,9 @@ TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesItUpAndListensFromItsCon
   EXPECT_FALSE(fleet.next_deadline() && *fleet.next_deadline() < start + 70s);
   (void)fleet.hire(kNode, start + 71s, "it is wanted");
   const Fleet::Outcome ended =
-      fleet.on(ProcessEnded{{kNode, Incarnation(2)}, "host h1: no answer within 10 s"}, start + 81s);
+      fleet.on(ProcessEnded{{kNode, Incarnation(2)}, "no answer within 10 s"}, start + 81s);
   ASSERT_EQ(ended.news.size(), 1U);
-  EXPECT_EQ(std::get<NodeLost>(ended.news[0]).how, "host h1: no answer within 10 s");
+  EXPECT_EQ(std::get<NodeLost>(ended.news[0]).how, "no answer within 10 s");
 }
 
 TEST_F(FleetTest, ANodeJoinsWhenItsAgentHasConnectedAndGreeted) {
@@ -330,6 +330,27 @@ TEST_F(FleetTest, ProcessesThatWereLeftBehindAreToldOnceAndHoldUpNoLaterLoss) {
   lose_both_halves(join());
   see({12, 13});
   EXPECT_TRUE(told<LeftoversGone>().empty()) << "12 had ended: that is another process";
+}
+
+TEST_F(FleetTest, AProcessOfAnotherHostWithThePidOfANamedOneIsALeftover) {
+  const NodeId other(100'000);
+  const AgentId agent = join();
+  happen(AgentSaid{agent, Attempt(1), wire::LeftoversUnkillable{{{.pid = 12}}}});
+  lose_both_halves(agent);
+  happen(LeftoversSeen{{{.pid = 12, .node = kNode}, {.pid = 12, .node = other}}, false});
+  EXPECT_TRUE(told<LeftoversGone>().empty());
+  now += 4s;
+  happen(LeftoversSeen{{{.pid = 12, .node = kNode}, {.pid = 12, .node = other}}, true});
+  ASSERT_EQ(told<LeftoversRemain>().size(), 1U);
+  ASSERT_EQ(told<LeftoversRemain>()[0].left.size(), 1U);
+  EXPECT_EQ(told<LeftoversRemain>()[0].left[0].node, other);
+  fleet.leave_leftovers_behind();
+  lose_both_halves(join());
+  happen(LeftoversSeen{{{.pid = 12, .node = other}}, false});
+  EXPECT_EQ(told<LeftoversGone>().size(), 1U) << "it was left behind";
+  lose_both_halves(join());
+  happen(LeftoversSeen{{{.pid = 12, .node = kNode}}, false});
+  EXPECT_TRUE(told<LeftoversGone>().empty()) << "that one had ended";
 }
 
 TEST_F(FleetTest, AReportThatWasHeldIsASignOfLifeOfWhenItCame) {

@@ -203,11 +203,10 @@ TEST(AgentGreeting, ALeftoverHasItsNameLast) {
     EXPECT_FALSE(parse_leftover(line)) << line;
 }
 
-TEST(StartFailure, NamesTheHostWhatSshSaidAndWhatToDo) {
+TEST(StartFailure, NamesWhatSshSaidAndWhatToDo) {
   const RemoteOptions ssh{.bootstrap = BootstrapKind::kSsh};
   EXPECT_EQ(start_failure(ssh, {.name = "h1"}, "ssh ended with 255", "Host key verification failed."),
-            "host h1: ssh ended with 255: Host key verification failed. (connect once by hand, `ssh h1`, and "
-            "compare "
+            "ssh ended with 255: Host key verification failed. (connect once by hand, `ssh h1`, and compare "
             "the key)");
   EXPECT_THAT(start_failure(ssh, {.name = "h1", .user = "me"}, "x", "me@h1: Permission denied (publickey)."),
               HasSubstr("`ssh me@h1 true` must work without a password"));

@@ -8,6 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr const char* kGateClosed = "kex_exchange_identification: Connection closed by remote host";
 
@@ -49,7 +50,6 @@ TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {
   HostStart start = at_host();
   const auto step = start.on_line("muster-agent absent aarch64");
   ASSERT_TRUE(as<HostStart::GiveUp>(step));
-  EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("host h1: "));
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("aarch64, than this machine, x86_64"));
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("--remote-agent"));
 }
@@ -80,7 +80,7 @@ TEST(HostStart, AnyOtherFailureIsTheEnd) {
     HostStart start = at_host();
     const auto step = start.on_failure(failure, 0.5);
     ASSERT_TRUE(as<HostStart::GiveUp>(step)) << failure.what;
-    EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("host h1: " + failure.what));
+    EXPECT_THAT(as<HostStart::GiveUp>(step)->why, StartsWith(failure.what));
   }
 }
 

@@ -90,8 +90,10 @@ class JobTest : public testing::Test {
   void said(int node, Attempt attempt, wire::ToLauncher message) {
     happen(AgentSaid{agent(node), attempt, std::move(message)});
   }
-  void greet(int node, std::string host = "", std::vector<std::string> addresses = {}) {
+  void greet(int node, std::string host = "", std::vector<std::string> addresses = {},
+             std::string machine = "") {
     wire::Hello hello;
+    hello.machine = std::move(machine);
     hello.hostname = std::move(host);
     hello.addresses = std::move(addresses);
     hello.node = NodeId(node);

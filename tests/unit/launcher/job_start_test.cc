@@ -88,6 +88,27 @@ TEST_F(StartTest, EachArrivalMakesTheWaitLonger) {
   EXPECT_THAT(members(), ElementsAre("0:2@0", "1:2@2"));
 }
 
+TEST_F(StartTest, AgentsShareAMachineWhateverNamesItsHostsHave) {
+  greet(0, "h0", {}, "m0");
+  greet(1, "h1", {}, "m1");
+  greet(2, "h0", {}, "m0");
+  std::vector<std::string> shares;
+  for (const auto& [node, prepare] : sent<wire::PrepareAttempt>())
+    shares.push_back(fmt::format("{}: {} of {}", node, prepare.agent_on_host, prepare.agents_on_host));
+  EXPECT_THAT(shares, ElementsAre("0: 0 of 2", "1: 0 of 1", "2: 1 of 2"));
+  for (const int node : {0, 1, 2}) said(node, wire::AttemptPrepared{4711});
+  greet(3, "h1", {}, "m1");
+  const auto told = sent<wire::StandBy>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].second.agents_on_host, 2);
+  EXPECT_EQ(told[0].second.agent_on_host, 1);
+}
+
+TEST_F(StartTest, AMachineThatIsNotToldIsTheNodesOwn) {
+  for (const int node : {0, 1, 2}) greet(node);
+  for (const auto& [node, prepare] : sent<wire::PrepareAttempt>()) EXPECT_EQ(prepare.agents_on_host, 1);
+}
+
 TEST_F(StartTest, WhoComesAfterTheTimeoutMayBringOthers) {
   greet(0);
   wait(100s);
@@ -106,7 +127,7 @@ TEST_F(StartTest, TooFewAfterTenMinutesEndTheJob) {
   wait(1ms);
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
-  EXPECT_EQ(job.verdict().cause, "1 of at least 2 nodes came within 600 s; missing: node0");
+  EXPECT_EQ(job.verdict().cause, "1 of at least 2 nodes came within 600 s; missing: node0 (h0)");
   EXPECT_EQ(job.restart_count(), 0);
 }
 

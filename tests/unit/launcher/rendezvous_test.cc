@@ -98,8 +98,15 @@ TEST(Meet, TakesAnotherCommonNetworkWhereOneIsCut) {
   EXPECT_EQ(address({"10.77.0.10"}, "eth0"), "10.77.0.10") << "the user wants this one";
 }
 
+Plan two_hosts() {
+  Plan plan = two_nodes_of_two(1);
+  plan.hosts = {{.name = "h1", .slots = 2}, {.name = "h2", .slots = 2}};
+  return plan;
+}
+
 class JobRendezvous : public JobTest {
  protected:
+  JobRendezvous() : JobTest(two_hosts()) {}
   // Of two hosts with two networks, told to start their workers.
   void start_on_two_hosts() {
     happen(Began{});
@@ -123,8 +130,8 @@ TEST_F(JobRendezvous, AnotherNetworkIsTriedAndThatIsNoRestart) {
   start_on_two_hosts();
   said(1, unreachable("10.77.0.10"));
   EXPECT_THAT(told(),
-              HasSubstr("node1: the store at 10.77.0.10 port 4711 cannot be reached: no answer within "
-                        "5 s from h2; another network is tried"));
+              HasSubstr("node1 (h2): the store at 10.77.0.10 port 4711 cannot be reached: no answer within "
+                        "5 s; another network is tried"));
   EXPECT_EQ(sent<wire::StopWorkers>().size(), 2U);
   empty(1);
   empty(0);
@@ -150,7 +157,7 @@ TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().exit_code, 125);
   EXPECT_EQ(job.verdict().cause,
-            "node1: the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s from h2; "
+            "node1 (h2): the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s; "
             "--interface NAME|CIDR names a network by which all nodes reach each other");
 }
 

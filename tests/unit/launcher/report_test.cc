@@ -280,14 +280,24 @@ TEST_F(Report, EndsWithWhatToTypeNext) {
   EXPECT_THAT(details, HasSubstr("  next        launch logs job-7\n")) << "it is the report";
 }
 
+TEST_F(Report, NamesTheHostsOfAJobThatHasThem) {
+  EXPECT_EQ(nlohmann::json::parse(report_as_json(outcome(failed)))["culprit"]["host"], nullptr);
+  plan.hosts = {{.name = "h0"}, {.name = "h1"}};
+  attempts[1].stragglers = {{.rank = Rank(0), .node = NodeId(0)}};
+  const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
+  EXPECT_EQ(json["culprit"]["host"], "h1");
+  EXPECT_EQ(json["attempts"][1]["stragglers"][0]["host"], "h0");
+}
+
 TEST_F(Report, NamesTheRanksThatWereSlowerThanTheOthers) {
   using namespace std::chrono_literals;
   attempts[1].stragglers = {{Rank(3), NodeId(1), 50, 130500us, 100ms, {}},
                             {Rank(0), NodeId(0), 60, 2s, 1s, 200}};
   const auto json = nlohmann::json::parse(report_as_json(outcome(failed)));
   EXPECT_EQ(json["attempts"][0]["stragglers"], nlohmann::json::array());
-  const nlohmann::json expected{{"rank", 3},         {"node", 1},        {"busy_ms", 130.5},
-                                {"usual_ms", 100.0}, {"since_step", 50}, {"until_step", nullptr}};
+  const nlohmann::json expected{
+      {"rank", 3},         {"node", 1},        {"host", nullptr},      {"busy_ms", 130.5},
+      {"usual_ms", 100.0}, {"since_step", 50}, {"until_step", nullptr}};
   EXPECT_EQ(json["attempts"][1]["stragglers"][0], expected);
   EXPECT_EQ(json["attempts"][1]["stragglers"][1]["until_step"], 200);
 }

@@ -157,6 +157,16 @@ TEST(JobStatusText, SaysItAllInATable) {
   EXPECT_THAT(text, HasSubstr("12s ago  rank 0 (node0) was killed by SIGKILL\n"));
 }
 
+TEST(JobStatusText, NamesTheHostsOfAJobThatHasThem) {
+  JobStatus status = example();
+  status.names = NodeNames({{NodeId(0), "gpu-host-17"}});
+  const auto read = parse_status(status_as_line(status));
+  ASSERT_TRUE(read) << read.error().message();
+  const std::string text = status_as_text(*read);
+  EXPECT_THAT(text, HasSubstr(" RANK  NODE                      PID "));
+  EXPECT_THAT(text, HasSubstr("    0  node0 (gpu-host-17)        70 "));
+}
+
 TEST(JobStatusText, CountsRestartsOfMoreThanAWindow) {
   JobStatus status = example();
   status.restart_count = 5;

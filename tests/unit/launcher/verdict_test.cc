@@ -75,6 +75,20 @@ TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
   EXPECT_EQ(judge(lost).node, NodeId(1));
 }
 
+TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
+  const NodeNames names({{NodeId(0), "h1"}, {NodeId(1), "h2"}});
+  EXPECT_EQ(judge(facts({end(2, 3)}), names).cause, "rank 2 (node1, h2) exited with code 3");
+  AttemptFacts lost = facts({});
+  lost.losses = {{NodeId(1), kVerdictStart, "ssh ended with 255"}};
+  EXPECT_EQ(judge(lost, names).cause, "node1 (h2) was lost: ssh ended with 255");
+  AttemptFacts refused = facts({});
+  refused.refusal = Refusal{.node = NodeId(0), .message = "train: not found"};
+  EXPECT_EQ(judge(refused, names).cause, "node0 (h1): train: not found");
+  AttemptFacts held = facts({end(0, 3)});
+  held.unkillable = {{Rank(1), NodeId(0), 4711, "has not ended"}};
+  EXPECT_EQ(judge(held, names).evidence.back(), "rank 1 (node0, h1, pid 4711) has not ended");
+}
+
 TEST(Verdict, BlamesALostNodeForWhatFailedOnOthersJustBeforeItsLossWasSeen) {
   AttemptFacts lost = facts({end(0, 1)});
   lost.losses = {{NodeId(1), kVerdictStart + 20ms, "its agent was killed by SIGKILL"}};

@@ -1,0 +1,41 @@
+// Nodes as people read them: by their number, and where nodes have hosts, by the host's name as well. Pure.
+#pragma once
+
+#include <fmt/core.h>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/base/ids.h"
+
+namespace muster::launcher {
+
+class NodeNames {
+ public:
+  NodeNames() = default;
+  // `hosts`: those of the nodes; empty: all nodes are on this machine.
+  explicit NodeNames(std::map<NodeId, std::string> hosts) : hosts_(std::move(hosts)) {}
+
+  // Empty on this machine.
+  std::string host_of(NodeId node) const {
+    const auto found = hosts_.find(node);
+    return found == hosts_.end() ? "" : found->second;
+  }
+  // "node3", or "node3 (h4)"
+  std::string of(NodeId node) const {
+    const std::string host = host_of(node);
+    return fmt::format("node{}{}", node, host.empty() ? "" : fmt::format(" ({})", host));
+  }
+  // Between brackets: "node3", or "node3, h4"
+  std::string within(NodeId node) const {
+    const std::string host = host_of(node);
+    return fmt::format("node{}{}", node, host.empty() ? "" : ", " + host);
+  }
+  // "rank 2 (node1)", or "rank 2 (node1, h2)"
+  std::string of(Rank rank, NodeId node) const { return fmt::format("rank {} ({})", rank, within(node)); }
+
+ private:
+  std::map<NodeId, std::string> hosts_;
+};
+
+}  // namespace muster::launcher
