@@ -60,7 +60,7 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
   }
   for (const char* text :
        {"rank 1 of 2 on h1", "python rank 3 h1",
-        "rank 2 (node1) was killed by SIGKILL at step 30; attempt 2 resumes from step 20",
+        "rank 2 (node1, h1) was killed by SIGKILL at step 30; attempt 2 resumes from step 20",
         "4 ranks succeeded", "node1:2: h1", ": rank 1: 16 0.1 6", "rank 1 got yes", "rank 1 runs slow"})
     EXPECT_THAT(all, HasSubstr(text));
   if (std::getenv("CLUSTERS_PAGE_SHOW") != nullptr) std::fputs(all.c_str(), stdout);
