@@ -416,14 +416,6 @@ void Job::start_workers(TimePoint now) {
   carry(recruiter_.hire_absent(now));
 }
 
-// The same for nodes of one machine, whatever names their hosts have.
-std::string Job::machine_of(NodeId id) const {
-  if (plan_.hosts.empty()) return "";
-  const auto found = whereabouts_.find(id);
-  const bool told = found != whereabouts_.end() && !found->second.machine.empty();
-  return told ? found->second.machine : fmt::format("node{}", id);
-}
-
 // A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
 // are given by number, it is the last agent of its machine, as spares are; it takes the place of a node of
 // this machine, or, with hosts, of another.
@@ -587,11 +579,6 @@ void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
 }
 
 // ---- Messages ----
-
-std::vector<Rank> Job::living_ranks() const {
-  const bool may_live = phase_ >= Phase::kRunning && phase_ <= Phase::kStopping;
-  return may_live ? crew_.living() : std::vector<Rank>();
-}
 
 void Job::send_to_workers(const wire::ToAgent& message, const std::string& reason) {
   for (const NodeId node : crew_.with_workers()) decide(Send{node, attempt_, message}, reason);

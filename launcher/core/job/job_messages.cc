@@ -25,6 +25,14 @@ void Job::handle(const NodeJoined& event, TimePoint now) {
   react(Occurrence::kJoined, now);
 }
 
+// The same for nodes of one machine, whatever names their hosts have.
+std::string Job::machine_of(NodeId id) const {
+  if (plan_.hosts.empty()) return "";
+  const auto found = whereabouts_.find(id);
+  const bool told = found != whereabouts_.end() && !found->second.machine.empty();
+  return told ? found->second.machine : fmt::format("node{}", id);
+}
+
 void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }

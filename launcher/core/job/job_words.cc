@@ -1,4 +1,4 @@
-// The part of Job that says to the user what it waits for, and what it costs.
+// The part of Job that says to the user what it waits for, what it costs, and who lives.
 #include <algorithm>
 #include <filesystem>
 
@@ -79,6 +79,11 @@ std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
   for (const auto& [message, hosts] : groups)
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", folded(hosts), message);
   return text;
+}
+
+std::vector<Rank> Job::living_ranks() const {
+  const bool may_live = phase_ >= Phase::kRunning && phase_ <= Phase::kStopping;
+  return may_live ? crew_.living() : std::vector<Rank>();
 }
 
 std::string Job::waiting_for(TimePoint now) const {
