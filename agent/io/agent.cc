@@ -68,7 +68,7 @@ void Agent::obey(Attempt attempt, const wire::Input& input) {
 void Agent::obey(Attempt attempt, const wire::Welcome& said) {
   job_ = said.job;
   Logs::Place place = parts_.logs.place_for(said.job);
-  if (!place.shared) parts_.link.send(attempt, wire::LogsElsewhere{place.directory});
+  if (!place.shared) parts_.link.send(attempt, wire::LogsElsewherewire::AgentRemark{place.directory});
   job_.log_directory = std::move(place.directory);
   parts_.link.set_output_limits(job_);
   parts_.processes.set_job(job_);
@@ -271,7 +271,7 @@ void Agent::logs_finished(const LogLosses& losses) {
   if (losses.lines + losses.waiting_bytes > 0) {
     parts_.link.send(
         node_.attempt(),
-        wire::AgentNotice{fmt::format(
+        wire::AgentRemark{fmt::format(
             "the log files of attempt {} did not take {} lines in time{}", node_.attempt(), losses.lines,
             losses.waiting_bytes == 0 ? "" : fmt::format("; {} bytes still wait", losses.waiting_bytes))});
   }
@@ -296,7 +296,7 @@ std::expected<std::int32_t, StartFailure> Agent::open(const OpenAttempt& attempt
   if (!notices) return std::unexpected(StartFailure{StartStep::kLogDirectory, notices.error()});
   auto store_port = parts_.store.open(job_, attempt.plan);
   if (!store_port) return std::unexpected(StartFailure{StartStep::kStore, store_port.error()});
-  for (const std::string& notice : *notices) parts_.link.send(attempt.attempt, wire::AgentNotice{notice});
+  for (const std::string& notice : *notices) parts_.link.send(attempt.attempt, wire::AgentRemark{notice});
   return *store_port;
 }
 

@@ -2,7 +2,12 @@
 //
 // Everything outside is behind interfaces, which the wiring makes: no process, file, socket or clock is
 // touched here, so that the simulator runs this very class. Events are handled one after the other, also
-// those that an action brings about at once. One thread, one alarm. Decides nothing.
+// those that an action brings about at once. One thread, one alarm.
+//
+// What becomes of attempts and workers Node decides. The agent itself sees to what takes several calls of its
+// parts: leftovers are killed until none is left, but for those that were named, then the log files are
+// finished, and only then does Node hear LeftoversGone; output is hurried once an attempt; and whose output
+// may wait is known for a while after the launcher has said so.
 #pragma once
 
 #include <deque>

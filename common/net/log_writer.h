@@ -1,11 +1,11 @@
-// Writes log files on a thread of its own: a file system that blocks holds up neither the agent nor, as long
-// as there is room in a file's queue, its workers.
+// Writes log files on a thread of its own: a file system that blocks does not hold up the thread that has
+// something to write.
 //
-// One thread for all files, in the order in which they got something to do. put() queues without limit: its
-// callers ask backlog_bytes() and alive_at() first (flow.h). The thread is started by the first put(), and
-// hears of bytes once the executor's handler that put them has returned. When this object goes, the thread
-// has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. put() may be
-// called by any thread, everything else by the executor's, which also hears of trouble.
+// One thread for all files, in the order in which they got something to do. put() queues without limit: a
+// caller to whom memory matters asks backlog_bytes() and alive_at() first. The thread is started by the first
+// put(), and hears of bytes once the executor's handler that put them has returned. When this object goes,
+// the thread has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. put()
+// may be called by any thread, everything else by the executor's, which also hears of trouble.
 #pragma once
 
 #include <atomic>

@@ -79,7 +79,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Preempt, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, hard, what, section, step,
                                                 since_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStacks, rank, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentNotice, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AgentRemark, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SignalWorkers, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StandBy, local_world_size, agents_on_host, agent_on_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerUnkillable, rank, pid, what)
@@ -208,7 +208,7 @@ constexpr std::initializer_list<const char*> kRequired<WorkerStalled>{"rank", "h
 template <>
 constexpr std::initializer_list<const char*> kRequired<WorkerStacks>{"rank", "text"};
 template <>
-constexpr std::initializer_list<const char*> kRequired<AgentNotice>{"text"};
+constexpr std::initializer_list<const char*> kRequired<AgentRemark>{"text"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<SignalWorkers>{"signal"};
 template <>
@@ -316,7 +316,7 @@ bool belongs_to_attempt(std::uint8_t type) {
       type_of<ToAgent, Welcome>(kFirstToAgent),        type_of<ToAgent, Leave>(kFirstToAgent),
       type_of<ToAgent, Ping>(kFirstToAgent),           type_of<ToAgent, OutputTaken>(kFirstToAgent),
       type_of<ToLauncher, Hello>(kFirstToLauncher),    type_of<ToLauncher, Output>(kFirstToLauncher),
-      type_of<ToLauncher, Pong>(kFirstToLauncher),     type_of<ToLauncher, AgentNotice>(kFirstToLauncher),
+      type_of<ToLauncher, Pong>(kFirstToLauncher),     type_of<ToLauncher, AgentRemark>(kFirstToLauncher),
       type_of<ToAgent, LogTaken>(kFirstToAgent),       type_of<ToLauncher, LogsElsewhere>(kFirstToLauncher),
       type_of<ToLauncher, LogPiece>(kFirstToLauncher),
   };
@@ -348,15 +348,14 @@ Expected<ToLauncher> decode_for_launcher(Frame frame) {
 
 Dispatcher::Result Dispatcher::judge(const FrameHeader& header) {
   if (header.destination != own_) return Result::kOtherNode;
-  const auto newest = newest_.find(header.source);
-  if (newest == newest_.end()) return Result::kStranger;
+  if (header.source != peer_) return Result::kStranger;
   if (header.term < term_) return Result::kStaleTerm;
   if (header.term > term_) {
     term_ = header.term;
-    for (auto& [source, sequence] : newest_) sequence = {};
+    newest_ = {};
   }
-  if (header.sequence <= newest->second) return Result::kRepeated;
-  newest->second = header.sequence;
+  if (header.sequence <= newest_) return Result::kRepeated;
+  newest_ = header.sequence;
   if (belongs_to_attempt(header.type) && header.attempt < attempt_) return Result::kStaleAttempt;
   return Result::kDeliver;
 }

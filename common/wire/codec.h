@@ -1,9 +1,8 @@
-// Messages to frames and back, and the one place where stale frames are dropped.
+// Messages to frames and back, and which frames of a connection are stale.
 //
 // Plain values; one thread at a time. What a frame's type means is decided here alone.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "common/base/error.h"
@@ -22,22 +21,18 @@ std::string encode_before_text(FrameHeader header, const Output& output, std::st
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
 
 // kCorrupt if the type is unknown, a required field is missing, one has another type, or the message might
-// not be encoded again. Other fields that
-// are missing have their defaults; unknown ones are ignored.
+// not be encoded again. Other fields that are missing have their defaults; unknown ones are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 
 // Decides which frames of one connection are heard. A frame is dropped when it is for another node, when its
-// source is none that was named, when it repeats a sequence number of its source, when its term is lower than
-// the highest seen, or when it belongs to an attempt that is over (output and liveness belong to none).
+// source is not the other end, when it repeats a sequence number, when its term is lower than the highest
+// seen, or when it belongs to an attempt that is over (output and liveness belong to none).
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };
-  // `own`: this end, a node or kLauncher, for which frames must be. `peer`: the other end, whose own frames
-  // are heard.
-  Dispatcher(NodeId own, NodeId peer) : own_(own), newest_{{peer, Sequence()}} {}
-  // From now on frames of `source` that the peer passes on are heard as well.
-  void hear(NodeId source) { newest_.try_emplace(source); }
+  // `own`: this end, a node or kLauncher, for which frames must be. `peer`: the other end, from which.
+  Dispatcher(NodeId own, NodeId peer) : own_(own), peer_(peer) {}
   Result judge(const FrameHeader& header);
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { attempt_ = attempt; }
@@ -45,9 +40,10 @@ class Dispatcher {
 
  private:
   NodeId own_;
+  NodeId peer_;
   Term term_;
   Attempt attempt_;
-  std::map<NodeId, Sequence> newest_;  // by source
+  Sequence newest_;
 };
 
 }  // namespace muster::wire

@@ -169,8 +169,8 @@ struct AttemptPrepared {
   std::string other_checkpoints{};
 };
 struct AttemptRefused {  // the attempt cannot be started on this node, and the next one could not either
-  std::int32_t exit_code =
-      125;  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else
+  // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else.
+  std::int32_t exit_code = 125;
   std::string message;
   bool unreachable = false;  // the store does not answer at the address that StartWorkers named
   std::string missing{};     // the working directory or program, if it is not there
@@ -211,10 +211,12 @@ struct WorkerStacks {
   Rank rank;
   std::string text;  // at most 64 KiB
 };
-struct AgentNotice {  // one line for the user
+struct AgentRemark {  // one line for the user
   std::string text;
 };
-struct WorkerUnkillable {  // it was killed, and still lives: the attempt cannot end on this node
+// It was killed, and still lives: WorkersGone follows when it has ended, for which the launcher waits a
+// while.
+struct WorkerUnkillable {
   Rank rank;
   std::int32_t pid = 0;
   std::string what;  // one clause: "has not ended 3 s after SIGKILL"
@@ -224,14 +226,14 @@ struct WorkerUnkillable {  // it was killed, and still lives: the attempt cannot
 struct LeftoversUnkillable {
   std::vector<Leftover> left;
 };
-struct WorkersGone {};  // every process of the attempt on this node has ended
-struct Output {         // whole lines for the terminal
+// Every process of the attempt on this node has ended, but for those that LeftoversUnkillable was about.
+struct WorkersGone {};
+struct Output {  // whole lines for the terminal
   Rank rank;
   LocalRank local_rank;
   std::int32_t stream = 1;  // 1 stdout, 2 stderr
   Bytes text;
-  std::uint64_t dropped_line_count =
-      0;  // lines left out before this text because the launcher did not keep up
+  std::uint64_t dropped_line_count = 0;  // before this text, because the launcher did not keep up
 };
 struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   Rank rank;
@@ -286,7 +288,7 @@ using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers,
                              Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken>;
 using ToLauncher =
     std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
-                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentNotice, WorkerUnkillable,
+                 WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentRemark, WorkerUnkillable,
                  LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece>;
 
 }  // namespace muster::wire

@@ -59,7 +59,7 @@ Decisions Controller::on(const Event& event, TimePoint now) {
   if (is_of_attempt) {
     if (const auto* reported = std::get_if<wire::WorkerReported>(&said->message))
       watch_pace(*reported, now, all);
-    if (fold_.hold(*said, now)) return all;
+    if (held_.hold(*said, now)) return all;
   }
   const bool is_output = said != nullptr && std::holds_alternative<wire::Output>(said->message);
   const bool is_log = said != nullptr && std::holds_alternative<wire::LogPiece>(said->message);
@@ -72,9 +72,9 @@ Decisions Controller::on(const Event& event, TimePoint now) {
   if (is_time && !is_due(next_deadline(), now)) return all;
   // Only the held reports are told now. Other deadlines are for the next alarm: frames that wait in the
   // channels may be read before it.
-  const bool only_flush = is_time && is_due(fold_.next_deadline(), now);
+  const bool only_flush = is_time && is_due(held_.next_deadline(), now);
   if (!is_sign_of_life) {
-    for (AgentSaid& held : fold_.take()) add(all, std::move(held), now);
+    for (AgentSaid& each : held_.take()) add(all, std::move(each), now);
   }
   if (!only_flush) add(all, event, now);
   return all;
@@ -119,7 +119,7 @@ void Controller::tell_job(const What& event, TimePoint now) {
 
 std::optional<TimePoint> Controller::next_deadline() const {
   auto next = core_deadline();
-  if (next) take_earlier(next, fold_.next_deadline());
+  if (next) take_earlier(next, held_.next_deadline());
   return next;
 }
 
@@ -139,7 +139,7 @@ void Controller::handle(const Other& event, TimePoint now) {
   }
 }
 
-// The one place where messages of agents that are not heard any more are dropped.
+// What agents say that are not heard any more is dropped here, before fleet and job.
 void Controller::handle(const AgentSaid& event, TimePoint now) {
   if (!fleet_.listens_to(event.agent)) return;
   carry(fleet_.on(event, now), now);
@@ -160,9 +160,7 @@ void Controller::handle(const SecondPassed& event, TimePoint now) {
 }
 
 void Controller::carry(Fleet::Outcome outcome, TimePoint now) {
-  for (FleetDecision& each : outcome.decisions)
-    std::visit([&](auto& action) { decisions_.push_back({std::move(action), std::move(each.reason)}); },
-               each.action);
+  for (FleetDecision& each : outcome.decisions) decisions_.push_back(as_decision(std::move(each)));
   for (const FleetNews& news : outcome.news) std::visit([&](const auto& what) { tell_job(what, now); }, news);
 }
 

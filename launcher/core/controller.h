@@ -2,9 +2,9 @@
 // its reason.
 //
 // The fleet decides about agents, the job about attempts; the rank table keeps what people may ask for. What
-// the fleet makes of an event is told to the job in the same turn. Reports of progress are folded
-// (report_fold.h) before fleet and job hear of them. The performer, the simulator and the tests use this
-// class and nothing else. One thread; performs nothing, reads no clock.
+// the fleet makes of an event is told to the job in the same turn. Reports of progress are held
+// back for a while (held_reports.h) before fleet and job hear of them. Who tells it of events asks fleet, job
+// and ranks for what they know, and changes neither. One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 #include <string>
 
 #include "launcher/core/fleet/fleet.h"
+#include "launcher/core/job/held_reports.h"
 #include "launcher/core/job/job.h"
-#include "launcher/core/job/report_fold.h"
 #include "launcher/core/job/stragglers.h"
 #include "launcher/core/view/rank_table.h"
 
@@ -27,7 +27,7 @@ class Controller {
   Controller& operator=(const Controller&) = delete;
 
   Decisions on(const Event& event, TimePoint now);
-  // Handles one event without folding it. The same sequence of applied events always leads to the same
+  // Handles one event without holding it back. The same sequence of applied events always leads to the same
   // decisions: a journal keeps these events, and a replay applies them.
   Decisions apply(const Event& event, TimePoint now);
   // Hears of each event that was applied, and of the decisions that it led to.
@@ -65,7 +65,7 @@ class Controller {
   Fleet fleet_;
   Job job_;
   RankTable ranks_;
-  ReportFold fold_;
+  HeldReports held_;
   Stragglers pace_;
   Attempt pace_of_;     // the attempt that pace_ watches
   TimePoint next_log_;  // pieces of logs before that are not told

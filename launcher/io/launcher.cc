@@ -82,8 +82,7 @@ void Launcher::leftovers_seen(std::vector<Leftover> left, bool killed) {
 }
 
 void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message) {
-  Conversation& from = conversations_.at(connection);
-  if (const auto* pong = std::get_if<wire::Pong>(&message)) from.output_waits = pong->output_waits;
+  const Conversation& from = conversations_.at(connection);
   if (auto* output = std::get_if<wire::Output>(&message)) {
     parts_.view.show_output(from.agent.node, *output,
                             from.session->received_output(output->stream, output->text.view().size()));
@@ -157,10 +156,10 @@ void Launcher::perform(const KillAgent& action) {
 void Launcher::perform(const AcceptConnection& action) {
   const auto session = conversations_.at(action.connection).session;
   session->start(
-      [this, connection = action.connection](Session&, Attempt attempt, wire::ToLauncher message) {
+      [this, connection = action.connection](Attempt attempt, wire::ToLauncher message) {
         hear(connection, attempt, std::move(message));
       },
-      [this, connection = action.connection](Session&, const Error& why) { closed(connection, why); });
+      [this, connection = action.connection](const Error& why) { closed(connection, why); });
   session->send_ping(/*output_waits=*/false);
 }
 
@@ -215,8 +214,7 @@ void Launcher::tick_if_due() {
   const TimePoint now = parts_.time.now();
   if (now < next_second_) return;
   post(SecondPassed{next_second_});
-  const bool output_waits =
-      std::ranges::any_of(conversations_, [](const auto& each) { return each.second.output_waits; });
+  const bool output_waits = controller_.fleet().output_waits();
   std::vector<int> taken;
   for (const int stream : {1, 2}) {
     if (parts_.view.takes(stream, kTickPeriod)) taken.push_back(stream);

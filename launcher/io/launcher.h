@@ -62,7 +62,6 @@ class Launcher final : private Bootstrap::Listener {
   struct Conversation {
     AgentId agent;
     std::shared_ptr<Session> session;
-    bool output_waits = false;  // some rank's output waits, as the agent last said
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;

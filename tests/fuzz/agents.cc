@@ -61,6 +61,14 @@ class FuzzedJob {
         return happen(ConnectionClosed{agent, connection_of(agent)});
       case 1: return happen(LeftoversSeen{});
       case 2: return happen(Interrupted{static_cast<int>(input.byte() % 32)});
+      // No message has these numbers. Of a half-gone agent either end may be the first, or be told again.
+      case 250: return happen(ProcessEnded{agent, "its agent ended"});
+      case 251: return happen(ConnectionClosed{agent, connection_of(agent)});
+      case 252: return happen(ConnectionClosed{agent, connection_of(agent), "a frame of 4 GiB"});
+      case 253:
+        return happen(LeftoversSeen{{Leftover{.pid = 1 + static_cast<std::int32_t>(input.byte())}}, true});
+      case 254: return happen(Cancelled{input.byte() % 2 == 1});
+      case 255: return happen(SecondPassed{now_ - std::chrono::milliseconds(20 * input.byte())});
       default: break;
     }
     wire::Frame frame;

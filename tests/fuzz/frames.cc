@@ -1,7 +1,7 @@
 // A peer that has proven itself and sends any bytes: frames are cut, judged and decoded, and what was
 // understood can be passed on.
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/wire/codec.h"
@@ -40,15 +40,13 @@ void travel_again(const wire::FrameHeader& header, const Message& message,
 
 void hear(const std::vector<wire::Frame>& frames) {
   wire::Dispatcher dispatcher{wire::kLauncher, NodeId(0)};
-  dispatcher.hear(NodeId(1));
   dispatcher.advance_to(Attempt(2));
-  std::map<NodeId, std::pair<Term, Sequence>> newest{{NodeId(0), {}}, {NodeId(1), {}}};
+  std::pair<Term, Sequence> newest;
   for (const wire::Frame& frame : frames) {
     if (dispatcher.judge(frame.header) == wire::Dispatcher::Result::kDeliver) {
-      auto& last = newest.at(frame.header.source);
       const std::pair now(frame.header.term, frame.header.sequence);
-      CHECK(now > last);
-      last = now;
+      CHECK(now > newest);
+      newest = now;
     }
     if (const auto message = wire::decode_for_agent(frame))
       travel_again(frame.header, *message, &wire::decode_for_agent);

@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-constexpr std::string_view kIdentity = "job/default/0";
+constexpr std::string_view kIdentity = "job/default/0/1";
 const net::Key kKey = loaded_tls().derive_key(net::Key{1}, kIdentity);
 
 // The launcher's end, as listener and session make it.
@@ -44,8 +44,7 @@ class Called {
     }
     if (with_tls) CHECK(connection_->identity() == kIdentity, "{}", connection_->identity());
     session_ = std::make_shared<launcher::Session>(time_, NodeId(0), connection_);
-    session_->start([](launcher::Session&, Attempt, const wire::ToLauncher&) {},
-                    [](launcher::Session&, const Error&) {});
+    session_->start([](Attempt, const wire::ToLauncher&) {}, [](const Error&) {});
     session_->send(Attempt(), wire::Welcome{NodeId(0), {}});
   }
 

@@ -72,7 +72,7 @@ TEST_F(AgentGpu, TellsOfAFaultAndNamesItWhenTheWorkerDies) {
   TestLauncher launcher(with_driver());
   begin(launcher);
   fault(2, 95);
-  const auto notice = launcher.wait_for<wire::AgentNotice>();
+  const auto notice = launcher.wait_for<wire::AgentRemark>();
   ASSERT_TRUE(notice);
   EXPECT_EQ(notice->text, "rank 1: XID 95: uncontained ECC error (GPU 2)");
   for (const std::size_t rank : {1U, 0U}) {
@@ -99,7 +99,7 @@ TEST_F(AgentGpu, DoesNotBlameTheGpuForTheProgramsFault) {
   TestLauncher launcher(with_driver());
   begin(launcher);
   fault(1, 31);
-  const auto notice = launcher.wait_for<wire::AgentNotice>();
+  const auto notice = launcher.wait_for<wire::AgentRemark>();
   ASSERT_TRUE(notice);
   EXPECT_THAT(notice->text, HasSubstr("XID 31"));
   kill(pids[0], SIGABRT);
@@ -114,12 +114,12 @@ TEST_F(AgentGpu, StartsTheNextAttemptWhenTheMemoryOfAKilledWorkerIsBack) {
   kill(pids[0], SIGKILL);
   use_memory("1 9000\n2 1000\n");
   begin_next(*launcher);
-  const auto waits = launcher->wait_for<wire::AgentNotice>();
+  const auto waits = launcher->wait_for<wire::AgentRemark>();
   ASSERT_TRUE(waits);
   EXPECT_EQ(waits->text,
             "waits, at most 50 s, for GPU memory of killed workers to come back: 7.8 GiB of GPU 1");
   use_memory("1 1010\n2 1000\n");
-  const auto free = launcher->wait_for<wire::AgentNotice>();
+  const auto free = launcher->wait_for<wire::AgentRemark>();
   ASSERT_TRUE(free);
   EXPECT_EQ(free->text, "the GPU memory of killed workers is free");
   EXPECT_THAT(launcher->all<wire::WorkersStarted>(), testing::IsEmpty());
@@ -132,7 +132,7 @@ TEST_F(AgentGpu, DoesNotWaitForMemoryThatAnotherLivingProcessHasTaken) {
   kill(pids[0], SIGKILL);
   begin_next(*launcher);
   EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
-  EXPECT_THAT(launcher->all<wire::AgentNotice>(), testing::IsEmpty());
+  EXPECT_THAT(launcher->all<wire::AgentRemark>(), testing::IsEmpty());
 }
 
 TEST_F(AgentGpu, DoesNotWaitForMemoryAfterWorkersThatEndedByThemselves) {
@@ -143,7 +143,7 @@ TEST_F(AgentGpu, DoesNotWaitForMemoryAfterWorkersThatEndedByThemselves) {
   use_memory("1 9000\n2 9000\n");
   begin_next(*launcher);
   EXPECT_TRUE(launcher->wait_for<wire::WorkersStarted>());
-  EXPECT_THAT(launcher->all<wire::AgentNotice>(), testing::IsEmpty());
+  EXPECT_THAT(launcher->all<wire::AgentRemark>(), testing::IsEmpty());
 }
 
 TEST_F(AgentGpu, DoesWithoutADriver) {

@@ -155,7 +155,7 @@ TEST_F(BlockedLog, HoldsUpWhoPrintsMuchForTheStallAndThenLinesAreCounted) {
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(launcher.output(0, 1).size(), 8'000'000U) << "the copy for the terminal has all";
   std::vector<std::string> texts;
-  for (const auto& notice : launcher.all<wire::AgentNotice>()) texts.push_back(notice.text);
+  for (const auto& notice : launcher.all<wire::AgentRemark>()) texts.push_back(notice.text);
   EXPECT_THAT(
       texts,
       testing::ElementsAre(
@@ -193,7 +193,7 @@ TEST_F(BlockedLog, AnAttemptIsOverWhenASlowLogFileHasTakenAll) {
   }
   while (taken < kAll) take();
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
-  EXPECT_TRUE(launcher.all<wire::AgentNotice>().empty());
+  EXPECT_TRUE(launcher.all<wire::AgentRemark>().empty());
 }
 
 TEST_F(BlockedLog, AStopEndsTheWaiting) {
@@ -217,7 +217,7 @@ TEST_F(AgentProcess, SaysThatALogFileCannotBeCreatedAndGoesOn) {
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_EQ(launcher.all<wire::WorkerExited>().size(), 2U);
   EXPECT_EQ(log("rank_0/stdout.log"), "from 0\n");
-  const auto notices = launcher.all<wire::AgentNotice>();
+  const auto notices = launcher.all<wire::AgentRemark>();
   ASSERT_EQ(notices.size(), 1U);
   EXPECT_THAT(notices[0].text, HasSubstr("cannot write " + scratch_ / "logs/attempt_1/rank_1/stdout.log"));
   EXPECT_THAT(launcher.output(1, 1), HasSubstr("from 1\n"));
@@ -346,7 +346,7 @@ TEST_F(AgentProcess, GoesOnWhenALogFileCannotGrow) {
   EXPECT_EQ(log("rank_0/stdout.log").size(), 4096U);
   const std::string terminal = launcher.output(0, 1);
   EXPECT_EQ(std::ranges::count(terminal, '\n'), 5000);
-  const auto notices = launcher.all<wire::AgentNotice>();
+  const auto notices = launcher.all<wire::AgentRemark>();
   ASSERT_EQ(notices.size(), 1U) << "both logs are on one disk";
   EXPECT_THAT(notices[0].text, HasSubstr("cannot write " + scratch_ / "logs/attempt_1/rank_0/std"));
   EXPECT_THAT(notices[0].text, HasSubstr("File too large"));

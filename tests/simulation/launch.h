@@ -71,7 +71,7 @@ class Launch final : public launcher::View {
 
   void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}
-  void show_output(NodeId, const wire::Output&, Taken) override {}
+  void show_output(NodeId, const wire::Output&, launcher::Taken) override {}
   bool takes(int, Duration) const override { return true; }
   void show_stacks(const wire::WorkerStacks&) override {}
   void logs_are_elsewhere(NodeId, const std::string&) override {}

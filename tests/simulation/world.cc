@@ -1,6 +1,6 @@
 #include "tests/simulation/world.h"
 
-#include "launcher/core/job/clock_offset.h"
+#include "launcher/core/fleet/clock_offset.h"
 #include "tests/simulation/agent_host.h"
 #include "tests/simulation/training.h"
 

@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"

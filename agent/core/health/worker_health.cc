@@ -42,7 +42,7 @@ WorkerHealth::Messages WorkerHealth::on(const std::vector<GpuFault>& faults, Tim
     const std::string text = fmt::format("{} (GPU {})", fault.xid.text, fault.gpu);
     for (auto& [rank, worker] : workers_) {
       if (worker.gpu != fault.gpu) continue;
-      messages.emplace_back(wire::AgentNotice{fmt::format("rank {}: {}", rank, text)});
+      messages.emplace_back(wire::AgentRemark{fmt::format("rank {}: {}", rank, text)});
       if (fault.xid.fault_class == XidClass::kProgram) continue;
       if (worker.gpu_fault.empty()) worker.gpu_fault = text;
       if (fault.xid.fault_class != XidClass::kLost) continue;

@@ -160,7 +160,7 @@ void Node::check_gpus(TimePoint now) {
     actions_.emplace_back(LookAtGpus{});
     return;
   }
-  send(wire::AgentNotice{
+  send(wire::AgentRemark{
       fmt::format("the workers are started although GPU memory of killed workers is not seen to be free{}{}",
                   gpus_held_.empty() ? "" : ": ", gpus_held_)});
   gpus_until_.reset();
@@ -171,13 +171,13 @@ void Node::handle(const GpusLookedAt& event, TimePoint) {
   if (!gpus_until_ || !can_still_start()) return;
   if (!event.held.empty()) {
     if (std::exchange(gpus_held_, event.held).empty())
-      send(wire::AgentNotice{fmt::format(
+      send(wire::AgentRemark{fmt::format(
           "waits, at most {} s, for GPU memory of killed workers to come back: {}",
           std::chrono::duration_cast<std::chrono::seconds>(kGpuMemoryLimit).count(), event.held)});
     return;
   }
   if (!std::exchange(gpus_held_, {}).empty())
-    send(wire::AgentNotice{"the GPU memory of killed workers is free"});
+    send(wire::AgentRemark{"the GPU memory of killed workers is free"});
   gpus_until_.reset();
   look_at_gpus_at_.reset();
   start_if_ready();

@@ -109,7 +109,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
   // Once an attempt: all logs are on one file system, and are full together.
   const auto tell = [&link = setting_.link, attempt = setting_.context.attempt,
                      told = disk_told_](const std::string& line) {
-    if (!std::exchange(*told, true)) link.send(attempt, wire::AgentNotice{line});
+    if (!std::exchange(*told, true)) link.send(attempt, wire::AgentRemark{line});
   };
   const auto filtered = filtered_copy(stream, tell);
   const auto lines = [copy, filtered,

@@ -21,8 +21,8 @@ namespace muster::agent {
 // workers get the defaults, and need not ask for each of them.
 void settle_signals();
 
-// Lets this process have as many descriptors as it may: an agent has six for each worker. Returns the limit
-// of before, which its workers should get. To be called while few descriptors are open: spawn() is the
+// Lets this process have as many descriptors as it may: an agent has several for each worker. Returns the
+// limit of before, which its workers should get. To be called while few descriptors are open: spawn() is the
 // quicker the lower the numbers of its own descriptors are.
 rlimit prepare_descriptors();
 

@@ -33,8 +33,8 @@ class ProcessListener {
   virtual void input_taken(const wire::InputTaken& taken) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
-  // A child has ended, which Leftovers::find() may have given, and another process may have its pid next. May
-  // be told more than once, and inside any call of these interfaces.
+  // A child of the agent's has ended, perhaps one that Leftovers::find() gave: another process may have its
+  // pid next. May be told more than once of one end, and inside any call of these interfaces but begin().
   virtual void leftover_ended(std::int32_t pid) = 0;
   // Some process has ended, which may have left others behind, or was the last of them.
   virtual void leftovers_changed() = 0;

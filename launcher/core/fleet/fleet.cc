@@ -100,6 +100,7 @@ void Fleet::handle(const AgentSaid& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr) return;
   hear(event.agent.node, *node, event.heard_at.value_or(now));
+  if (const auto* pong = std::get_if<wire::Pong>(&event.message)) node->output_waits = pong->output_waits;
   if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&event.message)) {
     for (const Leftover& each : left->left) named_[event.agent.node].insert(each.pid);
   }
@@ -261,6 +262,10 @@ std::vector<NodeId> Fleet::nodes() const {
   std::vector<NodeId> all;
   for (const auto& [id, node] : nodes_) all.push_back(id);
   return all;
+}
+
+bool Fleet::output_waits() const {
+  return std::ranges::any_of(nodes_, [](const auto& each) { return each.second.output_waits; });
 }
 
 bool Fleet::excluded(NodeId node, TimePoint now) const {

@@ -89,6 +89,8 @@ class Fleet {
   std::size_t size() const { return nodes_.size(); }
   std::size_t alive_count() const { return nodes_.size() - absent_.size(); }
   std::size_t there_count() const { return there_count_; }
+  // Whether any rank's output waits, as the agents last said. Takes time for each node.
+  bool output_waits() const;
   // Whether the node is left out for a while because it was lost too often; all nodes that are.
   bool excluded(NodeId node, TimePoint now) const;
   std::vector<NodeId> excluded(TimePoint now) const;
@@ -117,6 +119,7 @@ class Fleet {
     std::string killed_for{};               // why the fleet killed the agent; empty: it did not
     std::optional<TimePoint> ends_since{};  // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};
+    bool output_waits = false;  // some rank's, as the agent last said
 
     // Less the time that the launcher slept, so that the earliest is the one whose silence ends first.
     TimePoint silent_since() const { return last_heard - slept; }

@@ -2,7 +2,7 @@
 // values, in and out of fleet.h.
 //
 // An agent is named by its node and its incarnation. Whatever comes from an earlier incarnation than the
-// node's newest is stale, and is dropped in one place, the fleet.
+// node's newest is stale: Fleet::listens_to() tells, and neither fleet nor job makes anything of it.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct AgentConnected {
   AgentId agent;
   ConnectionId connection;
 };
-struct ConnectionClosed {  // not by CloseConnection: the agent or the network closed it, or a frame was
-                           // unreadable
+// Not by CloseConnection: the agent or the network closed it, or a frame was unreadable.
+struct ConnectionClosed {
   AgentId agent;
   ConnectionId connection;
   std::string unreadable{};  // what was wrong with a frame, if that closed the connection; else empty
@@ -39,7 +39,7 @@ struct AgentSaid {  // the message's times have been translated to the launcher'
   AgentId agent;
   Attempt attempt;
   wire::ToLauncher message;
-  std::optional<TimePoint> heard_at{};  // if it was held since (report_fold.h)
+  std::optional<TimePoint> heard_at{};  // if it was held since (held_reports.h)
 };
 struct LeftoversSeen {  // what lost and killed agents left; `left` empty: nothing
   std::vector<Leftover> left{};
@@ -83,9 +83,9 @@ struct NodeLost {
   std::string how;  // "its agent was killed by SIGKILL"
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
-struct LeftoversRemain {  // some were killed and live on: LeftoversGone may never come. `left`: of which it
-                          // was not told yet
-  std::vector<Leftover> left;
+// Some were killed and live on: LeftoversGone may never come. Told again when others turn out to live on.
+struct LeftoversRemain {
+  std::vector<Leftover> left;  // those of which it was not told yet
 };
 using FleetNews = std::variant<NodeJoined, NodeLost, LeftoversGone, LeftoversRemain>;
 

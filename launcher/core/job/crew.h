@@ -40,8 +40,8 @@ class Crew {
   void emptied(NodeId node) { with_workers_.erase(node); }
   void lose(NodeId node);
   const std::set<NodeId>& with_workers() const { return with_workers_; }
-  // The attempt is over.
-  void rest() { living_count_ = 0; }
+  // The attempt is over: no rank counts as living.
+  void disband() { living_count_ = 0; }
 
   // What a journal keeps of it (journal/state.h).
   template <class Archive>

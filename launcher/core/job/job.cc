@@ -494,7 +494,7 @@ bool Job::has_another_network() const {
 }
 
 void Job::restart(const RestartDecision& decision, TimePoint now) {
-  crew_.rest();
+  crew_.disband();
   const bool another_network = facts_.refusal && facts_.refusal->kind == Refusal::Kind::kUnreachable;
   if (!another_network) unreachable_.clear();  // what was cut may be whole again
   facts_ = {};
@@ -590,8 +590,7 @@ void Job::ask_for_stacks(const std::string& reason) {
 }
 
 void Job::carry(FleetDecisions decisions) {
-  for (FleetDecision& each : decisions)
-    std::visit([&](auto& action) { decide(std::move(action), std::move(each.reason)); }, each.action);
+  for (FleetDecision& each : decisions) decisions_.push_back(as_decision(std::move(each)));
 }
 
 }  // namespace muster::launcher

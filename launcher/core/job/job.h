@@ -47,9 +47,8 @@ class Job {
   Attempt attempt() const { return attempt_; }
   std::int32_t restart_count() const { return recovery_.restart_count(); }
   const Crew& crew() const { return crew_; }
-  const std::vector<NodePlan>& members() const {
-    return crew_.members();
-  }  // of the attempt, with their ranks
+  // Of the attempt, with their ranks.
+  const std::vector<NodePlan>& members() const { return crew_.members(); }
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
@@ -85,8 +84,6 @@ class Job {
 
   // Events of the fleet, the lineage, the user and the clock (job.cc).
   void handle(const Began& event, TimePoint now);
-  void handle(const NodeJoined& event, TimePoint now);
-  void handle(const NodeLost& event, TimePoint now);
   void handle(const LeftoversGone& event, TimePoint now);
   void handle(const LeftoversRemain& event, TimePoint now);
   void handle(const AttemptBegun& event, TimePoint now);
@@ -108,7 +105,9 @@ class Job {
   void pass_on(int signal);
   bool can_save() const;
 
-  // What agents say (job_messages.cc).
+  // What agents say, and how they come and go (job_messages.cc).
+  void handle(const NodeJoined& event, TimePoint now);
+  void handle(const NodeLost& event, TimePoint now);
   void handle(const AgentSaid& event, TimePoint now);
   void hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now);
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
@@ -122,7 +121,7 @@ class Job {
   void hear(NodeId id, const wire::WorkerStacks& stacks, TimePoint now);
   void hear(NodeId id, const wire::WorkerUnkillable& unkillable, TimePoint now);
   void hear(NodeId id, const wire::LeftoversUnkillable& leftovers, TimePoint now);
-  void hear(NodeId id, const wire::AgentNotice& notice, TimePoint now);
+  void hear(NodeId id, const wire::AgentRemark& remark, TimePoint now);
   void hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint now);
   void hear(NodeId id, const wire::LogPiece& piece, TimePoint now);
   void hear(NodeId id, const wire::Pong& pong, TimePoint now);

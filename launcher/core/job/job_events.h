@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -106,5 +107,9 @@ struct Decision {
   std::string reason;
 };
 using Decisions = std::vector<Decision>;
+inline Decision as_decision(FleetDecision of_fleet) {
+  return std::visit([&](auto& action) { return Decision{std::move(action), std::move(of_fleet.reason)}; },
+                    of_fleet.action);
+}
 
 }  // namespace muster::launcher

@@ -37,10 +37,10 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// A notice, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too,
+// A notice, and what is said of logs,AgentRemark is heard whatever attempt it carries. Every other message, a Pong too,
 // is dropped unless it carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
-  const bool free = std::holds_alternative<wire::AgentNotice>(event.message) ||
+  const bool free = std::holds_alternative<wire::AgentRemark>(event.message) ||
                     std::holds_alternative<wire::LogsElsewhere>(event.message) ||
                     std::holds_alternative<wire::LogPiece>(event.message);
   if (!free && event.attempt != attempt_) return;
@@ -231,9 +231,9 @@ void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
   facts_.leftovers.push_back(std::move(text));
 }
 
-void Job::hear(NodeId id, const wire::AgentNotice& notice, TimePoint) {
-  decide(Tell{fmt::format("{}: {}", names_.of(id), notice.text)}, "the agent has something to say");
-  record("agent_notice", notice.text, id);
+void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
+  decide(Tell{fmt::format("{}: {}", names_.of(id), remark.text)}, "the agent has something to say");
+  record("agent_notice", remark.text, id);
 }
 
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {

@@ -23,7 +23,7 @@ auto preference(const NodeStatus& status, bool patient) {
 // preferred are then the most preferred, as such sets are a matroid.
 class Seating {
  public:
-  explicit Seating(const Size& size) : most_(size.places.size()) {
+  explicit Seating(const JobSize& size) : most_(size.places.size()) {
     for (const std::int32_t workers : size.places) ++places_[workers];
   }
   bool take(std::int32_t room) {
@@ -51,13 +51,13 @@ class Seating {
       rooms_;  // how many nodes there are whose largest possible place that is
 };
 
-bool has_own_place(const Size& size, const NodeStatus& status) {
+bool has_own_place(const JobSize& size, const NodeStatus& status) {
   return status.node.value() < size.max_nodes();
 }
 
 // A node whose own place it is has it; spares have what is left, the smallest of them first, so that each
 // gets one.
-std::map<NodeId, std::int32_t> workers_of(const Size& size, std::vector<NodeStatus> chosen) {
+std::map<NodeId, std::int32_t> workers_of(const JobSize& size, std::vector<NodeStatus> chosen) {
   std::map<NodeId, std::int32_t> workers;
   std::multiset<std::int32_t> free(size.places.begin(), size.places.end());
   for (const NodeStatus& each : chosen) {
@@ -88,17 +88,17 @@ std::vector<NodePlan> with_ranks(const std::map<NodeId, std::int32_t>& workers) 
 
 }  // namespace
 
-std::int32_t needed_count(const Size& size, std::int32_t usable_count) {
+std::int32_t needed_count(const JobSize& size, std::int32_t usable_count) {
   return std::clamp(usable_count, size.min_nodes, size.max_nodes());
 }
 
-std::int32_t placeable_count(const Size& size, const std::vector<std::int32_t>& rooms) {
+std::int32_t placeable_count(const JobSize& size, const std::vector<std::int32_t>& rooms) {
   Seating seating(size);
   return static_cast<std::int32_t>(
       std::ranges::count_if(rooms, [&](std::int32_t room) { return seating.take(room); }));
 }
 
-std::int32_t likely_workers(const Size& size, std::int32_t room) {
+std::int32_t likely_workers(const JobSize& size, std::int32_t room) {
   std::int32_t most = 1;
   for (const std::int32_t workers : size.places) {
     if (workers <= room) most = std::max(most, workers);
@@ -106,7 +106,7 @@ std::int32_t likely_workers(const Size& size, std::int32_t room) {
   return most;
 }
 
-Placement place(const Size& size, std::vector<NodeStatus> nodes, bool patient) {
+Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient) {
   std::ranges::sort(nodes, {}, [patient](const NodeStatus& status) {
     return std::tuple(preference(status, patient), status.node);
   });

@@ -22,7 +22,7 @@ struct NodeStatus {
   std::int32_t room = std::numeric_limits<std::int32_t>::max();  // for workers
 };
 
-struct Size {
+struct JobSize {
   std::int32_t min_nodes = 1;
   std::vector<std::int32_t> places;  // workers of each node at full size; spares come after these
 
@@ -36,13 +36,13 @@ struct Placement {
 };
 
 // `nodes`: all, by number. `patient`: no attempt was placed yet, and those on their way are waited for.
-Placement place(const Size& size, std::vector<NodeStatus> nodes, bool patient);
+Placement place(const JobSize& size, std::vector<NodeStatus> nodes, bool patient);
 // How many nodes must be there before place() can find members. `usable_count`: nodes that are there (if it
 // is patient: or are coming) and not excluded.
-std::int32_t needed_count(const Size& size, std::int32_t usable_count);
+std::int32_t needed_count(const JobSize& size, std::int32_t usable_count);
 // How many of nodes with such room can take part together, each in a place of its own.
-std::int32_t placeable_count(const Size& size, const std::vector<std::int32_t>& rooms);
+std::int32_t placeable_count(const JobSize& size, const std::vector<std::int32_t>& rooms);
 // The most workers for which a spare with such room can be needed.
-std::int32_t likely_workers(const Size& size, std::int32_t room);
+std::int32_t likely_workers(const JobSize& size, std::int32_t room);
 
 }  // namespace muster::launcher

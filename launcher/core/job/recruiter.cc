@@ -70,9 +70,9 @@ FleetDecisions Recruiter::hire_absent(TimePoint now) {
   FleetDecisions all;
   const std::set<NodeId> absent = fleet_.absent();
   for (const bool excluded : {false, true}) {
-    if (excluded && !too_few()) break;
     for (const NodeId id : absent) {
       if (fleet_.alive(id) || fleet_.excluded(id, now) != excluded) continue;
+      if (excluded && !too_few()) break;
       std::ranges::move(fleet_.hire(id, now, "the node has no agent"), std::back_inserter(all));
     }
   }

@@ -1,8 +1,8 @@
 // Gets a job its nodes: hires agents from the fleet where there are none, and says who takes part in the next
 // attempt as soon as enough are there.
 //
-// The fleet knows who is there, the placement who is preferred (placement.h); the recruiter asks both.
-// Pure; the time is passed in.
+// The fleet knows who is there, the placement who is preferred (placement.h); the recruiter asks both, and
+// has the fleet hire. Performs nothing; the time is passed in.
 #pragma once
 
 #include <vector>
@@ -46,7 +46,7 @@ class Recruiter {
   std::int32_t room_of(NodeId node) const { return rooms_.at(static_cast<std::size_t>(node.value())); }
   std::vector<NodeStatus> statuses(const Crew& last, TimePoint now) const;
 
-  Size size_;
+  JobSize size_;
   std::vector<std::int32_t> rooms_;  // by node
   bool mixed_ = false;               // they differ
   Fleet& fleet_;

@@ -111,15 +111,6 @@ Event event_named(std::string_view name, const json& fields) {
   }
 }
 
-// What else the workers' environment holds is in no message.
-wire::ToAgent without_secrets(wire::ToAgent message) {
-  if (auto* welcome = std::get_if<wire::Welcome>(&message)) {
-    welcome->job.environment.clear();
-    welcome->job.inherited.clear();
-  }
-  return message;
-}
-
 std::string text_of(AgentId agent) {
   return fmt::format("node{} (incarnation {})", agent.node, agent.incarnation);
 }
@@ -140,9 +131,12 @@ std::string details_of(const BeginAttempt& action) {
 std::string details_of(const LookForCheckpoint& action) {
   return fmt::format("of attempt {}", action.attempt);
 }
+// Welcome says the same to every agent, as much as the workers' environment, of which nothing is to be
+// written.
 std::string details_of(const Send& action) {
-  const std::string frame =
-      wire::encode(header_of(action.node, action.attempt), without_secrets(action.message));
+  if (std::holds_alternative<wire::Welcome>(action.message))
+    return fmt::format("Welcome to node{}", action.node);
+  const std::string frame = wire::encode(header_of(action.node, action.attempt), action.message);
   return fmt::format("{} {} to node{}", name_of_alternative(action.message),
                      xxh3_digest(frame).substr(0, kShownDigits), action.node);
 }

@@ -20,7 +20,7 @@ Expected<Event> event_from(const nlohmann::json& record);
 std::string_view name_of(const Event& event);
 
 // "Send: StopWorkers 8f1d02c4 to node3 (the attempt cannot succeed any more)": a message by its name and the
-// digest of what it says.
+// digest of what it says; of Welcome there is no digest.
 std::string text_of(const Decision& decision);
 
 }  // namespace muster::launcher

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <fmt/core.h>
 #include <string>
 #include <string_view>
@@ -25,6 +26,12 @@ inline std::string size_text(std::uint64_t bytes) {
   const double mebibytes = static_cast<double>(bytes) / (1 << 20);
   return mebibytes < 1024 ? fmt::format("{:.0f} MiB", mebibytes)
                           : fmt::format("{:.1f} GiB", mebibytes / 1024);
+}
+
+// "SIGKILL", "signal 99"
+inline std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
 // "1 rank", "2 ranks"

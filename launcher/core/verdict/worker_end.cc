@@ -80,11 +80,6 @@ int exit_code_for(const WorkerEnd& end) {
   return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;
 }
 
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
-}
-
 std::string end_text(const WorkerEnd& end) {
   if (end.out_of_memory()) return "was killed by the kernel for want of memory";
   // 1 is what an exception leaves.

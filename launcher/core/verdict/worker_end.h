@@ -47,7 +47,6 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
 // The exit code that the launcher gives for a worker's end: its own, 128 + signal, or 1 where its own means a
 // verdict of the launcher.
 int exit_code_for(const WorkerEnd& end);
-std::string signal_name(int signal);
 // "exited with code 3", "was killed by SIGKILL", "failed with RuntimeError: bad sample 17 (train.py:6)"
 std::string end_text(const WorkerEnd& end);
 // What speaks for the cause, a line each.

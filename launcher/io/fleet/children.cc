@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/process.h"
-#include "launcher/core/verdict/verdict.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 

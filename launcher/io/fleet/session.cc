@@ -17,7 +17,7 @@ void Session::start(OnMessage on_message, OnClosed on_closed) {
         if (const auto self = weak.lock()) self->hear(std::move(frame));
       },
       [weak = weak_from_this()](const Error& why) {
-        if (const auto self = weak.lock()) self->on_closed_(*self, why);
+        if (const auto self = weak.lock()) self->on_closed_(why);
       });
 }
 
@@ -32,7 +32,7 @@ void Session::send_ping(bool output_waits) {
   send(Attempt(), wire::Ping{to_ns(time_.now()), output_waits});
 }
 
-Session::Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
+Taken Session::received_output(std::int32_t stream, std::size_t bytes) {
   Received& its = received(stream);
   its.all += bytes;
   if (!its.on_taken) {
@@ -66,14 +66,14 @@ void Session::hear(wire::Frame frame) {
   auto message = wire::decode_for_launcher(std::move(frame));
   if (!message) {
     channel_->close();
-    return on_closed_(*this, message.error());
+    return on_closed_(message.error());
   }
   if (const auto* pong = std::get_if<wire::Pong>(&*message)) clock_offset_.on(*pong, time_.now());
   if (auto* exited = std::get_if<wire::WorkerExited>(&*message))
     exited->at_ns = clock_offset_.here(exited->at_ns, time_.now());
   if (auto* stalled = std::get_if<wire::WorkerStalled>(&*message))
     stalled->since_ns = clock_offset_.here(stalled->since_ns, time_.now());
-  on_message_(*this, attempt, std::move(*message));
+  on_message_(attempt, std::move(*message));
 }
 
 }  // namespace muster::launcher

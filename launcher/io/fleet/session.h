@@ -13,14 +13,15 @@
 #include "common/net/channel.h"
 #include "common/net/time.h"
 #include "common/wire/codec.h"
-#include "launcher/core/job/clock_offset.h"
+#include "launcher/core/fleet/clock_offset.h"
+#include "launcher/io/taken.h"
 
 namespace muster::launcher {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  using OnMessage = std::function<void(Session& from, Attempt attempt, wire::ToLauncher message)>;
-  using OnClosed = std::function<void(Session& from, const Error& why)>;
+  using OnMessage = std::function<void(Attempt attempt, wire::ToLauncher message)>;
+  using OnClosed = std::function<void(const Error& why)>;
 
   // `window_bytes`: so much output of each stream the agent may have on its way; zero: any amount.
   Session(const net::Time& time, NodeId node, std::shared_ptr<net::Channel> channel,
@@ -35,7 +36,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void send(Attempt attempt, const wire::ToAgent& message);
   void send_ping(bool output_waits);
   // Output of the agent has come; what is returned is to be told when it has been taken, or thrown away.
-  using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
   Taken received_output(std::int32_t stream, std::size_t bytes);
   // The reader of this stream takes output, though perhaps other agents' only: an agent that waits for it is
   // told, as a sign of life.
@@ -44,7 +44,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // The functions given to start() are not called again.
   void close() { channel_->close(); }
-  NodeId node() const { return node_; }
 
  private:
   void hear(wire::Frame frame);

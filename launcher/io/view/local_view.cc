@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "launcher/core/journal/event_codec.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/events.h"
 
@@ -9,13 +10,12 @@ namespace muster::launcher {
 
 namespace {
 
-// In launcher.log; nothing for what is not kept there: records go to events.jsonl, and how agents connect and
-// what is looked for is of no interest.
-const char* name_of(const decltype(Decision::action)& action) {
-  constexpr const char* kNames[] = {"start agent",   "kill agent",          nullptr, nullptr, nullptr,
-                                    "begin attempt", "look for checkpoint", "send",  "tell",  nullptr,
-                                    "finish"};
-  return kNames[action.index()];
+// Whether launcher.log keeps it: records go to events.jsonl, and how agents connect and what is looked for is
+// of no interest.
+bool is_logged(const decltype(Decision::action)& action) {
+  return !std::holds_alternative<Record>(action) && !std::holds_alternative<AcceptConnection>(action) &&
+         !std::holds_alternative<CloseConnection>(action) &&
+         !std::holds_alternative<LookForLeftovers>(action);
 }
 
 }  // namespace
@@ -44,12 +44,8 @@ void LocalView::show(const Decision& decision, Duration age) {
       rank_logs_.arrivals().belong(sent->node, sent->attempt, plan->first_rank, plan->local_world_size);
     if (std::holds_alternative<wire::Leave>(sent->message)) rank_logs_.arrivals().told_to_leave(sent->node);
   }
-  const auto* told = std::get_if<Tell>(&decision.action);
-  if (const char* name = name_of(decision.action)) {
-    log_.append(fmt::format("{:.6f} {}{} ({})\n", in_seconds(age), name, told ? ": " + told->text : "",
-                            decision.reason));
-  }
-  if (told && !quiet_) terminal_.say(told->text);
+  if (is_logged(decision.action)) log_.append(fmt::format("{:.6f} {}\n", in_seconds(age), text_of(decision)));
+  if (const auto* told = std::get_if<Tell>(&decision.action); told && !quiet_) terminal_.say(told->text);
 }
 
 void LocalView::show_progress(std::string_view text) {

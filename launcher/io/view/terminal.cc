@@ -176,7 +176,7 @@ void Terminal::show_output(NodeId node, Rank rank, int stream, std::string_view 
   write();
 }
 
-void Terminal::tell_when_taken(int stream, std::size_t bytes, Sink::Taken taken) {
+void Terminal::tell_when_taken(int stream, std::size_t bytes, Taken taken) {
   sink(output_to_stderr_ ? 2 : stream).tell_when_taken(bytes, std::move(taken));
 }
 

@@ -8,7 +8,6 @@
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +20,7 @@
 #include "common/net/asio.h"
 #include "launcher/core/view/fold.h"
 #include "launcher/core/view/line_prefix.h"
+#include "launcher/io/taken.h"
 
 namespace muster::launcher {
 
@@ -30,8 +30,6 @@ class Sink {
   // A pipe's queue has room for what agents send beyond their windows when ranks end.
   static constexpr std::size_t kTerminalLimitBytes = std::size_t{32} << 20;
   static constexpr std::size_t kPipeLimitBytes = std::size_t{256} << 20;
-  // Hears that so many bytes of a worker's output need not be kept any more.
-  using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
 
   explicit Sink(int fd);
   // A whole line, its newline included, after `prefix`. Dropped, and counted, when the queue is full.
@@ -92,7 +90,7 @@ class Terminal {
   void show_output(NodeId node, Rank rank, int stream, std::string_view text, std::uint64_t dropped,
                    LocalRank local_rank = {});
   // `taken` hears of `bytes` once all that was shown so far on this stream of the workers' has been taken.
-  void tell_when_taken(int stream, std::size_t bytes, Sink::Taken taken);
+  void tell_when_taken(int stream, std::size_t bytes, Taken taken);
   // Whether a worker's stream is shown on a terminal, whose reader nobody waits for.
   bool shows_on_terminal(int stream) const { return sink_of(stream).is_terminal(); }
   // Whether a worker's stream, or anything else that goes where it goes, was taken in the last `period`.

@@ -5,25 +5,22 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
 #include "launcher/core/job/job_events.h"
+#include "launcher/io/taken.h"
 
 namespace muster::launcher {
 
 class View {
  public:
-  // Hears that so many bytes of a worker's output need not be kept any more.
-  using Taken = std::shared_ptr<const std::function<void(std::size_t bytes)>>;
   virtual ~View() = default;
 
-  // Every decision, `age` after the launch. A Tell is a line for the user, a Record one of events.jsonl; all
-  // else is kept with its reason.
+  // Every decision, `age` after the launch. A Tell is a line for the user, a Record one of events.jsonl; of
+  // all else the view keeps what may be of interest later, with its reason.
   virtual void show(const Decision& decision, Duration age) = 0;
   // The line takes the place of the one that was shown so before; an empty one only removes that.
   virtual void show_progress(std::string_view text) = 0;

@@ -123,10 +123,10 @@ TEST_F(AgentPerformerTest, ADiskThatIsNearlyFullIsSaidOnlyIfTheAttemptOpens) {
   logs_.opened = std::vector<std::string>{"the log directory has 3 MiB left"};
   store_.port = failure(ErrorCode::kUnavailable, "the port is taken");
   prepare(kFirst);
-  EXPECT_THAT(sent<wire::AgentNotice>(), IsEmpty());
+  EXPECT_THAT(sent<wire::AgentRemark>(), IsEmpty());
   store_.port = 1234;
   prepare(Attempt(2));
-  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
 }
 
 TEST_F(AgentPerformerTest, InputGoesToTheAttemptAtHandAndAPingAsksWhatWasRead) {
@@ -152,8 +152,8 @@ TEST_F(AgentPerformerTest, LogsAreFinishedBeforeTheNodeIsSaidToBeEmpty) {
   say(Attempt(), wire::Ping{});
   EXPECT_TRUE(sent<wire::Pong>().at(0).output_waits);
   logs_.listener->logs_finished({.lines = 7});
-  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
-  EXPECT_EQ(sent<wire::AgentNotice>()[0].text, "the log files of attempt 1 did not take 7 lines in time");
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>()[0].text, "the log files of attempt 1 did not take 7 lines in time");
   EXPECT_TRUE(std::holds_alternative<wire::WorkersGone>(channel_->sent.back()));
   EXPECT_THAT(asked_, ElementsAre("finish logs", "close workers", "close logs", "keep store"));
 }
@@ -241,7 +241,7 @@ TEST_F(AgentPerformerTest, ALeftoverThatComesUpWhileLogsAreFinishedIsWaitedFor) 
   processes_.listener->leftovers_changed();
   EXPECT_THAT(asked_, ElementsAre("finish logs", "kill 200", "finish logs"));
   logs_.listener->logs_finished({.lines = 7});
-  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
 }
 
@@ -362,7 +362,7 @@ TEST_F(AgentPerformerTest, AGpuThatIsLostIsToldOfAndKeptForTheWorkersEnd) {
   run(kFirst);
   vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
   time_.advance(1s);
-  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
   ASSERT_EQ(sent<wire::WorkerStalled>().size(), 1U);
   EXPECT_EQ(sent<wire::WorkerStalled>()[0].rank, Rank(5));
   end_worker(LocalRank(1), SIGKILL);
@@ -374,8 +374,8 @@ TEST_F(AgentPerformerTest, AGpuThatEndsTheLastWorkerIsToldOfAsAFaultAndNotAsASta
   end_worker(LocalRank(0), SIGKILL);
   vitals_.faults = {{.gpu = 1, .xid = describe_xid(79)}};
   end_worker(LocalRank(1), SIGKILL);
-  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
-  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("rank 5"));
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentRemark>()[0].text, testing::HasSubstr("rank 5"));
   EXPECT_THAT(sent<wire::WorkerStalled>(), IsEmpty());
 }
 
@@ -402,8 +402,8 @@ TEST_F(AgentPerformerTest, GpuMemoryOfKilledWorkersIsWaitedForAndTheUserToldSo) 
   say(kFirst, wire::StartWorkers{});
   time_.advance(1s);
   EXPECT_THAT(asked_, Not(Contains("start 0")));
-  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
-  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("GPU 1: 70 GiB"));
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentRemark>()[0].text, testing::HasSubstr("GPU 1: 70 GiB"));
   vitals_.held = "";
   time_.advance(1s);
   EXPECT_THAT(asked_, Contains("start 1"));

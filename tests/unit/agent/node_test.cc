@@ -483,14 +483,14 @@ TEST_F(NodeTest, WaitsWithTheStartUntilTheGpuMemoryOfKilledWorkersIsBackAndSaysS
   on(StartRequested{Attempt(2), {}});
   EXPECT_THAT(decided<StartWorker>(), IsEmpty());
   on(GpusLookedAt{"3.0 GiB of GPU 1"});
-  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
   advance(20ms);
   EXPECT_EQ(decided<LookAtGpus>().size(), 1U);
   on(GpusLookedAt{"2.0 GiB of GPU 1"});
   EXPECT_THAT(decided_, IsEmpty()) << "it is said once";
   advance(20ms);
   on(GpusLookedAt{""});
-  EXPECT_EQ(sent<wire::AgentNotice>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>().size(), 1U);
   EXPECT_EQ(decided<StartWorker>().size(), 1U);
 }
 
@@ -516,8 +516,8 @@ TEST_F(NodeTest, WaitsNoLongerThanFiftySecondsForGpuMemory) {
     ASSERT_THAT(decided<StartWorker>(), IsEmpty());
   }
   advance(20ms);
-  ASSERT_EQ(sent<wire::AgentNotice>().size(), 1U);
-  EXPECT_THAT(sent<wire::AgentNotice>()[0].text, testing::HasSubstr("3.0 GiB of GPU 1"));
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_THAT(sent<wire::AgentRemark>()[0].text, testing::HasSubstr("3.0 GiB of GPU 1"));
   EXPECT_EQ(decided<StartWorker>().size(), 1U);
 }
 

@@ -34,7 +34,7 @@ class WorkerHealthTest : public testing::Test {
   static std::vector<std::string> told(const WorkerHealth::Messages& messages) {
     std::vector<std::string> told;
     for (const wire::ToLauncher& message : messages) {
-      if (const auto* notice = std::get_if<wire::AgentNotice>(&message))
+      if (const auto* notice = std::get_if<wire::AgentRemark>(&message))
         told.push_back("notice: " + notice->text);
       if (const auto* stalled = std::get_if<wire::WorkerStalled>(&message))
         told.push_back(fmt::format("stalled {}: {}", stalled->rank, stalled->what));

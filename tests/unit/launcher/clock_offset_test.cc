@@ -1,4 +1,4 @@
-#include "launcher/core/job/clock_offset.h"
+#include "launcher/core/fleet/clock_offset.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

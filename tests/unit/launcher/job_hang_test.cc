@@ -260,7 +260,7 @@ TEST_F(HangTest, ProcessesThatOutliveTheirKilledAgentDoNotKeepTheLauncherForEver
 
 TEST_F(HangTest, AgentsMaySayALine) {
   run();
-  said(1, wire::AgentNotice{"the log disk is full"});
+  said(1, wire::AgentRemark{"the log disk is full"});
   EXPECT_EQ(told(), "node1: the log disk is full\n");
 }
 

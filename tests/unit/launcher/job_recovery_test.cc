@@ -1,4 +1,5 @@
 // What a job does after a failure: nodes, spares, sizes, budgets, back-off.
+#include "launcher/core/job/recruiter.h"
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
@@ -30,6 +31,20 @@ class PatientTest : public JobTest {
  protected:
   PatientTest() : JobTest(5) {}
 };
+
+TEST(Recruiter, HiresNoMoreExcludedNodesThanTheJobNeeds) {
+  constexpr TimePoint kNow{1000s};
+  Fleet fleet({.exclusion = {.window = 10min, .exclusion = 10min}});
+  Recruiter recruiter(plan_with(2, 1), fleet);
+  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 3U);
+  for (const NodeId lost : {NodeId(1), NodeId(1), NodeId(2), NodeId(2)}) {
+    if (!fleet.alive(lost)) fleet.hire(lost, kNow, "again");
+    fleet.drop(lost, kNow, "it is late", kNow);
+  }
+  ASSERT_EQ(fleet.excluded(kNow).size(), 2U);
+  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 1U) << "two nodes are enough, and one is there";
+  EXPECT_TRUE(recruiter.hire_absent(kNow).empty());
+}
 
 TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
   gather();

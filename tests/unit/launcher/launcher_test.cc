@@ -267,6 +267,18 @@ TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
   EXPECT_EQ(channel->received<wire::Ping>().size(), 1U);
 }
 
+TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
+  run();
+  for (const bool waits : {true, false}) {
+    say(wire::Pong{.output_waits = waits});
+    channel->received<wire::Ping>();
+    time.pass(1s);
+    const auto pings = channel->received<wire::Ping>();
+    ASSERT_EQ(pings.size(), 1U);
+    EXPECT_EQ(pings[0].output_waits, waits);
+  }
+}
+
 TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
   run();
   time.pass(one_node().job.limits.silence_limit + 500ms);

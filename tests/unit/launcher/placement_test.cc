@@ -12,8 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 using Agent = NodeStatus::Agent;
 
-const Size kFixedTwo{.min_nodes = 2, .places = {2, 2}};
-const Size kOneToThree{.min_nodes = 1, .places = {2, 2, 2}};
+const JobSize kFixedTwo{.min_nodes = 2, .places = {2, 2}};
+const JobSize kOneToThree{.min_nodes = 1, .places = {2, 2, 2}};
 
 constexpr NodeStatus kMember{.node = {}, .agent = Agent::kThere, .member = true, .excluded = false};
 constexpr NodeStatus kSpare{.node = {}, .agent = Agent::kThere, .member = false, .excluded = false};
@@ -37,10 +37,10 @@ std::vector<NodeStatus> numbered(std::vector<NodeStatus> nodes) {
   for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].node = NodeId(static_cast<std::int32_t>(i));
   return nodes;
 }
-std::string first(const Size& size, const std::vector<NodeStatus>& nodes) {
+std::string first(const JobSize& size, const std::vector<NodeStatus>& nodes) {
   return text_of(place(size, numbered(nodes), true));
 }
-std::string again(const Size& size, const std::vector<NodeStatus>& nodes) {
+std::string again(const JobSize& size, const std::vector<NodeStatus>& nodes) {
   return text_of(place(size, numbered(nodes), false));
 }
 
@@ -84,14 +84,14 @@ TEST(Placement, LeavesOutABadNodeIfItCanDoWithout) {
 }
 
 // Nodes 0 to 2 have 4, 2 and 1 workers; what has room for others is a spare.
-const Size kMixed{.min_nodes = 3, .places = {4, 2, 1}};
-const Size kMixedElastic{.min_nodes = 1, .places = {4, 2, 1}};
+const JobSize kMixed{.min_nodes = 3, .places = {4, 2, 1}};
+const JobSize kMixedElastic{.min_nodes = 1, .places = {4, 2, 1}};
 NodeStatus with_room(NodeStatus status, std::int32_t room) {
   status.room = room;
   return status;
 }
 // "node:workers@first_rank ...", or "wait for node ...".
-std::string mixed(const Size& size, std::vector<NodeStatus> nodes, bool patient = false) {
+std::string mixed(const JobSize& size, std::vector<NodeStatus> nodes, bool patient = false) {
   const Placement placement = place(size, numbered(std::move(nodes)), patient);
   if (placement.members.empty()) return text_of(placement);
   std::string text;
@@ -142,7 +142,7 @@ TEST(MixedPlacement, ShrinksToTheSumOfTheMembersNumbers) {
 // with all ways to seat them.
 TEST(MixedPlacement, SeatsAsManyAsCanBeSeated) {
   const std::vector<std::int32_t> places{4, 2, 2, 1};
-  const Size size{.min_nodes = 1, .places = places};
+  const JobSize size{.min_nodes = 1, .places = places};
   for (int there = 1; there < 1 << 7; ++there) {
     const std::vector<std::int32_t> rooms{4, 2, 2, 1, 1, 2, 5};
     std::vector<NodeStatus> nodes;

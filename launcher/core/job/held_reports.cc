@@ -1,10 +1,10 @@
-#include "launcher/core/job/report_fold.h"
+#include "launcher/core/job/held_reports.h"
 
 #include <utility>
 
 namespace muster::launcher {
 
-bool ReportFold::hold(const AgentSaid& said, TimePoint now) {
+bool HeldReports::hold(const AgentSaid& said, TimePoint now) {
   using enum wire::ReportKind;
   const auto* report = std::get_if<wire::WorkerReported>(&said.message);
   if (report == nullptr || (report->kind != kStep && report->kind != kHeartbeat)) return false;
@@ -18,12 +18,12 @@ bool ReportFold::hold(const AgentSaid& said, TimePoint now) {
   AgentSaid& held = held_[found->second];
   // A heartbeat says less than the step that it would replace.
   const bool is_step = std::get<wire::WorkerReported>(held.message).kind == kStep;
-  if (held.attempt != said.attempt || report->kind == kStep || !is_step) held = said;
+  if (report->kind == kStep || !is_step) held = said;
   held.heard_at = now;
   return true;
 }
 
-std::vector<AgentSaid> ReportFold::take() {
+std::vector<AgentSaid> HeldReports::take() {
   position_.clear();
   due_.reset();
   return std::exchange(held_, {});
