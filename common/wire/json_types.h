@@ -1,13 +1,29 @@
 // How our plain types stand in JSON and CBOR: ids as their numbers, what is not there as null, durations and
-// times as nanoseconds. For those who define conversions with nlohmann's macros.
+// times as nanoseconds. For those who define conversions with nlohmann's macros. What is read may be
+// anybody's.
 #pragma once
 
+#include <cstdint>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/process.h"
+
+namespace muster {
+
+// std::out_of_range if these are more than 30 years, before or after: sums of times must not overflow.
+inline std::int64_t check_nanoseconds(std::int64_t count) {
+  constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
+  if (count < -kMost || count > kMost)
+    throw std::out_of_range(fmt::format("{} ns are more than 30 years", count));
+  return count;
+}
+
+}  // namespace muster
 
 namespace nlohmann {
 
@@ -35,7 +51,7 @@ template <>
 struct adl_serializer<muster::Duration> {
   static void to_json(json& out, muster::Duration value) { out = std::chrono::nanoseconds(value).count(); }
   static void from_json(const json& in, muster::Duration& value) {
-    value = muster::from_ns(in.get<std::int64_t>());
+    value = muster::from_ns(muster::check_nanoseconds(in.get<std::int64_t>()));
   }
 };
 
@@ -43,7 +59,7 @@ template <>
 struct adl_serializer<muster::TimePoint> {
   static void to_json(json& out, muster::TimePoint value) { out = muster::to_ns(value); }
   static void from_json(const json& in, muster::TimePoint& value) {
-    value = muster::TimePoint(muster::from_ns(in.get<std::int64_t>()));
+    value = muster::TimePoint(in.get<muster::Duration>());
   }
 };
 

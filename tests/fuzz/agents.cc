@@ -5,6 +5,7 @@
 #include "common/base/check.h"
 #include "common/wire/codec.h"
 #include "launcher/core/controller.h"
+#include "launcher/core/journal/state.h"
 #include "launcher/core/view/events.h"
 #include "launcher/core/view/report.h"
 #include "tests/fuzz/input.h"
@@ -88,6 +89,10 @@ class FuzzedJob {
     const std::string text = summary(outcome);
     CHECK(!text.empty() && text.back() == '\n');
     (void)job_.waiting_for(now_);
+    // Whatever has become of it can be read from a journal.
+    Controller again(plan_, "");
+    const Status restored = restore(again, state_of(controller_));
+    CHECK(restored.has_value(), "{}", restored.error().message());
   }
 
  private:

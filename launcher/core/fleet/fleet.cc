@@ -51,15 +51,21 @@ FleetDecisions Fleet::drop(NodeId id, TimePoint lost_at, const std::string& why,
   return take_decisions();
 }
 
-// A late connection of an agent that was replaced or killed is of no use, nor is an agent's second one.
-// Its silence counts from now on.
-void Fleet::listen_for(NodeId id, TimePoint now) {
+// The node's silence counts from this moment on.
+void Fleet::listen_for(NodeId id, TimePoint from) {
   Node& node = at(id);
-  node.last_heard = now;
+  auto place = order_.extract({node.silent_since(), id});
+  node.last_heard = from;
   node.slept = slept_;
-  order_.emplace(node.silent_since(), id);
+  if (place.empty()) {
+    order_.emplace(node.silent_since(), id);
+    return;
+  }
+  place.value().first = node.silent_since();
+  order_.insert(std::move(place));
 }
 
+// A late connection of an agent that was replaced or killed is of no use, nor is an agent's second one.
 void Fleet::handle(const AgentConnected& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr || node->presence != Presence::kComing || !node->process || node->connection)
@@ -99,21 +105,13 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
 void Fleet::handle(const AgentSaid& event, TimePoint now) {
   Node* const node = find(event.agent);
   if (node == nullptr) return;
-  hear(event.agent.node, *node, event.heard_at.value_or(now));
+  const TimePoint heard = event.heard_at.value_or(now);
+  if (heard > node->last_heard) listen_for(event.agent.node, heard);
   if (const auto* pong = std::get_if<wire::Pong>(&event.message)) node->output_waits = pong->output_waits;
   if (const auto* left = std::get_if<wire::LeftoversUnkillable>(&event.message)) {
     for (const Leftover& each : left->left) named_[event.agent.node].insert(each.pid);
   }
   if (const auto* hello = std::get_if<wire::Hello>(&event.message)) greet(event.agent, *node, *hello);
-}
-
-void Fleet::hear(NodeId id, Node& node, TimePoint at) {
-  if (at <= node.last_heard) return;
-  auto place = order_.extract({node.silent_since(), id});
-  node.last_heard = at;
-  node.slept = slept_;
-  place.value().first = node.silent_since();
-  order_.insert(std::move(place));
 }
 
 void Fleet::greet(AgentId agent, Node& node, const wire::Hello& hello) {
@@ -256,6 +254,23 @@ void Fleet::expect_leftovers(TimePoint now, TimePoint look_at) {
 
 TimePoint Fleet::silent_at(const Node& node) const {
   return std::max(node.last_heard + (slept_ - node.slept), forgiven_) + limits_.silence;
+}
+
+bool Fleet::restored() {
+  absent_.clear();
+  often_lost_.clear();
+  order_.clear();
+  there_count_ = process_count_ = 0;
+  for (const auto& [id, node] : nodes_) {
+    const bool absent = node.presence == Presence::kAbsent;
+    if (absent && (node.process || node.connection)) return false;
+    if (absent) absent_.insert(id);
+    if (node.presence == Presence::kThere) ++there_count_;
+    if (node.process) ++process_count_;
+    if (node.losses.size() >= 2) often_lost_.insert(id);
+    if (is_listened_for(node)) order_.emplace(node.silent_since(), id);
+  }
+  return true;
 }
 
 std::vector<NodeId> Fleet::nodes() const {

@@ -99,13 +99,10 @@ class Fleet {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(nodes_, absent_, often_lost_, there_count_, process_count_, forgiven_, slept_, half_gone_,
-            leftovers_, named_, left_behind_, releasing_);
-    order_.clear();
-    for (const auto& [id, node] : nodes_) {
-      if (is_listened_for(node)) order_.emplace(node.silent_since(), id);
-    }
+    archive(nodes_, forgiven_, slept_, half_gone_, leftovers_, named_, left_behind_, releasing_);
   }
+  // These fields were read: what follows from them follows. False if no fleet has them.
+  bool restored();
 
  private:
   struct Node {
@@ -151,9 +148,8 @@ class Fleet {
     return node.presence != Presence::kAbsent &&
            (!limits_.starts_are_watched || node.last_heard != TimePoint());
   }
-  void listen_for(NodeId id, TimePoint now);
+  void listen_for(NodeId id, TimePoint from);
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
-  void hear(NodeId id, Node& node, TimePoint at);
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
   void kill_for(AgentId agent, Node& node, std::string why);
   void lose(NodeId node, std::string how, TimePoint now);

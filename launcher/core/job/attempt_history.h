@@ -47,6 +47,11 @@ struct AttemptHistory {
     archive(attempt, resumed_step, last_step, committed_step, repeated_steps, verdict, world_size, node_count,
             stragglers, offered_step);
   }
+  // Whether these fields, which were read, can be its own.
+  bool restored() const {
+    return resumed_step.value_or(0) >= 0 && last_step.value_or(0) >= 0 && committed_step.value_or(0) >= 0 &&
+           offered_step.value_or(0) >= 0;
+  }
 };
 
 // How many reported steps are in no checkpoint, so that the next launch has to repeat them; nothing if no

@@ -2,11 +2,35 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 namespace muster::launcher {
 
 Crew::Crew(std::vector<NodePlan> members) : members_(std::move(members)) {
+  place_members();
+}
+
+void Crew::place_members() {
+  position_.clear();
   for (std::size_t i = 0; i < members_.size(); ++i) position_[members_[i].node] = i;
+}
+
+// By number, each with the ranks that follow those of the one before.
+bool Crew::restored() {
+  std::int32_t rank = 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const NodePlan& each = members_[i];
+    const bool in_order = i == 0 || members_[i - 1].node < each.node;
+    const std::int32_t most = std::numeric_limits<std::int32_t>::max() - rank;
+    if (!in_order || each.first_rank != Rank(rank) || each.worker_count < 1 || each.worker_count > most)
+      return false;
+    rank += each.worker_count;
+  }
+  place_members();
+  const auto takes_part = [this](NodeId node) { return position_.contains(node); };
+  return std::ranges::all_of(prepared_, takes_part) && std::ranges::all_of(with_workers_, takes_part) &&
+         std::ranges::all_of(ended_, [this](Rank each) { return has(each); }) &&
+         living_count_ <= static_cast<std::size_t>(rank) - ended_.size();
 }
 
 const NodePlan* Crew::find(NodeId node) const {

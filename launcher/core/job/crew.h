@@ -22,7 +22,8 @@ class Crew {
   const std::vector<NodePlan>& members() const { return members_; }
   bool empty() const { return members_.empty(); }
   const NodePlan* find(NodeId node) const;  // nullptr: it takes no part in the attempt
-  NodeId node_of(Rank rank) const;
+  bool has(Rank rank) const { return rank >= Rank(0) && rank.value() < world_size(); }
+  NodeId node_of(Rank rank) const;  // of a rank that it has
   bool owns(NodeId node, Rank rank) const;
   std::int32_t world_size() const;
 
@@ -46,10 +47,14 @@ class Crew {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(members_, position_, prepared_, with_workers_, ended_, living_count_);
+    archive(members_, prepared_, with_workers_, ended_, living_count_);
   }
+  // These fields were read: what follows from them follows. False if no crew has them.
+  bool restored();
 
  private:
+  void place_members();
+
   std::vector<NodePlan> members_;
   std::unordered_map<NodeId, std::size_t> position_;  // in members_
   std::unordered_set<NodeId> prepared_;

@@ -65,6 +65,8 @@ class Job {
             store_address_, store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_,
             kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_, verdict_);
   }
+  // Whether these fields, which were read, can be its own, beside those of the fleet (job_state.cc).
+  bool restored() const;
 
  private:
   // What is due when the present phase has lasted too long.
@@ -81,6 +83,9 @@ class Job {
     TimePoint at;
     What what;
   };
+
+  bool has_its_nodes() const;
+  bool has_its_deadline() const;
 
   // Events of the fleet, the lineage, the user and the clock (job.cc).
   void handle(const Began& event, TimePoint now);

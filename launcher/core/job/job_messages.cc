@@ -72,7 +72,7 @@ void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
-  if (!has_another_network()) {
+whereabouts_[]  if (!has_another_network()) {
     told.message += "; --interface NAME|CIDR names a network by which all nodes reach each other";
     return refuse(id, told, now);
   }
@@ -162,6 +162,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
 }
 
 void Job::handle(const PaceChanged& change, TimePoint) {
+  if (chronicle_.empty() || !crew_.has(change.rank)) return;
   const NodeId node = crew_.node_of(change.rank);
   const std::string text = fmt::format("is {} than the others: {} a step against {}",
                                        change.slower ? "slower" : "no longer slower",

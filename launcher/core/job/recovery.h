@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "launcher/core/job/counts.h"
 #include "launcher/core/job/restart_policy.h"
 #include "launcher/core/verdict/verdict.h"
 
@@ -47,6 +48,8 @@ class Recovery {
   void fields(Archive& archive) {
     archive(policy_, restart_count_, commits_before_, repeated_, forbidden_by_);
   }
+  // Whether these fields, which were read, can be its own.
+  bool restored() const { return is_count(restart_count_); }
 
  private:
   bool may_help(const Verdict& verdict, const Circumstances& attempt) const;

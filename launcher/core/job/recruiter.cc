@@ -25,6 +25,21 @@ void Recruiter::compare_rooms() {
   mixed_ = std::ranges::any_of(rooms_, [this](std::int32_t room) { return room != rooms_.front(); });
 }
 
+// Each place has a node with room for it.
+bool Recruiter::restored() {
+  if (size_.places.empty() || size_.places.size() > rooms_.size() || size_.min_nodes < 1 ||
+      size_.min_nodes > size_.max_nodes())
+    return false;
+  std::int64_t workers = 0;
+  for (std::size_t i = 0; i < rooms_.size(); ++i) {
+    const bool fits = i >= size_.places.size() || (size_.places[i] >= 1 && size_.places[i] <= rooms_[i]);
+    if (!fits || rooms_[i] < 1) return false;
+    workers += rooms_[i];
+  }
+  compare_rooms();
+  return workers <= 2 * kMostWorkers;
+}
+
 NodeId Recruiter::add(std::int32_t slots) {
   CHECK(rooms_.size() == size_.places.size(), "{} nodes for {} places", rooms_.size(), size_.places.size());
   const NodeId node(static_cast<std::int32_t>(rooms_.size()));

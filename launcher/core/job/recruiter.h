@@ -25,6 +25,7 @@ class Recruiter {
   std::vector<NodeId> missing(const Crew& last, bool patient, TimePoint now) const;
   // One more node, without an agent, that has a place of its own from now on. Only where no node is a spare.
   NodeId add(std::int32_t slots);
+  std::int32_t node_count() const { return static_cast<std::int32_t>(rooms_.size()); }
   std::int32_t place_count() const { return size_.max_nodes(); }
   std::int32_t world_size() const;  // at full size
   // How many workers the spare node will have if it is needed.
@@ -37,8 +38,10 @@ class Recruiter {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(size_, rooms_, mixed_);
+    archive(size_, rooms_);
   }
+  // These fields were read: what follows from them follows. False if no recruiter has them.
+  bool restored();
 
  private:
   void compare_rooms();

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "common/base/text.h"
+#include "common/wire/frame.h"
 
 namespace muster::launcher {
 
@@ -116,7 +117,19 @@ Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::st
   });
   rendezvous.store_address = best->text;
   rendezvous.peers.assign(peers.begin(), peers.end());
+  if (!fit_a_message(rendezvous.store_address, rendezvous.peers))
+    return failure(ErrorCode::kInvalidArgument,
+                   "the nodes' hosts have {} addresses, more than fit into one message",
+                   rendezvous.peers.size());
   return rendezvous;
+}
+
+bool fit_a_message(const std::string& store_address, const std::vector<std::string>& peers) {
+  constexpr std::size_t kMostBytes = wire::kMaxBodyBytes / 2;
+  constexpr std::size_t kHeadBytes = 5;  // of a text, at most
+  std::size_t bytes = store_address.size();
+  for (const std::string& each : peers) bytes += each.size() + kHeadBytes;
+  return bytes <= kMostBytes;
 }
 
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,

@@ -35,13 +35,17 @@ struct Rendezvous {
 // address of the first in a network in which each other member has one too, IPv4 before IPv6, as its host
 // lists them; where there is none, the first one that routers may know. One that two hosts have (docker0) is
 // not used while there is another. `interface`, if not empty, is the name of one of the first's interfaces or
-// a network (10.77.0.0/16): no other address is used; kInvalidArgument if the first has none there.
+// a network (10.77.0.0/16): no other address is used; kInvalidArgument if the first has none there, or the
+// members have more addresses than fit into one message.
 // `unreachable`: addresses at which some member did not reach the store; another one in a common network is
 // taken, if there is any.
 Expected<Rendezvous> meet(const std::vector<Whereabouts>& members, const std::string& interface,
                           const std::set<std::string>& unreachable = {});
 
-// The same of an attempt's members.
+// Whether what an attempt is told of its store fits into one message.
+bool fit_a_message(const std::string& store_address, const std::vector<std::string>& peers);
+
+// The same as meet() of an attempt's members.
 Expected<Rendezvous> meet(const std::vector<NodePlan>& members,
                           const std::map<NodeId, Whereabouts>& whereabouts, const std::string& interface,
                           const std::set<std::string>& unreachable);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "launcher/core/job/counts.h"
 #include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
@@ -68,6 +69,11 @@ class RestartPolicy {
   void fields(Archive& archive) {
     archive(rng_, restarts_, newest_step_, last_own_failure_, last_at_start_, same_at_start_, same_failures_,
             fruitless_failures_, short_lives_, failed_starts_);
+  }
+  // Whether these fields, which were read, can be its own.
+  bool restored() const {
+    return is_count(same_failures_) && is_count(fruitless_failures_) && is_count(short_lives_) &&
+           is_count(failed_starts_);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/base/ids.h"
+#include "launcher/core/job/counts.h"
 
 namespace muster::launcher {
 
@@ -49,6 +50,11 @@ class Steps {
   template <class Archive>
   void fields(Archive& archive) {
     archive(newest_, committed_, committed_ever_, commit_count_);
+  }
+  // Whether these fields, which were read, can be its own.
+  bool restored() const {
+    return is_count(commit_count_) && committed_.value_or(0) >= 0 && committed_ever_.value_or(0) >= 0 &&
+           std::ranges::all_of(newest_, [](const auto& each) { return each.second >= 0; });
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "launcher/core/journal/event_codec.h"
 
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "common/wire/digest.h"
 #include "common/wire/json_types.h"
 #include "launcher/core/journal/records.h"
+#include "launcher/core/journal/reflection.h"
 
 namespace muster {
 
@@ -43,15 +45,6 @@ wire::FrameHeader header_of(NodeId node, Attempt attempt) {
   header.source = node;
   header.attempt = attempt;
   return header;
-}
-
-// The name of a type, without its namespace.
-template <class Type>
-constexpr std::string_view name_of_type() {
-  std::string_view text = __PRETTY_FUNCTION__;  // "... [Type = muster::wire::Ping]", GCC: "[with ...; ...]"
-  text.remove_prefix(text.find("Type = ") + 7);
-  text = text.substr(0, text.find_first_of("];"));
-  return text.substr(text.rfind(':') + 1);
 }
 
 template <class Variant>
@@ -109,6 +102,24 @@ Event event_named(std::string_view name, const json& fields) {
     if (name == name_of_type<Type>()) return fields.get<Type>();
     return event_named<index + 1>(name, fields);
   }
+}
+
+// What the core takes for granted of events, as the performer sees to it.
+void check_event(const Event& event) {
+  if (const auto* begun = std::get_if<AttemptBegun>(&event);
+      begun != nullptr && begun->resume_step > std::numeric_limits<std::int64_t>::max())
+    throw std::out_of_range(fmt::format("{} is no step", *begun->resume_step));
+  if (const auto* added = std::get_if<NodesAdded>(&event)) {
+    for (const NodesAdded::Node& each : added->nodes) {
+      if (each.slots < 1 || each.slots > kMostWorkers)
+        throw std::out_of_range(fmt::format("{} is no number of slots", each.slots));
+    }
+  }
+  const auto* said = std::get_if<AgentSaid>(&event);
+  if (said == nullptr) return;
+  if (const auto* exited = std::get_if<wire::WorkerExited>(&said->message)) check_nanoseconds(exited->at_ns);
+  if (const auto* stalled = std::get_if<wire::WorkerStalled>(&said->message))
+    check_nanoseconds(stalled->since_ns);
 }
 
 std::string text_of(AgentId agent) {
@@ -174,9 +185,11 @@ json to_record(const Event& event) {
 
 Expected<Event> event_from(const json& record) {
   try {
-    return event_named(record.at("event").get<std::string_view>(), record.at("fields"));
+    Event event = event_named(record.at("event").get<std::string_view>(), record.at("fields"));
+    check_event(event);
+    return event;
   } catch (const std::exception& error) {
-    return failure(ErrorCode::kCorrupt, "an event that cannot be read: {}", error.what());
+    return failure(ErrorCode::kCorrupt, "{}", error.what());
   }
 }
 

@@ -14,7 +14,7 @@
 namespace muster::launcher {
 
 nlohmann::json to_record(const Event& event);
-// kCorrupt if it is none that to_record() made.
+// kCorrupt, with what is wrong, if to_record() cannot have made it.
 Expected<Event> event_from(const nlohmann::json& record);
 // "AgentSaid"
 std::string_view name_of(const Event& event);

@@ -3,12 +3,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/wire/codec.h"
 #include "common/wire/json_types.h"
 #include "launcher/core/journal/event_codec.h"
 #include "launcher/core/journal/records.h"
 #include "launcher/core/journal/state.h"
 #include "launcher/core/text/words.h"
+#include "launcher/core/verdict/exception_text.h"
 
 namespace muster::launcher {
 
@@ -20,11 +22,11 @@ using nlohmann::json;
 
 namespace {
 
-// Which hosts they are decides nothing.
-json slots_of(const Plan& plan) {
-  json slots = json::array();
-  for (const Host& host : plan.hosts) slots.push_back(*host.slots);
-  return slots;
+// What decides something of the hosts, or stands in a verdict: a name and the slots of each.
+json hosts_of(const Plan& plan) {
+  json hosts = json::array();
+  for (const Host& host : plan.hosts) hosts.push_back({host.name, *host.slots});
+  return hosts;
 }
 
 // The job's part travels as an agent is told of it.
@@ -39,23 +41,30 @@ json record_of(const Plan& plan) {
           {"spare_nodes", plan.spare_nodes},
           {"recovery", plan.recovery},
           {"take_over", plan.take_over},
-          {"slots", slots_of(plan)}};
+          {"hosts", hosts_of(plan)}};
 }
 
 Plan plan_from(const json& record) {
   const auto message = wire::decode_for_agent(frame_from(record.at("job")));
+  if (!message) throw std::invalid_argument("its plan: " + message.error().message());
   Plan plan;
-  plan.job = std::get<wire::Welcome>(message.value()).job;
+  plan.job = std::get<wire::Welcome>(*message).job;
   record.at("nodes").get_to(plan.nodes);
   record.at("min_nodes").get_to(plan.min_nodes);
   record.at("max_nodes").get_to(plan.max_nodes);
   record.at("spare_nodes").get_to(plan.spare_nodes);
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
-  for (const json& slots : record.at("slots")) plan.hosts.emplace_back().slots = slots.get<std::int32_t>();
-  if (!plan.hosts.empty() && plan.hosts.size() != static_cast<std::size_t>(plan.agent_count()))
-    throw std::invalid_argument("a plan whose hosts are not its nodes'");
-  if (plan.nodes.empty()) throw std::invalid_argument("a plan without nodes");
+  const json& hosts = record.at("hosts");
+  if (hosts.size() > std::size_t{2 * kMostWorkers})
+    throw std::invalid_argument(fmt::format("its plan: hosts: there are {}", hosts.size()));
+  for (const json& each : hosts) {
+    Host& host = plan.hosts.emplace_back();
+    each.at(0).get_to(host.name);
+    host.slots = each.at(1).get<std::int32_t>();
+  }
+  if (const Status possible = check_plan(plan); !possible)
+    throw std::invalid_argument("its plan: " + possible.error().message());
   return plan;
 }
 
@@ -68,9 +77,11 @@ std::vector<std::string> texts_of(const Decisions& decisions) {
 std::string lines_of(const std::vector<std::string>& texts) {
   if (texts.empty()) return "  nothing\n";
   std::string lines;
-  for (const std::string& text : texts) lines += "  " + text + "\n";
+  for (const std::string& text : texts) lines += "  " + one_line(text) + "\n";
   return lines;
 }
+
+constexpr Duration kMostSlept = std::chrono::years(10);
 
 class Replayer {
  public:
@@ -82,13 +93,16 @@ class Replayer {
   // False: there is a difference.
   Expected<bool> take(const json& record) {
     if (const auto state = record.find("state"); state != record.end()) {
-      restore(controller_, *state);
+      if (std::exchange(begun_, true)) return failure(ErrorCode::kCorrupt, "a state amid the events");
+      if (auto restored = restore(controller_, *state); !restored) return std::unexpected(restored.error());
       return true;
     }
-    const auto event = event_from(record);
-    if (!event) return std::unexpected(event.error());
     ++replay_.event_count;
+    const auto event = event_from(record);
+    if (!event) return std::unexpected(within_event(event.error()));
     const auto at = record.at("at").get<TimePoint>();
+    if (const Status possible = check(*event, at); !possible)
+      return std::unexpected(within_event(possible.error()));
     std::vector<std::string> replayed = texts_of(controller_.apply(*event, at));
     auto recorded = record.value("decisions", std::vector<std::string>());
     replay_.decision_count += replayed.size();
@@ -104,8 +118,26 @@ class Replayer {
   }
 
  private:
+  // What the core takes for granted of the order of events and of their times, as the performer sees to it.
+  Status check(const Event& event, TimePoint at) {
+    if (std::holds_alternative<Began>(event) == std::exchange(begun_, true))
+      return failure(ErrorCode::kCorrupt, "{}",
+                     replay_.event_count == 1 ? "the job has not begun" : "the job has begun before");
+    const auto* second = std::get_if<SecondPassed>(&event);
+    if (second == nullptr) return {};
+    slept_ += at - second->due;
+    if (at < second->due || slept_ > kMostSlept)
+      return failure(ErrorCode::kCorrupt, "it is not due, or the launcher slept for more than ten years");
+    return {};
+  }
+  Error within_event(const Error& error) const {
+    return Error(error).within(fmt::format("event {}", replay_.event_count));
+  }
+
   Controller controller_;
   Replay replay_;
+  bool begun_ = false;  // by Began, or with a state
+  Duration slept_{};    // the launcher, in all
 };
 
 }  // namespace
@@ -131,7 +163,9 @@ std::string journal_entry(const Event& event, TimePoint at, const Decisions& dec
   return bytes;
 }
 
-Expected<Replay> replay(std::string_view bytes) {
+namespace {
+
+Expected<Replay> replay_all(std::string_view bytes) {
   auto reader = RecordReader::open(bytes);
   if (!reader) return std::unexpected(reader.error());
   const auto head = reader->next();
@@ -150,6 +184,15 @@ Expected<Replay> replay(std::string_view bytes) {
   } catch (const std::exception& error) {
     return failure(ErrorCode::kCorrupt, "the journal cannot be read: {}", error.what());
   }
+}
+
+}  // namespace
+
+Expected<Replay> replay(std::string_view bytes) {
+  auto replayed = replay_all(bytes);
+  if (!replayed)
+    return std::unexpected(Error(replayed.error().code(), shortened(replayed.error().message())));
+  return replayed;
 }
 
 std::string replay_as_text(const Replay& replay) {

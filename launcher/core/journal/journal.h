@@ -36,8 +36,8 @@ struct Replay {
   std::optional<Difference> first_difference{};
 };
 
-// Runs the events of a journal through the same core, until it decides something else. kCorrupt: these bytes
-// are no journal, or a damaged one.
+// Runs the events of a journal, which may be anybody's, through the same core, until it decides something
+// else. kCorrupt, in one short line: these bytes are no journal, or a damaged one.
 Expected<Replay> replay(std::string_view bytes);
 
 std::string replay_as_text(const Replay& replay);

@@ -4,8 +4,11 @@
 #include <concepts>
 #include <ranges>
 #include <sstream>
+#include <stdexcept>
 
+#include "common/wire/json.h"
 #include "common/wire/json_types.h"
+#include "launcher/core/journal/reflection.h"
 
 namespace muster::launcher {
 
@@ -80,10 +83,17 @@ class Reader {
   }
   template <class Value>
   static void read(const json& in, Value& value) {
-    if constexpr (Leaf<Value> || IsId<Value>::value) {
+    if constexpr (std::is_enum_v<Value>) {
+      value = static_cast<Value>(enumerator(in, name_of_type<Value>(), enumerator_count<Value>()));
+    } else if constexpr (IsId<Value>::value) {
+      value = Value(whole_number<decltype(value.value())>(in));
+    } else if constexpr (std::integral<Value> && !std::same_as<Value, bool>) {
+      value = whole_number<Value>(in);
+    } else if constexpr (Leaf<Value>) {
       in.get_to(value);
     } else if constexpr (std::same_as<Value, std::mt19937_64>) {
-      std::istringstream(in.get<std::string>()) >> value;
+      std::istringstream text(in.get<std::string>());
+      if (!(text >> value)) throw std::invalid_argument("numbers that are no state of a generator");
     } else if constexpr (Optional<Value>) {
       value.reset();
       if (in.is_null()) return;
@@ -96,15 +106,28 @@ class Reader {
     } else if constexpr (requires(Reader parts) { value.fields(parts); }) {
       Reader parts(in);
       value.fields(parts);
-      if (parts.next_ != in.size()) throw std::out_of_range("state of another version");
+      parts.end(name_of_type<Value>());
+      if constexpr (requires { value.restored(); }) {
+        if (!value.restored())
+          throw std::out_of_range(fmt::format("no {} has such fields", name_of_type<Value>()));
+      }
     } else {
       Reader parts(in);
       boost::pfr::for_each_field(value, [&parts](auto& field) { parts(field); });
-      if (parts.next_ != in.size()) throw std::out_of_range("state of another version");
+      parts.end(name_of_type<Value>());
     }
   }
 
  private:
+  void end(std::string_view name) const {
+    if (next_ != in_.size())
+      throw std::out_of_range(fmt::format("{} has {} fields, not {}", name, next_, in_.size()));
+  }
+  static int enumerator(const json& in, std::string_view name, int count) {
+    const int number = whole_number<int>(in);
+    if (number < 0 || number >= count) throw std::out_of_range(fmt::format("{} is no {}", number, name));
+    return number;
+  }
   // Of maps the key of a pair is not const here.
   template <class Container>
   static auto read_element(const json& in) {
@@ -131,8 +154,13 @@ json state_of(const Controller& controller) {
   return Writer::write(controller);
 }
 
-void restore(Controller& controller, const json& state) {
-  Reader::read(state, controller);
+Status restore(Controller& controller, const json& state) {
+  try {
+    Reader::read(state, controller);
+    return {};
+  } catch (const std::exception& error) {
+    return failure(ErrorCode::kCorrupt, "a state of another version, or a damaged one: {}", error.what());
+  }
 }
 
 }  // namespace muster::launcher

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "common/wire/frame.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/settings/worker_environment.h"
+#include "launcher/core/text/duration.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -112,7 +114,6 @@ std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
 
 template <class CountOn>
 Status check_counts(const Options& options, CountOn count_on) {
-  constexpr std::int64_t kMostWorkers = 100'000;
   std::int64_t members = 0;
   for (std::int32_t node = 0; node < options.nodes; ++node) {
     members += count_on(node);
@@ -327,6 +328,80 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.wrappers = wrappers_of(options);
   if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
+}
+
+namespace {
+
+// The nodes are those that their rooms make.
+Status check_nodes(const Plan& plan) {
+  std::int32_t first_rank = 0;
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const NodePlan& each = plan.nodes[i];
+    const NodeId id(static_cast<std::int32_t>(i));
+    if (each.node != id || each.first_rank != Rank(first_rank) || each.worker_count != plan.room_of(id))
+      return failure(ErrorCode::kInvalidArgument, "nodes: node {} has ranks {}, which are not its own", i,
+                     ranks_text(each));
+    first_rank += each.worker_count;
+  }
+  return {};
+}
+
+Status check_sizes(const Plan& plan) {
+  constexpr auto kWrong = ErrorCode::kInvalidArgument;
+  if (plan.nodes.empty()) return failure(kWrong, "nodes: there is none");
+  const auto node_count = static_cast<std::int64_t>(plan.nodes.size());
+  if (plan.spare_nodes < 0) return failure(kWrong, "spare_nodes: {} is less than none", plan.spare_nodes);
+  const std::int64_t agent_count = node_count + plan.spare_nodes;
+  if (!plan.hosts.empty() && static_cast<std::int64_t>(plan.hosts.size()) != agent_count)
+    return failure(kWrong, "slots: of {} hosts, but there are {} nodes", plan.hosts.size(), agent_count);
+  if (plan.min_nodes && (*plan.min_nodes < 1 || *plan.min_nodes > node_count))
+    return failure(kWrong, "min_nodes: {} is not between 1 and {}", *plan.min_nodes, node_count);
+  const bool grows = plan.most_nodes() > node_count;
+  if (plan.max_nodes > kMostWorkers || (grows && (plan.spare_nodes > 0 || !plan.min_nodes)))
+    return failure(kWrong, "max_nodes: {} nodes cannot become {}", node_count, plan.max_nodes);
+  const auto few = std::ranges::find_if(plan.hosts, [](const Host& host) { return *host.slots < 1; });
+  if (few != plan.hosts.end() || plan.nodes.front().worker_count < 1)
+    return failure(kWrong, "nodes: one has no room for a worker");
+  Options options;
+  options.nodes = static_cast<std::int32_t>(node_count);
+  options.spare_nodes = plan.spare_nodes;
+  options.hosts = plan.hosts;
+  if (Status most = check_counts(options, [&](std::int32_t node) { return plan.room_of(NodeId(node)); });
+      !most)
+    return most;
+  return check_nodes(plan);
+}
+
+Status check_limits(const Plan& plan) {
+  const auto check = [](std::string_view name, Duration value, bool may_be_zero) -> Status {
+    if (is_duration(value) && (may_be_zero || value > Duration::zero())) return {};
+    return failure(ErrorCode::kInvalidArgument, "{}: {} ns is not a duration", name, to_ns(value));
+  };
+  for (const auto& [name, field, may_be_zero] : wire::kTimeLimits) {
+    if (Status is_limit = check(name, plan.job.limits.*field, may_be_zero); !is_limit) return is_limit;
+  }
+  const RecoveryOptions& recovery = plan.recovery;
+  const std::tuple<std::string_view, Duration, bool> times[] = {
+      {"restart_window", recovery.restart_window, false},
+      {"restart_delay", recovery.restart_delay, true},
+      {"node_exclusion", recovery.node_exclusion, true},
+      {"preemption_grace", recovery.preemption_grace, true},
+      {"time_limit", recovery.time_limit.value_or(Duration(1)), false},
+      {"start_timeout", recovery.start_timeout, true}};
+  for (const auto& [name, value, may_be_zero] : times) {
+    if (Status is_time = check(name, value, may_be_zero); !is_time) return is_time;
+  }
+  if (plan.job.max_restarts >= 0 && recovery.no_progress_limit >= 0) return {};
+  return failure(ErrorCode::kInvalidArgument,
+                 "max_restarts, no_progress_limit: {}, {}: one is less than none", plan.job.max_restarts,
+                 recovery.no_progress_limit);
+}
+
+}  // namespace
+
+Status check_plan(const Plan& plan) {
+  if (Status sizes = check_sizes(plan); !sizes) return sizes;
+  return check_limits(plan);
 }
 
 std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,

@@ -28,6 +28,8 @@ struct NodePlan {
   std::int32_t worker_count = 0;
 };
 
+constexpr std::int64_t kMostWorkers = 100'000;  // of all nodes at full size, and of all spares
+
 struct Plan {
   wire::JobSpec job;
   // The nodes that take part at full size, with the ranks that they have then. Spare nodes have the numbers
@@ -55,6 +57,10 @@ struct Plan {
 // some are asked for.
 Expected<Plan> make_plan(const Options& options, const Machine& machine, const Surroundings& here,
                          std::string job_id);
+
+// kInvalidArgument, with the field and its value, if make_plan() would have made no such plan: it was read
+// from somewhere.
+Status check_plan(const Plan& plan);
 
 // Said once when workers share the cores without having been told how.
 std::optional<std::string> thread_notice(const Plan& plan, const Machine& machine,

@@ -41,6 +41,10 @@ std::optional<Duration> duration_of(double seconds) {
   return std::chrono::duration_cast<Duration>(Seconds(seconds));
 }
 
+bool is_duration(Duration duration) {
+  return duration >= Duration::zero() && duration <= Seconds(kMostSeconds);
+}
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
   if (whole < 60) return fmt::format("{}s", whole);

@@ -16,6 +16,9 @@ std::optional<Duration> parse_duration(std::string_view text);
 // Nothing if it is less than zero, or more than ten years.
 std::optional<Duration> duration_of(double seconds);
 
+// Whether it is one that these give.
+bool is_duration(Duration duration);
+
 // "12s", "3m20s", "2h05m", "3d04h"
 std::string duration_text(double seconds);
 

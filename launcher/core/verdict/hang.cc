@@ -15,9 +15,9 @@ constexpr std::size_t kOtherGroups = 4;
 
 // The section that most are in, if more than half are.
 const std::string* majority_section(const std::vector<Stall>& stalls) {
+  std::map<std::string_view, std::size_t> counts;
   for (const Stall& each : stalls) {
-    const auto same = std::ranges::count(stalls, each.section, &Stall::section);
-    if (static_cast<std::size_t>(same) * 2 > stalls.size()) return &each.section;
+    if (++counts[each.section] * 2 > stalls.size()) return &each.section;
   }
   return nullptr;
 }

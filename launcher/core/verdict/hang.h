@@ -6,6 +6,7 @@
 // Where several workers may be the cause, none is singled out. Pure values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,6 +60,10 @@ class Hang {
   template <class Archive>
   void fields(Archive& archive) {
     archive(stalls_, stacks_, nodes_);
+  }
+  // Whether these fields, which were read, can be its own.
+  bool restored() const {
+    return std::ranges::all_of(stacks_, [this](const auto& each) { return nodes_.contains(each.first); });
   }
 
  private:

@@ -92,8 +92,8 @@ Verdict refused(const Refusal& refusal, const NodeNames& names) {
 }
 
 Verdict interrupted(const StopWish& wish) {
-  return make(wish.cancelled ? Kind::kCancelled : Kind::kInterrupted, 128 + wish.signal, "user",
-              "stopped by " + name_of(wish));
+  return make(wish.cancelled ? Kind::kCancelled : Kind::kInterrupted, exit_code_of_signal(wish.signal),
+              "user", "stopped by " + name_of(wish));
 }
 
 Verdict out_of_time(bool committed_on_notice) {

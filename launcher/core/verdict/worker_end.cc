@@ -76,7 +76,7 @@ bool WorkerEnd::is_about_another() const {
 }
 
 int exit_code_for(const WorkerEnd& end) {
-  if (end.signal != 0) return 128 + end.signal;
+  if (end.signal != 0) return exit_code_of_signal(end.signal);
   return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;
 }
 

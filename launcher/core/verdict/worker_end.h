@@ -47,6 +47,10 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
 // The exit code that the launcher gives for a worker's end: its own, 128 + signal, or 1 where its own means a
 // verdict of the launcher.
 int exit_code_for(const WorkerEnd& end);
+// As a shell gives it: 128 + signal. A number that is no signal is cut to seven bits.
+constexpr int exit_code_of_signal(int signal) {
+  return 128 + (signal & 0x7f);
+}
 // "exited with code 3", "was killed by SIGKILL", "failed with RuntimeError: bad sample 17 (train.py:6)"
 std::string end_text(const WorkerEnd& end);
 // What speaks for the cause, a line each.

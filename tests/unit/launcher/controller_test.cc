@@ -47,6 +47,18 @@ TEST_F(ControllerTest, AStepThatTookForEverIsNotAddedUp) {
   EXPECT_EQ(job.history().back().stragglers[0].rank, Rank(0));
 }
 
+TEST_F(ControllerTest, TheChangedPaceOfARankThatNoAttemptHasIsNotTold) {
+  happen(PaceChanged{Rank(0), true, 9ms, 3ms, 7});
+  EXPECT_TRUE(last.empty()) << "there is no attempt";
+  run();
+  for (const int rank : {-1, 4}) {
+    happen(PaceChanged{Rank(rank), true, 9ms, 3ms, 7});
+    EXPECT_TRUE(last.empty()) << rank;
+  }
+  happen(PaceChanged{Rank(3), true, 9ms, 3ms, 7});
+  EXPECT_THAT(told(), HasSubstr("rank 3 (node1) is slower"));
+}
+
 TEST_F(ControllerTest, AStepBelowZeroIsNone) {
   run();
   reported(0, "step", 3);

@@ -98,6 +98,28 @@ TEST(FleetOfHosts, WaitsForAnAgentUntilItsBootstrapGivesItUpAndListensFromItsCon
   EXPECT_EQ(std::get<NodeLost>(ended.news[0]).how, "no answer within 10 s");
 }
 
+TEST(FleetOfHosts, AnAgentThatConnectsAgainBeforeItsGreetingIsLostOnceWhenItFallsSilent) {
+  Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
+  fleet.add(kNode);
+  const TimePoint start{100s};
+  const AgentId agent = std::get<StartAgent>(fleet.hire(kNode, start, "it is wanted").at(0).action).agent;
+  (void)fleet.on(AgentConnected{agent, kFirst}, start);
+  (void)fleet.on(ConnectionClosed{agent, kFirst}, start + 500ms);
+  (void)fleet.on(AgentConnected{agent, kSecond}, start + 600ms);
+  const Fleet::Outcome silent = fleet.on_time(start + 11s, false);
+  EXPECT_EQ(silent.news.size(), 1U);
+  EXPECT_TRUE(fleet.on_time(start + 60s, false).news.empty());
+}
+
+TEST(FleetOfHosts, AnAgentThatSpeaksWithoutAConnectionIsListenedForFromThen) {
+  Fleet fleet({.silence = 10s, .starts_are_watched = true, .version = "1.2.3"});
+  fleet.add(kNode);
+  const AgentId agent =
+      std::get<StartAgent>(fleet.hire(kNode, TimePoint(100s), "it is wanted").at(0).action).agent;
+  (void)fleet.on(AgentSaid{agent, Attempt(), wire::Pong{}}, TimePoint(101s));
+  EXPECT_EQ(fleet.next_deadline(), TimePoint(111s));
+}
+
 TEST_F(FleetTest, ANodeJoinsWhenItsAgentHasConnectedAndGreeted) {
   const AgentId agent = hire();
   EXPECT_EQ(agent, (AgentId{kNode, Incarnation(1)}));

@@ -114,7 +114,7 @@ TEST_F(JournalTest, KeepsWhenAnAgentBeganToEnd) {
   run();
   happen(ConnectionClosed{agent(1), connection_of(agent(1))});
   Controller again(plan_with_a_token(), "");
-  restore(again, state_of(*controller));
+  ASSERT_TRUE(restore(again, state_of(*controller)));
   now += 500ms;
   const Event ended = ProcessEnded{agent(1), "its agent was killed by SIGKILL"};
   again.apply(ended, now);

@@ -202,6 +202,15 @@ TEST_F(JobRendezvous, RanksOfSeveralHostsMeetAtAnAddressThatIsNotLoopback) {
   EXPECT_EQ(sent<wire::StartWorkers>().size(), 2U);
 }
 
+TEST(Meet, RefusesMoreAddressesThanFitIntoAMessage) {
+  Whereabouts many{"h2", {}};
+  for (int i = 0; i < 200'000; ++i)
+    many.addresses.push_back(fmt::format("eth0 10.{}.{}.{}/8", i >> 16, (i >> 8) & 255, i & 255));
+  const auto refused = meet({kFirst, many}, "");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("addresses, more than fit into one message"));
+}
+
 TEST_F(JobRendezvous, AnInterfaceThatRankZerosHostDoesNotHaveEndsTheJob) {
   Plan plan = two_nodes_of_two(1);
   plan.job.interface = "eth9";

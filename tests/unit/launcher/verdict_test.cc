@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <limits>
 #include <set>
 
 namespace muster::launcher {
@@ -49,7 +50,8 @@ INSTANTIATE_TEST_SUITE_P(Table, ExitCodes,
                                          ExitCase{124, 0, 1}, ExitCase{125, 0, 1}, ExitCase{126, 0, 126},
                                          ExitCase{127, 0, 127}, ExitCase{253, 0, 1}, ExitCase{255, 0, 255},
                                          ExitCase{0, SIGKILL, 137}, ExitCase{0, SIGSEGV, 139},
-                                         ExitCase{0, SIGABRT, 134}));
+                                         ExitCase{0, SIGABRT, 134},
+                                         ExitCase{0, std::numeric_limits<int>::max(), 255}));
 
 TEST(Verdict, NeedsEveryRankForSuccess) {
   EXPECT_EQ(judge(facts({end(0, 0), end(1, 0), end(2, 0), end(3, 0)})).exit_code, 0);

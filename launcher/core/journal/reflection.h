@@ -1,0 +1,36 @@
+// What the compiler knows of types and enumerations: their names, and how many enumerators there are.
+//
+// Constants, safe in any thread. Says nothing about namespaces, nor about what a name means.
+#pragma once
+
+#include <string_view>
+
+namespace muster::launcher {
+
+// Of a type, without its namespace: "AgentSaid".
+template <class Type>
+constexpr std::string_view name_of_type() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [Type = muster::wire::Ping]", GCC: "[with ...; ...]"
+  text.remove_prefix(text.find("Type = ") + 7);
+  text = text.substr(0, text.find_first_of("];"));
+  return text.substr(text.rfind(':') + 1);
+}
+
+template <auto value>
+constexpr bool is_enumerator() {
+  // "... [value = muster::launcher::Phase::kDone]"; a number without a name is "(muster::launcher::Phase)9".
+  constexpr std::string_view kText = __PRETTY_FUNCTION__;
+  return kText[kText.find("value = ") + 8] != '(';
+}
+
+// Of an enumeration whose enumerators are numbered from 0 without a gap.
+template <class Enum, int count = 0>
+constexpr int enumerator_count() {
+  if constexpr (is_enumerator<static_cast<Enum>(count)>()) {
+    return enumerator_count<Enum, count + 1>();
+  } else {
+    return count;
+  }
+}
+
+}  // namespace muster::launcher
