@@ -340,7 +340,7 @@ TEST_F(AgentStdio, KeepsLogsElsewhereWhereTheLogDirectoryCannotBeMade) {
   ASSERT_TRUE(launcher.wait_for<wire::WorkersGone>());
   const std::string kept = scratch_ / ("state/muster/" + spec.job_id);
   EXPECT_EQ(read_file(kept + "/attempt_1/rank_0/stdout.log", 100).value_or("(none)"), "kept\n");
-  const auto elsewhere = launcher.all<wire::LogsElsewherewire::AgentRemark>();
+  const auto elsewhere = launcher.all<wire::LogsElsewhere>();
   ASSERT_EQ(elsewhere.size(), 1U);
   EXPECT_EQ(elsewhere[0].directory, kept);
   const auto sent = launcher.wait_for<wire::LogPiece>();

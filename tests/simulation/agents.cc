@@ -128,20 +128,16 @@ void Agents::start(AgentId id) {
   const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
   const bool other_protocol = other_version && world_.chance.one_in(2);
   if (other_protocol) give_up();
-  agent->program->run_after(world_.chance.between(1ms, 50ms), [this, id, weak = std::weak_ptr(agent),
-                                                               other_version, other_protocol] {
-    const auto self = weak.lock();
-    if (!self || !self->lives) return;
-    if (launch_.connects_late()) tell_connected(*self);
-    if (other_protocol) {
-      // It gives up some time, if nobody reads that.
-      world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, 1); });
-      return self->line->inject(1, frame_of_version_1(id));
-    }
-    wire::Hello hello = hello_of(id);
-    if (other_version) hello.version = "0.0.1";
-    self->agent->start(hello);
-  });
+  agent->program->run_after(world_.chance.between(1ms, 50ms),
+                            [this, id, weak = std::weak_ptr(agent), other_version, other_protocol] {
+                              const auto self = weak.lock();
+                              if (!self || !self->lives) return;
+                              if (launch_.connects_late()) tell_connected(*self);
+                              if (other_protocol) return self->line->inject(1, frame_of_version_1(id));
+                              wire::Hello hello = hello_of(id);
+                              if (other_version) hello.version = "0.0.1";
+                              self->agent->start(hello);
+                            });
 }
 
 void Agents::open(Process& agent) {

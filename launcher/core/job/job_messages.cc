@@ -37,7 +37,7 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// A notice, and what is said of logs,AgentRemark is heard whatever attempt it carries. Every other message, a Pong too,
+// An AgentRemark, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too,
 // is dropped unless it carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool free = std::holds_alternative<wire::AgentRemark>(event.message) ||
@@ -72,7 +72,7 @@ void Job::hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
 void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   unreachable_.insert(store_address_);
   wire::AttemptRefused told = refused;
-whereabouts_[]  if (!has_another_network()) {
+  if (!has_another_network()) {
     told.message += "; --interface NAME|CIDR names a network by which all nodes reach each other";
     return refuse(id, told, now);
   }
