@@ -157,7 +157,7 @@ TEST_F(JobRendezvous, WhereNoNetworkIsLeftTheAttemptIsRefused) {
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_EQ(job.verdict().exit_code, 125);
   EXPECT_EQ(job.verdict().cause,
-            "node1 (h2): the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s; "
+            "h2: the store at 192.168.3.1 port 4711 cannot be reached: no answer within 5 s; "
             "--interface NAME|CIDR names a network by which all nodes reach each other");
 }
 
