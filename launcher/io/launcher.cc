@@ -225,7 +225,10 @@ void Launcher::tick_if_due() {
   }
   const bool leaving = controller_.job().phase() == Phase::kLeaving;
   const auto progress = start_progress(controller_.fleet(), controller_.job(), controller_.ranks(), now);
-  if (std::string text = leaving ? parts_.view.logs_to_come() : progress ? progress_text(*progress) : ""; text != told_progress_) {
+  if (std::string text = leaving    ? parts_.view.logs_to_come()
+                         : progress ? progress_text(*progress)
+                                    : "";
+      text != told_progress_) {
     told_progress_ = std::move(text);
     parts_.view.show_progress(told_progress_);
   }

@@ -72,7 +72,7 @@ std::string text_of(const Plan& plan) {
 
 class Trial {
  public:
-  Trial(Lab& lab, const Plan& plan) : lab_(lab), plan_(plan), disturber_(lab) {}
+  Trial(Lab& lab, const Plan& plan) : lab_(lab), plan_(plan), disturber_(lab, kNodes) {}
   // What was not as it should be.
   std::vector<std::string> run();
   int faults_made() const { return faults_made_; }

@@ -11,18 +11,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array kNames{"kill a worker", "kill the agent", "stop the agent",
-                            "cut off",       "unheard",        "deaf to the launcher",
-                            "flapping",      "kill the ssh",   "kill the sshd's session"};
+constexpr std::array kNames{"kill a worker", "kill the agent",         "stop the agent",      "cut off",
+                            "unheard",       "deaf to the launcher",   "apart from the next", "flapping",
+                            "kill the ssh",  "kill the sshd's session"};
 static_assert(kNames.size() == static_cast<std::size_t>(Kind::kCount));
 
 bool has_length(Kind kind) {
   return kind == Kind::kStopAgent || kind == Kind::kCut || kind == Kind::kCutFrom || kind == Kind::kCutTo ||
-         kind == Kind::kFlap;
+         kind == Kind::kCutPair || kind == Kind::kFlap;
 }
 
 bool is_cut(Kind kind) {
   return has_length(kind) && kind != Kind::kStopAgent;
+}
+
+// Of those that may be cut off.
+int next_of(int host, int hosts) {
+  return host % (hosts - 1) + 1;
 }
 
 bool names_host(pid_t pid, const std::string& host) {
@@ -44,7 +49,12 @@ Disturbance draw(std::mt19937_64& random, int hosts) {
   drawn.kind = static_cast<Kind>(between(0, static_cast<int>(Kind::kCount) - 1));
   drawn.host = between(is_cut(drawn.kind) ? 1 : 0, hosts - 1);
   drawn.pause = std::chrono::milliseconds(between(0, 2500));
-  if (has_length(drawn.kind)) drawn.length = std::chrono::milliseconds(between(300, 6000));
+  // Who is apart from another only notices when an attempt begins.
+  if (drawn.kind == Kind::kCutPair) {
+    drawn.length = std::chrono::milliseconds(between(5000, 15'000));
+  } else if (has_length(drawn.kind)) {
+    drawn.length = std::chrono::milliseconds(between(300, 6000));
+  }
   return drawn;
 }
 
@@ -111,6 +121,7 @@ void Disturber::make_cuts() {
     cut.made = true;
     switch (cut.what.kind) {
       case Kind::kCutFrom: lab_.isolate_one_way(cut.what.host); break;
+      case Kind::kCutPair: lab_.cut(cut.what.host, next_of(cut.what.host, hosts_)); break;
       case Kind::kCutTo: lab_.cut_one_way(0, cut.what.host); break;
       default: lab_.isolate(cut.what.host); break;
     }

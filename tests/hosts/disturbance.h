@@ -24,6 +24,7 @@ enum class Kind {
   kCut,         // the host from all others
   kCutFrom,     // nobody hears the host, which hears all
   kCutTo,       // the host does not hear the launcher
+  kCutPair,     // the host from the next one; the launcher reaches both
   kFlap,        // cuts, one after the other
   kKillClient,  // the host shell's process beside the launcher
   kKillServer,  // sshd's process for it on the host
@@ -44,7 +45,8 @@ std::string text_of(const Disturbance& disturbance);
 
 class Disturber {
  public:
-  explicit Disturber(Lab& lab) : lab_(lab) {}
+  // `hosts`: as draw() was told.
+  Disturber(Lab& lab, int hosts) : lab_(lab), hosts_(hosts) {}
   Disturber(const Disturber&) = delete;
   Disturber& operator=(const Disturber&) = delete;
   ~Disturber() { end_all(); }
@@ -66,6 +68,7 @@ class Disturber {
   void make_cuts();
 
   Lab& lab_;
+  int hosts_;
   std::vector<Cut> cuts_;
   std::multimap<TimePoint, pid_t> stopped_;  // until when
 };

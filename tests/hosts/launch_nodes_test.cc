@@ -120,5 +120,24 @@ TEST_F(LaunchNodes, AHostThatIsAddedOverSshTakesPartFromTheNextAttempt) {
   expect_nothing_left();
 }
 
+// The launcher reaches all, and h1, where the store is, reaches no other member any more.
+TEST_F(LaunchNodes, AHostThatNoOtherMemberReachesIsReplacedInARestart) {
+  lab_ = std::make_unique<Lab>(5);
+  launch_on("h1,h2,h3,h4", {"--nodes", "3", "--interface", "10.77.0.0/16"}, until_told());
+  ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 3") == 3; })) << run_->err();
+  for (const int other : {2, 3, 4}) lab_->cut(1, other);
+  go();
+  std::vector<pid_t> workers;
+  ASSERT_TRUE(eventually([&] { return !(workers = lab_->processes(3, "sleep")).empty(); }));
+  kill(workers[0], SIGKILL);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  const std::vector<std::string> all = events();
+  EXPECT_EQ(std::ranges::count(all, "node_lost 0"), 1) << run_->err();
+  for (const char* other : {"node_lost 1", "node_lost 2"})
+    EXPECT_EQ(std::ranges::count(all, other), 0) << other;
+  EXPECT_EQ(run_->report()["restarts"], 2);
+  expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace muster::hosts

@@ -33,6 +33,9 @@ class Crew {
   bool has_prepared(NodeId node) const { return prepared_.contains(node); }
   // From now on every rank lives that has not ended.
   void start_workers();
+  // The agent has said so.
+  void started(NodeId node) { started_.insert(node); }
+  bool has_started(NodeId node) const { return started_.contains(node); }
   bool ended(Rank rank) const { return ended_.contains(rank); }
   void end(Rank rank);
   std::size_t living_count() const { return living_count_; }
@@ -47,7 +50,7 @@ class Crew {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(members_, prepared_, with_workers_, ended_, living_count_);
+    archive(members_, prepared_, started_, with_workers_, ended_, living_count_);
   }
   // These fields were read: what follows from them follows. False if no crew has them.
   bool restored();
@@ -57,7 +60,7 @@ class Crew {
 
   std::vector<NodePlan> members_;
   std::unordered_map<NodeId, std::size_t> position_;  // in members_
-  std::unordered_set<NodeId> prepared_;
+  std::unordered_set<NodeId> prepared_, started_;
   std::set<NodeId> with_workers_;
   std::unordered_set<Rank> ended_;
   std::size_t living_count_ = 0;  // of ranks

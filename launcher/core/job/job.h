@@ -54,7 +54,7 @@ class Job {
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
   // Whether so many nodes can be added now; the error says why not.
   Status check_addable(std::size_t count) const;
-  std::vector<Rank> living_ranks() const;              // those that StacksWanted is passed on to
+  std::vector<Rank> living_ranks() const;        // those that StacksWanted is passed on to
   std::string waiting_for(TimePoint now) const;  // for a user who sees nothing happen yet
 
   // What a journal keeps of it (journal/state.h).
@@ -118,6 +118,7 @@ class Job {
   void hear(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
   void refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now);
+  bool seems_cut_off(NodeId host) const;  // rank 0's: no other member reaches it
   void hear(NodeId id, const wire::WorkersStarted& started, TimePoint now);
   void hear(NodeId id, const wire::WorkerExited& exited, TimePoint now);
   void hear(NodeId id, const wire::WorkersGone& gone, TimePoint now);
@@ -237,7 +238,7 @@ class Job {
   TimePoint kill_from_;                   // while stopping: when the grace ends
   std::int32_t interrupt_count_ = 0;      // of the job
 
-  bool grows_now_ = false;      // NodesAdded::now, until an attempt has ended for it
+  bool grows_now_ = false;       // NodesAdded::now, until an attempt has ended for it
   bool told_executed_ = false;   // why ranks were not started warm
   bool logs_elsewhere_ = false;  // some node's logs come as messages
   Verdict verdict_;

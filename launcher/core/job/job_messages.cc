@@ -37,8 +37,8 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// An AgentRemark, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong too,
-// is dropped unless it carries the number of the attempt at hand.
+// An AgentRemark, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong
+// too, is dropped unless it carries the number of the attempt at hand.
 void Job::handle(const AgentSaid& event, TimePoint now) {
   const bool free = std::holds_alternative<wire::AgentRemark>(event.message) ||
                     std::holds_alternative<wire::LogsElsewhere>(event.message) ||
@@ -85,12 +85,22 @@ void Job::hear_unreachable(NodeId id, const wire::AttemptRefused& refused, TimeP
   });
 }
 
+// One that reaches the store starts its workers at once, long before another gives up.
+bool Job::seems_cut_off(NodeId host) const {
+  return crew_.members().size() > 2 && std::ranges::none_of(crew_.members(), [&](const NodePlan& each) {
+           return each.node != host && crew_.has_started(each.node);
+         });
+}
+
 void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
   if (restart_count() > 0) {
     return react(Occurrence::kUnfit, now, [&] {
       record("attempt_refused", refused.message, id);
       facts_.refused_by_node = true;
-      kill_node(id, "it refused the attempt: " + refused.message, now);
+      const NodeId host = crew_.members().front().node;
+      if (!refused.unreachable || !seems_cut_off(host))
+        return kill_node(id, "it refused the attempt: " + refused.message, now);
+      if (fleet_.alive(host)) kill_node(host, "no other node reaches it: " + refused.message, now);
     });
   }
   react(Occurrence::kRefused, now, [&] {
@@ -102,6 +112,7 @@ void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) 
 }
 
 void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
+  crew_.started(id);
   if (facts_.started) facts_.started = now;
   std::string text = fmt::format("{} workers", started.pids.size());
   if (started.warm_count > 0) text += fmt::format(", {} of them forked", started.warm_count);

@@ -14,8 +14,8 @@ namespace muster::launcher {
 
 class LocalView final : public View {
  public:
-  // The files are those of the plan's log directory. `quiet`: the terminal shows what workers print, and nothing
-  // else.
+  // The files are those of the plan's log directory. `quiet`: the terminal shows what workers print, and
+  // nothing else.
   LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& files, const Plan& plan, bool quiet);
 
   void show(const Decision& decision, Duration age) override;

@@ -223,5 +223,59 @@ TEST_F(JobRendezvous, AnInterfaceThatRankZerosHostDoesNotHaveEndsTheJob) {
   EXPECT_THAT(job.verdict().cause, HasSubstr("--interface eth9: rank 0's host, h1"));
 }
 
+// Three hosts with one network, and no rank on a fourth.
+class JobApart : public JobRendezvous {
+ protected:
+  JobApart() {
+    Plan plan = two_nodes_of_two(3);
+    plan.nodes.push_back({NodeId(2), Rank(4), 2});
+    plan.spare_nodes = 1;
+    anew(plan);
+  }
+  void restart() {
+    happen(Began{});
+    for (int node = 0; node < 4; ++node)
+      greet(node, fmt::format("h{}", node), {fmt::format("eth0 10.77.0.{}/24", 10 + node)});
+    begin();
+    start_three();
+    worker_exits(0, 3);
+    for (int node = 0; node < 3; ++node) empty(node);
+    begin();
+    start_three();
+  }
+  void start_three() {
+    said(0, wire::AttemptPrepared{4711});
+    said(1, wire::AttemptPrepared{});
+    said(2, wire::AttemptPrepared{});
+  }
+  std::vector<int> killed() const {
+    std::vector<int> nodes;
+    for (const KillAgent& each : decided<KillAgent>()) nodes.push_back(each.agent.node.value());
+    return nodes;
+  }
+};
+
+TEST_F(JobApart, AHostOfTheStoreThatNobodyReachesIsLostAndNotTheOthers) {
+  restart();
+  said(0, wire::WorkersStarted{{1, 2}});
+  said(1, unreachable("10.77.0.10"));
+  EXPECT_THAT(killed(), ElementsAre(0));
+  said(2, unreachable("10.77.0.10"));
+  EXPECT_THAT(killed(), IsEmpty());
+  empty(1);
+  empty(2);
+  happen(LeftoversSeen{});
+  begin();
+  EXPECT_EQ(store_address(), "10.77.0.11");
+}
+
+TEST_F(JobApart, AHostThatAloneDoesNotReachTheStoreIsLost) {
+  restart();
+  said(0, wire::WorkersStarted{{1, 2}});
+  said(1, wire::WorkersStarted{{3, 4}});
+  said(2, unreachable("10.77.0.10"));
+  EXPECT_THAT(killed(), ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace muster::launcher

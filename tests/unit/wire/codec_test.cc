@@ -107,7 +107,8 @@ TEST(Codec, EveryMessageToTheLauncherComesBack) {
         ToLauncher(WorkersStarted{{1, 2}}), ToLauncher(WorkersGone{}), ToLauncher(WorkerReported{}),
         ToLauncher(Pong{}), ToLauncher(WorkerStalled{}), ToLauncher(WorkerStacks{}),
         ToLauncher(AgentRemark{"a"}), ToLauncher(WorkerUnkillable{}), ToLauncher(LeftoversUnkillable{}),
-        ToLauncher(InputTaken{}), ToLauncher(HostChecked{}), ToLauncher(LogsElsewhere{"/logs"}), ToLauncher(LogPiece{})}) {
+        ToLauncher(InputTaken{}), ToLauncher(HostChecked{}), ToLauncher(LogsElsewhere{"/logs"}),
+        ToLauncher(LogPiece{})}) {
     const auto copy = decode_for_launcher(frame_of(encode(FrameHeader{}, message)));
     ASSERT_TRUE(copy);
     EXPECT_EQ(copy->index(), message.index());
