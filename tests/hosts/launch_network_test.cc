@@ -58,7 +58,7 @@ TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
 TEST_F(LaunchNetwork, WhereNoOtherIsAllowedTheAttemptIsRefusedBeforeItsWorkersStart) {
   launch_apart({"--interface", "10.77.0.0/16"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
-  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("node1 (h2): the store at {} port", Lab::address(1))));
+  EXPECT_THAT(run_->err(), HasSubstr(fmt::format("h2: the store at {} port", Lab::address(1))));
   EXPECT_THAT(run_->err(), HasSubstr("; --interface NAME|CIDR names a network"));
   EXPECT_THAT(run_->out(), Not(HasSubstr("rank 1")));
   expect_nothing_left();

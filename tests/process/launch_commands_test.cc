@@ -335,7 +335,8 @@ TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
     return answer.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   };
   EXPECT_THAT(answer_to("nonsense\n"), HasSubstr("error"));
-  EXPECT_THAT(answer_to("{\"command\": \"fly\"}\n"), HasSubstr("give status, cancel or dump"));
+  EXPECT_THAT(answer_to("{\"command\": \"fly\"}\n"),
+              HasSubstr("give status, nodes, add_nodes, cancel or dump"));
   EXPECT_EQ(answer_to(std::string(5000, 'x')), "") << "cut off";
   {
     const UniqueFd gone = connected();

@@ -251,11 +251,10 @@ void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   record("logs_elsewhere", logs.directory, id);
   if (std::exchange(logs_elsewhere_, true)) return;
-  decide(
-      Tell{fmt::format("node{} does not share the log directory: its ranks' logs are kept there in {}, and "
-                       "copied to here",
-                       id, logs.directory)},
-      "what an agent looks for there is missing");
+  decide(Tell{fmt::format("{} does not share the log directory: its ranks' logs are kept there in {}, and "
+                          "copied to here",
+                          names_.of(id), logs.directory)},
+         "what an agent looks for there is missing");
 }
 
 // The rest of the logs is waited for as long as some of it comes.
