@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <numeric>
+#include <ranges>
 
 #include "common/base/log.h"
 #include "launcher/core/text/words.h"
@@ -92,7 +93,8 @@ void Cluster::at(Duration time, std::function<void(Launch&)> what) {
 
 bool Cluster::over() {
   if (relaunching_) return false;
-  return std::ranges::all_of(launches_, [](const auto& each) { return each->gone(); });
+  // The newest first, which mostly is not: this is asked at every event.
+  return std::ranges::all_of(launches_ | std::views::reverse, [](const auto& each) { return each->gone(); });
 }
 
 // Something about a launch has: its phase, an agent, its end.
