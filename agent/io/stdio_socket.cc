@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/base/file.h"
 
 namespace muster::agent {
 

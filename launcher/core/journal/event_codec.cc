@@ -9,6 +9,7 @@
 #include "common/wire/json_types.h"
 #include "launcher/core/journal/records.h"
 #include "launcher/core/journal/reflection.h"
+#include "launcher/core/settings/plan.h"
 
 namespace muster {
 

@@ -2,6 +2,7 @@
 // program of which rank. Pure.
 #pragma once
 
+#include "common/wire/messages.h"
 #include "launcher/core/settings/setting_reader.h"
 
 namespace muster::launcher {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launcher/core/job/job_events.h"
+#include "launcher/core/text/node_names.h"
 
 namespace muster::launcher {
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/wire/codec.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
