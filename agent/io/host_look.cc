@@ -18,6 +18,7 @@
 #include "agent/io/health/nvml.h"
 #include "agent/io/workers/program.h"
 #include "common/base/clock.h"
+#include "common/base/process.h"
 
 namespace muster::agent {
 
@@ -148,9 +149,8 @@ std::string why_no_directory(const std::string& directory) {
 
 std::string why_no_program(const wire::JobSpec& job) {
   if (job.command.empty() || job.command.front().empty()) return "";
-  const char* const path = std::getenv("PATH");
   const auto found =
-      find_program(job.command.front(), path == nullptr ? "/usr/bin:/bin" : path, job.working_directory);
+      find_program(job.command.front(), search_path(own_environment(), job), job.working_directory);
   return found ? "" : found.error().message();
 }
 

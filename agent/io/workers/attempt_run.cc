@@ -15,20 +15,11 @@ namespace muster::agent {
 
 namespace {
 
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 // Of each stream its pipe and its file, the order of both, and the process.
 constexpr rlim_t kDescriptorsPerRank = 6;
 
 std::unexpected<StartFailure> failed(StartStep step, Error error) {
   return std::unexpected(StartFailure{step, std::move(error)});
-}
-
-std::string search_path(const Environment& inherited, const wire::JobSpec& job) {
-  for (const auto* given : {&job.environment, &job.inherited}) {
-    if (const auto path = given->find("PATH"); path != given->end()) return path->second;
-  }
-  const auto found = inherited.find("PATH");
-  return found != inherited.end() ? found->second : kDefaultPath;
 }
 
 Expected<std::string> program_of(const std::string& name, const wire::JobSpec& job,

@@ -12,6 +12,14 @@
 
 namespace muster::agent {
 
+std::string search_path(const Environment& inherited, const wire::JobSpec& job) {
+  for (const auto* given : {&job.environment, &job.inherited}) {
+    if (const auto path = given->find("PATH"); path != given->end()) return path->second;
+  }
+  const auto found = inherited.find("PATH");
+  return found != inherited.end() ? found->second : "/usr/local/bin:/usr/bin:/bin";
+}
+
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory) {
   FoundProgram found = look_up_program(name, search_path, working_directory);

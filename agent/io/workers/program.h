@@ -6,10 +6,15 @@
 
 #include <string>
 
+#include "agent/core/start/environment.h"
 #include "agent/core/start/template_spec.h"
 #include "common/base/error.h"
+#include "common/wire/messages.h"
 
 namespace muster::agent {
+
+// The PATH that the job's workers get: its own, or the agent's.
+std::string search_path(const Environment& inherited, const wire::JobSpec& job);
 
 // The path to execute. kNotFound: there is none (exit code 127). kPermission: it cannot be executed (126).
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,

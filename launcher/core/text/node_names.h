@@ -16,6 +16,7 @@ class NodeNames {
   // `hosts`: those of the nodes; empty: all nodes are on this machine.
   explicit NodeNames(std::map<NodeId, std::string> hosts) : hosts_(std::move(hosts)) {}
 
+  bool empty() const { return hosts_.empty(); }
   // Empty on this machine.
   std::string host_of(NodeId node) const {
     const auto found = hosts_.find(node);

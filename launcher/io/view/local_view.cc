@@ -31,7 +31,6 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
            [this](const std::string& what) { terminal_.say(what); }),
       rank_logs_(files, plan.job.log_directory, plan.job.limits.log_limit_bytes,
                  [this](const std::string& what) { terminal_.say(what); }),
-      hosts_(plan.hosts),
       quiet_(quiet) {}
 
 void LocalView::show(const Decision& decision, Duration age) {
@@ -39,7 +38,7 @@ void LocalView::show(const Decision& decision, Duration age) {
     const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
     events_.append(event_line(*record, since_1970.count(), names_));
   }
-  if (const auto* sent = std::get_if<Send>(&decision.action); sent && !hosts_.empty()) {
+  if (const auto* sent = std::get_if<Send>(&decision.action); sent && !names_.empty()) {
     if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))
       rank_logs_.arrivals().belong(sent->node, sent->attempt, plan->first_rank, plan->local_world_size);
     if (std::holds_alternative<wire::Leave>(sent->message)) rank_logs_.arrivals().told_to_leave(sent->node);
@@ -59,8 +58,7 @@ void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken
 }
 
 void LocalView::logs_are_elsewhere(NodeId node, const std::string& directory) {
-  const auto index = static_cast<std::size_t>(node.value());
-  rank_logs_.arrivals().kept_elsewhere(node, index < hosts_.size() ? hosts_[index].name : "", directory);
+  rank_logs_.arrivals().kept_elsewhere(node, names_.host_of(node), directory);
 }
 
 std::string LocalView::logs_to_come() const {

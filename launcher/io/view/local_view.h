@@ -39,7 +39,6 @@ class LocalView final : public View {
   LineFile events_;
   LineFile log_;
   RankLogs rank_logs_;
-  std::vector<Host> hosts_;  // by node
   bool quiet_;
 };
 
