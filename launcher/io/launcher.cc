@@ -55,10 +55,12 @@ void Launcher::post(Event event) {
   while (!events_.empty()) {
     const Event next = std::move(events_.front());
     events_.pop_front();
-    for (const Decision& decision : controller_.on(next, parts_.time.now())) {
-      parts_.view.show(decision, parts_.time.now() - started_);
+    const Decisions decisions = controller_.on(next, parts_.time.now());
+    // What is done comes before what is shown of it: agents wait for it.
+    for (const Decision& decision : decisions)
       std::visit([this](const auto& action) { perform(action); }, decision.action);
-    }
+    const Duration age = parts_.time.now() - started_;
+    for (const Decision& decision : decisions) parts_.view.show(decision, age);
   }
   performing_ = false;
   deadline_->set(controller_.next_deadline());

@@ -48,7 +48,8 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
       bootstrap_(make_bootstrap(plan, parts)),
       lineage_(plan.job.checkpoint_directory, plan.job.job_id),
       view_(terminal_, enquiries_, parts.files, plan, parts.quiet),
-      journal_(parts.files, {plan, MUSTER_VERSION}, [this](const std::string& what) { terminal_.say(what); }),
+      journal_(context_.get_executor(), parts.files, {plan, MUSTER_VERSION},
+               [this](const std::string& what) { terminal_.say(what); }),
       input_(make_input(plan, parts)),
       launcher_(plan,
                 {.time = time_,
@@ -75,6 +76,7 @@ void LocalLauncher::run() {
   context_.restart();
   while (!bootstrap_->idle() && context_.run_one() > 0) {
   }
+  journal_.flush();
 }
 
 // While the agents start: it must not cost the start anything. The job does without both if need be.

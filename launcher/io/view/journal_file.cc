@@ -12,12 +12,14 @@ constexpr const char* kConsequence = "; `launch replay` will not know the whole 
 
 }  // namespace
 
-JournalFile::JournalFile(net::LogWriter& writer, const About& job, Warn warn, std::size_t long_bytes)
+JournalFile::JournalFile(const asio::any_io_executor& executor, net::LogWriter& writer, const About& job,
+                         Warn warn, std::size_t long_bytes)
     : writer_(writer),
       path_(job.plan.job.log_directory + "/journal"),
       head_(journal_head(job.plan, job.version)),
       warn_(std::move(warn)),
-      long_bytes_(long_bytes) {
+      long_bytes_(long_bytes),
+      flush_(executor) {
   begin();
 }
 
@@ -37,11 +39,24 @@ void JournalFile::begin() {
 
 void JournalFile::add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
   if (*ended_) return;
-  put(journal_entry(event, at, decisions));
+  if (entries_.empty()) {
+    flush_.expires_after(kDelay);
+    flush_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) flush();
+    });
+  }
+  entries_.push_back({event, at, decisions});
   if (bytes_ < long_bytes_) return;
+  // The state is the one after this event.
+  flush();
   file_->close();
   begin();
   put(journal_state(self));
+}
+
+void JournalFile::flush() {
+  for (const Entry& each : std::exchange(entries_, {}))
+    put(journal_entry(each.event, each.at, each.decisions));
 }
 
 void JournalFile::put(const std::string& bytes) {

@@ -1,6 +1,7 @@
 // The file that keeps a job's journal (core/journal/journal.h): written by the log files' thread, readable by
 // its user alone.
 //
+// Events become bytes a moment later: a restart, whose agents wait for what was decided, goes first.
 // One that has become long is set aside as journal.old, and a new one begins with the state of the core. A
 // disk that does not take it must not hold up the job: that is said once, and the journal ends there. One
 // thread, the writer's executor's.
@@ -10,7 +11,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "common/net/asio.h"
 #include "common/net/log_writer.h"
 #include "launcher/core/controller.h"
 
@@ -18,6 +21,7 @@ namespace muster::launcher {
 
 class JournalFile {
  public:
+  static constexpr Duration kDelay = std::chrono::milliseconds(10);
   static constexpr std::size_t kLongBytes = std::size_t{64} << 20;
   static constexpr std::size_t kQueueBytes = std::size_t{8} << 20;
   // What the user should know, once.
@@ -27,13 +31,21 @@ class JournalFile {
     const Plan& plan;
     std::string version;  // of this program
   };
-  JournalFile(net::LogWriter& writer, const About& job, Warn warn, std::size_t long_bytes = kLongBytes);
+  JournalFile(const asio::any_io_executor& executor, net::LogWriter& writer, const About& job, Warn warn,
+              std::size_t long_bytes = kLongBytes);
   JournalFile(const JournalFile&) = delete;
   JournalFile& operator=(const JournalFile&) = delete;
   // `self` has just seen the event.
   void add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions);
+  // Puts into the file what was added.
+  void flush();
 
  private:
+  struct Entry {
+    Event event;
+    TimePoint at;
+    Decisions decisions;
+  };
   void begin();
   void put(const std::string& bytes);
 
@@ -45,7 +57,9 @@ class JournalFile {
   // Outlives this object where a disk hangs.
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
   std::shared_ptr<net::LogWriter::File> file_;
-  std::size_t bytes_ = 0;  // of the file
+  std::size_t bytes_ = 0;       // of the file
+  std::vector<Entry> entries_;  // added, and not in the file yet
+  asio::steady_timer flush_;
 };
 
 }  // namespace muster::launcher

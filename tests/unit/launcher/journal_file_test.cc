@@ -21,11 +21,12 @@ class JournalFileTest : public JobTest {
     plan.job.log_directory = scratch_ / "";
     anew(plan);
     journal_.emplace(
-        writer_, JournalFile::About{plan, ""}, [this](const std::string& what) { warnings_.push_back(what); },
-        long_bytes);
+        context_.get_executor(), writer_, JournalFile::About{plan, ""},
+        [this](const std::string& what) { warnings_.push_back(what); }, long_bytes);
     controller->set_witness(
         [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
           journal_->add(self, event, at, decisions);
+          journal_->flush();
           ++count_;
         });
   }
