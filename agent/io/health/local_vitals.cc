@@ -3,10 +3,19 @@
 #include <csignal>
 #include <utility>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
 
 namespace muster::agent {
+
+namespace {
+
+constexpr std::size_t kMaxMountinfoBytes = 4 << 20;
+
+}  // namespace
+
+LocalVitals::LocalVitals() : mountinfo_(read_file("/proc/self/mountinfo", kMaxMountinfoBytes).value_or("")) {}
 
 std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t>& pids) {
   attempt_->memory.look(pids);
@@ -29,7 +38,7 @@ void LocalVitals::watch_gpus() {
 }
 
 void LocalVitals::attempt_opens() {
-  attempt_.emplace();
+  attempt_.emplace(ProcessStates(mountinfo_), MemoryWatch(mountinfo_));
 }
 
 void LocalVitals::worker_starts() {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "agent/io/health/gpu_memory_watch.h"
 #include "agent/io/health/gpu_watch.h"
@@ -16,6 +17,7 @@ namespace muster::agent {
 
 class LocalVitals final : public Vitals {
  public:
+  LocalVitals();
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
   std::vector<GpuFault> take_gpu_faults() override;
   std::optional<std::string> held_gpu_memory() override;
@@ -29,6 +31,7 @@ class LocalVitals final : public Vitals {
   void attempt_is_over();
 
  private:
+  const std::string mountinfo_;                 // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
   std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // likewise
   KilledOnGpus killed_on_gpus_;                 // in the attempt at hand

@@ -32,11 +32,9 @@ bool is_exiting(pid_t pid) {
 
 }  // namespace
 
-MemoryWatch::MemoryWatch()
-    : mountinfo_(read_cgroup_file("/proc/self/mountinfo")),
-      own_(group_of("self")),
-      machine_kills_(machine_kills()) {
+MemoryWatch::MemoryWatch(std::string_view mountinfo) : mountinfo_(mountinfo), own_(group_of("self")) {
   if (own_) note(*own_);
+  if (!own_ || !oom_kills_in(*own_, read_cgroup_file)) machine_kills_ = machine_kills();
 }
 
 void MemoryWatch::look(const std::map<Rank, pid_t>& pids) {

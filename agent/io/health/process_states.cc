@@ -11,7 +11,6 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::size_t kMaxTableBytes = 4 << 20;
 constexpr std::size_t kMaxLineBytes = 64 << 10;
 
 }  // namespace
@@ -50,7 +49,6 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
 }
 
 bool ProcessStates::is_frozen(const std::string& process_cgroups) {
-  if (mountinfo_.empty()) mountinfo_ = read_file("/proc/self/mountinfo", kMaxTableBytes).value_or("");
   if (const auto group = find_cgroup(process_cgroups, mountinfo_, "freezer"); group && !group->unified) {
     const auto state = read_file(group->directory + "/freezer.state", kMaxLineBytes);
     if (state && *state == "FROZEN\n") return true;

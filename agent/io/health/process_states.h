@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 #include "agent/core/health/hang_watch.h"
@@ -15,6 +16,8 @@ namespace muster::agent {
 
 class ProcessStates {
  public:
+  // `mountinfo`: of /proc/self, and outlives it.
+  explicit ProcessStates(std::string_view mountinfo) : mountinfo_(mountinfo) {}
   std::map<Rank, ProcessState> look(const std::map<Rank, pid_t>& pids);
 
  private:
@@ -22,9 +25,9 @@ class ProcessStates {
   ProcessState look_at(pid_t pid, FrozenGroups& frozen);
   bool is_frozen(const std::string& process_cgroups);
 
+  std::string_view mountinfo_;
   std::map<pid_t, std::uint64_t> run_time_;  // at this look, in ticks
   std::map<pid_t, std::uint64_t> run_time_before_;
-  std::string mountinfo_;  // once it was needed
 };
 
 }  // namespace muster::agent
