@@ -26,12 +26,6 @@ namespace {
 
 constexpr Duration kLinkLimit = std::chrono::seconds(2);
 
-std::int64_t unix_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // Where it is, or will be made; -1 if that cannot be told.
 std::int64_t free_bytes(std::filesystem::path path) {
   std::error_code error;
@@ -65,24 +59,20 @@ std::int32_t gpu_count() {
 // At any address of the host, IPv4 and IPv6; its port, or 0.
 std::int32_t listen_anywhere(UniqueFd& listener) {
   constexpr int kBacklog = 1024;
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  socklen_t size = sizeof address;
-  auto* const name = reinterpret_cast<sockaddr*>(&address);
-  listener.reset(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int both = 0;
-  if (listener && setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) == 0 &&
-      bind(listener.get(), name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
-      getsockname(listener.get(), name, &size) == 0)
-    return ntohs(address.sin6_port);
-  sockaddr_in old{};  // a kernel without IPv6
-  old.sin_family = AF_INET;
-  size = sizeof old;
-  auto* const old_name = reinterpret_cast<sockaddr*>(&old);
-  listener.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (listener && bind(listener.get(), old_name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
-      getsockname(listener.get(), old_name, &size) == 0)
-    return ntohs(old.sin_port);
+  for (const int family : {AF_INET6, AF_INET}) {  // a kernel may lack IPv6
+    sockaddr_storage address{};
+    address.ss_family = static_cast<sa_family_t>(family);
+    socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    auto* const name = reinterpret_cast<sockaddr*>(&address);
+    listener.reset(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!listener) continue;
+    const int both = 0;
+    if (family == AF_INET6) setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
+    if (bind(listener.get(), name, size) == 0 && listen(listener.get(), kBacklog) == 0 &&
+        getsockname(listener.get(), name, &size) == 0)
+      // The port stands at the same place in both.
+      return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  }
   return 0;
 }
 

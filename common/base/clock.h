@@ -25,4 +25,10 @@ constexpr Duration from_ns(std::int64_t count) {
   return std::chrono::nanoseconds(count);
 }
 
+// Wall-clock time, in nanoseconds since 1970.
+inline std::int64_t unix_ns() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
+}
+
 }  // namespace muster

@@ -187,6 +187,14 @@ bool is_busy(int exit_code, std::string_view last_line) {
                                                         "kex_exchange_identification", "Broken pipe"});
 }
 
+std::optional<Duration> pause_before_next_try(int tries, double random) {
+  constexpr int kMostTries = 6;
+  constexpr Duration kFirstPause = std::chrono::milliseconds(200);
+  if (tries >= kMostTries) return std::nullopt;
+  const Duration longest = kFirstPause * (1 << (tries - 1)) * 3 / 2;
+  return std::chrono::duration_cast<Duration>(longest * (1 + 2 * random) / 3);
+}
+
 std::string start_failure(const RemoteOptions& options, const Host& host, const std::string& what,
                           std::string_view last_line) {
   std::string text = what;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/process.h"
 #include "launcher/core/settings/hosts.h"
@@ -62,6 +63,9 @@ std::optional<Leftover> parse_leftover(std::string_view line);
 
 // Whether the same may succeed a moment later: the host's sshd takes no more connections just now.
 bool is_busy(int exit_code, std::string_view last_line);
+// How long to wait after so many tries at a host that is busy, or nothing: no more. `random`: from 0 to 1, so
+// that not all try again at the same time.
+std::optional<Duration> pause_before_next_try(int tries, double random);
 // Why no agent came, in one line, with what to do; who tells it names the host. `last_line`: of the shell's
 // stderr, perhaps empty.
 std::string start_failure(const RemoteOptions& options, const Host& host, const std::string& what,

@@ -28,10 +28,9 @@ std::optional<HostStart::Step> HostStart::on_line(std::string_view line) {
 
 HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
-  if (!busy || ++busy_count_ == kMostTries)
-    return GiveUp{start_failure(options_, host_, failure.what, failure.last_line)};
-  const Duration longest = kFirstPause * (1 << (busy_count_ - 1)) * 3 / 2;
-  return Start{std::chrono::duration_cast<Duration>(longest * (1 + 2 * random) / 3)};
+  const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
+  if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line)};
+  return Start{*pause};
 }
 
 HostStart::Step HostStart::on_delivered() {

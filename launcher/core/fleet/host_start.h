@@ -16,9 +16,6 @@ namespace muster::launcher {
 
 class HostStart {
  public:
-  static constexpr int kMostTries = 6;  // at a host that is busy
-  static constexpr Duration kFirstPause = std::chrono::milliseconds(200);
-
   struct Start {       // runs the start script
     Duration after{};  // so long from now
   };
@@ -42,7 +39,7 @@ class HostStart {
     std::optional<int> exit_code{};  // of the shell, if it has ended
     std::string last_line{};         // of its stderr
   };
-  // The start or the delivery has failed. `random`: from 0 to 1, so that not all try again at the same time.
+  // The start or the delivery has failed. `random`: as of pause_before_next_try().
   Step on_failure(const Failure& failure, double random);
   Step on_delivered();
 

@@ -14,12 +14,6 @@ constexpr Duration kAnswerLimit = std::chrono::seconds(30);  // an agent's own i
 constexpr Duration kLeaveLimit = std::chrono::seconds(2);
 constexpr Duration kPeriod = std::chrono::milliseconds(100);
 
-std::int64_t wall_clock_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 HostSurvey::HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark)
@@ -133,7 +127,7 @@ void HostSurvey::say(Peer& peer, const wire::ToAgent& message) {
 
 void HostSurvey::ask(Peer& peer, wire::CheckHost question) {
   peer.asked_at = Clock::now();
-  peer.asked_ns = wall_clock_ns();
+  peer.asked_ns = unix_ns();
   say(peer, std::move(question));
 }
 

@@ -18,7 +18,6 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr int kMostTries = 6;  // at a host whose sshd takes no more connections
 constexpr Duration kProgressPeriod = std::chrono::seconds(2);
 
 class Sync {
@@ -78,9 +77,11 @@ class Sync {
       constexpr std::uint64_t kMostBytes = 1 << 20;
       const SyncFailure failure =
           sync_failure(host, directory, code, read_file(errors, kMostBytes).value_or(""));
-      if (!failure.is_busy || tries == kMostTries) co_return failure.text;
-      asio::steady_timer pause(context_, tries * std::chrono::milliseconds(100 + random_() % 400));
-      co_await pause.async_wait(asio::use_awaitable);
+      const auto pause = failure.is_busy
+                             ? pause_before_next_try(tries, std::uniform_real_distribution<>()(random_))
+                             : std::nullopt;
+      if (!pause) co_return failure.text;
+      co_await asio::steady_timer(context_, *pause).async_wait(asio::use_awaitable);
     }
   }
 
