@@ -152,7 +152,11 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
   SyncFailure failure{.text = fmt::format("host {}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
-  if (exit_code == kNoSuchProgram) {
+  // rsync may see the connection close before it sees how the host's shell ended.
+  const bool lacks_rsync =
+      exit_code == kNoSuchProgram || has_any(said, {"rsync: not found", "rsync: command not found",
+                                                    "rsync: Command not found", "Unknown command: rsync"});
+  if (lacks_rsync) {
     failure.text += ": rsync is not found there (install it, or keep the directory where all hosts see it)";
     return failure;
   }

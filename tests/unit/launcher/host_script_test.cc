@@ -224,12 +224,15 @@ TEST(StartFailure, OnlyAnSshdThatTakesNoMoreConnectionsIsBusy) {
 
 TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
   const Host host{.name = "h1"};
-  EXPECT_EQ(
-      sync_failure(host, "/work", 127,
-                   "sh: 1: rsync: not found\nrsync: connection unexpectedly closed\nrsync error: 127\n")
-          .text,
-      "host h1: /work cannot be copied there: rsync is not found there (install it, or keep the directory "
-      "where all hosts see it)");
+  // rsync ends with 12 where it sees the connection close first.
+  for (const int exit_code : {127, 12}) {
+    EXPECT_EQ(
+        sync_failure(host, "/work", exit_code,
+                     "sh: 1: rsync: not found\nrsync: connection unexpectedly closed\nrsync error: 127\n")
+            .text,
+        "host h1: /work cannot be copied there: rsync is not found there (install it, or keep the "
+        "directory where all hosts see it)");
+  }
   const SyncFailure failure = sync_failure(
       host, "/work", 23, "rsync: [receiver] mkdir \"/work\" failed: Read-only\nrsync error: some\n");
   EXPECT_EQ(failure.text,
