@@ -2,6 +2,7 @@
 //
 //   agent --control-fd FD --node K --incarnation N     a local agent: FD is its end of a socketpair
 //   agent --connect ADDRESS:PORT[,...] --identity JOB/ROLE/K/N --node K --incarnation N [--or-stdio]
+//       [--stdio-first]
 //   agent --stdio [--identity JOB/ROLE/K/N] --node K --incarnation N     any other; its key comes on stdin,
 //   64 hexadecimal digits
 //   agent --sweep JOB --node K [--below N] [--kill]     looks for what is left here of that node, and exits
@@ -50,14 +51,21 @@ wire::Hello hello(const Arguments& arguments) {
           self.boot_id.empty() ? "" : fmt::format("{} {}", self.boot_id, self.host)};
 }
 
+awaitable<void> move(Control& control, const Arguments& arguments, Link& link, Agent& agent) {
+  const Status moved = co_await control.move(arguments);
+  if (moved) co_return;
+  link.send(Attempt(), wire::AgentRemark{moved.error().message()});
+  agent.leave("its launcher cannot be called");
+}
+
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
-int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connection> connection,
+int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> channel,
           const Arguments& arguments) {
   const AgentId own = arguments.agent;
   int exit_code = 0;
   Guardian guardian;
   net::SystemTime time(io.get_executor());
-  Link link(time, std::move(connection), own.node);
+  Link link(time, std::move(channel), own.node);
   net::TaskGroup tasks(io.get_executor());
   LocalLogs logs({io.get_executor(), tasks, link, own.node, !arguments.control_fd});
   LocalStoreHost store(io);
@@ -82,6 +90,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Connectio
   tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
     agent.leave(fmt::format("the agent got signal {}", signal));
   }));
+  tasks.spawn(move(control, arguments, link, agent));
   io.run();
   return exit_code;
 }
@@ -92,14 +101,14 @@ int run(const Arguments& arguments) {
   ask_for_short_slices();
   asio::io_context io(1);
   Control control(io);
-  auto connection = control.connect(arguments);
+  auto channel = control.connect(arguments);
   // What another start of this node's agent left must not meet the ranks that this one will start.
-  if (connection && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
+  if (channel && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
     const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
     for (const Leftover& each : left) log::warning("{}", describe(each));
   }
-  if (connection) return serve(io, control, *std::move(connection), arguments);
-  log::error("{}", connection.error().message());
+  if (channel) return serve(io, control, *std::move(channel), arguments);
+  log::error("{}", channel.error().message());
   return kExitNoLauncher;
 }
 

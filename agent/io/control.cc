@@ -23,6 +23,7 @@ using Connecting = Expected<std::shared_ptr<net::Connection>>;
 constexpr int kKeyLimitMs = 30'000;
 constexpr Duration kConnectLimit = std::chrono::seconds(10);
 constexpr Duration kConnectLimitBeforeStdio = std::chrono::seconds(2);
+constexpr Duration kMoveAfter = std::chrono::seconds(1);  // workers have started by then
 constexpr Duration kLastWordsLimit = std::chrono::seconds(1);
 
 Status say(const std::string& line) {
@@ -48,12 +49,16 @@ struct Call {
   Connecting result = failure(ErrorCode::kUnavailable, "stdin has ended: the launcher is gone");
 };
 
-awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::Key key) {
+std::vector<net::Endpoint> listeners_of(const Arguments& arguments) {
   std::vector<net::Endpoint> listeners;
   for (const LauncherAddress& each : arguments.addresses) listeners.push_back({each.address, each.port});
+  return listeners;
+}
+
+awaitable<void> call_all(std::shared_ptr<Call> call, Arguments arguments, net::Key key) {
   const Duration limit = arguments.stdio ? kConnectLimitBeforeStdio : kConnectLimit;
   call->result =
-      co_await net::connect_to_any(std::move(listeners), std::move(arguments.identity), key, limit);
+      co_await net::connect_to_any(listeners_of(arguments), std::move(arguments.identity), key, limit);
   call->input.close();
 }
 
@@ -78,7 +83,7 @@ Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, co
 
 }  // namespace
 
-Connecting Control::connect(const Arguments& arguments) {
+Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& arguments) {
   if (arguments.control_fd)
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
   const Status said =
@@ -86,15 +91,35 @@ Connecting Control::connect(const Arguments& arguments) {
   if (!said) return std::unexpected(said.error());
   const auto key = read_key();
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
-  if (!arguments.addresses.empty()) {
+  if (!arguments.addresses.empty() && !arguments.stdio_first) {
     auto connection = connect_over_tls(io_, arguments, *key);
     if (connection) (void)say("control tcp");  // if nobody hears it, nobody needs it
-    if (connection || !arguments.stdio) return connection;
+    if (connection) return *std::move(connection);
+    if (!arguments.stdio) return std::unexpected(connection.error());
     log::info("{}; stdin and stdout are used", connection.error().message());
   }
   if (Status chosen = say("control stdio"); !chosen) return std::unexpected(chosen.error());
   stdio_ = StdioSocket::open(io_.get_executor());
-  return net::Connection::make(stdio_->take(), nullptr);
+  auto connection = net::Connection::make(stdio_->take(), nullptr);
+  if (!arguments.stdio_first) return connection;
+  key_ = *key;
+  moving_ = std::make_shared<net::MovingChannel>(std::move(connection));
+  return moving_;
+}
+
+awaitable<Status> Control::move(const Arguments& arguments) {
+  if (moving_ == nullptr) co_return Status{};
+  co_await asio::steady_timer(io_, kMoveAfter).async_wait(asio::use_awaitable);
+  auto connection =
+      co_await net::connect_to_any(listeners_of(arguments), arguments.identity, key_, kConnectLimit);
+  if (connection) {
+    moving_->follow_to(*std::move(connection));
+  } else if (!arguments.stdio) {
+    co_return std::unexpected(connection.error());
+  } else {
+    log::info("{}; stdin and stdout are used", connection.error().message());
+  }
+  co_return Status{};
 }
 
 void Control::finish() {

@@ -22,6 +22,7 @@ namespace muster::wire {
 
 constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kHeaderBytes = 40;
+constexpr std::uint8_t kMovesOn = 0;  // the last frame of a stream: the next comes by another, and no message
 constexpr std::uint8_t kFirstToAgent = 1;      // types from here on: launcher to agent
 constexpr std::uint8_t kFirstToLauncher = 64;  // agent to launcher
 constexpr std::size_t kMaxBodyBytes = std::size_t{4}

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
+#include "tests/tcp_connections.h"
 
 namespace muster::hosts {
 namespace {
@@ -76,6 +77,9 @@ TEST_P(LaunchHostsBy, AHostThatIsCutOffIsReplacedByASpareAndCleansUpByItself) {
     lab_ = std::make_unique<Lab>(4);
     launch(4, flags({"--nodes", "3"}), kUntilRestarted);
     all_are_ready(3);
+    // With a plain channel only that can be cut.
+    if (std::string(GetParam().control) == "tcp")
+      ASSERT_TRUE(eventually([this] { return tcp_connections_of(agent_on(1)) == 1; }));
     const TimePoint cut = Clock::now();
     if (both) {
       lab_->isolate(1);

@@ -7,15 +7,19 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <netinet/in.h>
 #include <regex>
+#include <sstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <thread>
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 #include "tests/scratch_directory.h"
+#include "tests/tcp_connections.h"
 
 namespace muster {
 namespace {
@@ -184,6 +188,32 @@ TEST_F(LaunchHosts, StrangersWhoSayNothingKeepNoAgentFromJoining) {
   for (int rank = 0; rank < 64; ++rank)
     EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} of 64\n", rank)));
   EXPECT_EQ(run.report()["restarts"], 0);
+}
+
+TEST_F(LaunchHosts, AnAgentGoesOverToTlsWhileItsWorkersRunAndNothingIsLost) {
+  const std::string gate = scratch_ / "gate";
+  LaunchRun run(
+      on("h0,h1", {"--control", "tcp", "sh", "-c",
+                   "i=0; while [ ! -e " + gate + " ]; do i=$((i+1)); echo n $i; sleep 0.002; done"}));
+  ASSERT_TRUE(run.printed("node1:1: n 1\n")) << run.err();
+  const auto all_called = [&run] {
+    return tcp_connections_of(run.agent_of(0)) == 1 && tcp_connections_of(run.agent_of(1)) == 1;
+  };
+  EXPECT_FALSE(all_called()) << "workers waited for TLS";
+  EXPECT_TRUE(eventually(all_called)) << run.err();
+  std::this_thread::sleep_for(100ms);
+  std::ofstream(gate).put('\n');
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 0);
+  std::map<std::string, int> last;
+  std::istringstream lines(run.out());
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(": n ");
+    ASSERT_NE(at, std::string::npos) << line;
+    ASSERT_EQ(std::stoi(line.substr(at + 4)), ++last[line.substr(0, at)]) << line;
+  }
+  EXPECT_EQ(last.size(), 2U);
+  for (const auto& [prefix, count] : last) EXPECT_GT(count, 100) << prefix;
 }
 
 TEST_F(LaunchHosts, CtrlCInTheMiddleOfAStartLeavesNothing) {

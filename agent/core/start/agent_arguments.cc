@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kWithValue[] = {"--control-fd",  "--connect", "--identity", "--node",
                                            "--incarnation", "--sweep",   "--below"};
-constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--kill"};
+constexpr std::string_view kWithout[] = {"--stdio", "--or-stdio", "--stdio-first", "--kill"};
 
 using Given = std::map<std::string, std::string>;
 
@@ -108,8 +108,10 @@ Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   arguments.agent = {*node, incarnation->value_or(Incarnation(1))};
   if (given->contains("--control-fd") + given->contains("--connect") + given->contains("--stdio") != 1)
     return failure(ErrorCode::kInvalidArgument, "expected one of --control-fd, --connect and --stdio");
-  if (given->contains("--or-stdio") && !given->contains("--connect"))
-    return failure(ErrorCode::kInvalidArgument, "--or-stdio: expected with --connect only");
+  for (const char* name : {"--or-stdio", "--stdio-first"}) {
+    if (given->contains(name) && !given->contains("--connect"))
+      return failure(ErrorCode::kInvalidArgument, "{}: expected with --connect only", name);
+  }
   if (const auto fd = given->find("--control-fd"); fd != given->end()) {
     arguments.control_fd = parse_number<int>(fd->second);
     if (!arguments.control_fd || *arguments.control_fd < 0)
@@ -118,6 +120,7 @@ Expected<Arguments> parse_arguments(const std::vector<std::string>& words) {
   }
   if (Status set = set_identity(*given, arguments); !set) return std::unexpected(set.error());
   arguments.stdio = given->contains("--stdio") || given->contains("--or-stdio");
+  arguments.stdio_first = given->contains("--stdio-first");
   if (const auto list = given->find("--connect"); list != given->end()) {
     auto addresses = parse_addresses(list->second);
     if (!addresses) return std::unexpected(addresses.error());

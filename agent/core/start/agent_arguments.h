@@ -32,6 +32,7 @@ struct Arguments {
   std::optional<int> control_fd;           // or one of the next two, or both: stdio is then the second choice
   std::vector<LauncherAddress> addresses;  // of one launcher
   bool stdio = false;
+  bool stdio_first = false;         // until one of the addresses is reached, and then no more
   std::string identity;             // with addresses; may be empty without
   std::string job;                  // of the identity
   std::optional<SweepOrder> sweep;  // nothing else then

@@ -40,11 +40,7 @@ Expected<std::unique_ptr<ControlPort>> ControlPort::open(const asio::any_io_exec
 }
 
 ControlPort::ControlPort(net::TaskGroup& tasks, const Plan& plan, OnAgent on_agent)
-    : tasks_(tasks),
-      on_agent_(std::move(on_agent)),
-      job_(plan.job.job_id),
-      role_(plain(plan.job.role)),
-      secret_(net::make_key()) {}
+    : tasks_(tasks), on_agent_(std::move(on_agent)), job_(plan.job.job_id), role_(plain(plan.job.role)) {}
 
 Status ControlPort::start() {
   if (tls_ != nullptr) return {};
@@ -52,8 +48,9 @@ Status ControlPort::start() {
   if (!tls) return std::unexpected(tls.error());
   tls_ = *tls;
   const auto find_key = [this](std::string_view identity) -> std::optional<net::Key> {
-    if (!guest(identity)) return std::nullopt;
-    return tls_->derive_key(secret_, identity);
+    const auto agent = guest(identity);
+    if (!agent) return std::nullopt;
+    return invited_.at(agent->node).key;
   };
   const auto accept = [this](std::shared_ptr<net::Connection> connection) {
     // Since the key was found, another may have been invited.
@@ -90,15 +87,15 @@ std::optional<AgentId> ControlPort::guest(std::string_view identity) const {
   const auto caller = wire::parse_agent_identity(identity);
   if (!caller || caller->job != job_ || caller->role != role_) return std::nullopt;
   const auto invited = invited_.find(caller->agent.node);
-  if (invited == invited_.end() || invited->second != caller->agent.incarnation) return std::nullopt;
+  if (invited == invited_.end() || invited->second.incarnation != caller->agent.incarnation)
+    return std::nullopt;
   return caller->agent;
 }
 
-Expected<std::string> ControlPort::invite(AgentId agent) {
-  if (Status started = start(); !started) return std::unexpected(started.error());
-  Incarnation& newest = invited_[agent.node];
-  newest = std::max(newest, agent.incarnation);
-  return net::to_hex(tls_->derive_key(secret_, wire::as_text({job_, role_, agent})));
+std::string ControlPort::invite(AgentId agent) {
+  const auto [newest, is_new] = invited_.try_emplace(agent.node, agent.incarnation, net::make_key());
+  if (newest->second.incarnation < agent.incarnation) newest->second = {agent.incarnation, net::make_key()};
+  return net::to_hex(newest->second.key);
 }
 
 }  // namespace muster::launcher

@@ -1,9 +1,8 @@
 // The TCP ports that agents without an inherited socket call, over TLS, each with a key of its own.
 //
-// A key is derived for one agent's identity, JOB/ROLE/NODE/INCARNATION, from a secret made here; the
-// bootstrap carries it to the agent. A caller without a key is cut off and never heard of, and so is an agent
-// whose place a later incarnation has taken. Must live as long as the task group that it was opened with. One
-// thread.
+// A key is made for one agent's identity, JOB/ROLE/NODE/INCARNATION; the bootstrap carries it to the agent. A
+// caller without a key is cut off and never heard of, and so is an agent whose place a later incarnation has
+// taken. Must live as long as the task group that it was opened with. One thread.
 #pragma once
 
 #include <functional>
@@ -36,16 +35,15 @@ class ControlPort {
   std::string addresses() const;
   // Who this agent proves to be. What a shell might read otherwise is left out of the role.
   static std::string identity_of(const Plan& plan, AgentId agent);
-  // From now on this agent may call, and no earlier incarnation of it. Its key, 64 hexadecimal digits. The
-  // first call loads what TLS needs, while the first host shells start; callers wait until then. An error
-  // names it.
-  Expected<std::string> invite(AgentId agent);
+  // From now on this agent may call, and no earlier incarnation of it. Its key, 64 hexadecimal digits, the
+  // same each time.
+  std::string invite(AgentId agent);
+  // Loads what TLS needs, at the first call: until then callers wait. An error names it.
+  Status start();
   void stop();
 
  private:
   ControlPort(net::TaskGroup& tasks, const Plan& plan, OnAgent on_agent);
-
-  Status start();
 
   // The agent of this identity, if it is invited.
   std::optional<AgentId> guest(std::string_view identity) const;
@@ -55,9 +53,12 @@ class ControlPort {
   const net::Tls* tls_ = nullptr;  // not loaded yet
   std::string job_;
   std::string role_;
-  std::map<NodeId, Incarnation> invited_;
+  struct Guest {  // the newest of its node
+    Incarnation incarnation;
+    net::Key key;
+  };
+  std::map<NodeId, Guest> invited_;
   std::vector<std::pair<std::string, std::unique_ptr<net::Listener>>> listeners_;  // by address
-  net::Key secret_;
 };
 
 }  // namespace muster::launcher

@@ -19,7 +19,7 @@ constexpr Duration kPeriod = std::chrono::milliseconds(100);
 HostSurvey::HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark)
     : plan_(plan),
       watch_(context_),
-      bootstrap_(context_.get_executor(), plan, agent_program),
+      bootstrap_(context_.get_executor(), plan, agent_program, RemoteBootstrap::Calls::kFirst),
       mark_(std::move(mark)) {
   for (const Host& host : plan.hosts) peers_.push_back({.report = {.host = host.name}});
 }

@@ -115,13 +115,13 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) 
     if (!port) return std::unexpected(port.error());
     control_port_ = std::move(*port);
   }
-  const auto key = control_port_->invite(agent);
-  if (!key) return std::unexpected(key.error());
+  if (Status started = control_port_->start(); !started) return std::unexpected(started.error());
+  const std::string key = control_port_->invite(agent);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
   const UniqueFd input(ends[0]);
   UniqueFd output(ends[1]);
-  if (Status written = write_all(output.get(), *key + "\n", "the agent's stdin"); !written)
+  if (Status written = write_all(output.get(), key + "\n", "the agent's stdin"); !written)
     return std::unexpected(written.error());
   const auto pid = spawn(
       agent, {"--connect", control_port_->addresses(), "--identity", ControlPort::identity_of(plan_, agent)},

@@ -15,6 +15,7 @@ namespace muster::launcher {
 namespace {
 
 constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
+constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents call after a second
 constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
@@ -46,12 +47,14 @@ std::vector<std::string> listening_addresses(const Plan& plan) {
 
 }  // namespace
 
-RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program)
+RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
+                                 Calls calls)
     : executor_(executor),
       tasks_(executor),
       last_tasks_(executor),
       plan_(std::move(plan)),
       delivery_(std::move(agent_program)),
+      calls_(calls),
       inherited_limit_(raise_descriptor_limit()) {}
 
 // ---- Starting ----
@@ -179,25 +182,50 @@ awaitable<Status> RemoteBootstrap::agree_on_control(AgentId agent, TimePoint dea
   if (*line != "control stdio")
     co_return failure(ErrorCode::kCorrupt, "its agent says '{}'", one_line(*line));
   child->spoken_to = SpokenTo::kThroughShell;
-  connected(agent, net::Connection::make(shell->take_socket(), nullptr));
+  auto moving = std::make_shared<net::MovingChannel>(net::Connection::make(shell->take_socket(), nullptr));
+  child->moving = moving;
+  connected(agent, std::move(moving));
   co_return Status{};
 }
 
-void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Connection> connection) {
+void RemoteBootstrap::connected(AgentId agent, std::shared_ptr<net::Channel> channel) {
   Child* const child = find(agent);
-  if (child == nullptr || child->killed) return connection->close();
-  child->channel = connection;
-  listener_->agent_connected(agent, std::move(connection));
+  if (child == nullptr || child->killed) return channel->close();
+  child->channel = channel;
+  listener_->agent_connected(agent, std::move(channel));
+}
+
+void RemoteBootstrap::called(AgentId agent, std::shared_ptr<net::Connection> connection) {
+  const Child* const child = find(agent);
+  if (child == nullptr || child->spoken_to != SpokenTo::kThroughShell)
+    return connected(agent, std::move(connection));
+  if (const auto moving = child->moving.lock()) return moving->move_to(std::move(connection));
+  connection->close();
+}
+
+bool RemoteBootstrap::is_over_tls(const Child& child) const {
+  const auto channel = child.channel.lock();
+  const auto moving = child.moving.lock();
+  return channel && !channel->closed() &&
+         (child.spoken_to == SpokenTo::kByTcp || (moving && moving->moved()));
+}
+
+// What TLS needs is loaded when the start is behind.
+awaitable<void> RemoteBootstrap::take_calls() {
+  co_await pause(kTakeCallsAfter);
+  if (const Status started = control_port_->start(); !started)
+    log::error("agents cannot call: {}", started.error().message());
 }
 
 Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) {
   if (plan_.control != Control::kStdio && !control_port_) {
     auto port = ControlPort::open(executor_, tasks_, plan_, listening_addresses(plan_),
                                   [this](AgentId caller, std::shared_ptr<net::Connection> connection) {
-                                    connected(caller, std::move(connection));
+                                    called(caller, std::move(connection));
                                   });
     if (!port) return std::unexpected(std::move(port).error().within("--listen"));
     control_port_ = std::move(*port);
+    if (calls_ == Calls::kLater) tasks_.spawn(take_calls());
   }
   std::vector<std::string> words;
   const std::string addresses = control_port_ ? control_port_->addresses() : "";
@@ -206,6 +234,7 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
   } else {
     words = {"--connect", addresses};
     if (plan_.control == Control::kAuto) words.emplace_back("--or-stdio");
+    if (calls_ == Calls::kLater) words.emplace_back("--stdio-first");
   }
   words.insert(words.end(),
                {"--identity", ControlPort::identity_of(plan_, agent), "--node", fmt::format("{}", agent.node),
@@ -215,7 +244,11 @@ Expected<std::vector<std::string>> RemoteBootstrap::arguments_of(AgentId agent) 
 
 // An agent that is only spoken to through its shell has no use for one.
 Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
-  return control_port_ ? control_port_->invite(agent) : net::to_hex(net::Key{});
+  if (!control_port_) return net::to_hex(net::Key{});
+  if (calls_ == Calls::kFirst) {
+    if (Status started = control_port_->start(); !started) return std::unexpected(started.error());
+  }
+  return control_port_->invite(agent);
 }
 
 // ---- Ending ----
@@ -229,9 +262,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   for (;;) {
     const Child* const child = find(agent);
     if (child == nullptr) co_return;
-    const auto channel = child->channel.lock();
-    const bool connected = child->spoken_to == SpokenTo::kByTcp && channel && !channel->closed();
-    if (!connected || *code == 0) break;
+    if (!is_over_tls(*child) || *code == 0) break;
     co_await pause(look);
     look = std::min(2 * look, kLongestLook);
   }

@@ -1,10 +1,11 @@
 // Brings up agents on other hosts, each through a host shell (host_shell.h): ssh, or what --exec says.
 //
 // A start is one shell that executes the agent; where the host lacks it, another brings it first. The agent's
-// key goes through the shell's stdin. The agent then calls the control port, or is spoken to through the
-// shell. An agent counts as ended when its shell has ended and its connection is closed; one that is killed,
-// when a second shell has killed it, or kKillLimit later: a host that cannot be reached keeps nobody waiting.
-// Its agent finds itself alone and stops its workers by itself. One thread.
+// key goes through the shell's stdin. The agent is then spoken to through the shell, so that workers start
+// at once, and goes over to the control port when it has called there. An agent counts as ended when its
+// shell has ended and its connection is closed; one that is killed, when a second shell has killed it, or
+// kKillLimit later: a host that cannot be reached keeps nobody waiting. Its agent finds itself alone and
+// stops its workers by itself. One thread.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/net/moving_channel.h"
 #include "common/net/task_group.h"
 #include "launcher/core/fleet/host_start.h"
 #include "launcher/core/settings/plan.h"
@@ -31,7 +33,11 @@ class RemoteBootstrap final : public Bootstrap {
 
   // `agent_program` is what is brought to hosts. What host shells and agents write to stderr goes to
   // LOG_DIRECTORY/agent.nodeN.log.
-  RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program);
+  // Where agents may call, `calls` says whether they do so before they are spoken to at all, or when their
+  // workers have been started through the host shell.
+  enum class Calls { kFirst, kLater };
+  RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
+                  Calls calls = Calls::kLater);
 
   void listen(Listener& listener) override { listener_ = &listener; }
   void start(AgentId agent) override;
@@ -53,6 +59,7 @@ class RemoteBootstrap final : public Bootstrap {
     std::optional<AgentGreeting> greeting{};
     SpokenTo spoken_to = SpokenTo::kNotYet;
     std::weak_ptr<net::Channel> channel{};
+    std::weak_ptr<net::MovingChannel> moving{};  // the same, if it is one
     bool killed = false;
   };
   struct Answers {  // of hosts that are asked what is left there
@@ -79,7 +86,9 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> bury(std::shared_ptr<HostShell> shell);
   awaitable<void> pause(Duration time);
 
-  void connected(AgentId agent, std::shared_ptr<net::Connection> connection);
+  void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
+  void called(AgentId agent, std::shared_ptr<net::Connection> connection);
+  awaitable<void> take_calls();
   void tell_ended(AgentId agent, std::string how);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
@@ -88,12 +97,14 @@ class RemoteBootstrap final : public Bootstrap {
   Expected<std::vector<std::string>> arguments_of(AgentId agent);
   Expected<AgentPlace> agent_place();
   Expected<std::string> key_of(AgentId agent);
+  bool is_over_tls(const Child& child) const;
 
   asio::any_io_executor executor_;
   net::TaskGroup tasks_;
   net::TaskGroup last_tasks_;  // what close() leaves to be done
   Plan plan_;
   Delivery delivery_;
+  Calls calls_;
   rlimit inherited_limit_;
   Listener* listener_ = nullptr;
   std::unique_ptr<ControlPort> control_port_;

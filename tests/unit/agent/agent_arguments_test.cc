@@ -43,6 +43,12 @@ TEST(ParseArguments, TakesStdinAndStdoutAlsoAsTheSecondChoice) {
   ASSERT_TRUE(second);
   EXPECT_TRUE(second->stdio);
   EXPECT_EQ(second->addresses.size(), 1U);
+  EXPECT_FALSE(second->stdio_first);
+  const auto first = parse_arguments(
+      {"--connect", "10.0.0.7:80", "--stdio-first", "--node", "0", "--identity", "j/agent/0/1"});
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(first->stdio_first);
+  EXPECT_FALSE(first->stdio);
 }
 
 TEST(ParseArguments, TakesAnOrderToSweep) {
@@ -65,6 +71,7 @@ TEST(ParseArguments, NamesWhatIsWrong) {
       {{"--node", "0"}, "--control-fd, --connect and --stdio"},
       {{"--node", "0", "--stdio", "--control-fd", "3"}, "--control-fd, --connect and --stdio"},
       {{"--node", "0", "--control-fd", "3", "--or-stdio"}, "--or-stdio"},
+      {{"--node", "0", "--stdio", "--stdio-first"}, "--stdio-first"},
       {{"--node", "0", "--stdio", "--identity", "j/agent/1/1"}, "expected JOB/ROLE/0/1"},
       {{"--node", "0", "--connect", "10.0.0.1:7,", "--identity", "j/r/0/1"}, "--connect"},
       {{"--node", "0", "--control-fd"}, "--control-fd"},

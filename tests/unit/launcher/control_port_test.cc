@@ -30,6 +30,7 @@ class ControlPortTest : public testing::Test {
                                 connection->close();
                               })
                 .value();
+    EXPECT_TRUE(port_->start());
   }
   ~ControlPortTest() override {
     port_->stop();
@@ -51,9 +52,7 @@ class ControlPortTest : public testing::Test {
     std::string identity;
     std::string key;
   };
-  Invitation invite(AgentId agent) {
-    return {ControlPort::identity_of(plan_, agent), port_->invite(agent).value()};
-  }
+  Invitation invite(AgentId agent) { return {ControlPort::identity_of(plan_, agent), port_->invite(agent)}; }
   bool admits(const Invitation& invitation) { return admits(invitation.identity, invitation.key); }
 
   Plan plan_;

@@ -1,0 +1,33 @@
+// Looks whether a process is connected to another, as the kernel's table says. Its namespace may be another.
+#pragma once
+
+#include <filesystem>
+#include <fmt/core.h>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/base/file.h"
+
+namespace muster {
+
+// How many TCP connections (IPv4) this process has that are established.
+inline int tcp_connections_of(pid_t pid) {
+  std::set<std::string> own;
+  std::error_code ignored;
+  for (const auto& each : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored))
+    own.insert(std::filesystem::read_symlink(each.path(), ignored).string());
+  std::istringstream table(read_file(fmt::format("/proc/{}/net/tcp", pid), 1 << 20).value_or(""));
+  int count = 0;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+    if (all.size() > 9 && all[3] == "01" && own.contains("socket:[" + all[9] + "]")) ++count;
+  }
+  return count;
+}
+
+}  // namespace muster
