@@ -98,7 +98,8 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
     piece->text = {};
   }
   if (const auto* logs = std::get_if<wire::LogsElsewhere>(&message))
-    parts_.view.logs_are_elsewhere(from.agent.node, logs->directory);
+    parts_.view.logs_are_elsewhere(from.agent.node, controller_.job().names().host_of(from.agent.node),
+                                   logs->directory);
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
   if (parts_.input != nullptr) follow_input(from.agent, attempt, message);
   post(AgentSaid{from.agent, attempt, std::move(message)});
@@ -294,7 +295,7 @@ JobStatus Launcher::status() const {
                    .elapsed_seconds = in_seconds(now - started_),
                    .committed_step = job.steps().committed_ever(),
                    .nodes = job.members(),
-                   .names = plan_.names(),
+                   .names = job.names(),
                    .ranks = statuses_of(controller_.ranks(), job.steps(), job.members(), now)};
   for (const auto& [at, text] : told_) status.events.push_back({in_seconds(now - at), text});
   return status;

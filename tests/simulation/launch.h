@@ -74,7 +74,7 @@ class Launch final : public launcher::View {
   void show_output(NodeId, const wire::Output&, launcher::Taken) override {}
   bool takes(int, Duration) const override { return true; }
   void show_stacks(const wire::WorkerStacks&) override {}
-  void logs_are_elsewhere(NodeId, const std::string&) override {}
+  void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId, Attempt, const wire::LogPiece&, LogAnswer) override {}
   void agent_gone(NodeId) override {}
   std::string logs_to_come() const override { return ""; }

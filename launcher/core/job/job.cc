@@ -501,8 +501,6 @@ void Job::restart(const RestartDecision& decision, TimePoint now) {
   preemption_ = {};
   deadline_.reset();
   decide(Record{.event = "restart",
-                .rank = {},
-                .node = {},
                 .text = fmt::format("{}, after {:.3f} s", decision.reason, in_seconds(decision.delay)),
                 .attempt = attempt_,
                 .wait = decision.delay},

@@ -47,6 +47,7 @@ class Job {
   Attempt attempt() const { return attempt_; }
   std::int32_t restart_count() const { return recovery_.restart_count(); }
   const Crew& crew() const { return crew_; }
+  const NodeNames& names() const { return names_; }
   // Of the attempt, with their ranks.
   const std::vector<NodePlan>& members() const { return crew_.members(); }
   const Steps& steps() const { return chronicle_.steps(); }
@@ -63,7 +64,7 @@ class Job {
     archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
             open_question_, attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_,
             store_address_, store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_,
-            kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_, verdict_);
+            kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_, verdict_, names_);
   }
   // Whether these fields, which were read, can be its own, beside those of the fleet (job_state.cc).
   bool restored() const;
@@ -204,7 +205,13 @@ class Job {
   }
   void record(std::string event, std::string text, std::optional<NodeId> node = {},
               std::optional<Rank> rank = {}) {
-    decide(Record{std::move(event), rank, node, std::move(text), attempt_, Duration()}, "for the record");
+    decide(Record{.event = std::move(event),
+                  .rank = rank,
+                  .node = node,
+                  .host = node ? names_.host_of(*node) : "",
+                  .text = std::move(text),
+                  .attempt = attempt_},
+           "for the record");
   }
 
   Plan plan_;

@@ -91,9 +91,10 @@ struct Tell {  // one line for the user
 };
 struct Record {  // for events.jsonl: what happened, not what was decided
   std::string event;
-  std::optional<Rank> rank;
-  std::optional<NodeId> node;
-  std::string text;
+  std::optional<Rank> rank{};
+  std::optional<NodeId> node{};
+  std::string host{};  // of the node; empty on this machine
+  std::string text{};
   Attempt attempt{};  // that was at hand; none before the first
   Duration wait{};    // of "restart": until it is tried again
 };

@@ -12,8 +12,9 @@ void Job::handle(const NodesAdded& event, TimePoint now) {
   if (!check_addable(event.nodes.size())) return;
   for (const NodesAdded::Node& each : event.nodes) {
     const NodeId node = recruiter_.add(each.slots);
+    names_.add(node, each.host);
     record("node_added", each.host, node);
-    decide(Tell{fmt::format("node{} ({}) is added, and takes part from the next attempt", node, each.host)},
+    decide(Tell{fmt::format("{} is added, and takes part from the next attempt", names_.of(node))},
            "the user wants it");
   }
   grows_now_ = grows_now_ || event.now;

@@ -16,7 +16,13 @@ class NodeNames {
   // `hosts`: those of the nodes; empty: all nodes are on this machine.
   explicit NodeNames(std::map<NodeId, std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  bool empty() const { return hosts_.empty(); }
+  void add(NodeId node, std::string host) { hosts_[node] = std::move(host); }
+  // What a journal keeps of them.
+  template <class Archive>
+  void fields(Archive& archive) {
+    archive(hosts_);
+  }
+
   // Empty on this machine.
   std::string host_of(NodeId node) const {
     const auto found = hosts_.find(node);

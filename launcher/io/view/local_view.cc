@@ -24,7 +24,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
                      bool quiet)
     : terminal_(terminal),
       enquiries_(enquiries),
-      names_(plan.names()),
+      remote_(!plan.hosts.empty()),
       events_(files, plan.job.log_directory + "/events.jsonl",
               [this](const std::string& what) { terminal_.say(what); }),
       log_(files, plan.job.log_directory + "/launcher.log",
@@ -36,9 +36,9 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
 void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
     const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    events_.append(event_line(*record, since_1970.count(), names_));
+    events_.append(event_line(*record, since_1970.count()));
   }
-  if (const auto* sent = std::get_if<Send>(&decision.action); sent && !names_.empty()) {
+  if (const auto* sent = std::get_if<Send>(&decision.action); sent && remote_) {
     if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))
       rank_logs_.arrivals().belong(sent->node, sent->attempt, plan->first_rank, plan->local_world_size);
     if (std::holds_alternative<wire::Leave>(sent->message)) rank_logs_.arrivals().told_to_leave(sent->node);
@@ -57,8 +57,8 @@ void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken
   terminal_.tell_when_taken(output.stream, text.size(), std::move(taken));
 }
 
-void LocalView::logs_are_elsewhere(NodeId node, const std::string& directory) {
-  rank_logs_.arrivals().kept_elsewhere(node, names_.host_of(node), directory);
+void LocalView::logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) {
+  rank_logs_.arrivals().kept_elsewhere(node, host, directory);
 }
 
 std::string LocalView::logs_to_come() const {

@@ -30,8 +30,8 @@ class View {
   // Whether a stream of the workers' was taken in the last `period`; `stream` 1 is stdout, 2 stderr.
   virtual bool takes(int stream, Duration period) const = 0;
   virtual void show_stacks(const wire::WorkerStacks& stacks) = 0;
-  // The ranks' logs of a node are in this directory of its own host, and come as pieces.
-  virtual void logs_are_elsewhere(NodeId node, const std::string& directory) = 0;
+  // The ranks' logs of a node are in this directory of its host, and come as pieces.
+  virtual void logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) = 0;
   // `answer` hears, each time that it has become more, how much of the piece's file has been kept.
   using LogAnswer = std::function<void(const wire::LogTaken& taken)>;
   virtual void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) = 0;

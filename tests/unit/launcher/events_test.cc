@@ -7,8 +7,12 @@ namespace muster::launcher {
 namespace {
 
 TEST(Events, AreOneLineOfJsonEach) {
-  const std::string line =
-      event_line({"worker_exited", Rank(2), NodeId(1), "said\n\"no\"", Attempt(3)}, 1763742345.125);
+  const std::string line = event_line({.event = "worker_exited",
+                                       .rank = Rank(2),
+                                       .node = NodeId(1),
+                                       .text = "said\n\"no\"",
+                                       .attempt = Attempt(3)},
+                                      1763742345.125);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const auto json = nlohmann::json::parse(line);
   EXPECT_EQ(json.at("event"), "worker_exited");
@@ -20,17 +24,17 @@ TEST(Events, AreOneLineOfJsonEach) {
 }
 
 TEST(Events, LeaveOutWhatTheyDoNotSay) {
-  EXPECT_EQ(event_line({"job_ended", {}, {}, ""}, 1.5), "{\"time\":1.5,\"event\":\"job_ended\"}\n");
+  EXPECT_EQ(event_line({.event = "job_ended"}, 1.5), "{\"time\":1.5,\"event\":\"job_ended\"}\n");
 }
 
 TEST(Events, NameTheHostOfANodeThatHasOne) {
-  const NodeNames names({{NodeId(1), "h2"}});
-  EXPECT_EQ(event_line({"node_lost", {}, NodeId(1), ""}, 1.5, names),
+  EXPECT_EQ(event_line({.event = "node_lost", .node = NodeId(1), .host = "h2"}, 1.5),
             "{\"time\":1.5,\"event\":\"node_lost\",\"node\":1,\"host\":\"h2\"}\n");
 }
 
 TEST(Events, AreJsonWhateverTheWorkersWrote) {
-  EXPECT_TRUE(nlohmann::json::accept(event_line({"agent_notice", {}, {}, "\xff\xfe", Attempt(1)}, 1)));
+  EXPECT_TRUE(nlohmann::json::accept(
+      event_line({.event = "agent_notice", .text = "\xff\xfe", .attempt = Attempt(1)}, 1)));
 }
 
 }  // namespace

@@ -245,6 +245,7 @@ TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
   happen(NodesAdded{{{"h2", 3}}});
   EXPECT_EQ(decided<StartAgent>().size(), 1U);
   EXPECT_EQ(told(), "node2 (h2) is added, and takes part from the next attempt\n");
+  EXPECT_THAT(decided<Record>(), testing::ElementsAre(testing::Field(&Record::host, "h2")));
   greet(2);
   EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
   EXPECT_TRUE(sent<wire::StopWorkers>().empty());

@@ -103,6 +103,9 @@ TEST_F(GrowingJournalTest, KeepsTheNodesThatWereAdded) {
   empty_all();
   begin();
   ASSERT_EQ(job.crew().members().size(), 3U);
+  Controller restored(plan(), "");
+  ASSERT_TRUE(restore(restored, state_of(*controller)));
+  EXPECT_EQ(restored.job().names().of(NodeId(2)), "node2 (h2)");
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto again = replay(states[i] + bytes.substr(state_ends[i]));
     ASSERT_TRUE(again) << "after event " << i + 1 << ": " << again.error().message();

@@ -136,7 +136,9 @@ class FakeView final : public View {
   }
   bool takes(int, Duration) const override { return false; }
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
-  void logs_are_elsewhere(NodeId, const std::string& directory) override { log_directory = directory; }
+  void logs_are_elsewhere(NodeId, const std::string&, const std::string& directory) override {
+    log_directory = directory;
+  }
   void keep_log(NodeId, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {
     kept_log += fmt::format("{}:{}", attempt, piece.text.view());
     answer({.rank = piece.rank, .file = piece.file, .bytes = piece.offset + piece.text.view().size()});
