@@ -1,5 +1,6 @@
 // Hosts that are added to a running job, on the real launcher: `launch nodes`.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,6 +64,32 @@ TEST_F(LaunchGrowth, AnAddedHostTakesPartFromTheNextAttempt) {
   EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 3 of 4 on h2"));
   EXPECT_THAT(command({"replay"}), HasSubstr("decisions: the same"));
   expect_nothing_left(run);
+}
+
+TEST_F(LaunchGrowth, AnAddedHostIsNamedInMessagesEventsAndReport) {
+  const std::string go = scratch_ / "go";
+  LaunchRun run(job("h0,h1", {"--nodes", "1:3", "--max-restarts", "1", "sh", "-c",
+                              "echo here; [ $HOST = h2 ] && exit 4; while [ ! -e " + go +
+                                  " ] || [ $WORLD_SIZE = 3 ]; do sleep 0.05; done; exit 3"}));
+  ASSERT_TRUE(run.printed("node1:1: here")) << run.err();
+  EXPECT_THAT(command({"nodes", "add", "h2"}), HasSubstr("0: node2 (h2) takes part"));
+  ASSERT_TRUE(eventually([&] { return command({"nodes"}).find("waits") != std::string::npos; })) << run.err();
+  std::ofstream(go) << "";
+  EXPECT_EQ(run.exit_code(), 4) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 2 (node2, h2) exited with code 4"));
+  const std::string directory = std::filesystem::directory_iterator(logs_)->path();
+  std::ifstream events(directory + "/events.jsonl");
+  int named = 0;
+  for (std::string line; std::getline(events, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.value("node", 0) != 2) continue;
+    EXPECT_EQ(event.value("host", ""), "h2") << line;
+    ++named;
+  }
+  EXPECT_GT(named, 1);
+  std::ifstream report(directory + "/report.json");
+  EXPECT_EQ(nlohmann::json::parse(report).at("attempts").back().at("culprit").at("host"), "h2");
+  EXPECT_THAT(command({"replay"}), HasSubstr("decisions: the same"));
 }
 
 TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) {

@@ -215,7 +215,7 @@ class Job {
   }
 
   Plan plan_;
-  NodeNames names_;
+  NodeNames names_;  // of the plan's nodes and of those that were added
   Fleet& fleet_;
   Recruiter recruiter_;
   Recovery recovery_;

@@ -22,9 +22,7 @@ bool Job::has_its_nodes() const {
   if (static_cast<std::int32_t>(nodes.size()) != count || nodes.front() != NodeId(0) ||
       nodes.back() != NodeId(count - 1))
     return false;
-  const auto is_on_a_host = [this](const auto& each) {
-    return each.first >= NodeId(0) && each.first < NodeId(static_cast<std::int32_t>(plan_.hosts.size()));
-  };
+  const auto is_on_a_host = [this](const auto& each) { return !names_.host_of(each.first).empty(); };
   if (facts_.refusal && !std::ranges::all_of(facts_.refusal->by_node, is_on_a_host)) return false;
   const auto is_known = [this](NodeId id) { return whereabouts_.contains(id); };
   return crew_.world_size() <= recruiter_.world_size() &&

@@ -70,10 +70,7 @@ std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
   for (const auto& [node, message] : messages) {
     auto group = std::ranges::find(groups, message, &decltype(groups)::value_type::first);
     if (group == groups.end()) group = groups.insert(group, {message, {}});
-    const auto index = static_cast<std::size_t>(node.value());
-    // A node that was added later is not in the plan.
-    group->second.push_back(index < plan_.hosts.size() ? plan_.hosts[index].name
-                                                       : whereabouts_.at(node).host);
+    group->second.push_back(names_.host_of(node));
   }
   std::string text;
   for (const auto& [message, hosts] : groups)

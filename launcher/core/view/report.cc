@@ -33,8 +33,8 @@ ordered_json numbers_of(const std::vector<Rank>& ranks) {
 }
 
 ordered_json host_json(const Outcome& outcome, NodeId node) {
-  if (outcome.plan.hosts.empty()) return nullptr;
-  return outcome.plan.hosts.at(static_cast<std::size_t>(node.value())).name;
+  const std::string host = outcome.names.host_of(node);
+  return host.empty() ? ordered_json(nullptr) : ordered_json(host);
 }
 
 ordered_json culprit_json(const Outcome& outcome, const Verdict& verdict) {

@@ -22,6 +22,8 @@ struct Outcome {
   double now_unix = 0;
   // The flag with which `launch report` and others find the job; empty where they look without it.
   std::string log_directory_flag{};
+  // Those of nodes that were added as well.
+  NodeNames names{};
 };
 
 // docs/operations.md describes the fields.

@@ -47,7 +47,7 @@ class Report : public testing::Test {
                  .node_count = 2}};
   }
   Outcome outcome(const Verdict& verdict) const {
-    return {plan, verdict, attempts, 1, std::chrono::milliseconds(2500)};
+    return {plan, verdict, attempts, 1, std::chrono::milliseconds(2500), {}, 0, "", plan.names()};
   }
 
   Plan plan;
