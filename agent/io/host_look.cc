@@ -139,8 +139,7 @@ std::string why_no_directory(const std::string& directory) {
 
 std::string why_no_program(const wire::JobSpec& job) {
   if (job.command.empty() || job.command.front().empty()) return "";
-  const auto found =
-      find_program(job.command.front(), search_path(own_environment(), job), job.working_directory);
+  const auto found = find_program_of(job, search_path(own_environment(), job));
   return found ? "" : found.error().message();
 }
 

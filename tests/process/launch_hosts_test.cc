@@ -265,6 +265,19 @@ TEST_F(LaunchHosts, AProgramThatHostsLackIsNamedWithThemInOneLine) {
   expect_nothing_left(run);
 }
 
+TEST_F(LaunchHosts, AScriptThatHostsLackIsNamedWithThemInOneLine) {
+  for (const char* option : {"-u", "-O"}) {
+    const bool is_looked_for = std::string(option) == "-u";
+    LaunchRun run(on("h[0-2]", {"python3", option, scratch_ / "nowhere/train.py"}));
+    EXPECT_EQ(run.exit_code(), is_looked_for ? 127 : 2) << run.err();
+    EXPECT_EQ(run.err().contains("h[0-2]: cannot read the script " + (scratch_ / "nowhere/train.py") +
+                                 ": No such file or directory"),
+              is_looked_for)
+        << run.err();
+    expect_nothing_left(run);
+  }
+}
+
 class LaunchSync : public LaunchHosts {
  protected:
   LaunchSync() {

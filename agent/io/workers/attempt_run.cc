@@ -27,7 +27,7 @@ Expected<std::string> program_of(const std::string& name, const wire::JobSpec& j
   return find_program(name, search_path(context.inherited, job), job.working_directory);
 }
 Expected<std::string> program_of(const wire::JobSpec& job, const NodeContext& context) {
-  return program_of(job.command.empty() ? "" : job.command.front(), job, context);
+  return find_program_of(job, search_path(context.inherited, job));
 }
 
 }  // namespace

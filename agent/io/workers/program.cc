@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/core/start/elf_note.h"
 #include "common/base/file.h"
@@ -28,6 +29,30 @@ Expected<std::string> find_program(const std::string& name, const std::string& s
     return failure(ErrorCode::kNotFound, "cannot find the program '{}' in PATH", name);
   return failure(found.error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission,
                  "cannot execute {}: {}", found.path, std::strerror(found.error));
+}
+
+namespace {
+
+Status check_script(const wire::JobSpec& job) {
+  const std::vector<std::string>& words = job.command;
+  if (words.empty() || !std::filesystem::path(words.front()).filename().string().starts_with("python"))
+    return {};
+  const std::size_t at = words.size() > 1 && words[1] == "-u" ? 2 : 1;
+  if (words.size() <= at || words[at].starts_with('-') || !words[at].ends_with(".py")) return {};
+  const std::string path = std::filesystem::path(job.working_directory) / words[at];
+  if (access(path.c_str(), R_OK) == 0) return {};
+  return failure(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission,
+                 "cannot read the script {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+Expected<std::string> find_program_of(const wire::JobSpec& job, const std::string& search_path) {
+  auto program =
+      find_program(job.command.empty() ? "" : job.command.front(), search_path, job.working_directory);
+  if (!program) return program;
+  if (Status readable = check_script(job); !readable) return std::unexpected(readable.error());
+  return program;
 }
 
 namespace {
