@@ -17,6 +17,10 @@ constexpr std::uint64_t kEventsLimitBytes = 256 << 20;
 constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr std::string_view kStreams[] = {"stdout", "stderr"};
 
+bool has(const NodePlan& node, Rank rank) {
+  return rank >= node.first_rank && rank.value() - node.first_rank.value() < node.worker_count;
+}
+
 // "attempt_12", 12
 template <class Number>
 std::optional<Number> number_after(const std::string& name, std::string_view prefix) {
@@ -86,9 +90,10 @@ void LogFiles::read_events() {
     if (line.find("\"workers_started\"") == std::string_view::npos) continue;
     try {
       const nlohmann::json event = parse_shallow_json(line, Fractions::kTaken);
-      nodes_[whole_number<std::uint64_t>(event.at("attempt"))]
-            [Rank(whole_number<std::int32_t>(event.at("rank")))] =
-                NodeId(whole_number<std::int32_t>(event.at("node")));
+      const NodePlan node{NodeId(whole_number<std::int32_t>(event.at("node"))),
+                          Rank(whole_number<std::int32_t>(event.at("rank"))),
+                          whole_number<std::int32_t>(event.at("workers"))};
+      nodes_[whole_number<std::uint64_t>(event.at("attempt"))][node.first_rank] = node;
     } catch (const nlohmann::json::exception&) {
       continue;  // a line that is being written
     }
@@ -98,14 +103,13 @@ void LogFiles::read_events() {
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   if (const auto nodes = nodes_.find(attempt); nodes != nodes_.end()) {
     const auto after = nodes->second.upper_bound(rank);
-    if (after != nodes->second.begin()) return std::prev(after)->second;
+    if (after != nodes->second.begin() && has(std::prev(after)->second, rank))
+      return std::prev(after)->second.node;
   }
-  // As planned: an attempt that has only just begun, or was never started.
-  for (const NodePlan& node : job_.nodes) {
-    if (rank >= node.first_rank && rank.value() < node.first_rank.value() + node.worker_count)
-      return node.node;
-  }
-  return NodeId(0);
+  // As planned: its workers have only just begun, or were never started.
+  const auto planned =
+      std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return has(node, rank); });
+  return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 
 // What order.log tells first, then what it does not tell yet: the last run, of which it knows nothing, and

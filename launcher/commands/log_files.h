@@ -80,9 +80,9 @@ class LogFiles {
   OnProblem on_problem_;
   std::map<std::pair<std::uint64_t, Rank>, RankLogs> ranks_;  // by attempt and rank
   std::uint64_t newest_attempt_ = 0;
-  // By attempt: the first rank of each node, as events.jsonl says; after nodes were lost, others than
-  // planned.
-  std::map<std::uint64_t, std::map<Rank, NodeId>> nodes_;
+  // By attempt and first rank, those whose workers have started, as events.jsonl says; after nodes were lost,
+  // others than planned.
+  std::map<std::uint64_t, std::map<Rank, NodePlan>> nodes_;
 };
 
 }  // namespace muster::launcher

@@ -51,6 +51,22 @@ TEST_F(LaunchLogs, PrintWhatEveryRankWroteWithNodeAndRank) {
             "node1:2: loss 0.2\nnode1:2 stderr: bad 2\nnode1:3: loss 0.3\nnode1:3 stderr: bad 3\n");
 }
 
+// A rank may print before the launcher has written that its node's workers have started.
+TEST_F(LaunchLogs, KnowTheNodeOfARankWhoseStartIsNotWrittenYet) {
+  run_four();
+  const std::string events = std::filesystem::directory_iterator(logs)->path() / "events.jsonl";
+  std::string known;
+  std::ifstream all(events);
+  for (std::string line; std::getline(all, line);) {
+    if (!line.contains("workers_started") || nlohmann::json::parse(line).at("node") == 0)
+      known += line + '\n';
+  }
+  ASSERT_THAT(known, HasSubstr("workers_started"));
+  std::ofstream(events) << known;
+  EXPECT_EQ(shown({"--grep", "loss"}),
+            "node0:0: loss 0.0\nnode0:1: loss 0.1\nnode1:2: loss 0.2\nnode1:3: loss 0.3\n");
+}
+
 TEST_F(LaunchLogs, ChooseByRankNodeAndPattern) {
   run_four();
   EXPECT_EQ(shown({"--rank", "0,2-3", "--grep", "^loss"}),

@@ -95,8 +95,9 @@ struct Record {  // for events.jsonl: what happened, not what was decided
   std::optional<NodeId> node{};
   std::string host{};  // of the node; empty on this machine
   std::string text{};
-  Attempt attempt{};  // that was at hand; none before the first
-  Duration wait{};    // of "restart": until it is tried again
+  Attempt attempt{};              // that was at hand; none before the first
+  Duration wait{};                // of "restart": until it is tried again
+  std::int32_t worker_count = 0;  // of "workers_started": the node's ranks, from `rank` on
 };
 struct Finish {
   bool nothing_is_left = false;  // of the job; else guardians clear up

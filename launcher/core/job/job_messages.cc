@@ -124,7 +124,14 @@ void Job::hear(NodeId id, const wire::WorkersStarted& started, TimePoint now) {
              "a warm start was wanted");
   }
   if (const NodePlan* started_on = crew_.find(id))
-    record("workers_started", std::move(text), id, started_on->first_rank);
+    decide(Record{.event = "workers_started",
+                  .rank = started_on->first_rank,
+                  .node = id,
+                  .host = names_.host_of(id),
+                  .text = std::move(text),
+                  .attempt = attempt_,
+                  .worker_count = started_on->worker_count},
+           "for the record");
 }
 
 void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {

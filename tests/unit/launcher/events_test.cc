@@ -32,6 +32,12 @@ TEST(Events, NameTheHostOfANodeThatHasOne) {
             "{\"time\":1.5,\"event\":\"node_lost\",\"node\":1,\"host\":\"h2\"}\n");
 }
 
+TEST(Events, SayHowManyWorkersOfANodeHaveStarted) {
+  EXPECT_EQ(
+      event_line({.event = "workers_started", .rank = Rank(2), .node = NodeId(1), .worker_count = 2}, 1.5),
+      "{\"time\":1.5,\"event\":\"workers_started\",\"rank\":2,\"node\":1,\"workers\":2}\n");
+}
+
 TEST(Events, AreJsonWhateverTheWorkersWrote) {
   EXPECT_TRUE(nlohmann::json::accept(
       event_line({.event = "agent_notice", .text = "\xff\xfe", .attempt = Attempt(1)}, 1)));
