@@ -442,8 +442,9 @@ TEST_F(LaunchHostsLogs, CompleteLogsOfAllHostsAreAtTheLaunchersSideUnderTheSameN
   EXPECT_EQ(here("attempt_1/rank_1/stdout.log").size(), 1'988'911U);
   EXPECT_FALSE(std::filesystem::exists(disk("h0") + "/attempt_1")) << "it shares the directory";
   const std::string all = printed_by_logs({"--rank", "2"});
-  EXPECT_THAT(all, testing::StartsWith("node1:2: first\nnode1:2 stderr: mistake\nnode1:2: 1\n"));
-  EXPECT_THAT(all, HasSubstr("node1:2: 300000\nnode1:2: no newline\n"));
+  EXPECT_TRUE(all.starts_with("node1:2: first\n")) << all.substr(0, 80);
+  EXPECT_TRUE(all.contains("node1:2 stderr: mistake\n"));
+  EXPECT_TRUE(all.contains("node1:2: 300000\nnode1:2: no newline\n")) << all.substr(all.size() - 80);
 }
 
 TEST_F(LaunchHostsLogs, LogsCanBeFollowedWhileTheJobRunsAndShowWhatALostAgentsRanksPrinted) {
