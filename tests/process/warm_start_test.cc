@@ -289,7 +289,7 @@ TEST_F(WarmStart, ASpareNodeIsWarmBeforeItIsNeeded) {
   run.signal(SIGINT);
   EXPECT_EQ(run.exit_code(), 130);
   const std::string events = read_file(run.job_directory() + "/events.jsonl", 1 << 20).value_or("");
-  EXPECT_THAT(events, HasSubstr(R"("node":2,"text":"2 workers, 2 of them forked")"));
+  EXPECT_THAT(events, HasSubstr(R"("node":2,"workers":2,"text":"2 workers, 2 of them forked")"));
 }
 
 TEST_F(WarmStart, ATemplateThatIsKilledBetweenAttemptsIsReplaced) {
