@@ -101,8 +101,10 @@ void Agent::obey(Attempt attempt, const wire::SignalWorkers& order) {
   on(SignalRequested{attempt, order.signal});
 }
 
-void Agent::obey(Attempt, const wire::DumpStacks&) {
+void Agent::obey(Attempt attempt, const wire::DumpStacks&) {
   if (!health_) return;
+  for (wire::ToLauncher& message : health_->stopped(parts_.time.now()))
+    parts_.link.send(attempt, std::move(message));
   std::vector<WorkerTalk::Worker> workers;
   for (const auto& [rank, worker] : health_->workers())
     workers.push_back({rank, worker.pid, worker.writes_stacks ? worker.address : ""});

@@ -73,7 +73,8 @@ void HangWatch::on(const Report& report, TimePoint now) {
 
 void HangWatch::step(Watched& rank, std::int64_t step, TimePoint now) {
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
-  if (rank.step) step_time_.seen(until - rank.step->since);
+  // A step that began in the section that it ends in took no time of its own: nothing is learned of it.
+  if (rank.step && until > rank.step->since) step_time_.seen(until - rank.step->since);
   rank.step = Wait{until};
   rank.newest_step = step;
 }
@@ -140,15 +141,38 @@ std::vector<wire::WorkerStalled> HangWatch::look(const std::map<Rank, ProcessSta
     const auto stall = judge(rank, now);
     if (!stall) continue;
     rank.given_up |= stall->hard;
-    stalled.push_back({.rank = id,
-                       .stopped = stall->hard && state != ProcessState::kLive,
-                       .hard = stall->hard,
-                       .what = stall->what,
-                       .section = rank.sections.empty() ? "" : rank.sections.back().name,
-                       .step = rank.newest_step,
-                       .since_ns = to_ns(stall->since)});
+    stalled.push_back(told(id, rank, *stall));
   }
   return stalled;
+}
+
+std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
+  std::vector<wire::WorkerStalled> stalled;
+  for (const auto& [id, rank] : watched_) {
+    if (rank.state == ProcessState::kLive || rank.given_up) continue;
+    Stall stall = stop_of(rank, now);
+    stall.hard = false;  // the next look tells that
+    stalled.push_back(told(id, rank, stall));
+  }
+  return stalled;
+}
+
+wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
+  return {.rank = id,
+          .stopped = rank.state != ProcessState::kLive,
+          .hard = stall.hard,
+          .what = stall.what,
+          .section = rank.sections.empty() ? "" : rank.sections.back().name,
+          .step = rank.newest_step,
+          .since_ns = to_ns(stall.since)};
+}
+
+HangWatch::Stall HangWatch::stop_of(const Watched& rank, TimePoint now) {
+  const bool stopped = rank.state == ProcessState::kStopped;
+  const char* how = stopped ? "is stopped (SIGSTOP)" : "is frozen (by the freezer of its cgroup)";
+  return {.hard = now - rank.stop.since >= (stopped ? kStopLimit : kFreezeLimit),
+          .what = fmt::format("{} for {:.0f} s", how, seconds(now - rank.stop.since)),
+          .since = rank.stop.since};
 }
 
 std::optional<TimePoint> HangWatch::next_deadline() const {
@@ -159,10 +183,8 @@ std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
   if (rank.state != ProcessState::kLive) {
     // A stopped process misses everything else for that reason.
-    const bool stopped = rank.state == ProcessState::kStopped;
-    if (now - rank.stop.since < (stopped ? kStopLimit : kFreezeLimit)) return std::nullopt;
-    const char* how = stopped ? "is stopped (SIGSTOP)" : "is frozen (by the freezer of its cgroup)";
-    return Stall{true, fmt::format("{} for {:.0f} s", how, seconds(now - rank.stop.since)), rank.stop.since};
+    const Stall stall = stop_of(rank, now);
+    return stall.hard ? std::optional(stall) : std::nullopt;
   }
   if (rank.heartbeat && limits_.heartbeat > Duration::zero()) {
     const Duration silence = now - rank.heartbeat->since;

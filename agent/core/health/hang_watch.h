@@ -60,6 +60,9 @@ class HangWatch {
   // The stalls that are to be told: each one once soft and once hard, until the rank gets on. Reports that
   // wait in the socket must have been passed to on() before.
   std::vector<wire::WorkerStalled> look(const std::map<Rank, ProcessState>& states, TimePoint now);
+  // The soft stalls of those that were stopped or frozen at the last look, however short a time ago: to be
+  // told when others are found to hang, for a stopped rank is why they do.
+  std::vector<wire::WorkerStalled> stopped(TimePoint now) const;
   // The next look; none while nobody is watched.
   std::optional<TimePoint> next_deadline() const;
 
@@ -95,6 +98,8 @@ class HangWatch {
   void start_afresh(TimePoint now);
   template <class Move>
   static void move_clocks(Watched& rank, Move move);
+  static Stall stop_of(const Watched& rank, TimePoint now);
+  static wire::WorkerStalled told(Rank id, const Watched& rank, const Stall& stall);
   std::optional<Stall> judge(Watched& rank, TimePoint now);
   std::optional<Stall> judge_progress(Watched& rank, TimePoint now);
 

@@ -71,6 +71,12 @@ WorkerHealth::Messages WorkerHealth::look(const std::map<Rank, ProcessState>& st
   return messages;
 }
 
+WorkerHealth::Messages WorkerHealth::stopped(TimePoint now) const {
+  Messages messages;
+  for (wire::WorkerStalled& stalled : hang_.stopped(now)) messages.emplace_back(std::move(stalled));
+  return messages;
+}
+
 std::map<Rank, std::int32_t> WorkerHealth::pids() const {
   std::map<Rank, std::int32_t> pids;
   for (const auto& [rank, worker] : workers_) pids[rank] = worker.pid;

@@ -42,6 +42,8 @@ class WorkerHealth {
   // To be called when next_deadline() has come, after the reports that wait. `output_waits`: workers were
   // made to wait for a taker of their output, which is no hang.
   Messages look(const std::map<Rank, ProcessState>& states, bool output_waits, TimePoint now);
+  // HangWatch::stopped(): what is told before the stacks of workers that hang.
+  Messages stopped(TimePoint now) const;
   std::optional<TimePoint> next_deadline() const { return hang_.next_deadline(); }
 
   // The workers that run.

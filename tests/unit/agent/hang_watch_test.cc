@@ -85,6 +85,22 @@ TEST_F(Hang, ForgetsAProcessThatWasStoppedForAMoment) {
   EXPECT_THAT(told, IsEmpty());
 }
 
+TEST_F(Hang, KnowsWhoIsStoppedForAMomentWhenAsked) {
+  begin(kDefaults);
+  run_to(10);
+  EXPECT_THAT(watch.stopped(now), IsEmpty());
+  states[Rank(1)] = ProcessState::kStopped;
+  run_to(12);
+  const auto stopped = watch.stopped(now);
+  ASSERT_EQ(stopped.size(), 1U);
+  EXPECT_EQ(stopped[0].rank, Rank(1));
+  EXPECT_TRUE(stopped[0].stopped);
+  EXPECT_FALSE(stopped[0].hard);
+  EXPECT_EQ(stopped[0].since_ns, to_ns(kStart + 11s));
+  run_to(14);  // told by the look
+  EXPECT_THAT(watch.stopped(now), IsEmpty());
+}
+
 TEST_F(Hang, TellsAFrozenProcess) {
   begin(kDefaults);
   states[Rank(0)] = ProcessState::kFrozen;
@@ -194,6 +210,16 @@ TEST_F(Hang, TakesTimeInASectionForTheSectionsOwn) {
   EXPECT_THAT(told, ElementsAre("28 rank 0 soft", "38 rank 0 hard"));
   EXPECT_EQ(last.what, "is in section 'eval' for 20 s");
   EXPECT_EQ(last.section, "eval");
+}
+
+TEST_F(Hang, LearnsNothingFromStepsThatBeginAndEndInOneSection) {
+  begin({.heartbeat = {}, .hang = 600s});
+  step = 0;
+  section(0, "train", "enter");
+  run_to(5, [this] { make_step(0), ++step; });
+  section(0, "train", "leave");
+  run_to(300);
+  EXPECT_THAT(told, IsEmpty());
 }
 
 TEST_F(Hang, WatchesEachOfNestedSections) {
