@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Makes the folder that docker/Dockerfile builds images from: an installed Muster, programs, and the libraries that ldd names.
+# Images are made from it without a compiler, a registry of Python packages, or LibTorch's headers in them.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+docker/context.sh [--cuda] [--build DIR] CONTEXT [PROGRAM...]
+
+CONTEXT      the folder to make, as in: docker build --target runtime -t muster CONTEXT
+PROGRAM      what the image gets in /usr/local/bin with the libraries that it needs (default: DIR/bin/train_fashion_mnist)
+--build DIR  the build to install (default: build/release)
+--cuda       for the target cuda: the CUDA libraries of torch's wheel too (4 GB)
+TEXT
+}
+
+die() {
+  printf 'context.sh: %s\n' "$*" >&2
+  exit 2
+}
+
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+build=$here/../build/release cuda='' context='' programs=()
+while (($# > 0)); do
+  case $1 in
+    --cuda) cuda=yes ;;
+    --build)
+      (($# > 1)) || die "--build: a folder must follow"
+      build=$2
+      shift
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    -*) die "unknown flag '$1' (--help lists them)" ;;
+    *) if [[ -z $context ]]; then context=$1; else programs+=("$1"); fi ;;
+  esac
+  shift
+done
+[[ -n $context ]] || die "name the folder to make (--help tells more)"
+[[ -f $build/cmake_install.cmake ]] || die "$build holds no build: run ./dev build first, or name one with --build"
+build=$(realpath "$build")
+((${#programs[@]} > 0)) || programs=("$build/bin/train_fashion_mnist")
+for program in "${programs[@]}"; do
+  [[ -f $program && -x $program ]] || die "$program is no program: build it first"
+done
+if [[ -e $context && ! -f $context/Dockerfile && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
+  die "$context is there, and was not made by this script: name another folder"
+fi
+
+mkdir -p "$context"
+context=$(realpath "$context")
+rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
+
+mkdir -p "$context"/{programs/bin,scripts/lib/muster,libraries}
+cmake --install "$build" --prefix "$context/muster" >/dev/null
+# What programs are compiled with stays outside.
+rm -rf "$context/muster/include" "$context/muster/lib/cmake" "$context"/muster/lib/{*.a,muster/*.o}
+cp "${programs[@]}" "$context/programs/bin"
+for script in check_libraries node launcher; do
+  install -m 755 "$here/$script.sh" "$context/scripts/lib/muster/$script"
+done
+
+# copy FOLDER FILE: hard links where that can be done.
+copy() {
+  mkdir -p "$1"
+  ln -fL "$2" "$1/" 2>/dev/null || cp -L "$2" "$1/"
+}
+
+# place FOLDER: libraries that stdin names, by path. LibTorch's and the wheel's lie to each other as before: they are looked for so.
+place() {
+  local file folder
+  while read -r file; do
+    folder=$(realpath "$(dirname "$file")")
+    case $folder in
+      */nvidia/*/lib) copy "$1/nvidia/${folder#"${folder%/nvidia/*}"/nvidia/}" "$file" ;;
+      "$torch") copy "$1/torch/lib" "$file" ;;
+      *) copy "$1/system" "$file" ;;
+    esac
+  done
+}
+
+# needed FILE...: what ldd names, without glibc, which is the image's own.
+needed() {
+  local said
+  said=$(ldd "$@" 2>&1) || true
+  if grep -q 'not found' <<<"$said"; then die "a library is missing here already: $(grep 'not found' <<<"$said" | sort -u | tr -s '\n\t ' ' ')"; fi
+  sed -n 's/.*=> \(\/[^ ]*\) (.*/\1/p' <<<"$said" | sort -u |
+    grep -vE '/(ld-linux[^/]*|lib(c|m|pthread|dl|rt|util|resolv|anl|mvec)\.so\.[0-9]+)$' || true
+}
+
+elf=()
+for file in "$context"/muster/bin/* "${programs[@]}"; do
+  if [[ $(head -c 4 "$file" | tail -c 3) == ELF ]]; then elf+=("$file"); fi
+done
+torch=$(ldd "${elf[@]}" | sed -n 's/.*=> \(.*\)\/libtorch_cpu\.so (.*/\1/p' | head -n 1)
+torch=${torch:+$(realpath "$torch")}
+needed "${elf[@]}" | place "$context/libraries"
+
+rm -f "$context"/muster/lib/libmuster_nccl.so.cpu
+nccl=$context/muster/lib/libmuster_nccl.so
+if [[ -n $cuda ]]; then
+  [[ -f $nccl && -f $torch/libtorch_cuda.so ]] || die "--cuda: this build is for CPUs only (its LibTorch has no CUDA, or its headers were not found)"
+  mkdir -p "$context/cuda/muster/lib"
+  mv "$nccl" "$context/cuda/muster/lib"
+  # Parts of cuDNN, cuBLAS and NVRTC are loaded by name while a program runs: ldd does not see them.
+  {
+    find "$torch" -maxdepth 1 -name '*.so*' ! -name 'libtorch_python.so' ! -name 'libshm*'
+    find "$torch"/../../nvidia/*/lib -maxdepth 1 -name '*.so*' 2>/dev/null || true
+  } | while read -r file; do
+    placed=$context/libraries/torch/lib/${file##*/}
+    [[ -f $placed ]] || printf '%s\n' "$file"
+  done | place "$context/cuda/libraries"
+else
+  rm -f "$nccl"
+fi
+cp "$here/Dockerfile" "$context/Dockerfile"
+printf 'context.sh: %s is made (%s); next: docker build --target %s -t muster %s\n' "$context" "$(du -sh "$context" | cut -f 1)" \
+  "${cuda:+cuda}${cuda:-runtime}" "$context"
