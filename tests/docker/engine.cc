@@ -1,0 +1,306 @@
+#include "tests/docker/engine.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "tests/chaos/machine.h"
+#include "tests/docker/control_groups.h"
+#include "tests/docker/image.h"
+#include "tests/hosts/lab.h"
+
+namespace muster::docker {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+// Debian's programs: another docker may come first in the test's own PATH.
+constexpr const char* kPath = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+std::string text_of(const std::string& path) {
+  return read_file(path, 16 << 20).value_or("");
+}
+
+std::string without_line_end(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// Of docker0, where containers send queries for names that dockerd does not know.
+constexpr const char* kBridge = "172.17.0.1";
+
+// For a process on the host: there is no name but dockerd's own.
+[[noreturn]] void no_such_name() {
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {}, .sin_zero = {}};
+  inet_pton(AF_INET, kBridge, &address.sin_addr);
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  // The bridge is not there yet. An answer from another address would not be taken.
+  const int yes = 1;
+  setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) _exit(1);
+  for (;;) {
+    unsigned char message[1500];
+    socklen_t size = sizeof address;
+    const ssize_t count =
+        recvfrom(fd, message, sizeof message, 0, reinterpret_cast<sockaddr*>(&address), &size);
+    if (count < 12) continue;
+    // RFC 1035, 4.1.1: it is a response, and its code is 3.
+    message[2] |= 0x80;
+    message[3] = 0x83;
+    sendto(fd, message, static_cast<std::size_t>(count), 0, reinterpret_cast<const sockaddr*>(&address),
+           size);
+  }
+}
+
+}  // namespace
+
+std::string why_no_engine() {
+  if (const std::string why = hosts::why_no_lab(); !why.empty()) return why;
+  for (const char* program :
+       {"dockerd", "docker", "containerd", "runc", "iptables", "mmdebstrap", "docker-registry"}) {
+    const auto folders = split(kPath, ':');
+    const auto has = [&](std::string_view folder) {
+      return access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0;
+    };
+    if (std::ranges::none_of(folders, has))
+      return fmt::format("there is no {}: ./dev test clusters installs it", program);
+  }
+  return chaos::why_no_control_group("pids");
+}
+
+Engine::Engine(const hosts::Host& host, std::string directory)
+    : host_(host), directory_(std::move(directory)) {
+  static int count = 0;
+  group_ = fmt::format("muster-test-docker-{}-{}", getpid(), ++count);
+  CHECK(fs::create_directory(directory_) && fs::create_directory(home()), "{}", directory_);
+  CHECK(host_.run({"test", "!", "-e", "/run/containerd/containerd.sock"}) == 0,
+        "{} has a containerd: an Engine needs a /run of its own", host_.name());
+  const nlohmann::json settings{{"data-root", directory_ + "/data"},
+                                {"exec-root", directory_ + "/exec"},
+                                {"pidfile", directory_ + "/dockerd.pid"},
+                                {"hosts", nlohmann::json::array({"unix://" + socket()})},
+                                {"cgroup-parent", "/" + group_},
+                                {"exec-opts", nlohmann::json::array({"native.cgroupdriver=cgroupfs"})},
+                                {"live-restore", false},
+                                {"userland-proxy", false},
+                                // no_such_name() listens there.
+                                {"bip", fmt::format("{}/16", kBridge)},
+                                {"dns", nlohmann::json::array({kBridge})},
+                                // Else it lies in /etc/docker.
+                                {"deprecated-key-path", directory_ + "/key.json"}};
+  std::ofstream(directory_ + "/daemon.json") << settings.dump(2) << "\n";
+  names_ = host_.fork();
+  if (names_ == 0) no_such_name();
+  start();
+}
+
+Engine::~Engine() {
+  ::kill(names_, SIGKILL);
+  waitpid(names_, nullptr, 0);
+  end_processes();
+  unmount();
+  remove_groups(group_);
+}
+
+std::map<std::string, std::string> Engine::environment() const {
+  return {{"DOCKER_HOST", "unix://" + socket()}, {"HOME", home()}};
+}
+
+void Engine::listen_as_default() const {
+  CHECK(host_.run({"ln", "-s", socket(), "/run/docker.sock"}) == 0);
+}
+
+std::string Engine::log() const {
+  return text_of(directory_ + "/log");
+}
+
+int Engine::docker(const std::vector<std::string>& words, std::string* output) const {
+  std::vector<std::string> all{"env", "-i", fmt::format("PATH={}", kPath)};
+  for (const auto& [name, value] : environment()) all.push_back(fmt::format("{}={}", name, value));
+  all.push_back("docker");
+  all.insert(all.end(), words.begin(), words.end());
+  return host_.run(all, output);
+}
+
+std::string Engine::printed_by(const std::vector<std::string>& words) const {
+  const std::string errors = directory_ + "/errors";
+  std::vector<std::string> all{"sh",  "-c", "exec \"$@\" 2>" + errors,    "sh",
+                               "env", "-i", fmt::format("PATH={}", kPath)};
+  for (const auto& [name, value] : environment()) all.push_back(fmt::format("{}={}", name, value));
+  all.push_back("docker");
+  all.insert(all.end(), words.begin(), words.end());
+  std::string output;
+  const int code = host_.run(all, &output);
+  CHECK(code == 0, "docker {}: {} {}", fmt::join(words, " "), output, text_of(errors));
+  return without_line_end(output);
+}
+
+void Engine::load(const std::string& image) const {
+  // The cache may lie where the host does not see it.
+  const std::string path = base_image(image);
+  const std::string seen = directory_ + "/image.tar";
+  fs::copy_file(path, seen);
+  printed_by({"import", "--change", "CMD [\"/bin/bash\"]", "--change",
+              "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", seen, image});
+  fs::remove(seen);
+}
+
+std::vector<std::string> Engine::list(const std::vector<std::string>& words) const {
+  std::vector<std::string> found;
+  const std::string text = printed_by(words);
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.empty()) found.emplace_back(line);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<std::string> Engine::containers() const {
+  return list({"ps", "--all", "--format", "{{.Names}}"});
+}
+
+std::vector<std::string> Engine::networks() const {
+  return list({"network", "ls", "--filter", "type=custom", "--format", "{{.Name}}"});
+}
+
+std::vector<std::string> Engine::volumes() const {
+  return list({"volume", "ls", "--format", "{{.Name}}"});
+}
+
+std::vector<pid_t> Engine::processes(const std::string& container) const {
+  if (container.empty()) return processes_in(group_);
+  return processes_in(group_ + "/" + printed_by({"inspect", "--format", "{{.Id}}", container}));
+}
+
+// dockerd, containerd and its shims: each is told where its files are.
+std::vector<pid_t> Engine::daemons() const {
+  std::vector<pid_t> found = host_.processes();
+  std::erase_if(found, [&](pid_t pid) {
+    const std::string command = text_of(fmt::format("/proc/{}/cmdline", pid));
+    return command.find(directory_ + "/exec/") == std::string::npos &&
+           command.find(directory_ + "/daemon.json") == std::string::npos;
+  });
+  return found;
+}
+
+bool Engine::answers() const {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  CHECK(socket().size() < sizeof address.sun_path, "{} is too long for a socket", socket());
+  std::strcpy(address.sun_path, socket().c_str());
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return false;
+  const std::string_view request = "GET /_ping HTTP/1.0\r\n\r\n";
+  char answer[16] = {};
+  return send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0 &&
+         read(fd.get(), answer, sizeof answer - 1) > 0 && std::strstr(answer, " 200") != nullptr;
+}
+
+void Engine::start() {
+  CHECK(dockerd_ == 0, "dockerd runs");
+  dockerd_ = host_.fork();
+  if (dockerd_ == 0) {
+    clearenv();
+    setenv("PATH", kPath, 1);
+    setenv("HOME", home().c_str(), 1);
+    setsid();
+    const int log = open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execlp("dockerd", "dockerd", "--config-file", (directory_ + "/daemon.json").c_str(), nullptr);
+    _exit(127);
+  }
+  for (int tries = 0; tries < 3000 && !answers(); ++tries) {
+    CHECK(waitpid(dockerd_, nullptr, WNOHANG) == 0, "dockerd has ended: {}", log());
+    std::this_thread::sleep_for(20ms);
+  }
+  CHECK(answers(), "dockerd does not answer: {}", log());
+}
+
+void Engine::stop() {
+  CHECK(dockerd_ > 0, "dockerd does not run");
+  ::kill(dockerd_, SIGTERM);
+  waitpid(std::exchange(dockerd_, 0), nullptr, 0);
+}
+
+void Engine::kill() {
+  CHECK(dockerd_ > 0, "dockerd does not run");
+  ::kill(dockerd_, SIGKILL);
+  waitpid(std::exchange(dockerd_, 0), nullptr, 0);
+}
+
+void Engine::end_processes() {
+  if (dockerd_ > 0) kill();
+  const auto left = [this] {
+    std::vector<pid_t> all = daemons();
+    const std::vector<pid_t> contained = processes();
+    all.insert(all.end(), contained.begin(), contained.end());
+    return all;
+  };
+  std::vector<pid_t> pids;
+  for (int tries = 0; tries < 1000 && !(pids = left()).empty(); ++tries) {
+    thaw(group_);
+    for (const pid_t pid : pids) ::kill(pid, SIGKILL);
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(pids.empty(), "{} processes of the engine do not end", pids.size());
+}
+
+// On the host: the test's own mounts are others.
+void Engine::unmount() const {
+  const pid_t pid = host_.fork();
+  if (pid == 0) {
+    std::vector<std::string> points;
+    std::ifstream mounts("/proc/self/mounts");
+    for (std::string device, point, rest; mounts >> device >> point && std::getline(mounts, rest);) {
+      if (point.starts_with(directory_ + "/")) points.push_back(point);
+    }
+    for (const std::string& point : points) umount2(point.c_str(), MNT_DETACH);
+    _exit(0);
+  }
+  waitpid(pid, nullptr, 0);
+}
+
+void Engine::cut_one_way(const std::string& container, Direction direction) const {
+  // In both cases where a packet comes in: a rule where it goes out would be an error of its sender's.
+  if (direction == Direction::kHeard) {
+    const std::string pid = printed_by({"inspect", "--format", "{{.State.Pid}}", container});
+    CHECK(host_.run({"nsenter", "-t", pid, "-n", "iptables", "-w", "-t", "raw", "-A", "PREROUTING", "!", "-i",
+                     "lo", "-j", "DROP"}) == 0);
+    return;
+  }
+  const auto addresses = list(
+      {"inspect", "--format", "{{range .NetworkSettings.Networks}}{{println .IPAddress}}{{end}}", container});
+  CHECK(!addresses.empty(), "{} has no address", container);
+  for (const std::string& address : addresses)
+    CHECK(host_.run({"iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-s", address, "-j", "DROP"}) == 0);
+}
+
+void Engine::heal() const {
+  CHECK(host_.run({"iptables", "-w", "-t", "raw", "-F", "PREROUTING"}) == 0);
+  for (const std::string& id : list({"ps", "--quiet"})) {
+    const std::string pid = printed_by({"inspect", "--format", "{{.State.Pid}}", id});
+    CHECK(host_.run({"nsenter", "-t", pid, "-n", "iptables", "-w", "-t", "raw", "-F", "PREROUTING"}) == 0);
+  }
+}
+
+}  // namespace muster::docker

@@ -1,0 +1,106 @@
+#include "tests/docker/image.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/core.h>
+#include <functional>
+#include <string_view>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/file.h"
+
+namespace muster::docker {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of `python`, and so of Debian 12.
+constexpr const char* kPythonVersion = "python3.11";
+
+constexpr const char* kQuiet =
+    "mmdebstrap --quiet --aptopt='Apt::Install-Recommends \"false\"' --aptopt='Acquire::Languages \"none\"' ";
+
+// Packages are unpacked and nothing more: without what Debian calls essential, of which some needs libssl.
+constexpr const char* kSmall =
+    "--variant=extract --include=base-files,bash,busybox"
+    " --setup-hook='cd \"$1\" && mkdir -p usr/bin usr/sbin usr/lib usr/lib64 &&"
+    " ln -s usr/bin usr/sbin usr/lib usr/lib64 .'"
+    " --extract-hook='cd \"$1\" && applets=$(chroot . busybox --list) && for name in $applets; do"
+    " test -e usr/bin/$name || ln -s busybox usr/bin/$name; done &&"
+    " echo root:x:0:0:root:/root:/bin/bash >etc/passwd && echo root:x:0: >etc/group &&"
+    " rm -rf usr/share/doc usr/share/man usr/share/locale usr/share/info var/lib/apt/lists/*' ";
+
+constexpr const char* kWithPython =
+    "--variant=minbase --include=python3,libstdc++6,ca-certificates,iproute2,procps"
+    " --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'"
+    " --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*'"
+    " --customize-hook='rm -rf \"$1\"/var/lib/apt/lists/* \"$1\"/var/cache/apt/*.bin' ";
+
+// Packages come from where this machine's apt gets those of its own release; mmdebstrap knows what to do
+// where apt does not tell.
+std::string recipe(const std::string& name) {
+  const bool python = name == "python";
+  CHECK(python || name == "bookworm" || name == "trixie" || name == "bullseye", "there is no image '{}'",
+        name);
+  return fmt::format(
+      "uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Component: "
+      "main' |"
+      " grep -v security | head -n 1); {0}{1}{2} \"$file\" ${{uri:+\"deb $uri {2} main\"}}",
+      kQuiet, python ? kWithPython : kSmall, python ? "bookworm" : name);
+}
+
+std::string cache() {
+  if (const char* base = std::getenv("XDG_CACHE_HOME"); base != nullptr && *base == '/')
+    return fmt::format("{}/muster/images", base);
+  const char* home = std::getenv("HOME");
+  CHECK(home != nullptr, "HOME is not set");
+  return fmt::format("{}/.cache/muster/images", home);
+}
+
+}  // namespace
+
+std::string base_image(const std::string& name) {
+  const std::string command = recipe(name);
+  const std::string directory = cache();
+  CHECK(make_directories(directory).has_value(), "cannot make {}", directory);
+  // What another recipe has made is not taken for this one's.
+  const std::string path = fmt::format("{}/{}-{:x}.tar", directory, name, std::hash<std::string>()(command));
+  const UniqueFd lock(
+      open(fmt::format("{}/{}.lock", directory, name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  CHECK(lock && flock(lock.get(), LOCK_EX) == 0, "{}: {}", directory, std::strerror(errno));
+  if (fs::exists(path)) return path;
+  const std::string half = fmt::format("{}/{}.half.tar", directory, name);
+  const std::string said = fmt::format("{}/{}.log", directory, name);
+  const int status = std::system(fmt::format("file='{}'; {{ {}; }} >'{}' 2>&1", half, command, said).c_str());
+  CHECK(status == 0, "mmdebstrap cannot make {}: {}", name, read_file(said, 1 << 20).value_or(""));
+  fs::rename(half, path);
+  return path;
+}
+
+std::string why_no_torch_mount() {
+#ifdef MUSTER_TORCH_PACKAGES
+  if (std::string_view(MUSTER_TORCH_PACKAGES).find(fmt::format("/{}/", kPythonVersion)) ==
+      std::string_view::npos)
+    return fmt::format("torch in {} is not for {}", MUSTER_TORCH_PACKAGES, kPythonVersion);
+  return "";
+#else
+  return "this build knows no Python package of torch";
+#endif
+}
+
+std::string torch_mount() {
+  CHECK(why_no_torch_mount().empty(), "{}", why_no_torch_mount());
+#ifdef MUSTER_TORCH_PACKAGES
+  return fmt::format("{}:/usr/local/lib/{}/dist-packages:ro", MUSTER_TORCH_PACKAGES, kPythonVersion);
+#else
+  return "";
+#endif
+}
+
+}  // namespace muster::docker

@@ -1,0 +1,110 @@
+#include "tests/docker/registry.h"
+
+#include <cerrno>
+#include <crypt.h>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/file.h"
+
+namespace muster::docker {
+
+namespace {
+
+// As htpasswd -B: the registry takes no other kind. Few rounds, for a password that all can read here.
+std::string htpasswd_line(const Login& login) {
+  char salt[CRYPT_GENSALT_OUTPUT_SIZE];
+  CHECK(crypt_gensalt_rn("$2y$", 5, nullptr, 0, salt, sizeof salt) != nullptr, "{}", std::strerror(errno));
+  crypt_data data{};
+  const char* hash = crypt_r(login.password.c_str(), salt, &data);
+  CHECK(hash != nullptr, "{}", std::strerror(errno));
+  return fmt::format("{}:{}\n", login.user, hash);
+}
+
+// In a process of the host.
+bool connects(int port) {
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<std::uint16_t>(port)),
+                      .sin_addr = {},
+                      .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int tries = 0; tries < 1000; ++tries) {
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+Registry::Registry(const Engine& engine, const std::string& directory, const std::optional<Login>& login)
+    : engine_(engine), login_(login) {
+  static int next_port = 5000;
+  port_ = next_port++;
+  CHECK(std::filesystem::create_directory(directory), "{}", directory);
+  std::ofstream(directory + "/config.yml") << fmt::format(
+      "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {}/images}}}}\n"
+      "http: {{addr: '127.0.0.1:{}'}}\n",
+      directory, port_);
+  if (login_) {
+    std::ofstream(directory + "/htpasswd") << htpasswd_line(*login_);
+    std::ofstream(directory + "/config.yml", std::ios::app)
+        << fmt::format("auth: {{htpasswd: {{realm: test, path: {}/htpasswd}}}}\n", directory);
+  }
+  const std::string log = directory + "/log";
+  pid_ = engine_.host().fork();
+  if (pid_ == 0) {
+    clearenv();
+    dup2(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), STDERR_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execl("/usr/bin/docker-registry", "docker-registry", "serve", (directory + "/config.yml").c_str(),
+          nullptr);
+    _exit(127);
+  }
+  const pid_t asking = engine_.host().fork();
+  if (asking == 0) _exit(connects(port_) ? 0 : 1);
+  int status = 0;
+  CHECK(waitpid(asking, &status, 0) == asking && status == 0, "no registry: {}",
+        read_file(log, 1 << 20).value_or(""));
+}
+
+Registry::~Registry() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+std::string Registry::address() const {
+  return fmt::format("127.0.0.1:{}", port_);
+}
+
+int Registry::log_in(const Login& login, std::string* output) const {
+  return engine_.docker({"login", "--username", login.user, "--password", login.password, address()}, output);
+}
+
+int Registry::log_out() const {
+  std::string output;
+  return engine_.docker({"logout", address()}, &output);
+}
+
+void Registry::take(const std::string& image) const {
+  std::string output;
+  if (login_) CHECK(log_in(*login_, &output) == 0, "{}", output);
+  engine_.printed_by({"tag", image, name(image)});
+  engine_.printed_by({"push", name(image)});
+  engine_.printed_by({"rmi", image, name(image)});
+  if (login_) log_out();
+}
+
+}  // namespace muster::docker
