@@ -62,13 +62,21 @@ Expected<std::shared_ptr<HostShell>> HostShell::start(const asio::any_io_executo
   net::Socket ours = net::adopt_socket(executor, ends[0]);
   ours.non_blocking(true);
   const UniqueFd theirs(ends[1]);
+  const std::string name = words.front();
   const auto pid =
       spawn_child(std::move(words), {.input = theirs.get(), .output = theirs.get(), .errors = messages.get()},
                   descriptors);
   if (!pid) return std::unexpected(pid.error());
+  UniqueFd end(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  if (!end) {
+    const int why = errno;
+    ::kill(-*pid, SIGKILL);
+    waitpid(*pid, nullptr, 0);
+    return system_failure("cannot watch " + name, why);
+  }
   std::shared_ptr<HostShell> shell(new HostShell(executor, std::move(ours)));
   shell->pid_ = *pid;
-  shell->end_.assign(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  shell->end_.assign(end.release());
   shell->errors_ = errors;
   shell->errors_from_ = static_cast<std::uint64_t>(before.st_size);
   return shell;

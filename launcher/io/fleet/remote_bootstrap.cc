@@ -266,7 +266,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     co_await pause(look);
     look = std::min(2 * look, kLongestLook);
   }
-  if (*code != 0) to_sweep_.insert(agent.node);  // else it has left, and with it all that it had started
+  if (*code != 0) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
   const std::string last = *code == 0 ? "" : shell->last_error_line();
   tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", shell_name(), *code,
                                 last.empty() ? "" : ": ", one_line(last)));
@@ -280,7 +280,10 @@ void RemoteBootstrap::tell_ended(AgentId agent, std::string how) {
 void RemoteBootstrap::kill(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || std::exchange(child->killed, true)) return;
-  if (child->greeting) return tasks_.spawn(kill_there(agent, child->shell, *child->greeting));
+  if (child->greeting) {
+    expect_leftovers(agent.node);  // itself to begin with, until it is dead
+    return tasks_.spawn(kill_there(agent, child->shell, *child->greeting));
+  }
   // Nobody has heard of the agent yet. If it runs, it leaves when its stdin ends.
   std::erase(waiting_, agent);
   if (child->shell) child->shell->terminate();
@@ -298,8 +301,12 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
     (*killer)->terminate();
   }
   shell->terminate();
-  to_sweep_.insert(agent.node);
+  expect_leftovers(agent.node);
   tell_ended(agent, "its agent was killed");
+}
+
+void RemoteBootstrap::expect_leftovers(NodeId node) {
+  to_sweep_[node] = ++question_count_;
 }
 
 void RemoteBootstrap::look_for_leftovers(bool kill) {
@@ -314,17 +321,25 @@ awaitable<void> RemoteBootstrap::sweep_into(std::shared_ptr<Answers> answers, No
   if (--answers->missing == 0) answers->all_there.cancel();
 }
 
-// A host that does not answer has no leftovers that anybody knows of. It is asked again later.
+// A host that does not answer has no leftovers that anybody knows of. It is asked again later. What has come
+// up since a host was asked is asked at once: an answer from before may say that nothing is left.
 awaitable<void> RemoteBootstrap::sweep_all() {
   co_await pause(next_sweep_ - Clock::now());
   const bool kill = std::exchange(sweep_kills_, false);
   const auto answers = std::make_shared<Answers>(executor_);
-  const std::set<NodeId> nodes = to_sweep_;
-  answers->missing = nodes.size();
-  for (const NodeId node : nodes) tasks_.spawn(sweep_into(answers, node, kill));
-  boost::system::error_code ignored;
-  if (answers->missing > 0)
+  std::uint64_t asked = 0;
+  for (;;) {
+    for (const auto& [node, question] : std::map(to_sweep_)) {
+      if (question <= asked) continue;
+      std::erase_if(answers->left, [node](const Leftover& each) { return each.node == node; });
+      ++answers->missing;
+      tasks_.spawn(sweep_into(answers, node, kill));
+    }
+    if (answers->missing == 0) break;
+    asked = question_count_;
+    boost::system::error_code ignored;
     co_await answers->all_there.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
   next_sweep_ = Clock::now() + kSweepPeriod;
   sweeping_ = false;
   listener_->leftovers_seen(std::move(answers->left), kill);
@@ -332,11 +347,15 @@ awaitable<void> RemoteBootstrap::sweep_all() {
 
 // What is left of the node on its host; nothing if the host does not say.
 awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId node, bool kill) {
+  const auto asked = to_sweep_.find(node);
+  if (asked == to_sweep_.end()) co_return std::vector<Leftover>();
+  const std::uint64_t question = asked->second;
   const auto place = agent_place();
   if (!place) co_return std::nullopt;
   std::vector<std::string> words = {"--sweep", plan_.job.job_id, "--node", fmt::format("{}", node)};
   for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
-    if (agent.node == node) words.insert(words.end(), {"--below", fmt::format("{}", agent.incarnation)});
+    if (agent.node == node && !child.killed)
+      words.insert(words.end(), {"--below", fmt::format("{}", agent.incarnation)});
   }
   if (kill) words.emplace_back("--kill");
   const auto shell = open_shell(node, start_script(*place, words));
@@ -350,7 +369,9 @@ awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId no
     if (auto each = parse_leftover(*line)) left.emplace_back(*std::move(each)).node = node;
     if (line->starts_with("muster-agent absent")) break;  // it never had one
     if (*line != "swept") continue;
-    if (left.empty()) to_sweep_.erase(node);
+    if (const auto found = to_sweep_.find(node);
+        left.empty() && found != to_sweep_.end() && found->second == question)
+      to_sweep_.erase(found);
     co_return left;
   }
   (*shell)->terminate();

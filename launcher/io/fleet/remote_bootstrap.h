@@ -8,6 +8,7 @@
 // stops its workers by itself. One thread.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -90,6 +91,7 @@ class RemoteBootstrap final : public Bootstrap {
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
   void tell_ended(AgentId agent, std::string how);
+  void expect_leftovers(NodeId node);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
   std::string shell_name() const;  // for messages
@@ -111,7 +113,10 @@ class RemoteBootstrap final : public Bootstrap {
   std::map<AgentId, Child> children_;
   std::deque<AgentId> waiting_;  // for a turn
   std::int32_t starting_count_ = 0;
-  std::set<NodeId> to_sweep_;  // whose agents have ended, and whose hosts have not said that nothing is left
+  // Nodes whose agents have ended or were killed, and whose hosts have not said since that nothing is left:
+  // each with the number of the question, which is another one when an agent of the node ends again.
+  std::map<NodeId, std::uint64_t> to_sweep_;
+  std::uint64_t question_count_ = 0;
   std::set<NodeId> sweeping_later_;
   bool sweeping_ = false;
   bool sweep_kills_ = false;  // somebody asked for that since the last look
