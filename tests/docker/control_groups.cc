@@ -1,8 +1,13 @@
 #include "tests/docker/control_groups.h"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/core.h>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -15,6 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kControlGroups = "/sys/fs/cgroup";
+// Before the number of the process that they belong to, which is one in this namespace of processes.
+std::string prefix() {
+  const std::string space = fs::read_symlink("/proc/self/ns/pid");
+  return fmt::format("muster-test-docker-{}-",
+                     std::strtoul(space.c_str() + std::strlen("pid:["), nullptr, 10));
+}
 
 // It and those below it, the deepest first.
 std::vector<fs::path> with_those_below(const fs::path& group) {
@@ -44,7 +55,9 @@ std::vector<pid_t> processes_in(const std::string& name) {
   for (const fs::path& group : groups_called(name)) {
     for (const fs::path& path : with_those_below(group)) {
       std::ifstream file(path / "cgroup.procs");
-      for (pid_t pid = 0; file >> pid;) found.push_back(pid);
+      for (pid_t pid = 0; file >> pid;) {
+        if (pid > 0) found.push_back(pid);  // 0: of another namespace
+      }
     }
   }
   std::ranges::sort(found);
@@ -68,6 +81,28 @@ void remove_groups(const std::string& name) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(groups_called(name).empty(), "cgroups called {} are left", name);
+}
+
+std::string new_group_name() {
+  static int count = 0;
+  return fmt::format("{}{}-{}", prefix(), getpid(), ++count);
+}
+
+void remove_groups_of_the_dead() {
+  const std::string ours = prefix();
+  std::set<std::string> names;
+  for (const auto& hierarchy : fs::directory_iterator(kControlGroups)) {
+    if (!hierarchy.is_directory()) continue;
+    for (const auto& group : fs::directory_iterator(hierarchy)) {
+      const std::string name = group.path().filename();
+      if (name.starts_with(ours) && ::kill(std::atoi(name.c_str() + ours.size()), 0) != 0) names.insert(name);
+    }
+  }
+  for (const std::string& name : names) {
+    for (const pid_t pid : processes_in(name)) ::kill(pid, SIGKILL);
+    thaw(name);
+    remove_groups(name);
+  }
 }
 
 }  // namespace muster::docker

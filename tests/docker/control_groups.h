@@ -20,4 +20,9 @@ void thaw(const std::string& name);
 // Waits until the kernel lets them go: their processes have been killed.
 void remove_groups(const std::string& name);
 
+// The name of a group that is this process's own and no other's.
+std::string new_group_name();
+// Ends and removes what is left of tests that were killed: only what was frozen can be.
+void remove_groups_of_the_dead();
+
 }  // namespace muster::docker

@@ -89,9 +89,8 @@ std::string why_no_engine() {
 }
 
 Engine::Engine(const hosts::Host& host, std::string directory)
-    : host_(host), directory_(std::move(directory)) {
-  static int count = 0;
-  group_ = fmt::format("muster-test-docker-{}-{}", getpid(), ++count);
+    : host_(host), directory_(std::move(directory)), group_(new_group_name()) {
+  remove_groups_of_the_dead();
   CHECK(fs::create_directory(directory_) && fs::create_directory(home()), "{}", directory_);
   CHECK(host_.run({"test", "!", "-e", "/run/containerd/containerd.sock"}) == 0,
         "{} has a containerd: an Engine needs a /run of its own", host_.name());
@@ -128,6 +127,10 @@ std::map<std::string, std::string> Engine::environment() const {
 
 void Engine::listen_as_default() const {
   CHECK(host_.run({"ln", "-s", socket(), "/run/docker.sock"}) == 0);
+}
+
+void Engine::admit(uid_t user) const {
+  CHECK(chown(socket().c_str(), user, static_cast<gid_t>(-1)) == 0, "{}", std::strerror(errno));
 }
 
 std::string Engine::log() const {

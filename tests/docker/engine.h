@@ -34,6 +34,8 @@ class Engine {
   std::map<std::string, std::string> environment() const;
   // `docker` without DOCKER_HOST finds the engine on this host too, also when it comes by ssh.
   void listen_as_default() const;
+  // This user may speak to the engine, until the next start; else root and the group docker may.
+  void admit(uid_t user) const;
   std::string log() const;  // what dockerd has said
 
   // Runs `docker WORDS...` on the host: its exit code. What it prints to both streams goes to `output` when

@@ -23,6 +23,9 @@ namespace fs = std::filesystem;
 // Of `python`, and so of Debian 12.
 constexpr const char* kPythonVersion = "python3.11";
 
+// Where torch and numpy lie; empty: in no Python package.
+constexpr std::string_view kTorchPackages = MUSTER_TORCH_PACKAGES;
+
 constexpr const char* kQuiet =
     "mmdebstrap --quiet --aptopt='Apt::Install-Recommends \"false\"' --aptopt='Acquire::Languages \"none\"' ";
 
@@ -63,6 +66,11 @@ std::string cache() {
   return fmt::format("{}/.cache/muster/images", home);
 }
 
+std::string mount_at(std::string_view target) {
+  CHECK(why_no_torch_mount().empty(), "{}", why_no_torch_mount());
+  return fmt::format("{}:{}:ro", kTorchPackages, target);
+}
+
 }  // namespace
 
 std::string base_image(const std::string& name) {
@@ -84,23 +92,18 @@ std::string base_image(const std::string& name) {
 }
 
 std::string why_no_torch_mount() {
-#ifdef MUSTER_TORCH_PACKAGES
-  if (std::string_view(MUSTER_TORCH_PACKAGES).find(fmt::format("/{}/", kPythonVersion)) ==
-      std::string_view::npos)
-    return fmt::format("torch in {} is not for {}", MUSTER_TORCH_PACKAGES, kPythonVersion);
+  if (kTorchPackages.empty()) return "this build knows no Python package of torch";
+  if (!kTorchPackages.contains(fmt::format("/{}/", kPythonVersion)))
+    return fmt::format("torch in {} is not for {}", kTorchPackages, kPythonVersion);
   return "";
-#else
-  return "this build knows no Python package of torch";
-#endif
 }
 
 std::string torch_mount() {
-  CHECK(why_no_torch_mount().empty(), "{}", why_no_torch_mount());
-#ifdef MUSTER_TORCH_PACKAGES
-  return fmt::format("{}:/usr/local/lib/{}/dist-packages:ro", MUSTER_TORCH_PACKAGES, kPythonVersion);
-#else
-  return "";
-#endif
+  return mount_at(fmt::format("/usr/local/lib/{}/dist-packages", kPythonVersion));
+}
+
+std::string libtorch_mount() {
+  return mount_at(kTorchPackages);
 }
 
 }  // namespace muster::docker

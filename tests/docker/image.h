@@ -18,7 +18,9 @@ std::string base_image(const std::string& name);
 constexpr const char* kTorchPython = "/usr/bin/python3";
 // SOURCE:TARGET:ro, for `--volume`: this machine's torch where kTorchPython looks for modules.
 std::string torch_mount();
-// Why it cannot be mounted; empty: it can. There is no torch in a build without the runtime, and another
+// The same on its own path, for C++ programs of this build that use LibTorch.
+std::string libtorch_mount();
+// Why neither can be mounted; empty: they can. There is no torch in a build without the runtime, and another
 // version of Python cannot load it.
 std::string why_no_torch_mount();
 

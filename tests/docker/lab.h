@@ -4,6 +4,9 @@
 // and by the engine under the same path, so that containers can mount it. Root only.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "tests/docker/engine.h"
 #include "tests/hosts/lab.h"
 
@@ -12,6 +15,14 @@ namespace muster::docker {
 class Lab {
  public:
   explicit Lab(int count = 1) : hosts(count) {}
+
+  // What `launch` on the first host finds in its environment: DOCKER_HOST and the engine's HOME, USER and
+  // TMPDIR.
+  std::map<std::string, std::string> environment() const {
+    auto all = engine.environment();
+    all.merge(hosts.environment(0));
+    return all;
+  }
 
   hosts::Lab hosts;
   const hosts::Host& host = hosts.head();

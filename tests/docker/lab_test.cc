@@ -1,11 +1,20 @@
 // The engine that the tests of containers run on, by itself.
 #include "tests/docker/lab.h"
 
+#include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <poll.h>
+#include <sstream>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "common/base/file.h"
 #include "tests/docker/image.h"
 #include "tests/docker/registry.h"
 #include "tests/process/agent_test_launcher.h"
@@ -14,7 +23,6 @@
 namespace muster::docker {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -51,7 +59,7 @@ class DockerLab : public testing::Test {
     for (const auto& hierarchy : std::filesystem::directory_iterator("/sys/fs/cgroup")) {
       if (!hierarchy.is_directory()) continue;
       for (const auto& group : std::filesystem::directory_iterator(hierarchy))
-        if (group.path().filename().string().starts_with(fmt::format("muster-test-docker-{}-", getpid())))
+        if (group.path().filename().string().find(fmt::format("-{}-", getpid())) != std::string::npos)
           found.push_back(group.path());
     }
     return found;
@@ -160,6 +168,16 @@ TEST_F(DockerLab, ARegistryWithoutAPasswordIsOpenToAll) {
   EXPECT_EQ(engine().printed_by({"run", "--rm", registry.name("bookworm"), "echo", "here"}), "here");
 }
 
+TEST_F(DockerLab, AUserSpeaksToTheEngineWhenAdmitted) {
+  const std::vector<std::string> words{"docker", "--host", "unix://" + engine().socket(), "ps"};
+  std::string output;
+  EXPECT_NE(lab_->host.run(words, &output, hosts::kTrainer), 0);
+  EXPECT_THAT(output, HasSubstr("permission denied"));
+  engine().admit(hosts::kTrainer);
+  output.clear();
+  EXPECT_EQ(lab_->host.run(words, &output, hosts::kTrainer), 0) << output;
+}
+
 TEST_F(DockerLab, ASocketInTheUsualPlaceIsFoundBySsh) {
   std::string output;
   engine().listen_as_default();
@@ -168,12 +186,50 @@ TEST_F(DockerLab, ASocketInTheUsualPlaceIsFoundBySsh) {
   EXPECT_EQ(output, "false\n");
 }
 
-TEST_F(DockerLab, TorchOfThisMachineIsImportedByThePythonImage) {
+TEST_F(DockerLab, TorchOfThisMachineIsLoadedInThePythonImage) {
   if (const std::string why = why_no_torch_mount(); !why.empty()) GTEST_SKIP() << why;
   engine().load("python");
   EXPECT_EQ(engine().printed_by({"run", "--rm", "--volume", torch_mount(), "python", kTorchPython, "-c",
                                  "import numpy, torch; print(torch.ones(3).sum().item())"}),
             "3.0");
+#ifdef TRAIN_PROGRAM
+  const std::string folder = std::filesystem::path(TRAIN_PROGRAM).parent_path();
+  EXPECT_THAT(engine().printed_by({"run", "--rm", "--volume", libtorch_mount(), "--volume",
+                                   folder + ":" + folder + ":ro", "python", TRAIN_PROGRAM, "--help"}),
+              HasSubstr("--"));
+#endif
+}
+
+// A container's process that is frozen. The test that froze it has been killed.
+UniqueFd left_frozen() {
+  int ends[2];
+  CHECK(pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd from(ends[0]), to(ends[1]);
+  const pid_t test = fork();
+  if (test == 0) {
+    const Lab lab;
+    lab.engine.load("bookworm");
+    lab.engine.printed_by({"run", "--detach", "--name", "one", "bookworm", "sleep", "1000"});
+    lab.engine.printed_by({"pause", "one"});
+    const pid_t frozen = lab.engine.processes("one").at(0);
+    CHECK(write(to.get(), &frozen, sizeof frozen) == sizeof frozen);
+    for (;;) pause();
+  }
+  pid_t frozen = 0;
+  CHECK(read(from.get(), &frozen, sizeof frozen) == sizeof frozen);
+  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, frozen, 0)));
+  kill(test, SIGKILL);
+  waitpid(test, nullptr, 0);
+  EXPECT_TRUE(is_running(frozen));
+  return process;
+}
+
+TEST_F(DockerLab, WhatAKilledTestHasLeftFrozenEndsWithTheNextEngine) {
+  const UniqueFd frozen = left_frozen();
+  ASSERT_TRUE(frozen);
+  const Engine next(lab_->host, lab_->hosts.shared() + "/next");
+  pollfd ended{.fd = frozen.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&ended, 1, 10'000), 1);
 }
 
 TEST_F(DockerLab, NothingIsLeftOfAnEngine) {
