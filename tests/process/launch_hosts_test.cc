@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
@@ -214,6 +215,52 @@ TEST_F(LaunchHosts, AnAgentGoesOverToTlsWhileItsWorkersRunAndNothingIsLost) {
   }
   EXPECT_EQ(last.size(), 2U);
   for (const auto& [prefix, count] : last) EXPECT_GT(count, 100) << prefix;
+}
+
+// What a rank does: in attempt 1 it notes the pid of `left`, a shell's word, and stays; in attempt 2 it says
+// whether rank 1's lives; one that nobody has reaped has no exe.
+std::string rank_that_sees_what_is_left(const std::string& note, const std::string& left) {
+  return "[ $MUSTER_ATTEMPT = 2 ] || { setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo " + left + " > " +
+         note + ".$RANK; echo started; while :; do sleep 0.1; done; }; readlink /proc/$(cat " + note +
+         ".1)/exe && echo beside what was left; true";
+}
+
+// A spare takes the lost node's place: an agent that starts kills what older ones of its node have left.
+TEST_F(LaunchHosts, ASilentAgentsWorkersAreDeadWhenTheNextAttemptStarts) {
+  set_host_command("case $* in *'kill -9 '*) sleep 0.6 ;; esac");
+  LaunchRun run(on("h[0-2]", {"--nodes", "2", "--max-restarts", "1", "--silence-limit", "1", "--grace", "1",
+                              "sh", "-c", rank_that_sees_what_is_left(scratch_ / "pid", "$$")}));
+  ASSERT_TRUE(run.printed("node0:0: started\n")) << run.err();
+  ASSERT_TRUE(run.printed("node1:1: started\n")) << run.err();
+  kill(run.agent_of(1), SIGSTOP);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 1);
+  EXPECT_THAT(run.out(), testing::Not(HasSubstr("beside what was left")));
+  expect_nothing_left(run);
+}
+
+// The host of the first is being asked what is left there when the second is lost, and with it its guardian.
+TEST_F(LaunchHosts, WhatASecondLostAgentLeavesIsDeadWhenTheNextAttemptStarts) {
+  const std::string asked = scratch_ / "asked";
+  set_host_command("case \"$host $*\" in 'h0 '*--sweep*) touch " + asked + "; sleep 0.6 ;; esac");
+  LaunchRun run(on("h[0-3]", {"--nodes", "2", "--max-restarts", "1", "--grace", "30", "sh", "-c",
+                              "trap '' TERM; " + rank_that_sees_what_is_left(scratch_ / "pid", "$!")}));
+  ASSERT_TRUE(run.printed("node0:0: started\n")) << run.err();
+  ASSERT_TRUE(run.printed("node1:1: started\n")) << run.err();
+  const pid_t second = run.agent_of(1);
+  const std::vector<pid_t> all = run.descendants();
+  kill(run.agent_of(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(asked); })) << run.err();
+  for (const pid_t pid : all) {
+    if (getsid(pid) == getsid(second) &&
+        read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "muster-guardian\n")
+      kill(pid, SIGKILL);
+  }
+  kill(second, SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["restarts"], 1);
+  EXPECT_THAT(run.out(), testing::Not(HasSubstr("beside what was left")));
+  expect_nothing_left(run);
 }
 
 TEST_F(LaunchHosts, CtrlCInTheMiddleOfAStartLeavesNothing) {
