@@ -94,6 +94,8 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   std::vector<std::string> peers{};
   // The checkpoint directory must be the one in which the launcher has begun this attempt.
   bool same_checkpoints = false;
+
+  Rank rank_of(LocalRank local_rank) const { return Rank(first_rank.value() + local_rank.value()); }
 };
 struct StartWorkers {
   std::string master_address;

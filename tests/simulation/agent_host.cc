@@ -111,7 +111,7 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
   if (local_rank.value() + 1 == plan_.local_world_size && take_refusal(FaultKind::kExecutionRefused))
     return std::unexpected(StartFailure{
         StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
-  const Rank rank(plan_.first_rank.value() + local_rank.value());
+  const Rank rank = plan_.rank_of(local_rank);
   int earlier_count = 0;
   for (const auto& each : world_.machines) earlier_count += each->count_before(owner_.launch, attempt_);
   world_.invariants.attempts_do_not_overlap(owner_.agent.node, attempt_, earlier_count);

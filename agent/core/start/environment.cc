@@ -121,7 +121,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
 
 Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              const wire::PrepareAttempt& plan, LocalRank local_rank) {
-  const Rank rank(plan.first_rank.value() + local_rank.value());
+  const Rank rank = plan.rank_of(local_rank);
   Environment environment = {{"LOCAL_RANK", fmt::format("{}", local_rank)},
                              {"RANK", fmt::format("{}", rank)},
                              {"ROLE_RANK", fmt::format("{}", rank)},

@@ -127,7 +127,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
                     .budget = std::move(budget),
                     .stall = setting_.job.limits.output_stall},
                    {.lines = lines,
-                    .notice = tell,
+                    .remark = tell,
                     .hold = [copy, filtered] { return copy->hold() || (filtered && filtered->hold()); },
                     .waits = [waited_at = waited_at_] { *waited_at = Clock::now(); }});
   if (!output) return std::unexpected(output.error());
@@ -137,7 +137,7 @@ Expected<AttemptLogs::Stream> AttemptLogs::open_stream(LocalRank local_rank, int
 }
 
 // One for all ranks; null if nothing is filtered.
-std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& notice) {
+std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::LogWriter::Trouble& remark) {
   const wire::JobSpec& job = setting_.job;
   const std::vector<std::string>& texts = stream == 1 ? job.stdout_filters : job.stderr_filters;
   auto& copy = filtered_.at(static_cast<std::size_t>(stream - 1));
@@ -147,7 +147,7 @@ std::shared_ptr<FilteredCopy> AttemptLogs::filtered_copy(int stream, const net::
                                                setting_.context.attempt, stream == 1 ? "stdout" : "stderr"),
                            .writer = setting_.writer,
                            .stall = job.limits.output_stall},
-        texts, notice);
+        texts, remark);
   }
   return copy;
 }

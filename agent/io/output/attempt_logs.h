@@ -70,14 +70,12 @@ class AttemptLogs {
 
   Expected<Stream> open_stream(LocalRank local_rank, int stream, std::shared_ptr<net::LogBudget> budget,
                                std::shared_ptr<LogOrder> order);
-  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& notice);
+  std::shared_ptr<FilteredCopy> filtered_copy(int stream, const net::LogWriter::Trouble& remark);
   std::vector<std::shared_ptr<Output>> outputs() const;
   void send_as(wire::LogFile file, Rank rank, std::shared_ptr<net::LogWriter::File> written) const;
   std::string keep_error_file(Rank rank) const;
   std::string directory_of(LocalRank local_rank) const;
-  Rank rank_of(LocalRank local_rank) const {
-    return Rank(setting_.plan.first_rank.value() + local_rank.value());
-  }
+  Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
 
   static constexpr Duration kWaitsLinger = std::chrono::seconds(1);
 

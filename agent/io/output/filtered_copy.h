@@ -2,8 +2,8 @@
 // torchrun's filtered_stdout.log and filtered_stderr.log.
 //
 // Each line has the prefix that it has on the terminal. The agents of a job append to one file. The file is
-// made with its first line. The ranks wait for it as for their own log files (core/flow.h); lines that it did
-// not take in time are counted. One thread.
+// made with its first line. The ranks wait for it as for their own log files (agent/core/output/flow.h);
+// lines that it did not take in time are counted. One thread.
 #pragma once
 
 #include <memory>

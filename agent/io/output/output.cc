@@ -39,10 +39,10 @@ Expected<std::shared_ptr<Output>> Output::open(const asio::any_io_executor& exec
   output->worker_end_ = std::move(worker_end);
   // The file may outlive this object.
   output->log_ =
-      output->writer_.add(std::move(parts), [notice = output->listener_.notice](const std::string& what) {
+      output->writer_.add(std::move(parts), [remark = output->listener_.remark](const std::string& what) {
         const std::string line = what + "; what is written there from here on may be lost";
         log::error("{}", line);
-        notice(line);
+        remark(line);
       });
   return output;
 }
@@ -85,7 +85,7 @@ awaitable<void> Output::read_all() {
   if (error) {
     const std::string line = fmt::format("cannot watch the output for {}: {}", log_path(), error.message());
     log::error("{}", line);
-    listener_.notice(line);
+    listener_.remark(line);
     co_return close();  // a worker whose pipe nobody empties would wait for ever
   }
   watched_.non_blocking(true);
@@ -150,7 +150,7 @@ void Output::write_log(std::string_view bytes) {
     const std::string line = fmt::format(
         "{} does not take what is printed; what comes from here on may be missing there", log_path());
     log::error("{}", line);
-    listener_.notice(line);
+    listener_.remark(line);
   }
   const std::uint64_t lines = count_lines(bytes);
   for (Lost* sum : {&lost_, &gap_}) {

@@ -43,7 +43,7 @@ class Output : public std::enable_shared_from_this<Output> {
     // Whole lines of the worker; called in the order of the stream.
     std::function<void(std::string_view lines)> lines;
     // What the agent itself has to say to the user about this stream.
-    std::function<void(const std::string& line)> notice;
+    std::function<void(const std::string& line)> remark;
     // Whether more lines should wait.
     std::function<bool()> hold;
     // The worker is made to wait, for `hold` or for the log file, and not only for a moment.

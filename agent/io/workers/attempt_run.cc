@@ -47,7 +47,7 @@ AttemptRun::OrFailure<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
 
 AttemptRun::OrFailure<void> AttemptRun::find_wrappers() {
   for (std::int32_t local = 0; local < setting_.plan.local_world_size; ++local) {
-    const Rank rank(setting_.plan.first_rank.value() + local);
+    const Rank rank = setting_.plan.rank_of(LocalRank(local));
     const auto words = wrapper_of(setting_.job, rank);
     if (words.empty() || wrappers_.contains(words.front())) continue;
     auto program = program_of(words.front(), setting_.job, setting_.context);
@@ -110,7 +110,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
                                                              const wire::StartWorkers& start,
                                                              std::array<int, 3> streams, WarmStart& warm) {
   if (streams[0] < 0) streams[0] = null_.get();
-  const Rank rank(setting_.plan.first_rank.value() + local_rank.value());
+  const Rank rank = setting_.plan.rank_of(local_rank);
   std::vector<std::string> words = wrapper_of(setting_.job, rank);
   const std::string& program = words.empty() ? program_ : wrappers_.at(words.front());
   words.insert(words.end(), setting_.job.command.begin(), setting_.job.command.end());

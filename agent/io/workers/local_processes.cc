@@ -61,7 +61,7 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   if (!run) return std::unexpected(std::move(run.error()));
   run_ = *std::move(run);
   attempt_ = attempt.attempt;
-  first_rank_ = attempt.plan.first_rank;
+  plan_ = attempt.plan;
   stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
     return socket_ != nullptr && socket_->send(address, datagram);
   });

@@ -51,7 +51,7 @@ class OutputTest : public testing::Test {
 
   const ScratchDirectory folder_;
   const std::string log_ = folder_ / "rank_0/stdout.log";
-  std::vector<std::string> lines_, notices_;
+  std::vector<std::string> lines_, remarks_;
   asio::io_context io_;
   net::TaskGroup tasks_{io_.get_executor()};
   net::LogWriter writer_{io_.get_executor()};
@@ -59,7 +59,7 @@ class OutputTest : public testing::Test {
       Output::open(io_.get_executor(),
                    {.path = log_, .writer = writer_, .stall = std::chrono::milliseconds(200)},
                    {.lines = [this](std::string_view lines) { lines_.emplace_back(lines); },
-                    .notice = [this](const std::string& line) { notices_.push_back(line); },
+                    .remark = [this](const std::string& line) { remarks_.push_back(line); },
                     .hold = [] { return false; }})
           .value();
 };
@@ -72,7 +72,7 @@ TEST_F(OutputTest, TakesAllOfAWorkerThatEndedBeforeItWasWatched) {
   run_until_written();
   EXPECT_TRUE(tasks_.empty());
   EXPECT_EQ(read_file(log_, 100).value(), "last words");
-  EXPECT_THAT(notices_, ElementsAre());
+  EXPECT_THAT(remarks_, ElementsAre());
 }
 
 TEST_F(OutputTest, GivesItsDescriptorsBackWhenItGoesAfterThePipesEnd) {
@@ -95,7 +95,7 @@ TEST_F(OutputTest, APipeThatCannotBeWatchedIsClosedAndItIsSaid) {
   taken.release();
   EXPECT_TRUE(tasks_.empty());
   EXPECT_FALSE(has_reader(output_->worker_end()));
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("cannot watch the output for " + log_)));
+  EXPECT_THAT(remarks_, ElementsAre(HasSubstr("cannot watch the output for " + log_)));
 }
 
 // A pipe that nobody reads lies in the file's place: to open it blocks.
@@ -117,7 +117,7 @@ TEST_F(OutputTest, WhatALogFileDoesNotTakeIsCountedAndTheLinesArePassedOn) {
   EXPECT_GT(lost.lines, 0U);
   EXPECT_EQ(8 * lost.lines, lost.bytes);
   EXPECT_EQ(lost.bytes + lost.waiting_bytes, std::size_t{8 * kLines});
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr(log_ + " does not take what is printed")));
+  EXPECT_THAT(remarks_, ElementsAre(HasSubstr(log_ + " does not take what is printed")));
   // Somebody reads, after all: then the file says where lines are missing.
   const UniqueFd reader(open(log_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   output_->close();
