@@ -59,10 +59,12 @@ void Link::start(OnMessage on_message, OnClosed on_closed) {
   on_message_ = std::move(on_message);
   on_closed_ = std::move(on_closed);
   channel_->start([this](const wire::Frame& frame) { hear(frame); },
-                  [this](const Error& why) {
-                    if (why.code() == ErrorCode::kCorrupt) log::error("{}", why.message());
-                    on_closed_(why);
-                  });
+                  [this](const Error& why) { ended(why); });
+}
+
+void Link::ended(const Error& why) {
+  if (why.code() == ErrorCode::kCorrupt) log::error("{}", why.message());
+  on_closed_(why);
 }
 
 void Link::hear(const wire::Frame& frame) {
@@ -72,7 +74,7 @@ void Link::hear(const wire::Frame& frame) {
   auto message = wire::decode_for_agent(frame);
   if (message) return on_message_({frame.header.attempt, *std::move(message)});
   close();
-  on_closed_(message.error());
+  ended(message.error());
 }
 
 }  // namespace muster::agent

@@ -61,6 +61,7 @@ class Link {
 
  private:
   void hear(const wire::Frame& frame);
+  void ended(const Error& why);
   wire::FrameHeader next_header(Attempt attempt);
 
   struct Window {  // of one stream
