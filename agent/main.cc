@@ -76,8 +76,9 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
                [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {
                  return look->look(question);
                }},
-              [&](int code) {
-                exit_code = code;
+              [&](const Quit& quit) {
+                exit_code = quit.exit_code;
+                if (quit.leaves_processes) guardian.inherit();
                 // Not now: the task that brought this about would be cancelled while it runs.
                 asio::post(io, [&tasks, &control] {
                   tasks.cancel();

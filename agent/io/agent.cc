@@ -19,7 +19,7 @@ constexpr std::size_t kMostLeftoversNamed = 1000;
 
 }  // namespace
 
-Agent::Agent(Parts parts, std::function<void(int exit_code)> on_quit)
+Agent::Agent(Parts parts, std::function<void(const Quit&)> on_quit)
     : parts_(parts),
       on_quit_(std::move(on_quit)),
       node_(parts_.time.now()),
@@ -260,6 +260,10 @@ void Agent::clear_leftovers(const std::optional<std::vector<std::int32_t>>& left
   clearing_ = !left || !left->empty();
   if (left) std::ranges::for_each(*left, [this](std::int32_t pid) { parts_.leftovers.kill(pid); });
   if (clearing_) return;
+  finish_logs();
+}
+
+void Agent::finish_logs() {
   if (!health_) return on(LeftoversGone{});
   if (std::exchange(finishing_logs_, true)) return;
   parts_.logs.finish();
@@ -294,11 +298,11 @@ void Agent::perform(const OpenAttempt& action) {
 std::expected<std::int32_t, StartFailure> Agent::open(const OpenAttempt& attempt) {
   if (auto opened = parts_.processes.open(attempt); !opened)
     return std::unexpected(std::move(opened.error()));
-  const auto notices = parts_.logs.open(job_, attempt);
-  if (!notices) return std::unexpected(StartFailure{StartStep::kLogDirectory, notices.error()});
+  const auto remarks = parts_.logs.open(job_, attempt);
+  if (!remarks) return std::unexpected(StartFailure{StartStep::kLogDirectory, remarks.error()});
   auto store_port = parts_.store.open(job_, attempt.plan);
   if (!store_port) return std::unexpected(StartFailure{StartStep::kStore, store_port.error()});
-  for (const std::string& notice : *notices) parts_.link.send(attempt.attempt, wire::AgentRemark{notice});
+  for (const std::string& remark : *remarks) parts_.link.send(attempt.attempt, wire::AgentRemark{remark});
   return *store_port;
 }
 
@@ -346,6 +350,11 @@ void Agent::perform(const NameLeftovers&) {
   on(std::move(answer));
 }
 
+void Agent::perform(const FinishLogs&) {
+  clearing_ = false;
+  finish_logs();
+}
+
 void Agent::perform(const LookAtGpus&) {
   if (auto held = parts_.vitals.held_gpu_memory()) on(GpusLookedAt{*std::move(held)});
 }
@@ -384,7 +393,7 @@ void Agent::perform(const Quit& action) {
   // Nobody looks after a worker that could not be killed any more.
   health_.reset();
   reports_ = {};
-  on_quit_(action.exit_code);
+  on_quit_(action);
 }
 
 }  // namespace muster::agent

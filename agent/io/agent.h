@@ -47,7 +47,7 @@ class Agent final : private ProcessListener, private LogsListener {
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
   };
   // `on_quit` is called inside an event; from then on nothing more is asked of any part.
-  Agent(Parts parts, std::function<void(int exit_code)> on_quit);
+  Agent(Parts parts, std::function<void(const Quit&)> on_quit);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -94,6 +94,7 @@ class Agent final : private ProcessListener, private LogsListener {
   std::optional<std::vector<std::int32_t>> unnamed_leftovers();
   // `left`: unnamed_leftovers().
   void clear_leftovers(const std::optional<std::vector<std::int32_t>>& left);
+  void finish_logs();
   bool output_waits() const;
   void hurry();
 
@@ -104,6 +105,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void perform(const SignalWorker& action);
   void perform(const KillLeftovers& action);
   void perform(const NameLeftovers& action);
+  void perform(const FinishLogs& action);
   void perform(const LookAtGpus& action);
   void perform(const CloseAttempt& action);
   void perform(const GiveUpTemplate& action);
@@ -111,7 +113,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void perform(const Quit& action);
 
   Parts parts_;
-  std::function<void(int exit_code)> on_quit_;
+  std::function<void(const Quit&)> on_quit_;
   Node node_;
   Reports reports_;
   wire::JobSpec job_;

@@ -120,6 +120,10 @@ void Guardian::start() {
 
 Guardian::~Guardian() {
   if (!pipe_) return;
+  if (inherits_) {
+    pipe_.release();  // it ends with this process, which the guardian might kill before that
+    return;
+  }
   // If it is gone already, there is nobody to tell.
   (void)write_all(pipe_.get(), {"goodbye", sizeof "goodbye"}, "the guardian's pipe");
 }

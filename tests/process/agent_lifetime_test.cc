@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/process/agent_process_fixture.h"
+#include "tests/process/test_cgroup.h"
 
 namespace muster {
 namespace {
@@ -53,6 +54,26 @@ TEST_F(AgentProcess, LeavesNothingBehindWhenItIsKilled) {
   EXPECT_EQ(launcher.agent_exit(), 128 + SIGKILL);
   EXPECT_TRUE(eventually([this] { return processes().empty(); }, std::chrono::seconds(5)));
   EXPECT_TRUE(eventually([this] { return std::filesystem::is_empty(scratch_ / "run"); }));
+  EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); })) << "the guardian stays";
+}
+
+// The agent leaves without waiting for rank 1, before it has killed what rank 0 has left.
+TEST_F(AgentProcess, LeavesToItsGuardianWhatItLeavesBesideAWorkerThatCannotBeKilled) {
+  FrozenGroup group;
+  if (!group.made()) GTEST_SKIP() << "cannot make a group in a freezer hierarchy of version 1 here";
+  TestLauncher launcher({.environment = {mark()}});
+  launcher.welcome(job("if [ $RANK = 0 ]; then " + std::string(kDaemon) + "fi; echo ready; sleep 1000"));
+  const auto pids = launcher.start(2);
+  ASSERT_EQ(pids.size(), 2U);
+  while (launcher.output(0, 1).empty() || launcher.output(1, 1).empty())
+    ASSERT_TRUE(launcher.wait_for<wire::Output>());
+  group.freeze(std::to_string(pids[1]));
+  launcher.send(wire::Leave{});
+  EXPECT_EQ(launcher.agent_exit(), 0);
+  const auto only_the_frozen = [&] { return processes() == std::vector<pid_t>{pids[1]}; };
+  EXPECT_TRUE(eventually(only_the_frozen, std::chrono::seconds(5)));
+  group.thaw();
+  EXPECT_TRUE(eventually([this] { return processes().empty(); }));
   EXPECT_TRUE(eventually([this] { return processes_with(mark()).empty(); })) << "the guardian stays";
 }
 

@@ -17,21 +17,6 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace std::chrono_literals;
 
-// Thaws when the test ends, however that is.
-class FrozenGroup {
- public:
-  ~FrozenGroup() { thaw(); }
-  bool made() const { return group_.made(); }
-  void freeze(const std::string& pid) {
-    group_.write("cgroup.procs", pid);
-    group_.write("freezer.state", "FROZEN");
-  }
-  void thaw() { group_.write("freezer.state", "THAWED"); }
-
- private:
-  TestCgroup group_{"/sys/fs/cgroup/freezer"};
-};
-
 // Two workers of a node of which rank 1 is frozen as soon as both run.
 class LaunchFrozen : public testing::Test {
  protected:

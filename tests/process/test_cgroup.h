@@ -42,4 +42,23 @@ class TestCgroup {
   bool made_ = false;
 };
 
+// Of a freezer hierarchy of version 1, where no signal reaches who is frozen. Thaws when the test ends,
+// however that is.
+class FrozenGroup {
+ public:
+  FrozenGroup() = default;
+  FrozenGroup(const FrozenGroup&) = delete;
+  FrozenGroup& operator=(const FrozenGroup&) = delete;
+  ~FrozenGroup() { thaw(); }
+  bool made() const { return group_.made(); }
+  void freeze(const std::string& pid) {
+    group_.write("cgroup.procs", pid);
+    group_.write("freezer.state", "FROZEN");
+  }
+  void thaw() { group_.write("freezer.state", "THAWED"); }
+
+ private:
+  TestCgroup group_{"/sys/fs/cgroup/freezer"};
+};
+
 }  // namespace muster

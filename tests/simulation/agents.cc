@@ -120,7 +120,7 @@ void Agents::start(AgentId id) {
     stranger_calls({id.node, Incarnation(id.incarnation.value() - 1)});
   // It gives up some time.
   const auto give_up = [this, weak = std::weak_ptr(agent)] {
-    world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, 1); });
+    world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, {.exit_code = 1}); });
   };
   if (fault == FaultKind::kAgentDoesNotCall) return give_up();
   if (!launch_.connects_late()) tell_connected(*agent);
@@ -145,20 +145,20 @@ void Agents::open(Process& agent) {
   agent.launchers_end = agent.line->open(0, launch_.program().weak_from_this());
   agent.link = std::make_unique<agent::Link>(*agent.program, agent.line->open(1, agent.program),
                                              agent.owner.agent.node);
-  agent.agent = std::make_unique<agent::Agent>(agent::Agent::Parts{.time = *agent.program,
-                                                                   .link = *agent.link,
-                                                                   .processes = *agent.host,
-                                                                   .templates = *agent.host,
-                                                                   .leftovers = *agent.host,
-                                                                   .talk = *agent.host,
-                                                                   .vitals = *agent.host,
-                                                                   .logs = *agent.host,
-                                                                   .store = *agent.host},
-                                               [this, weak = agent.weak_from_this()](int exit_code) {
-                                                 // Not now: the agent is at work.
-                                                 world_.timeline.after(
-                                                     0ms, [this, weak, exit_code] { quit(weak, exit_code); });
-                                               });
+  agent.agent =
+      std::make_unique<agent::Agent>(agent::Agent::Parts{.time = *agent.program,
+                                                         .link = *agent.link,
+                                                         .processes = *agent.host,
+                                                         .templates = *agent.host,
+                                                         .leftovers = *agent.host,
+                                                         .talk = *agent.host,
+                                                         .vitals = *agent.host,
+                                                         .logs = *agent.host,
+                                                         .store = *agent.host},
+                                     [this, weak = agent.weak_from_this()](const agent::Quit& how) {
+                                       // Not now: the agent is at work.
+                                       world_.timeline.after(0ms, [this, weak, how] { quit(weak, how); });
+                                     });
 }
 
 void Agents::tell_connected(Process& agent) {
@@ -171,21 +171,21 @@ void Agents::tell_connected(Process& agent) {
       });
 }
 
-void Agents::quit(const std::weak_ptr<Process>& weak, int exit_code) {
+void Agents::quit(const std::weak_ptr<Process>& weak, const agent::Quit& how) {
   const auto agent = weak.lock();
   if (!agent || !agent->lives) return;
-  Machine& home = machine(agent->owner.agent.node);
-  const auto is_its = [&](const auto& entry) { return entry.second.owner == agent->owner; };
-  const auto is_held = [&](const auto& entry) { return is_its(entry) && entry.second.held_until; };
-  // Where the kernel holds a worker, the rest is the guardian's to kill.
-  const auto left = std::ranges::any_of(home.living(), is_held)
-                        ? 0
-                        : std::ranges::count_if(home.living(), [&](const auto& entry) {
-                            return is_its(entry) && !entry.second.survives;
-                          });
-  world_.invariants.holds(left == 0, fmt::format("G1: the agent of node{} leaves {} processes behind",
-                                                 agent->owner.agent.node, left));
-  gone(*agent, fmt::format("its agent exited with code {}", exit_code));
+  const auto left = std::ranges::count_if(machine(agent->owner.agent.node).living(), [&](const auto& entry) {
+    return entry.second.owner == agent->owner && !entry.second.survives;
+  });
+  world_.invariants.holds(
+      left == 0 || how.leaves_processes,
+      fmt::format("G1: the agent of node{} leaves {} processes behind, and not to its guardian",
+                  agent->owner.agent.node, left));
+  gone(*agent, fmt::format("its agent exited with code {}", how.exit_code), how.leaves_processes);
+}
+
+void Agents::killed(Process& agent) {
+  gone(agent, "its agent was killed by SIGKILL", true);
 }
 
 void Agents::kill(AgentId id) {
@@ -195,12 +195,13 @@ void Agents::kill(AgentId id) {
     world_.invariants.only_the_touched_are_killed(id.node, launch_.truth().touched(id.node));
   found->second->killed = true;
   world_.timeline.after(world_.chance.between(0ms, 2ms), [this, agent = found->second] {
-    if (agent->lives) gone(*agent, "its agent was killed by SIGKILL");
+    if (agent->lives) killed(*agent);
   });
 }
 
-// Ended or killed: its guardian ends what it leaves a moment later, and the peers of that notice.
-void Agents::gone(Process& agent, const std::string& how) {
+// `guarded`: it was killed, or has told its guardian that it leaves processes. The guardian ends these a
+// moment later, and the peers of the ranks among them notice.
+void Agents::gone(Process& agent, const std::string& how, bool guarded) {
   const auto self = agent.shared_from_this();
   const AgentId id = agent.owner.agent;
   world_.say(fmt::format("{}: node{}, number {}: {}", launch_.name(), id.node, id.incarnation, how));
@@ -211,7 +212,7 @@ void Agents::gone(Process& agent, const std::string& how) {
   world_.hosts.erase(agent.owner);
   const bool leaves = std::ranges::any_of(
       machine(id.node).living(), [&](const auto& entry) { return entry.second.owner == agent.owner; });
-  if (leaves) {
+  if (guarded && leaves) {
     agent.guardian = true;
     if (Training* ranks = launch_.training()) ranks->peers_fail(false);
     world_.timeline.after(world_.chance.between(1ms, 40ms), [this, self] {
@@ -269,7 +270,7 @@ bool Agents::hit_agent(const Fault& fault) {
   if (agent == nullptr || !agent->program->runs()) return false;
   launch_.happened({.kind = fault.kind, .node = node, .length = fault.length});
   if (fault.kind == FaultKind::kAgentKilled) {
-    gone(*agent, "its agent was killed by SIGKILL");
+    killed(*agent);
     return true;
   }
   paused_until_ = std::max(paused_until_, world_.timeline.now() + fault.length);
@@ -317,7 +318,7 @@ bool Agents::arm_start(const Fault& fault) {
   if (agent == nullptr) return false;
   launch_.happened({.kind = FaultKind::kAgentKilled, .node = node});
   start_faults_[node] = fault.kind;
-  gone(*agent, "its agent was killed by SIGKILL");
+  killed(*agent);
   return true;
 }
 

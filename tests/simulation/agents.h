@@ -55,8 +55,9 @@ class Agents final : public launcher::Bootstrap {
   void open(Process& agent);
   void tell_connected(Process& agent);
   void stranger_calls(AgentId old);
-  void quit(const std::weak_ptr<Process>& agent, int exit_code);
-  void gone(Process& agent, const std::string& how);
+  void quit(const std::weak_ptr<Process>& agent, const agent::Quit& quit);
+  void killed(Process& agent);
+  void gone(Process& agent, const std::string& how, bool guarded);
   std::vector<Leftover> leftovers(bool kill);
   void leftover_ended();
   Machine& machine(NodeId node) const { return *world_.machines[static_cast<std::size_t>(node.value())]; }

@@ -64,7 +64,6 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
       attempt_is_over();
       open(event);
       break;
-    case Phase::kOpening:
     case Phase::kStarting:
     case Phase::kRunning:
     case Phase::kClearing:
@@ -72,6 +71,7 @@ void Node::handle(const AttemptRequested& event, TimePoint now) {
       waiting_ = event;
       kill_workers(now);
       break;
+    case Phase::kOpening: CHECK(false, "attempt {} while {} is opened", event.attempt, attempt_); break;
     case Phase::kLeft: break;
   }
 }
@@ -95,6 +95,7 @@ void Node::send(wire::ToLauncher message) {
 void Node::open(const AttemptRequested& request) {
   attempt_ = request.attempt;
   plan_ = request.plan;
+  leaves_unseen_ = false;
   if (plan_.local_world_size < 1 || plan_.local_world_size > kMaxLocalWorldSize) {
     send(wire::AttemptRefused{2, fmt::format("{} workers on one node (allowed: 1 to {})",
                                              plan_.local_world_size, kMaxLocalWorldSize)});
@@ -294,8 +295,12 @@ void Node::handle(const LeftoversGone&, TimePoint now) {
 // files that are not written yet are waited for.
 void Node::handle(const LeftoversNamed& event, TimePoint now) {
   if (phase_ != Phase::kClearing) return;
-  if (event.left.empty()) return handle(LeftoversGone{}, now);  // nobody can tell what is left
   send(wire::LeftoversUnkillable{event.left});
+  leaves_unseen_ = event.left.empty();
+  if (leaves_unseen_) {
+    actions_.emplace_back(FinishLogs{});
+    return;
+  }
   clear_again_at_ = now + kClearPause;
   actions_.emplace_back(KillLeftovers{});
 }
@@ -336,6 +341,7 @@ void Node::quit_if_left() {
 }
 
 void Node::quit() {
+  leaving_->leaves_processes = leaves_unseen_ || phase_ != Phase::kIdle;
   phase_ = Phase::kLeft;
   actions_.emplace_back(*leaving_);
 }
@@ -365,7 +371,7 @@ void Node::name_unkillable(TimePoint now) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].ended()) continue;
     send(wire::WorkerUnkillable{
-        Rank(plan_.first_rank.value() + static_cast<std::int32_t>(i)), workers_[i].pid(),
+        rank_of(LocalRank(static_cast<std::int32_t>(i))), workers_[i].pid(),
         fmt::format("has not ended {} s after SIGKILL",
                     std::chrono::duration_cast<std::chrono::seconds>(kUnkillableLimit).count())});
   }

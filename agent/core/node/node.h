@@ -75,9 +75,9 @@ struct WorkerEnded {  // reaped, its output read
   LocalRank local_rank;
   wire::WorkerExited exited;  // ranks and after_stop are filled in here
 };
-struct LeftoversGone {};  // none lives, but for those that were named
-struct LeftoversNamed {   // answers NameLeftovers
-  std::vector<Leftover> left;
+struct LeftoversGone {};       // none lives, but for those that were named
+struct LeftoversNamed {        // answers NameLeftovers
+  std::vector<Leftover> left;  // empty: nobody can tell
 };
 struct StoreAnswered {  // answers ReachStore
   std::string why_not;  // empty: it did
@@ -119,6 +119,7 @@ struct KillLeftovers {};  // every process that the attempt's workers left behin
                           // if and when none is left
 struct NameLeftovers {};  // of those that live on, answered by LeftoversNamed; they are not waited for any
                           // more. If none lives on, LeftoversGone answers, once the log files are written
+struct FinishLogs {};     // answered by LeftoversGone, once the log files are written
 struct LookAtGpus {};     // answered by GpusLookedAt
 struct CloseAttempt {     // logs and store
   bool keep_store =
@@ -133,10 +134,11 @@ struct Send {
 };
 struct Quit {
   int exit_code = 0;
-  std::string reason;
+  std::string reason{};
+  bool leaves_processes = false;  // of the job, perhaps: the guardian is to kill them
 };
 using Action = std::variant<OpenAttempt, LoadTemplate, ReachStore, StartWorker, SignalWorker, KillLeftovers,
-                            NameLeftovers, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
+                            NameLeftovers, FinishLogs, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
 class Node {
@@ -147,7 +149,7 @@ class Node {
   std::optional<TimePoint> next_deadline() const;
   Attempt attempt() const { return attempt_; }
   // Of the newest attempt.
-  Rank rank_of(LocalRank local_rank) const { return Rank(plan_.first_rank.value() + local_rank.value()); }
+  Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
   bool has_rank(Rank rank) const {
     return rank >= plan_.first_rank && rank.value() < plan_.first_rank.value() + plan_.local_world_size;
   }
@@ -231,7 +233,8 @@ class Node {
   std::string gpus_held_;                    // GpusLookedAt::held, as the user was told
   std::optional<AttemptRequested> waiting_;  // for the end of the attempt before it
   std::optional<Quit> leaving_;
-  bool logs_first_ = false;  // while leaving: LogsSent is waited for
+  bool leaves_unseen_ = false;  // nobody could tell what the newest attempt left
+  bool logs_first_ = false;     // while leaving: LogsSent is waited for
   TimePoint heard_;
   bool closed_ = false;
   Actions actions_;  // of the event at hand

@@ -44,6 +44,7 @@ class HandChannel final : public net::Channel {
           "a launcher's frame");
     for (const wire::Frame& frame : cut) on_frame_(frame);
   }
+  void hear(const wire::Frame& frame) { on_frame_(frame); }
   void end() {
     closed_ = true;
     on_closed_(Error(ErrorCode::kUnavailable, "the launcher is gone"));

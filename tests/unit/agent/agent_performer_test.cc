@@ -2,6 +2,7 @@
 #include <csignal>
 #include <gmock/gmock.h>
 
+#include "common/base/log.h"
 #include "tests/unit/agent/agent_parts.h"
 
 namespace muster::agent {
@@ -78,9 +79,9 @@ class AgentPerformerTest : public testing::Test {
   HandVitals vitals_;
   HandLogs logs_{asked_};
   HandStore store_{asked_};
-  std::optional<int> exit_code_;
+  std::optional<Quit> quit_;
   Agent agent_{{time_, link_, processes_, template_, leftovers_, talk_, vitals_, logs_, store_},
-               [this](int code) { exit_code_ = code; }};
+               [this](const Quit& quit) { quit_ = quit; }};
 };
 
 TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
@@ -219,14 +220,46 @@ TEST_F(AgentPerformerTest, WhereNobodyCanTellWhatIsLeftItIsWaitedForAsLongAsForA
   run(kFirst);
   leftovers_.left.reset();
   end_workers();
-  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
+  EXPECT_THAT(asked_, Not(Contains("finish logs")));
   time_.advance(Node::kUnkillableLimit);
+  ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
+  EXPECT_THAT(sent<wire::LeftoversUnkillable>()[0].left, IsEmpty());
+  EXPECT_THAT(asked_, Contains("finish logs"));
+  EXPECT_THAT(sent<wire::WorkersGone>(), IsEmpty());
+  logs_.listener->logs_finished({});
   EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
   // The next attempt's workers, and what they start, are no leftovers.
   run(Attempt(2));
   leftovers_.left = {200};
   processes_.listener->leftovers_changed();
   EXPECT_THAT(asked_, IsEmpty());
+}
+
+TEST_F(AgentPerformerTest, WhatNobodyCouldTellOfIsLeftToTheGuardian) {
+  run(kFirst);
+  leftovers_.left.reset();
+  end_workers();
+  time_.advance(Node::kUnkillableLimit);
+  logs_.listener->logs_finished({});
+  say(Attempt(), wire::Leave{});
+  ASSERT_TRUE(quit_);
+  EXPECT_TRUE(quit_->leaves_processes);
+}
+
+TEST_F(AgentPerformerTest, AMessageThatCannotBeUnderstoodIsToldWithTheFieldAndEndsTheConversation) {
+  std::string told;
+  log::divert([&told](std::string_view line) { told += line; });
+  wire::Frame frame;
+  frame.header.type = wire::kFirstToAgent + 3;  // StopWorkers
+  frame.header.destination = kNode;
+  frame.header.term = Term(1);
+  frame.header.attempt = kFirst;
+  frame.header.sequence = Sequence(100);
+  frame.body = wire::Bytes("\xA1\x66signal\x0F");
+  channel_->hear(frame);
+  log::divert({});
+  EXPECT_THAT(told, testing::AllOf(testing::HasSubstr("error: "), testing::HasSubstr("grace_ns")));
+  EXPECT_TRUE(channel_->closed());
 }
 
 TEST_F(AgentPerformerTest, ALeftoverThatComesUpWhileLogsAreFinishedIsWaitedFor) {
@@ -262,9 +295,10 @@ TEST_F(AgentPerformerTest, LogFilesAreHurriedOnceTheLauncherIsGone) {
   EXPECT_THAT(asked_, ElementsAre("finish logs"));
   channel_->end();
   EXPECT_THAT(asked_, ElementsAre("finish logs", "hurry"));
-  EXPECT_FALSE(exit_code_);
+  EXPECT_FALSE(quit_);
   logs_.listener->logs_finished({});
-  EXPECT_EQ(exit_code_, 1);
+  ASSERT_TRUE(quit_);
+  EXPECT_EQ(quit_->exit_code, 1);
 }
 
 TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHasThem) {
@@ -286,7 +320,9 @@ TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel)
   agent_.leave("the agent got signal 15");
   EXPECT_THAT(asked_, ElementsAre("end template", "close store"));
   EXPECT_TRUE(channel_->closed());
-  EXPECT_EQ(exit_code_, 0);
+  ASSERT_TRUE(quit_);
+  EXPECT_EQ(quit_->exit_code, 0);
+  EXPECT_FALSE(quit_->leaves_processes);
 }
 
 TEST_F(AgentPerformerTest, WhoLeavesAWorkerThatCannotBeKilledServesItsStoreNoMore) {
@@ -294,7 +330,9 @@ TEST_F(AgentPerformerTest, WhoLeavesAWorkerThatCannotBeKilledServesItsStoreNoMor
   agent_.leave("the agent got signal 15");
   time_.advance(3s + Node::kUnkillableLimit);
   EXPECT_EQ(sent<wire::WorkerUnkillable>().size(), 2U);
-  EXPECT_EQ(exit_code_, 0);
+  ASSERT_TRUE(quit_);
+  EXPECT_EQ(quit_->exit_code, 0);
+  EXPECT_TRUE(quit_->leaves_processes);
   EXPECT_THAT(asked_, Contains("close store"));
   asked_.clear();
   end_workers();

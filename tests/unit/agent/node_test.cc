@@ -364,7 +364,42 @@ TEST_F(NodeTest, ANodeThatLeavesDoesNotWaitForAWorkerThatSurvivesBeingKilled) {
   EXPECT_THAT(signals(), ElementsAre("100:9"));
   advance(3s);
   EXPECT_EQ(sent<wire::WorkerUnkillable>().size(), 1U);
-  EXPECT_EQ(decided<Quit>().size(), 1U);
+  ASSERT_EQ(decided<Quit>().size(), 1U);
+  EXPECT_TRUE(decided<Quit>()[0].leaves_processes) << "of other ranks, that have ended";
+}
+
+TEST_F(NodeTest, WritesTheLogsWhereNobodyCanTellWhatIsLeft) {
+  run_attempt(1, 1);
+  on(WorkerEnded{LocalRank(0), {}});
+  on(LauncherHeard{});
+  advance(3s);
+  ASSERT_EQ(decided<NameLeftovers>().size(), 1U);
+  on(LeftoversNamed{});
+  ASSERT_EQ(sent<wire::LeftoversUnkillable>().size(), 1U);
+  EXPECT_EQ(decided<FinishLogs>().size(), 1U);
+  on(LeftoversGone{});
+  EXPECT_EQ(sent<wire::WorkersGone>().size(), 1U);
+}
+
+TEST_F(NodeTest, ANewerAttemptTakesThePlaceOfOneThatHasNotStarted) {
+  for (const bool warming : {false, true}) {
+    node_ = Node(now_);
+    on(Welcomed{job()});
+    on(AttemptRequested{Attempt(1), plan(1)});
+    on(AttemptOpened{.template_loads = warming});
+    if (warming) on(StartRequested{Attempt(1), {}});
+    on(AttemptRequested{Attempt(2), plan(2)});
+    ASSERT_EQ(decided_.size(), 2U);
+    EXPECT_TRUE(std::holds_alternative<CloseAttempt>(decided_[0]));
+    ASSERT_EQ(decided<OpenAttempt>().size(), 1U);
+    EXPECT_EQ(decided<OpenAttempt>()[0].attempt, Attempt(2));
+    on(AttemptOpened{});
+    EXPECT_EQ(sent<wire::AttemptPrepared>().size(), 1U);
+    on(StartRequested{Attempt(1), {}});
+    EXPECT_THAT(decided_, IsEmpty());
+    on(StartRequested{Attempt(2), {}});
+    EXPECT_EQ(decided<StartWorker>().size(), 1U);
+  }
 }
 
 TEST_F(NodeTest, PassesASignalOnToWorkersThatRun) {
