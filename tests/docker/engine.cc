@@ -41,11 +41,6 @@ std::string text_of(const std::string& path) {
   return read_file(path, 16 << 20).value_or("");
 }
 
-std::string without_line_end(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 // Of docker0, where containers send queries for names that dockerd does not know.
 constexpr const char* kBridge = "172.17.0.1";
 
@@ -137,25 +132,27 @@ std::string Engine::log() const {
   return text_of(directory_ + "/log");
 }
 
-int Engine::docker(const std::vector<std::string>& words, std::string* output) const {
+std::vector<std::string> Engine::command(const std::vector<std::string>& words) const {
   std::vector<std::string> all{"env", "-i", fmt::format("PATH={}", kPath)};
   for (const auto& [name, value] : environment()) all.push_back(fmt::format("{}={}", name, value));
   all.push_back("docker");
   all.insert(all.end(), words.begin(), words.end());
-  return host_.run(all, output);
+  return all;
+}
+
+int Engine::docker(const std::vector<std::string>& words, std::string* output) const {
+  return host_.run(command(words), output);
 }
 
 std::string Engine::printed_by(const std::vector<std::string>& words) const {
   const std::string errors = directory_ + "/errors";
-  std::vector<std::string> all{"sh",  "-c", "exec \"$@\" 2>" + errors,    "sh",
-                               "env", "-i", fmt::format("PATH={}", kPath)};
-  for (const auto& [name, value] : environment()) all.push_back(fmt::format("{}={}", name, value));
-  all.push_back("docker");
-  all.insert(all.end(), words.begin(), words.end());
+  std::vector<std::string> all = command(words);
+  all.insert(all.begin(), {"sh", "-c", "exec \"$@\" 2>" + errors, "sh"});
   std::string output;
   const int code = host_.run(all, &output);
   CHECK(code == 0, "docker {}: {} {}", fmt::join(words, " "), output, text_of(errors));
-  return without_line_end(output);
+  while (output.ends_with('\n')) output.pop_back();
+  return output;
 }
 
 void Engine::load(const std::string& image) const {
@@ -224,11 +221,9 @@ void Engine::start() {
   if (dockerd_ == 0) {
     clearenv();
     setenv("PATH", kPath, 1);
-    setenv("HOME", home().c_str(), 1);
     setsid();
-    const int log = open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
+    dup2(open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), STDERR_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     execlp("dockerd", "dockerd", "--config-file", (directory_ + "/daemon.json").c_str(), nullptr);
     _exit(127);
   }
@@ -240,32 +235,32 @@ void Engine::start() {
 }
 
 void Engine::stop() {
-  CHECK(dockerd_ > 0, "dockerd does not run");
-  ::kill(dockerd_, SIGTERM);
-  waitpid(std::exchange(dockerd_, 0), nullptr, 0);
+  end_dockerd(SIGTERM);
 }
 
 void Engine::kill() {
+  end_dockerd(SIGKILL);
+}
+
+void Engine::end_dockerd(int signal) {
   CHECK(dockerd_ > 0, "dockerd does not run");
-  ::kill(dockerd_, SIGKILL);
+  ::kill(dockerd_, signal);
   waitpid(std::exchange(dockerd_, 0), nullptr, 0);
 }
 
 void Engine::end_processes() {
   if (dockerd_ > 0) kill();
-  const auto left = [this] {
-    std::vector<pid_t> all = daemons();
-    const std::vector<pid_t> contained = processes();
-    all.insert(all.end(), contained.begin(), contained.end());
-    return all;
-  };
-  std::vector<pid_t> pids;
-  for (int tries = 0; tries < 1000 && !(pids = left()).empty(); ++tries) {
+  const auto nothing_left = [this] {
     thaw(group_);
-    for (const pid_t pid : pids) ::kill(pid, SIGKILL);
+    std::vector<pid_t> all = daemons();
+    for (const pid_t pid : processes()) all.push_back(pid);
+    for (const pid_t pid : all) ::kill(pid, SIGKILL);
+    return all.empty();
+  };
+  for (int tries = 0; !nothing_left(); ++tries) {
+    CHECK(tries < 1000, "processes of the engine do not end");
     std::this_thread::sleep_for(10ms);
   }
-  CHECK(pids.empty(), "{} processes of the engine do not end", pids.size());
 }
 
 // On the host: the test's own mounts are others.

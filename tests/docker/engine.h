@@ -41,7 +41,7 @@ class Engine {
   // Runs `docker WORDS...` on the host: its exit code. What it prints to both streams goes to `output` when
   // that is given, and else to the test's own.
   int docker(const std::vector<std::string>& words, std::string* output = nullptr) const;
-  // The same for what has to succeed: what it printed to stdout, without the last line's end.
+  // The same for what has to succeed: what it printed to stdout, without the line ends after it.
   std::string printed_by(const std::vector<std::string>& words) const;
 
   // One of tests/docker/image.h, as an image of that name.
@@ -68,9 +68,11 @@ class Engine {
   void heal() const;  // ends all cuts
 
  private:
+  std::vector<std::string> command(const std::vector<std::string>& words) const;
   std::vector<pid_t> daemons() const;
   std::vector<std::string> list(const std::vector<std::string>& words) const;
   bool answers() const;
+  void end_dockerd(int signal);
   void end_processes();
   void unmount() const;
 

@@ -1,7 +1,8 @@
 // Hosts as those of tests/hosts, and a Docker engine on the first of them, where `launch` runs too.
 //
 // What a test makes below std::filesystem::temp_directory_path() while a Lab lives is seen by the hosts
-// and by the engine under the same path, so that containers can mount it. Root only.
+// and by the engine under the same path, so that containers can mount it. Other hosts may be given an Engine
+// too; their containers reach those of this host with `--network host` only. Root only.
 #pragma once
 
 #include <map>

@@ -178,12 +178,16 @@ TEST_F(DockerLab, AUserSpeaksToTheEngineWhenAdmitted) {
   EXPECT_EQ(lab_->host.run(words, &output, hosts::kTrainer), 0) << output;
 }
 
-TEST_F(DockerLab, ASocketInTheUsualPlaceIsFoundBySsh) {
+TEST_F(DockerLab, AnEngineOnAnotherHostIsFoundBySshInTheUsualPlace) {
+  lab_.reset();
+  lab_ = std::make_unique<Lab>(2);
+  const Engine other(lab_->hosts.host(1), lab_->hosts.shared() + "/other");
+  other.load("bookworm");
+  other.listen_as_default();
   std::string output;
-  engine().listen_as_default();
-  EXPECT_EQ(lab_->host.run({"ssh", "h0", "docker info --format {{.LiveRestoreEnabled}}"}, &output), 0)
-      << output;
-  EXPECT_EQ(output, "false\n");
+  EXPECT_EQ(lab_->host.run({"ssh", "h1", "docker run --rm --network host bookworm hostname"}, &output), 0);
+  EXPECT_EQ(output, "h1\n");
+  EXPECT_NE(lab_->host.run({"ssh", "h0", "docker ps"}, &output), 0) << "its engine has no socket there";
 }
 
 TEST_F(DockerLab, TorchOfThisMachineIsLoadedInThePythonImage) {
