@@ -1,9 +1,10 @@
 #!/bin/sh
-# Run while an image is made: do launch, agent and the programs in /usr/local/bin find their libraries here?
-status=0
-for file in /usr/local/bin/*; do
-  said=$(ldd "$file" 2>&1 | grep -E 'not found' | sed 's/^[[:space:]]*//' | sort -u)
-  [ -z "$said" ] || { printf '%s: %s\n' "$file" "$said" >&2; status=1; }
-done
-[ "$status" = 0 ] || echo 'this BASE lacks what stands above: take one whose glibc is as new as the build machine'"'"'s' >&2
-exit "$status"
+# Run while an image is made: do Muster's and the user's programs find their libraries here?
+said=$(ldd /usr/local/bin/* $(find /usr/local/lib -name 'libmuster_*.so') 2>&1 | grep 'not found')
+[ -n "$said" ] || exit 0
+missing=$(printf '%s\n' "$said" | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | sort -u | tr '\n' ' ')
+[ -z "$missing" ] || echo "this BASE lacks libraries that docker/context.sh did not find either: $missing" >&2
+version=$(printf '%s\n' "$said" | sed -n "s/.*version .GLIBC_\([0-9.]*\)' not found.*/\1/p" | sort -uV | tail -n 1)
+[ -z "$version" ] || echo "this BASE has glibc $(ldd --version | sed -n '1s/.* //p'), and the programs need $version: take a newer one, or build them on an older machine" >&2
+[ -n "$missing$version" ] || printf '%s\n' "$said" >&2
+exit 1

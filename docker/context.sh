@@ -45,11 +45,11 @@ build=$(realpath "$build")
 for program in "${programs[@]}"; do
   [[ -f $program && -x $program ]] || die "$program is no program: build it first"
 done
-if [[ -e $context && ! -f $context/Dockerfile && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
+if [[ -e $context && ! -d $context/muster && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
   die "$context is there, and was not made by this script: name another folder"
 fi
 
-mkdir -p "$context"
+mkdir -p "$context/muster"
 context=$(realpath "$context")
 rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
 
@@ -68,16 +68,18 @@ copy() {
   ln -fL "$2" "$1/" 2>/dev/null || cp -L "$2" "$1/"
 }
 
-# place FOLDER: libraries that stdin names, by path. LibTorch's and the wheel's lie to each other as before: they are looked for so.
+# place FOLDER [OTHER]: libraries that stdin names, by path, but for those that OTHER has. LibTorch's and the wheel's lie to each other as before: they
+# are looked for so.
 place() {
-  local file folder
+  local file folder below
   while read -r file; do
     folder=$(realpath "$(dirname "$file")")
     case $folder in
-      */nvidia/*/lib) copy "$1/nvidia/${folder#"${folder%/nvidia/*}"/nvidia/}" "$file" ;;
-      "$torch") copy "$1/torch/lib" "$file" ;;
-      *) copy "$1/system" "$file" ;;
+      */nvidia/*/lib) below=nvidia/${folder#"${folder%/nvidia/*}"/nvidia/} ;;
+      "$torch") below=torch/lib ;;
+      *) below=system ;;
     esac
+    [[ -n ${2:-} && -f $2/$below/${file##*/} ]] || copy "$1/$below" "$file"
   done
 }
 
@@ -98,7 +100,6 @@ torch=$(ldd "${elf[@]}" | sed -n 's/.*=> \(.*\)\/libtorch_cpu\.so (.*/\1/p' | he
 torch=${torch:+$(realpath "$torch")}
 needed "${elf[@]}" | place "$context/libraries"
 
-rm -f "$context"/muster/lib/libmuster_nccl.so.cpu
 nccl=$context/muster/lib/libmuster_nccl.so
 if [[ -n $cuda ]]; then
   [[ -f $nccl && -f $torch/libtorch_cuda.so ]] || die "--cuda: this build is for CPUs only (its LibTorch has no CUDA, or its headers were not found)"
@@ -108,13 +109,12 @@ if [[ -n $cuda ]]; then
   {
     find "$torch" -maxdepth 1 -name '*.so*' ! -name 'libtorch_python.so' ! -name 'libshm*'
     find "$torch"/../../nvidia/*/lib -maxdepth 1 -name '*.so*' 2>/dev/null || true
-  } | while read -r file; do
-    placed=$context/libraries/torch/lib/${file##*/}
-    [[ -f $placed ]] || printf '%s\n' "$file"
-  done | place "$context/cuda/libraries"
+  } | place "$context/cuda/libraries" "$context/libraries"
 else
   rm -f "$nccl"
 fi
+target=runtime
+[[ -z $cuda ]] || target=cuda
 cp "$here/Dockerfile" "$context/Dockerfile"
 printf 'context.sh: %s is made (%s); next: docker build --target %s -t muster %s\n' "$context" "$(du -sh "$context" | cut -f 1)" \
-  "${cuda:+cuda}${cuda:-runtime}" "$context"
+  "$target" "$context"

@@ -45,17 +45,24 @@ constexpr const char* kWithPython =
     " --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*'"
     " --customize-hook='rm -rf \"$1\"/var/lib/apt/lists/* \"$1\"/var/cache/apt/*.bin' ";
 
+constexpr const char* kWithSshd =
+    "--variant=minbase --include=openssh-server"
+    " --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'"
+    " --dpkgopt='path-exclude=/usr/share/locale/*'"
+    " --customize-hook='rm -rf \"$1\"/var/lib/apt/lists/* \"$1\"/var/cache/apt/*.bin' ";
+
 // Packages come from where this machine's apt gets those of its own release; mmdebstrap knows what to do
 // where apt does not tell.
 std::string recipe(const std::string& name) {
-  const bool python = name == "python";
-  CHECK(python || name == "bookworm" || name == "trixie" || name == "bullseye", "there is no image '{}'",
+  const bool bookworm = name == "python" || name == "sshd";
+  CHECK(bookworm || name == "bookworm" || name == "trixie" || name == "bullseye", "there is no image '{}'",
         name);
+  const char* const packages = name == "python" ? kWithPython : name == "sshd" ? kWithSshd : kSmall;
   return fmt::format(
       "uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Component: "
       "main' |"
       " grep -v security | head -n 1); {0}{1}{2} \"$file\" ${{uri:+\"deb $uri {2} main\"}}",
-      kQuiet, python ? kWithPython : kSmall, python ? "bookworm" : name);
+      kQuiet, packages, bookworm ? "bookworm" : name);
 }
 
 std::string cache() {

@@ -11,6 +11,7 @@ namespace muster::docker {
 
 // bookworm, trixie, bullseye: bash and busybox on that release's libc, 16 MB, without libssl and libstdc++.
 // python: bookworm with apt, python3, libstdc++ and what LibTorch's Python package needs besides, 200 MB.
+// sshd: bookworm with apt and sshd, 130 MB.
 // The path of its tar file, which is made when it is missing.
 std::string base_image(const std::string& name);
 
