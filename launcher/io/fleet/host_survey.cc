@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/wire/codec.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -63,11 +62,14 @@ void HostSurvey::watch() {
 void HostSurvey::agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) {
   const auto index = static_cast<std::size_t>(agent.node.value());
   Peer& peer = peers_[index];
-  if (peer.channel || peer.settled) return channel->close();
-  peer.channel = std::move(channel);
+  if (peer.session || peer.settled) return channel->close();
+  peer.session = std::make_shared<Session>(time_, agent.node, std::move(channel));
   peer.report.control = bootstrap_.is_through_shell(agent) ? "stdio" : "tcp";
-  peer.channel->start([this, index](wire::Frame frame) { hear(index, std::move(frame)); },
-                      [this, index](const Error& why) { give_up(peers_[index], why.message()); });
+  peer.session->start(
+      [this, index](Attempt, const wire::ToLauncher& message) {
+        std::visit([&](const auto& said) { hear(index, said); }, message);
+      },
+      [this, index](const Error& why) { give_up(peers_[index], why.message()); });
 }
 
 void HostSurvey::agent_ended(AgentId agent, std::string how) {
@@ -75,18 +77,12 @@ void HostSurvey::agent_ended(AgentId agent, std::string how) {
   give_up(peers_[static_cast<std::size_t>(agent.node.value())], how);
 }
 
-void HostSurvey::hear(std::size_t index, wire::Frame frame) {
-  auto message = wire::decode_for_launcher(std::move(frame));
-  if (!message) return give_up(peers_[index], message.error().message());
-  std::visit([&](const auto& said) { hear(index, said); }, *message);
-}
-
 void HostSurvey::hear(std::size_t index, const wire::Hello& hello) {
   Peer& peer = peers_[index];
   peer.report.version = hello.version;
   peer.place = {hello.hostname, hello.addresses};
   peer.asked_at = Clock::now();
-  say(peer, wire::Ping{to_ns(peer.asked_at), false});
+  peer.session->send_ping(/*output_waits=*/false);
 }
 
 void HostSurvey::hear(std::size_t index, const wire::Pong&) {
@@ -114,21 +110,10 @@ void HostSurvey::hear(std::size_t index, const wire::HostChecked& found) {
   settle(peer);
 }
 
-void HostSurvey::say(Peer& peer, const wire::ToAgent& message) {
-  const auto index = static_cast<std::int32_t>(&peer - peers_.data());
-  peer.sent = peer.sent.next();
-  peer.channel->send(wire::encode({.destination = NodeId(index),
-                                   .source = wire::kLauncher,
-                                   .term = Term(1),
-                                   .attempt = Attempt(),
-                                   .sequence = peer.sent},
-                                  message));
-}
-
-void HostSurvey::ask(Peer& peer, wire::CheckHost question) {
+void HostSurvey::ask(Peer& peer, const wire::CheckHost& question) {
   peer.asked_at = Clock::now();
   peer.asked_ns = unix_ns();
-  say(peer, std::move(question));
+  peer.session->send(Attempt(), question);
 }
 
 void HostSurvey::give_up(Peer& peer, const std::string& why) {
@@ -173,7 +158,7 @@ void HostSurvey::ask_for_links() {
           {.host = target.host, .address = addresses[other], .time = {}, .error = ""});
       question.addresses.push_back(fmt::format("{} {}", addresses[other], target.found.link_port));
     }
-    ask(peer, std::move(question));
+    ask(peer, question);
   }
 }
 
@@ -181,7 +166,7 @@ void HostSurvey::end() {
   ending_ = true;
   began_ = Clock::now();
   for (Peer& peer : peers_) {
-    if (peer.channel && !peer.channel->closed()) say(peer, wire::Leave{});
+    if (peer.session) peer.session->send(Attempt(), wire::Leave{});
   }
 }
 

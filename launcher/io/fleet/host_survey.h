@@ -12,6 +12,7 @@
 #include "launcher/core/job/rendezvous.h"
 #include "launcher/core/view/host_table.h"
 #include "launcher/io/fleet/remote_bootstrap.h"
+#include "launcher/io/fleet/session.h"
 
 namespace muster::launcher {
 
@@ -28,9 +29,8 @@ class HostSurvey final : private Bootstrap::Listener {
  private:
   struct Peer {
     HostReport report;
-    std::shared_ptr<net::Channel> channel{};
+    std::shared_ptr<Session> session{};
     Whereabouts place{};
-    Sequence sent{};
     TimePoint asked_at{};       // for the last time; or never
     std::int64_t asked_ns = 0;  // the same by the wall clock
     Duration round_trip{};
@@ -41,14 +41,12 @@ class HostSurvey final : private Bootstrap::Listener {
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
   void agent_ended(AgentId agent, std::string how) override;
   void leftovers_seen(std::vector<Leftover>, bool) override {}
-  void hear(std::size_t index, wire::Frame frame);
   void hear(std::size_t index, const wire::Hello& hello);
   void hear(std::size_t index, const wire::Pong& pong);
   void hear(std::size_t index, const wire::HostChecked& found);
   template <class Other>
   void hear(std::size_t, const Other&) {}
-  void say(Peer& peer, const wire::ToAgent& message);
-  void ask(Peer& peer, wire::CheckHost question);
+  void ask(Peer& peer, const wire::CheckHost& question);
   void give_up(Peer& peer, const std::string& why);
   void settle(Peer& peer);
   void ask_for_links();
@@ -57,6 +55,7 @@ class HostSurvey final : private Bootstrap::Listener {
 
   const Plan& plan_;
   asio::io_context context_{1};
+  net::SystemTime time_{context_.get_executor()};
   asio::steady_timer watch_;
   RemoteBootstrap bootstrap_;
   std::string mark_;
