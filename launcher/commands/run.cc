@@ -78,17 +78,11 @@ std::string log_directory_flag(const Options& options, const Surroundings& here)
   return " --log-dir " + as_shell_word(options.log_directory);
 }
 
-// On purpose, and not by what became of it.
-bool was_stopped(const Verdict& verdict) {
-  using enum Verdict::Kind;
-  return verdict.kind == kInterrupted || verdict.kind == kCancelled || verdict.kind == kPreempted ||
-         verdict.kind == kTimeLimit;
-}
-
 // What the disk takes of them in a moment.
 void write_last_lines(asio::io_context& context, const net::LogWriter& files, Duration stall) {
   asio::co_spawn(context, files.written(stall, [] { return true; }),
                  [&context](const std::exception_ptr&) { context.stop(); });
+  context.restart();  // whoever ran it last may have left nothing to do, which stops it
   context.run();
 }
 

@@ -152,6 +152,19 @@ std::string_view name_of(JobEntry::State state) {
   return "";
 }
 
+JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code) {
+  if (kind == name_of(Verdict::Kind::kCancelled)) return kCancelled;
+  const bool told_to = origin == "user" || kind == name_of(Verdict::Kind::kPreempted) ||
+                       kind == name_of(Verdict::Kind::kTimeLimit);
+  if (told_to) return kStopped;
+  return exit_code == 0 ? kSucceeded : kFailed;
+}
+
+bool was_stopped(const Verdict& verdict) {
+  const JobEntry::State state = state_at_end(name_of(verdict.kind), verdict.origin, verdict.exit_code);
+  return state == kStopped || state == kCancelled;
+}
+
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix) {
   std::size_t width = 3;
   for (const JobEntry& job : jobs) width = std::max(width, job.record.job_id.size());

@@ -14,6 +14,7 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "launcher/core/settings/plan.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 
@@ -52,6 +53,10 @@ struct JobEntry {
   bool may_run() const { return state == State::kRunning || state == State::kElsewhere; }
 };
 std::string_view name_of(JobEntry::State state);
+// How a job has ended, of which report.json says this.
+JobEntry::State state_at_end(std::string_view kind, std::string_view origin, int exit_code);
+// On purpose, and not by what became of it.
+bool was_stopped(const Verdict& verdict);
 
 // The newest first, in both.
 std::string jobs_as_table(const std::vector<JobEntry>& jobs, double now_unix);

@@ -1,6 +1,5 @@
 #include "launcher/io/view/job_files.h"
 
-#include <chrono>
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
@@ -23,11 +22,8 @@ void add_report(JobEntry& job, const std::string& text) {
     job.cause = report.at("cause");
     job.duration_seconds = report.at("duration_seconds").get<double>();
     const std::string kind = report.at("class");
-    const bool told_to = report.at("origin") == "user" || kind == "preempted" || kind == "time_limit";
-    job.state = kind == "cancelled"  ? JobEntry::State::kCancelled
-                : told_to            ? JobEntry::State::kStopped
-                : job.exit_code == 0 ? JobEntry::State::kSucceeded
-                                     : JobEntry::State::kFailed;
+    const std::string origin = report.at("origin");
+    job.state = state_at_end(kind, origin, *job.exit_code);
   } catch (const nlohmann::json::exception&) {
     job.cause = "report.json cannot be read";
   }
@@ -78,7 +74,7 @@ Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory) {
 }
 
 double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return in_seconds(from_ns(unix_ns()));
 }
 
 }  // namespace muster::launcher

@@ -1,10 +1,9 @@
 #include "launcher/io/view/local_view.h"
 
-#include <chrono>
-
 #include "launcher/core/journal/event_codec.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/events.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 
@@ -35,8 +34,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
 
 void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
-    const Seconds since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    events_.append(event_line(*record, since_1970.count()));
+    events_.append(event_line(*record, unix_now()));
   }
   if (const auto* sent = std::get_if<Send>(&decision.action); sent && remote_) {
     if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))

@@ -58,6 +58,32 @@ TEST(JobRecord, IsRefusedWhenAnythingElseLiesThere) {
   }
 }
 
+TEST(JobState, IsWhatTheReportSaysOfItsEnd) {
+  EXPECT_EQ(state_at_end("succeeded", "none", 0), State::kSucceeded);
+  EXPECT_EQ(state_at_end("exit", "worker", 3), State::kFailed);
+  EXPECT_EQ(state_at_end("node_lost", "launcher", 69), State::kFailed);
+  EXPECT_EQ(state_at_end("interrupted", "user", 130), State::kStopped);
+  EXPECT_EQ(state_at_end("preempted", "launcher", 75), State::kStopped);
+  EXPECT_EQ(state_at_end("time_limit", "launcher", 124), State::kStopped);
+  EXPECT_EQ(state_at_end("cancelled", "user", 130), State::kCancelled);
+}
+
+TEST(JobState, IsStoppedWhereSomebodyOrSomeLimitWantedTheEnd) {
+  const auto stopped = [](Verdict::Kind kind, const char* origin, int exit_code) {
+    Verdict verdict;
+    verdict.kind = kind;
+    verdict.origin = origin;
+    verdict.exit_code = exit_code;
+    return was_stopped(verdict);
+  };
+  EXPECT_TRUE(stopped(Verdict::Kind::kInterrupted, "user", 130));
+  EXPECT_TRUE(stopped(Verdict::Kind::kCancelled, "user", 130));
+  EXPECT_TRUE(stopped(Verdict::Kind::kPreempted, "launcher", 75));
+  EXPECT_TRUE(stopped(Verdict::Kind::kTimeLimit, "launcher", 124));
+  EXPECT_FALSE(stopped(Verdict::Kind::kSucceeded, "", 0));
+  EXPECT_FALSE(stopped(Verdict::Kind::kExit, "worker", 3));
+}
+
 TEST(JobTable, ShowsTheNewestFirstWithStateExitCodeAndTimes) {
   JobEntry failed = job("old", State::kFailed, 1000);
   failed.duration_seconds = 75;
