@@ -50,8 +50,8 @@ bool is_due(const std::optional<TimePoint>& when, TimePoint now) {
 Controller::Controller(const Plan& plan, std::string version)
     : fleet_(limits_of(plan, std::move(version))), job_(plan, fleet_) {}
 
-// Pongs, output and logs lead to no decision of the job, so that held reports go on being held when one
-// comes.
+// Output, pongs and logs are signs of life, which may give an agent more time: nothing is decided about
+// ranks, so that held reports go on being held when one comes.
 Decisions Controller::on(const Event& event, TimePoint now) {
   Decisions all;
   const auto* const said = std::get_if<AgentSaid>(&event);

@@ -109,7 +109,7 @@ void Launcher::closed(ConnectionId connection, const Error& why) {
   const auto found = conversations_.find(connection);
   const AgentId agent = found->second.agent;
   conversations_.erase(found);
-  parts_.view.agent_gone(agent.node);
+  parts_.view.agent_closed(agent.node);
   log::debug("node{}: {}", agent.node, why.message());
   const bool unreadable = why.code() != ErrorCode::kUnavailable;
   post(ConnectionClosed{agent, connection, unreadable ? why.message() : ""});
@@ -157,7 +157,9 @@ void Launcher::perform(const KillAgent& action) {
 }
 
 void Launcher::perform(const AcceptConnection& action) {
-  const auto session = conversations_.at(action.connection).session;
+  Conversation& conversation = conversations_.at(action.connection);
+  conversation.accepted = true;
+  const auto session = conversation.session;
   session->start(
       [this, connection = action.connection](Attempt attempt, wire::ToLauncher message) {
         hear(connection, attempt, std::move(message));
@@ -170,7 +172,7 @@ void Launcher::perform(const CloseConnection& action) {
   const auto found = conversations_.find(action.connection);
   if (found == conversations_.end()) return;
   found->second.session->close();
-  parts_.view.agent_gone(found->second.agent.node);
+  if (found->second.accepted) parts_.view.agent_closed(found->second.agent.node);
   conversations_.erase(found);
 }
 
@@ -241,42 +243,20 @@ void Launcher::tick_if_due() {
 
 // ---- More nodes ----
 
-Expected<std::vector<Host>> Launcher::addable_hosts(const std::string& text) const {
-  constexpr std::int32_t kMostSlots = 4096;  // of an agent
-  auto hosts = parse_hosts(text, "nodes add");
-  if (!hosts) return hosts;
-  if (plan_.hosts.empty())
-    return failure(
-        ErrorCode::kInvalidArgument,
-        "nodes add: {} has no hosts, all its nodes are on its launcher's machine: start it with --hosts",
-        plan_.job.job_id);
-  if (const Status room = controller_.job().check_addable(hosts->size()); !room)
-    return std::unexpected(Error(room.error()).within("nodes add"));
-  for (Host& host : *hosts) {
-    if (const auto there = std::ranges::find(plan_.hosts, host.name, &Host::name); there != plan_.hosts.end())
-      return failure(ErrorCode::kInvalidArgument, "nodes add: {} is there already, as node{}", host.name,
-                     there - plan_.hosts.begin());
-    if (!host.slots) host.slots = plan_.nodes.front().worker_count;
-    if (*host.slots > kMostSlots)
-      return failure(ErrorCode::kInvalidArgument, "nodes add: {}:{}: a host has {} slots at most", host.name,
-                     *host.slots, kMostSlots);
-  }
-  return hosts;
-}
-
 Expected<std::string> Launcher::add_nodes(const std::string& text, bool now) {
-  const auto hosts = addable_hosts(text);
+  const auto hosts = parse_hosts(text, "nodes add");
   if (!hosts) return std::unexpected(hosts.error());
-  NodesAdded added;
+  const auto nodes = controller_.job().addable(*hosts);
+  if (!nodes) return std::unexpected(Error(nodes.error()).within("nodes add"));
   std::string names;
-  for (const Host& host : *hosts) {
+  for (std::size_t i = 0; i < hosts->size(); ++i) {
+    Host host = (*hosts)[i];
+    host.slots = (*nodes)[i].slots;
     names += fmt::format("{}node{} ({})", names.empty() ? "" : ", ", plan_.hosts.size(), host.name);
-    plan_.hosts.push_back(host);
     parts_.bootstrap.add(host);
-    added.nodes.push_back({host.name, *host.slots});
+    plan_.hosts.push_back(std::move(host));
   }
-  added.now = now;
-  post(std::move(added));
+  post(NodesAdded{*nodes, now});
   return fmt::format("{} {} part from the next attempt{}", names, hosts->size() == 1 ? "takes" : "take",
                      now ? ", after the next commit" : "");
 }

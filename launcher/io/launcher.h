@@ -62,6 +62,7 @@ class Launcher final : private Bootstrap::Listener {
   struct Conversation {
     AgentId agent;
     std::shared_ptr<Session> session;
+    bool accepted = false;  // else nothing of it was heard
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
@@ -73,8 +74,6 @@ class Launcher final : private Bootstrap::Listener {
   // What an agent says that looks after the rank which gets the input.
   void follow_input(AgentId agent, Attempt attempt, const wire::ToLauncher& message);
   void pass_input_on();
-
-  Expected<std::vector<Host>> addable_hosts(const std::string& hosts) const;
 
   void post(Event event);
   void perform(const StartAgent& action);

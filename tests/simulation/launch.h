@@ -76,7 +76,7 @@ class Launch final : public launcher::View {
   void show_stacks(const wire::WorkerStacks&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId, Attempt, const wire::LogPiece&, LogAnswer) override {}
-  void agent_gone(NodeId) override {}
+  void agent_closed(NodeId) override {}
   std::string logs_to_come() const override { return ""; }
 
  private:

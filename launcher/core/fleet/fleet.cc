@@ -205,7 +205,7 @@ void Fleet::check_leftovers(TimePoint now) {
   leftovers_->look_at.reset();
   if (releasing_ && process_count_ > 0) return;  // the end of the last agent's process sets look_at again
   leftovers_->look_at = now + (leftovers_->told ? kUnkillableCheckPeriod : kCheckPeriod);
-  decide(LookForLeftovers{now - leftovers_->since > kLeftoverLimit}, "an agent is gone");
+  decide(LookForLeftovers{now - leftovers_->since > kLeftoverLimit}, "an agent is lost");
 }
 
 bool Fleet::listens_to(AgentId agent) const {

@@ -35,8 +35,8 @@ class Fleet {
  public:
   // An agent that is half gone has so long for its second end, be it the process's or the connection's.
   static constexpr Duration kHalfGoneLimit = std::chrono::seconds(1);
-  // The guardian of a dead agent clears up within milliseconds; leftovers that outlive the agent this long
-  // have lost their guardian too, and are killed.
+  // The guardian of an agent that has ended clears up within milliseconds; leftovers that outlive the agent
+  // this long have lost their guardian too, and are killed.
   static constexpr Duration kLeftoverLimit = std::chrono::seconds(2);
   // Leftovers that live on so long after they were first killed cannot be killed, and are looked for less
   // often.

@@ -28,9 +28,14 @@ bool Crew::restored() {
   }
   place_members();
   const auto takes_part = [this](NodeId node) { return position_.contains(node); };
-  return std::ranges::all_of(prepared_, takes_part) && std::ranges::all_of(with_workers_, takes_part) &&
-         std::ranges::all_of(ended_, [this](Rank each) { return has(each); }) &&
-         living_count_ <= static_cast<std::size_t>(rank) - ended_.size();
+  if (!std::ranges::all_of(prepared_, takes_part) || !std::ranges::all_of(with_workers_, takes_part) ||
+      !std::ranges::all_of(ended_, [this](Rank each) { return has(each); }))
+    return false;
+  living_count_ = 0;
+  for (const NodeId node : with_workers_) living_count_ += static_cast<std::size_t>(find(node)->worker_count);
+  living_count_ -= static_cast<std::size_t>(
+      std::ranges::count_if(ended_, [this](Rank each) { return with_workers_.contains(node_of(each)); }));
+  return living_count_ <= unended_count_ && unended_count_ <= static_cast<std::size_t>(rank) - ended_.size();
 }
 
 const NodePlan* Crew::find(NodeId node) const {
@@ -58,28 +63,40 @@ void Crew::prepared(NodeId node) {
 }
 
 void Crew::start_workers() {
-  living_count_ = static_cast<std::size_t>(world_size()) - ended_.size();
+  living_count_ = unended_count_ = static_cast<std::size_t>(world_size()) - ended_.size();
   for (const NodePlan& each : members_) with_workers_.insert(each.node);
 }
 
 void Crew::end(Rank rank) {
-  if (ended_.insert(rank).second && living_count_ > 0) --living_count_;
+  if (!ended_.insert(rank).second || unended_count_ == 0) return;
+  --unended_count_;
+  if (with_workers_.contains(node_of(rank))) --living_count_;
 }
 
 std::vector<Rank> Crew::living() const {
   std::vector<Rank> all;
   for (const NodePlan& each : members_) {
     if (!with_workers_.contains(each.node)) continue;
-    for (std::int32_t local = 0; local < each.worker_count; ++local) {
-      if (const Rank rank(each.first_rank.value() + local); !ended(rank)) all.push_back(rank);
-    }
+    for (const Rank rank : unended_of(each)) all.push_back(rank);
   }
   return all;
 }
 
+std::vector<Rank> Crew::unended_of(const NodePlan& node) const {
+  std::vector<Rank> all;
+  for (std::int32_t local = 0; local < node.worker_count; ++local) {
+    if (const Rank rank(node.first_rank.value() + local); !ended(rank)) all.push_back(rank);
+  }
+  return all;
+}
+
+void Crew::emptied(NodeId node) {
+  if (with_workers_.erase(node) > 0) living_count_ -= unended_of(*find(node)).size();
+}
+
 void Crew::lose(NodeId node) {
   prepared_.erase(node);
-  with_workers_.erase(node);
+  emptied(node);
 }
 
 }  // namespace muster::launcher

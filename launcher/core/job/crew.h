@@ -38,32 +38,38 @@ class Crew {
   bool has_started(NodeId node) const { return started_.contains(node); }
   bool ended(Rank rank) const { return ended_.contains(rank); }
   void end(Rank rank);
+  // On nodes that have workers.
   std::size_t living_count() const { return living_count_; }
-  std::vector<Rank> living() const;  // on nodes that have workers
+  std::vector<Rank> living() const;
+  // Whether each rank that was started is known to have ended: one of a lost node never is.
+  bool all_ended() const { return unended_count_ == 0; }
   // No process of the attempt is left on the node.
-  void emptied(NodeId node) { with_workers_.erase(node); }
+  void emptied(NodeId node);
   void lose(NodeId node);
   const std::set<NodeId>& with_workers() const { return with_workers_; }
   // The attempt is over: no rank counts as living.
-  void disband() { living_count_ = 0; }
+  void disband() { living_count_ = unended_count_ = 0; }
 
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(members_, prepared_, started_, with_workers_, ended_, living_count_);
+    archive(members_, prepared_, started_, with_workers_, ended_, unended_count_);
   }
   // These fields were read: what follows from them follows. False if no crew has them.
   bool restored();
 
  private:
   void place_members();
+  std::vector<Rank> unended_of(const NodePlan& node) const;
 
   std::vector<NodePlan> members_;
   std::unordered_map<NodeId, std::size_t> position_;  // in members_
   std::unordered_set<NodeId> prepared_, started_;
   std::set<NodeId> with_workers_;
   std::unordered_set<Rank> ended_;
-  std::size_t living_count_ = 0;  // of ranks
+  // Of ranks that were started: all of which no end is known, and those of them on nodes that have workers.
+  std::size_t unended_count_ = 0;
+  std::size_t living_count_ = 0;
 };
 
 }  // namespace muster::launcher

@@ -1,5 +1,5 @@
 // Reports of progress (steps and heartbeats) that are held back: the job hears of the newest of each rank
-// once a second, and of all that are held before it hears of anything but output and pongs.
+// once a second, and of all that are held before it hears of anything but output, pongs and logs.
 //
 // So the job decides nothing without the newest step, and neither the job nor its journal is busy with steps
 // that decide nothing. The agent's Reports keep the newest of each rank too

@@ -136,13 +136,16 @@ void Job::check_time_limit(TimePoint now) {
   if (phase_ >= Phase::kLeaving) return;
   switch (time_limit_.take_due(now)) {
     case TimeLimit::Due::kNothing: return;
-    case TimeLimit::Due::kNotice:
-      if (preemption_.all_can(facts_.world_size)) notice({}, time_limit_.end(), now);
-      return;
+    case TimeLimit::Due::kNotice: return give_time_notice(now);
     case TimeLimit::Due::kEnd:
       facts_.out_of_time = phase_ < Phase::kStopping;
       return react(Occurrence::kTimeLimit, now);
   }
+}
+
+// Ranks that could not take it when it was due, such as those of an attempt that began later, may do so now.
+void Job::give_time_notice(TimePoint now) {
+  if (time_limit_.is_near() && can_save()) notice({}, time_limit_.end(), now);
 }
 
 void Job::check_start(TimePoint now) {

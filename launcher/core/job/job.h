@@ -53,8 +53,8 @@ class Job {
   const Steps& steps() const { return chronicle_.steps(); }
   const std::vector<AttemptHistory>& history() const { return chronicle_.history(); }
   const Verdict& verdict() const { return verdict_; }  // once leaving or done
-  // Whether so many nodes can be added now; the error says why not.
-  Status check_addable(std::size_t count) const;
+  // The hosts as nodes that can be added now, each with its slots; the error says why they cannot.
+  Expected<std::vector<NodesAdded::Node>> addable(const std::vector<Host>& hosts) const;
   std::vector<Rank> living_ranks() const;        // those that StacksWanted is passed on to
   std::string waiting_for(TimePoint now) const;  // for a user who sees nothing happen yet
 
@@ -99,11 +99,13 @@ class Job {
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Cancelled& event, TimePoint now);
   void handle(const NodesAdded& event, TimePoint now);
+  Status check_addable(const std::vector<NodesAdded::Node>& nodes) const;
   // After a commit: added nodes that are there, and are not to wait for a failure, take part.
   void grow_if_wanted(std::int64_t committed_step, TimePoint now);
   void handle(const StacksWanted& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
   void check_time_limit(TimePoint now);
+  void give_time_notice(TimePoint now);
   void check_start(TimePoint now);
   void check_deadline(TimePoint now);
   void interrupt(const StopWish& wish, TimePoint now);
@@ -183,7 +185,7 @@ class Job {
   void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
   // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
-  bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && no_rank_lives()); }
+  bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
   bool has_another_network() const;
 

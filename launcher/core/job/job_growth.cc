@@ -1,5 +1,6 @@
 // The part of Job that takes nodes which are added while it runs.
 #include <algorithm>
+#include <map>
 
 #include "launcher/core/job/job.h"
 #include "launcher/core/text/words.h"
@@ -9,7 +10,7 @@ namespace muster::launcher {
 // An added node is like one that came too late for the attempt: its agent starts now, or with the workers,
 // and it takes part in the next.
 void Job::handle(const NodesAdded& event, TimePoint now) {
-  if (!check_addable(event.nodes.size())) return;
+  if (!check_addable(event.nodes)) return;
   for (const NodesAdded::Node& each : event.nodes) {
     const NodeId node = recruiter_.add(each.slots);
     names_.add(node, each.host);
@@ -36,16 +37,42 @@ void Job::grow_if_wanted(std::int64_t committed_step, TimePoint now) {
   stop_workers(now);
 }
 
-Status Job::check_addable(std::size_t count) const {
+Expected<std::vector<NodesAdded::Node>> Job::addable(const std::vector<Host>& hosts) const {
+  if (plan_.hosts.empty())
+    return failure(ErrorCode::kInvalidArgument,
+                   "{} has no hosts, all its nodes are on its launcher's machine: start it with --hosts",
+                   plan_.job.job_id);
+  std::vector<NodesAdded::Node> nodes;
+  for (const Host& host : hosts)
+    nodes.push_back({host.name, host.slots.value_or(plan_.nodes.front().worker_count)});
+  if (const Status addable = check_addable(nodes); !addable) return std::unexpected(addable.error());
+  return nodes;
+}
+
+Status Job::check_addable(const std::vector<NodesAdded::Node>& nodes) const {
   if (phase_ >= Phase::kLeaving) return failure(ErrorCode::kUnavailable, "the job ends");
   if (!plan_.min_nodes)
     return failure(ErrorCode::kInvalidArgument,
                    "the job has a fixed number of nodes: start it with --nodes MIN:MAX");
   const auto room = static_cast<std::size_t>(plan_.most_nodes() - recruiter_.place_count());
-  if (count <= room) return {};
-  return failure(ErrorCode::kInvalidArgument, "the job has {} of at most {} (--nodes MIN:MAX): {}",
-                 recruiter_.place_count(), count_of(static_cast<std::size_t>(plan_.most_nodes()), "node"),
-                 room == 0 ? "it is full" : fmt::format("add {} at most", room));
+  if (nodes.size() > room)
+    return failure(ErrorCode::kInvalidArgument, "the job has {} of at most {} (--nodes MIN:MAX): {}",
+                   recruiter_.place_count(), count_of(static_cast<std::size_t>(plan_.most_nodes()), "node"),
+                   room == 0 ? "it is full" : fmt::format("add {} at most", room));
+  std::int64_t worker_count = recruiter_.world_size();
+  std::map<std::string, NodeId> present;
+  for (const NodeId id : fleet_.nodes()) present.emplace(names_.host_of(id), id);
+  for (const NodesAdded::Node& each : nodes) {
+    if (const auto same = present.find(each.host); same != present.end())
+      return failure(ErrorCode::kInvalidArgument, "{} is there already, as node{}", each.host, same->second);
+    if (each.slots > kMostSlots)
+      return failure(ErrorCode::kInvalidArgument, "{}:{}: a host has {} slots at most", each.host, each.slots,
+                     kMostSlots);
+    worker_count += each.slots;
+  }
+  if (worker_count <= kMostWorkers) return {};
+  return failure(ErrorCode::kInvalidArgument, "the job would have {} workers, and {} are the most",
+                 worker_count, kMostWorkers);
 }
 
 }  // namespace muster::launcher

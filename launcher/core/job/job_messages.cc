@@ -157,7 +157,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   using enum wire::ReportKind;
   if (chronicle_.empty() || !crew_.owns(id, reported.rank)) return;
   chronicle_.note(reported);
-  if (reported.kind == kHello) preemption_.hello(reported.rank, reported.text);
+  if (reported.kind == kHello) {
+    preemption_.hello(reported.rank, reported.text);
+    give_time_notice(now);
+  }
   if (reported.kind == kPreempted) facts_.told_preempted = true;
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
     // An attempt that hangs is judged by what was known when that was decided: a worker that was woken to act

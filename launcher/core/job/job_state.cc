@@ -19,7 +19,8 @@ bool Job::restored() const {
 bool Job::has_its_nodes() const {
   const std::vector<NodeId> nodes = fleet_.nodes();
   const std::int32_t count = recruiter_.node_count();
-  if (static_cast<std::int32_t>(nodes.size()) != count || nodes.front() != NodeId(0) ||
+  if (static_cast<std::int32_t>(nodes.size()) != count ||
+      count - recruiter_.place_count() != plan_.spare_nodes || nodes.front() != NodeId(0) ||
       nodes.back() != NodeId(count - 1))
     return false;
   const auto is_on_a_host = [this](const auto& each) { return !names_.host_of(each.first).empty(); };

@@ -31,6 +31,7 @@ class TimeLimit {
     if (!limit_ || told_ == Due::kEnd) return std::nullopt;
     return told_ == Due::kNotice ? end() : notice_time(began_, *limit_, grace_);
   }
+  bool is_near() const { return told_ == Due::kNotice; }
   bool is_up() const { return told_ == Due::kEnd; }
   TimePoint end() const { return began_ + *limit_; }  // of a job that has a limit
 

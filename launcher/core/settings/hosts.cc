@@ -14,7 +14,6 @@ namespace muster::launcher {
 namespace {
 
 constexpr std::size_t kMostHosts = 100'000;
-constexpr std::int32_t kMostSlots = 100'000;
 constexpr std::size_t kMostNameBytes = 253;  // of a name in DNS
 constexpr std::size_t kMostShownBytes = 80;  // of what is wrong, in a message
 
@@ -79,7 +78,8 @@ bool add_numbers(std::string_view range, std::vector<std::string>& numbers) {
 constexpr std::string_view kRangeForm =
     "numbers or ranges in brackets, low-high, 100000 names at most: n[0-3] or n[01-12,15]";
 constexpr std::string_view kNameForm =
-    "HOST, HOST:SLOTS or HOST:PORT:SLOTS, with USER@ before it or not; a name has letters, digits and ._- "
+    "HOST, HOST:SLOTS or HOST:PORT:SLOTS, 4096 slots at most, with USER@ before it or not; a name has "
+    "letters, digits and ._- "
     "and does not begin with a dash, an IPv6 address stands in brackets: [fe80::1%eth0]:2";
 
 // Every name that a pattern such as r[0-1]n[00-15] stands for.

@@ -131,10 +131,16 @@ Status check_counts(const Options& options, CountOn count_on) {
   std::int64_t spares = 0;
   for (std::int32_t spare = 0; spare < options.spare_nodes && spares <= kMostWorkers; ++spare)
     spares += count_on(options.nodes + spare);
-  if (spares <= kMostWorkers) return {};
-  return failure(ErrorCode::kInvalidArgument,
-                 "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
-                 count_on(options.nodes), kMostWorkers);
+  if (spares > kMostWorkers)
+    return failure(ErrorCode::kInvalidArgument,
+                   "--spare-nodes: {} with {} workers each are more than {} workers", options.spare_nodes,
+                   count_on(options.nodes), kMostWorkers);
+  for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node) {
+    if (count_on(node) > kMostSlots)
+      return failure(ErrorCode::kInvalidArgument, "{}: {} workers of one node are more than {}",
+                     options.workers_per_node.source, count_on(node), kMostSlots);
+  }
+  return {};
 }
 
 Status check_gpus(const Options& options, const Machine& machine, std::int32_t world_size) {

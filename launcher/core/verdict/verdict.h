@@ -39,7 +39,7 @@ struct StopWish {
   bool cancelled = false;
 };
 
-// An agent that is gone, and its workers with it.
+// An agent that was lost, and its workers with it.
 struct AgentLoss {
   NodeId node;
   TimePoint at;

@@ -45,7 +45,7 @@ std::uint64_t LogArrivals::arrived_bytes(const Key& key) const {
   return found == arrived_.end() ? 0 : found->second;
 }
 
-void LogArrivals::gone(NodeId node) {
+void LogArrivals::agent_closed(NodeId node) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end() || found->second.directory.empty()) return;
   Node& its = found->second;

@@ -39,7 +39,7 @@ class LogArrivals {
   // So much that had come could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  void gone(NodeId node);
+  void agent_closed(NodeId node);  // the connection to its agent
 
   // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is.
   std::string to_come() const;

@@ -1,9 +1,9 @@
 // The launcher's child processes: agents, and what lost agents leave behind.
 //
-// The launcher is a child subreaper: whatever a dead agent leaves becomes its child, so that it knows when
-// nothing of a lost node is left on this machine. Others become its children as well: what a shell had
-// started before it executed the launcher, and every orphan of a container whose first process it is. Those
-// are nobody's business here. One thread.
+// The launcher is a child subreaper: whatever an agent leaves that has ended becomes its child, so that it
+// knows when nothing of a lost node is left on this machine. Others become its children as well: what a shell
+// had started before it executed the launcher, and every orphan of a container whose first process it is.
+// Those are nobody's business here. One thread.
 #pragma once
 
 #include <set>

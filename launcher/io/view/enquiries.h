@@ -1,4 +1,5 @@
-// What those who look at a running job may ask of its launcher: status, nodes, dump, cancel.
+// What those who look at a running job may ask of its launcher: status, nodes, more nodes,
+// dump, cancel.
 //
 // Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by a few functions. Stacks
 // that are asked for are passed on as they come; who has not answered in time is named. One thread.

@@ -27,7 +27,7 @@ class LocalView final : public View {
   void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {
     rank_logs_.keep(node, attempt, piece, std::move(answer));
   }
-  void agent_gone(NodeId node) override { rank_logs_.gone(node); }
+  void agent_closed(NodeId node) override { rank_logs_.agent_closed(node); }
   std::string logs_to_come() const override;
   // Lines for the user, of logs that are incomplete here.
   std::vector<std::string> missing_logs() const { return rank_logs_.arrivals().missing(); }

@@ -70,8 +70,8 @@ void RankLogs::written(const Key& key) {
 }
 
 // Its files are complete as far as they will ever be.
-void RankLogs::gone(NodeId node) {
-  arrivals_.gone(node);
+void RankLogs::agent_closed(NodeId node) {
+  arrivals_.agent_closed(node);
   for (const auto& [key, copy] : copies_) {
     if (copy.node == node) copy.file->close();
   }

@@ -31,7 +31,7 @@ class RankLogs {
   RankLogs& operator=(const RankLogs&) = delete;
 
   void keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, View::LogAnswer answer);
-  void gone(NodeId node);
+  void agent_closed(NodeId node);
   LogArrivals& arrivals() { return arrivals_; }
   const LogArrivals& arrivals() const { return arrivals_; }
 

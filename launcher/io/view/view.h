@@ -35,8 +35,8 @@ class View {
   // `answer` hears, each time that it has become more, how much of the piece's file has been kept.
   using LogAnswer = std::function<void(const wire::LogTaken& taken)>;
   virtual void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) = 0;
-  // Nothing more comes of the node's agent.
-  virtual void agent_gone(NodeId node) = 0;
+  // The connection to the node's agent is closed: nothing more comes of it.
+  virtual void agent_closed(NodeId node) = 0;
   // Which logs are still to come, for a user who waits for the end; empty if none are known of.
   virtual std::string logs_to_come() const = 0;
 };

@@ -20,6 +20,8 @@ static_assert(name_of_type<Phase>() == "Phase");
 
 // Places in a state (Controller::fields(), Job::fields(), Crew::fields()).
 const json::json_pointer kFleetNodes("/0/0");
+const json::json_pointer kMinNodes("/1/0/0/0");
+const json::json_pointer kPlaces("/1/0/0/1");
 const json::json_pointer kPhase("/1/5");
 const json::json_pointer kDeadline("/1/6");
 const json::json_pointer kMembers("/1/11/0");
@@ -175,6 +177,11 @@ TEST_F(ForgedJournal, AStateThatContradictsItselfIsRefused) {
   state = state_in(Phase::kRunning);
   state[kInterruptCount] = std::numeric_limits<std::int32_t>::min();
   EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields"));
+  state = state_in(Phase::kGathering);
+  ASSERT_EQ(state[kPlaces].size(), 2U);
+  state[kPlaces].erase(1);
+  state[kMinNodes] = 1;
+  EXPECT_THAT(refusal_of(state), HasSubstr("no Job has such fields")) << "of three nodes, one is a spare";
   state = state_in(Phase::kRunning);
   state.erase(1);
   EXPECT_THAT(refusal_of(state), HasSubstr("a state of another version, or a damaged one"));

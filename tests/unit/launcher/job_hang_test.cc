@@ -219,6 +219,23 @@ TEST_F(HangTest, AnAgentThatStillWritesLogFilesIsNotLateOnceAllRanksHaveEnded) {
   EXPECT_EQ(job.verdict().exit_code, 0);
 }
 
+TEST_F(HangTest, RanksOfALostNodeAreNotAmongThoseThatLive) {
+  run();
+  end_agent(1, "its agent was killed by SIGKILL");
+  happen(LeftoversSeen{});
+  happen(Interrupted{SIGINT});
+  EXPECT_THAT(told(), HasSubstr("waiting for 2 workers to end"));
+  for (const int rank : {0, 1}) worker_exits(rank, 0, SIGTERM, true);
+  for (int second = 0; second < 60; ++second) {
+    pass(1s);
+    ASSERT_TRUE(decided<KillAgent>().empty()) << second << ": it still writes log files";
+    said(0, wire::Pong{.sent_ns = 0, .at_ns = 0, .output_waits = true});
+  }
+  empty(0);
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
+}
+
 TEST_F(HangTest, WhatALostSpareOrAgentLeavesAndCannotBeKilledIsNamedAndNotWaitedForAfterSuccess) {
   run();
   for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);

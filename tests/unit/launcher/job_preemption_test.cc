@@ -342,6 +342,20 @@ TEST_F(TimeLimitTest, GivesNoticeBeforeItAndEndsWith75WhenAllSave) {
   EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
 }
 
+TEST_F(TimeLimitTest, GivesALaterNoticeToRanksThatCouldNotTakeItWhenItWasDue) {
+  const TimePoint start = now;
+  run();
+  while (now < start + 17s) pass(500ms);
+  EXPECT_TRUE(sent<wire::Preempt>().empty());
+  all_can();
+  ASSERT_EQ(sent<wire::Preempt>().size(), 2U);
+  EXPECT_EQ(std::chrono::nanoseconds(sent<wire::Preempt>()[0].second.grace_ns), 3s);
+  reported(3, "hello", 0, "stacks preemption");
+  EXPECT_TRUE(sent<wire::Preempt>().empty()) << "once";
+  all_save_and_leave();
+  EXPECT_EQ(job.verdict().exit_code, kExitPreempted);
+}
+
 TEST_F(ShortTimeLimitTest, GivesNoticeNotBeforeHalfOfTheTime) {
   const TimePoint start = now;
   run();

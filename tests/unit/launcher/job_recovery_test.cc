@@ -222,9 +222,17 @@ TEST_F(ElasticTest, GrowsAgainAtTheNextRestart) {
 class GrowingTest : public ElasticTest {
  protected:
   GrowingTest() {
-    Plan plan = plan_with(1, 0);
     plan.max_nodes = 4;
+    plan.hosts = {{.name = "h0", .slots = 2}, {.name = "h1", .slots = 2}};
     anew(plan);
+  }
+  static std::vector<Host> hosts(const char* text) {
+    return parse_hosts(text, "hosts").value_or(std::vector<Host>());
+  }
+  // Why these hosts cannot be added.
+  std::string refusal_of(const char* text) const {
+    const auto nodes = job.addable(hosts(text));
+    return nodes ? "" : nodes.error().message();
   }
   // Its workers have been told to stop.
   void end_attempt() {
@@ -238,6 +246,8 @@ class GrowingTest : public ElasticTest {
       sizes.emplace_back(node, attempt.local_world_size);
     return sizes;
   }
+
+  Plan plan = plan_with(1, 0);
 };
 
 TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
@@ -289,17 +299,42 @@ TEST_F(GrowingTest, ASignalWhileItStopsToGrowEndsTheJob) {
 
 TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
   run();
-  EXPECT_TRUE(job.check_addable(2));
-  EXPECT_THAT(job.check_addable(3).error().message(),
-              HasSubstr("2 of at most 4 nodes (--nodes MIN:MAX): add 2"));
+  EXPECT_TRUE(job.addable(hosts("h2,h3")));
+  EXPECT_THAT(refusal_of("h2,h3,h4"), HasSubstr("2 of at most 4 nodes (--nodes MIN:MAX): add 2"));
   happen(NodesAdded{{{"h2", 2}, {"h3", 2}}});
   EXPECT_EQ(decided<StartAgent>().size(), 2U);
-  EXPECT_THAT(job.check_addable(1).error().message(),
-              HasSubstr("4 of at most 4 nodes (--nodes MIN:MAX): it is full"));
+  EXPECT_THAT(refusal_of("h4"), HasSubstr("4 of at most 4 nodes (--nodes MIN:MAX): it is full"));
   happen(NodesAdded{{{"h4", 2}}});
   EXPECT_TRUE(decided<StartAgent>().empty());
-  anew(plan_with(2, 0));
-  EXPECT_THAT(job.check_addable(1).error().message(), HasSubstr("a fixed number of nodes"));
+  plan.min_nodes.reset();
+  anew(plan);
+  EXPECT_THAT(refusal_of("h2"), HasSubstr("a fixed number of nodes"));
+  anew(plan_with(1, 0));
+  EXPECT_THAT(refusal_of("h2"), HasSubstr("has no hosts"));
+}
+
+TEST_F(GrowingTest, AHostThatIsAddedHasAsManySlotsAsTheFirstUnlessItsNumberIsGiven) {
+  run();
+  const auto nodes = job.addable(hosts("h2,h3:7"));
+  ASSERT_EQ(nodes->size(), 2U);
+  EXPECT_EQ((*nodes)[0].slots, 2);
+  EXPECT_EQ((*nodes)[1].slots, 7);
+}
+
+TEST_F(GrowingTest, AHostIsAddedOnceAndWithNoMoreWorkersThanAJobMayHave) {
+  run();
+  EXPECT_EQ(refusal_of("h1"), "h1 is there already, as node1");
+  happen(NodesAdded{{{"h2", 2}}});
+  EXPECT_EQ(refusal_of("h2"), "h2 is there already, as node2");
+  happen(NodesAdded{{{"h2", 2}}});
+  EXPECT_TRUE(decided<StartAgent>().empty());
+  happen(NodesAdded{{{"h3", kMostSlots + 1}}});
+  EXPECT_TRUE(decided<StartAgent>().empty());
+  plan.max_nodes = 40;
+  anew(plan);
+  run();
+  EXPECT_TRUE(job.addable(hosts("n[1-24]:4096")));
+  EXPECT_EQ(refusal_of("n[1-25]:4096"), "the job would have 102404 workers, and 100000 are the most");
 }
 
 TEST_F(ElasticTest, WaitsWhenFewerThanItsMinimumLive) {

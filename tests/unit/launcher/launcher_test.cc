@@ -4,41 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hand_time.h"
+
 namespace muster::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-
-class FakeTime final : public net::Time {
- public:
-  struct Bell {
-    std::function<void()> ring;
-    std::optional<TimePoint> when;
-  };
-  class FakeAlarm final : public net::Alarm {
-   public:
-    explicit FakeAlarm(std::shared_ptr<Bell> bell) : bell_(std::move(bell)) {}
-    void set(std::optional<TimePoint> when) override { bell_->when = when; }
-
-   private:
-    std::shared_ptr<Bell> bell_;
-  };
-  TimePoint now() const override { return now_; }
-  std::unique_ptr<net::Alarm> make_alarm(std::function<void()> ring) override {
-    bells_.push_back(std::make_shared<Bell>(std::move(ring), std::nullopt));
-    return std::make_unique<FakeAlarm>(bells_.back());
-  }
-  void pass(Duration time) {
-    now_ += time;
-    for (const auto& bell : bells_) {
-      if (bell->when && *bell->when <= now_) std::exchange(bell->when, std::nullopt), bell->ring();
-    }
-  }
-
- private:
-  TimePoint now_{1000s};
-  std::vector<std::shared_ptr<Bell>> bells_;
-};
 
 std::vector<wire::Frame> frames_of(const std::string& bytes) {
   wire::FrameReader reader;
@@ -132,9 +103,9 @@ class FakeView final : public View {
   void show_progress(std::string_view text) override { progress = text; }
   void show_output(NodeId, const wire::Output& output, Taken taken) override {
     shown_bytes += output.text.view().size();
-    (*taken)(output.text.view().size());
+    if (!taking_from || output.rank == *taking_from) (*taken)(output.text.view().size());
   }
-  bool takes(int, Duration) const override { return false; }
+  bool takes(int stream, Duration) const override { return stream == taken_stream; }
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
   void logs_are_elsewhere(NodeId, const std::string&, const std::string& directory) override {
     log_directory = directory;
@@ -143,12 +114,14 @@ class FakeView final : public View {
     kept_log += fmt::format("{}:{}", attempt, piece.text.view());
     answer({.rank = piece.rank, .file = piece.file, .bytes = piece.offset + piece.text.view().size()});
   }
-  void agent_gone(NodeId) override { log_directory.clear(); }
+  void agent_closed(NodeId) override { log_directory.clear(); }
   std::string logs_to_come() const override { return log_directory; }
 
   std::vector<std::string> events;
   std::string progress;
   std::size_t shown_bytes = 0;
+  std::optional<Rank> taking_from;  // none: from all
+  int taken_stream = 0;
   std::string stack_text;
   std::string log_directory;
   std::string kept_log;
@@ -196,7 +169,7 @@ class LauncherTest : public testing::Test {
 
   static constexpr NodeId kNode{0};
   static constexpr AgentId kAgent{kNode, Incarnation(1)};
-  FakeTime time;
+  HandTime time;
   FakeMachines machines;
   FakeLineage lineage;
   FakeView view;
@@ -215,7 +188,7 @@ TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
   EXPECT_EQ(channel->received<wire::Leave>().size(), 1U);
   machines.listener->agent_ended(kAgent, "its agent exited with code 0");
   channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
-  time.pass(0s);
+  time.advance(0s);
   EXPECT_TRUE(finished);
   EXPECT_EQ(launcher->controller().job().verdict().exit_code, 0);
   EXPECT_THAT(view.events, testing::ElementsAre("agent_joined", "attempt_begun", "worker_exited",
@@ -224,10 +197,12 @@ TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
 
 TEST_F(LauncherTest, AChannelThatNobodyWaitsForIsClosedAndNeverHeard) {
   run();
+  say(wire::LogsElsewhere{"/logs/job"});
   const auto second = connect(kAgent);
   EXPECT_TRUE(second->closed());
   EXPECT_FALSE(second->started());
   EXPECT_FALSE(channel->closed());
+  EXPECT_EQ(view.log_directory, "/logs/job") << "the agent that is heard is not closed";
 }
 
 TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
@@ -237,6 +212,33 @@ TEST_F(LauncherTest, OutputIsShownAndTheAgentHearsThatItWasTaken) {
   say(output);
   EXPECT_EQ(view.shown_bytes, 3U);
   EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
+}
+
+// Its line waits behind another agent's, which is taken.
+TEST_F(LauncherTest, AnAgentWhoseOutputWaitsHearsThatOthersIsTaken) {
+  Plan plan = one_node();
+  plan.nodes.push_back({NodeId(1), Rank(1), 1});
+  launcher.emplace(plan, Launcher::Parts{time, machines, lineage, view, [this] { finished = true; }});
+  launcher->begin();
+  channel = connect(kAgent);
+  const auto second = connect({NodeId(1), Incarnation(1)});
+  view.taking_from = Rank(0);
+  wire::Output output;
+  output.text = wire::Bytes("aaa");
+  say(output);
+  output.rank = Rank(1);
+  second->say(NodeId(1), Attempt(1), output);
+  EXPECT_EQ(channel->received<wire::OutputTaken>().size(), 1U);
+  EXPECT_TRUE(second->received<wire::OutputTaken>().empty());
+  time.advance(1s);
+  EXPECT_TRUE(second->received<wire::OutputTaken>().empty()) << "nobody takes any";
+  view.taken_stream = output.stream;
+  time.advance(1s);
+  const auto told = second->received<wire::OutputTaken>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].stream, output.stream);
+  EXPECT_EQ(told[0].bytes, 0);
+  EXPECT_TRUE(channel->received<wire::OutputTaken>().empty()) << "it waits for nothing";
 }
 
 TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
@@ -253,7 +255,7 @@ TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
   EXPECT_EQ(taken[0].bytes, 7U);
   say(wire::WorkerExited{});
   say(wire::WorkersGone{});
-  time.pass(1s);
+  time.advance(1s);
   EXPECT_EQ(view.progress, "/logs/job") << "it waits for the rest";
   channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
   EXPECT_EQ(view.log_directory, "");
@@ -261,11 +263,11 @@ TEST_F(LauncherTest, LogsAreKeptAndTheAgentHearsHowMuchOfThem) {
 
 TEST_F(LauncherTest, PingsEverySecondAndSaysWhatIsWaitedFor) {
   launcher->begin();
-  time.pass(1s);
+  time.advance(1s);
   EXPECT_EQ(view.progress, "starting: 0 of 1 agents joined; waiting for the agent of node0");
   channel = connect(kAgent);
   EXPECT_EQ(channel->received<wire::Ping>().size(), 1U) << "at once";
-  time.pass(1s);
+  time.advance(1s);
   EXPECT_EQ(channel->received<wire::Ping>().size(), 1U);
 }
 
@@ -274,7 +276,7 @@ TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
   for (const bool waits : {true, false}) {
     say(wire::Pong{.output_waits = waits});
     channel->received<wire::Ping>();
-    time.pass(1s);
+    time.advance(1s);
     const auto pings = channel->received<wire::Ping>();
     ASSERT_EQ(pings.size(), 1U);
     EXPECT_EQ(pings[0].output_waits, waits);
@@ -283,7 +285,7 @@ TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
 
 TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
   run();
-  time.pass(one_node().job.limits.silence_limit + 500ms);
+  time.jump(one_node().job.limits.silence_limit + 500ms);
   EXPECT_TRUE(machines.killed.empty());
   EXPECT_EQ(channel->received<wire::Ping>().size(), 2U);
 }
@@ -335,7 +337,7 @@ TEST_F(LauncherTest, InputIsReadWhenItsRankRunsAndGoesOnInTheNextAttempt) {
   say(killed);
   say(wire::WorkersGone{});
   lineage.answer();
-  time.pass(0s);
+  time.advance(0s);
   channel->say(kNode, Attempt(2), wire::AttemptPrepared{4711});
   channel->say(kNode, Attempt(2), wire::WorkersStarted{{5}});
   const auto again = channel->received<wire::Input>();
@@ -346,10 +348,10 @@ TEST_F(LauncherTest, InputIsReadWhenItsRankRunsAndGoesOnInTheNextAttempt) {
 
 TEST_F(LauncherTest, ProgressIsShownUntilAllWorkersHaveStarted) {
   run();
-  time.pass(1s);
+  time.advance(1s);
   EXPECT_EQ(view.progress, "starting: 1 of 1 agents joined, 0 of 1 workers started");
   say(wire::WorkersStarted{.pids = {70}});
-  time.pass(1s);
+  time.advance(1s);
   EXPECT_EQ(view.progress, "");
 }
 

@@ -69,7 +69,7 @@ TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
   arrivals_.on(kNode, kAttempt, piece(2, 1, "x", 1000));
   EXPECT_EQ(arrivals_.to_come(), "1000 bytes of the logs of node1 are still to come");
   arrivals_.told_to_leave(kNode);
-  arrivals_.gone(kNode);
+  arrivals_.agent_closed(kNode);
   EXPECT_EQ(arrivals_.to_come(), "");
   arrivals_.lost(kNode, 24);
   EXPECT_THAT(arrivals_.missing(),
@@ -80,12 +80,12 @@ TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
 TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
   LogArrivals complete = arrivals_;
   complete.told_to_leave(kNode);
-  complete.gone(kNode);
+  complete.agent_closed(kNode);
   EXPECT_THAT(complete.missing(), IsEmpty());
-  arrivals_.gone(NodeId(0));
+  arrivals_.agent_closed(NodeId(0));
   EXPECT_THAT(arrivals_.missing(), IsEmpty()) << "it shares the directory";
   arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
-  arrivals_.gone(kNode);
+  arrivals_.agent_closed(kNode);
   EXPECT_THAT(arrivals_.missing(),
               ElementsAre(testing::AllOf(HasSubstr("node1: it was lost"), HasSubstr("(5 bytes at least)"))));
 }
