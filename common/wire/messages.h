@@ -1,9 +1,9 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
 //
 // A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's
-// monotonic clock. Adding a field with a default is compatible: a peer that does not know it ignores it, one
-// that does not get it has the default (codec.cc lists the fields that are required). Anything else needs a
-// new kVersion.
+// monotonic clock. A field that is not known is ignored, and one that is missing has its default (codec.cc
+// lists the fields that are required). Launcher and agents of a job are of one version of Muster, which Hello
+// says: kVersion counts changes of the frame, and of nothing else.
 #pragma once
 
 #include <cstdint>
