@@ -81,16 +81,17 @@ void AgentHost::gpu_fails(std::int32_t pid) {
 
 // ---- Processes ----
 
-std::optional<FaultKind> AgentHost::take_refusal(FaultKind kind) {
+bool AgentHost::take_refusal(FaultKind kind, int exit_code) {
   const auto found = world_.refusals.find(owner_.agent.node);
-  if (found == world_.refusals.end() || found->second != kind) return std::nullopt;
+  if (found == world_.refusals.end() || found->second != kind) return false;
   world_.refusals.erase(found);
   world_.came_true(kind);
   world_.say(fmt::format("node{}: {}", owner_.agent.node, name_of(kind)));
   world_.disturbed(world_.timeline.now());
   world_.truths.at(owner_.launch)
-      ->happened({.kind = kind, .node = owner_.agent.node, .at = world_.timeline.now()});
-  return kind;
+      ->happened(
+          {.kind = kind, .node = owner_.agent.node, .at = world_.timeline.now(), .exit_code = exit_code});
+  return true;
 }
 
 std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& attempt) {
@@ -99,7 +100,7 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
   last_lines_.clear();
   hurried_ = false;
   finishing_since_.reset();
-  if (world_.chance.one_in(2) && take_refusal(FaultKind::kAttemptRefused))
+  if (world_.chance.one_in(2) && take_refusal(FaultKind::kAttemptRefused, 127))
     return std::unexpected(
         StartFailure{StartStep::kProgram, Error(ErrorCode::kNotFound, "cannot find train: no such program")});
   return {};
@@ -108,7 +109,7 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
 // A worker that cannot be executed is the last one, so that others have to be killed for it.
 std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local_rank,
                                                                  const wire::StartWorkers& start) {
-  if (local_rank.value() + 1 == plan_.local_world_size && take_refusal(FaultKind::kExecutionRefused))
+  if (local_rank.value() + 1 == plan_.local_world_size && take_refusal(FaultKind::kExecutionRefused, 126))
     return std::unexpected(StartFailure{
         StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
   const Rank rank = plan_.rank_of(local_rank);
@@ -142,7 +143,7 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
 
 void AgentHost::give_input(const wire::Input& input) {
   if (!stdin_) return;
-  stdin_->give(input.text.view());
+  stdin_->give(input);
   look_at_input();
   if (!input_is_read_) read_input();
 }
@@ -154,7 +155,7 @@ void AgentHost::look_at_input() {
 
 // What a worker reads of an empty pipe, or when it stands still, it reads the next time.
 void AgentHost::read_input() {
-  input_is_read_ = stdin_ && stdin_->has_text();
+  input_is_read_ = stdin_ && stdin_->readable();
   if (!input_is_read_) return;
   const std::int32_t pid = stdin_->pid();
   later(Duration(1ms) + Duration(20ms) * (pid % 7), [pid](AgentHost& self) {
@@ -162,7 +163,7 @@ void AgentHost::read_input() {
     if (self.stdin_ && self.stdin_->pid() == pid && worker != nullptr && worker->gets_on()) {
       self.stdin_->read();
       // The agent sees room in the pipe, but not that all of it was read.
-      if (self.stdin_->has_text()) self.look_at_input();
+      if (self.stdin_->readable()) self.look_at_input();
     }
     self.read_input();
   });
@@ -217,7 +218,7 @@ void AgentHost::dump_stacks(const std::vector<Worker>& workers) {
 // ---- Logs ----
 
 Expected<std::vector<std::string>> AgentHost::open(const wire::JobSpec&, const agent::OpenAttempt&) {
-  if (take_refusal(FaultKind::kAttemptRefused))
+  if (take_refusal(FaultKind::kAttemptRefused, 2))
     return failure(ErrorCode::kPermission, "cannot make the directory of the attempt: Permission denied");
   return std::vector<std::string>{};
 }

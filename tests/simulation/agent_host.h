@@ -98,7 +98,8 @@ class AgentHost final : public agent::Processes,
   Machine& machine() const { return *world_.machines[static_cast<std::size_t>(owner_.agent.node.value())]; }
   // In the agent's thread, unless it is gone by then.
   void later(Duration delay, std::function<void(AgentHost&)> what);
-  std::optional<FaultKind> take_refusal(FaultKind kind);
+  // Whether the attempt is refused now, for which the job's exit code is to be this.
+  bool take_refusal(FaultKind kind, int exit_code);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
   bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }

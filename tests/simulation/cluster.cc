@@ -85,6 +85,11 @@ Outcome Cluster::run() {
           .event_count = world_.timeline.event_count()};
 }
 
+InputRead Cluster::input_of(const Launch& launch) const {
+  const auto found = world_.input.find(launch.number());
+  return found == world_.input.end() ? InputRead{} : found->second;
+}
+
 void Cluster::at(Duration time, std::function<void(Launch&)> what) {
   world_.timeline.after(time, [this, what = std::move(what)] {
     if (!current().over() && !current().silent()) what(current());
@@ -149,7 +154,7 @@ void Cluster::make_due_faults() {
     FaultKind kind = fault.kind;
     bool made = met && current().runs() && make(fault);
     if (!made && now >= fault_due_ + kGivenUp && current().runs()) {
-      kind = FaultKind::kWorkerDies;  // what could not be, another takes the place of
+      kind = FaultKind::kWorkerDies;  // takes the place of the one that could not be made
       Fault other = fault;
       other.kind = kind;
       made = make(other);

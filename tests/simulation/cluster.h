@@ -38,6 +38,7 @@ class Cluster {
   void at(Duration time, std::function<void(Launch&)> what);
   const Launch& first() const { return *launches_.front(); }
   const World& world() const { return world_; }
+  InputRead input_of(const Launch& launch) const;
 
  private:
   Launch& current() { return *launches_.back(); }

@@ -95,14 +95,16 @@ const Verdict& verdict_of(const Cluster& cluster) {
 
 TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
   std::array<int, kFaultKindCount> made{};
-  int cleared_up = 0;
+  int cleared_up = 0, got_input = 0;
   for_seeds(1200, {2005109, 2006438, 4006809}, [&](std::uint64_t seed) {
     Cluster cluster(short_script(seed), seed);
     const Outcome outcome = run(cluster);
     for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) made.at(kind) += outcome.faults.at(kind);
     if (cluster.first().cleared_up()) ++cleared_up;
+    if (cluster.input_of(cluster.first()).read_count > 0) ++got_input;
   });
   expect_at_least(cleared_up, 600, "launches that were held against G1 as they ended");
+  expect_at_least(got_input, 200, "jobs of which a rank read input");
   for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) {
     // No node has had an agent before for a stranger to name, as a rule.
     const auto fault = static_cast<FaultKind>(kind);
@@ -113,12 +115,15 @@ TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
 
 // Ten virtual minutes each, with launches that follow each other.
 TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
+  int read_all = 0;
   for_seeds(40, {409, 863, 1010, 1041, 1294, 1928}, [&](std::uint64_t seed) {
     Cluster cluster(long_script(seed, 8, 4), seed);
     const Outcome outcome = run(cluster);
     EXPECT_GE(outcome.length, 10min);
     EXPECT_GE(outcome.fault_count(), 10);
+    if (cluster.input_of(cluster.first()).end_read) ++read_all;
   });
+  expect_at_least(read_all, 5, "jobs of which a rank read the input to its end");
 }
 
 TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
@@ -183,6 +188,27 @@ TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
     if (!cluster.first().finished()) ++lost;
   });
   expect_at_least(lost, 200, "launchers that were lost");
+}
+
+TEST(Cluster, LetsNoMoreThanOneLaunchGoOnInACheckpointDirectory) {
+  int fenced = 0, second_count = 0;
+  for_seeds(300, {}, [&](std::uint64_t seed) {
+    Chance chance(seed, 100);
+    Script script = short_script(seed);
+    script.checkpoints = true;
+    script.length = chance.between(2s, 10s);
+    Fault second{
+        .kind = FaultKind::kSecondLauncher, .gap = chance.between(0ms, 4s), .choice = chance.below(12)};
+    script.faults.insert(script.faults.begin(), second);
+    script.until_faults_are_made = true;
+    Cluster cluster(script, seed);
+    const Outcome outcome = run(cluster);
+    second_count += outcome.faults.at(static_cast<std::size_t>(FaultKind::kSecondLauncher));
+    const Training* ranks = cluster.first().training();
+    if (verdict_of(cluster).kind == Verdict::Kind::kRefused && ranks != nullptr && ranks->fenced()) ++fenced;
+  });
+  expect_at_least(second_count, 150, "launches beside another one in its directory");
+  expect_at_least(fenced, 50, "launches whose directory another one took over");
 }
 
 TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {

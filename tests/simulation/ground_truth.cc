@@ -19,6 +19,18 @@ bool ends_with_attempt(const FaultTraits& traits) {
   return traits.of_worker || traits.refusal;
 }
 
+// Of the job, where this is blamed; docs/operations.md has the table.
+std::vector<int> exit_codes_of(const GroundTruth::Happened& what) {
+  const FaultTraits traits = traits_of(what.kind);
+  if (traits.of_agent) return {launcher::kExitNodesMissing};
+  if (traits.stall) return {launcher::kExitTimeOut};
+  // A node that refuses a restart is given up.
+  if (traits.refusal) return {what.exit_code, launcher::kExitNodesMissing};
+  if (what.kind == FaultKind::kWorkerLeavesEarly) return {1};
+  if (what.kind == FaultKind::kOutOfMemory) return {launcher::kExitOutOfMemory};
+  return {what.exit_code};
+}
+
 }  // namespace
 
 void GroundTruth::happened(const Happened& what) {
@@ -28,7 +40,7 @@ void GroundTruth::happened(const Happened& what) {
   if (!traits.of_worker || what.kind == FaultKind::kWorkerUnkillable) touched_.insert(what.node);
   if (traits.harmless || traits.ends_launch) return;
   ++cause_count_;
-  open_.push_back({.what = what, .culprit = {.rank = what.rank, .node = what.node}});
+  open_.push_back({.what = what, .culprit = {what.rank, what.node, exit_codes_of(what)}});
 }
 
 void GroundTruth::noticed(NodeId node) {

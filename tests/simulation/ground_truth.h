@@ -23,6 +23,7 @@ class GroundTruth {
     bool decisive = true;  // the attempt cannot go on; else it may be that nobody minds
     TimePoint at{};        // when the launcher could see it
     Duration length{};     // of a silence that heals
+    int exit_code = 0;     // of a worker or a refusal; 128 and the signal where one ended the worker
   };
   void happened(const Happened& what);
   // The launcher stands still until then, and hears of everything at once.

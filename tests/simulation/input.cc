@@ -28,8 +28,10 @@ void SimulatedInput::read(std::size_t most, OnRead done) {
                      [done = std::move(done), text = std::move(text)] { done(text); });
 }
 
-void SimulatedStdin::give(std::string_view text) {
-  waiting_ += text;
+void SimulatedStdin::give(const wire::Input& input) {
+  world_.invariants.holds(!ended_, "no input comes behind its end");
+  waiting_ += input.text.view();
+  ended_ = input.end;
   world_.invariants.holds(waiting_.size() <= wire::kInputWindowBytes, "no more input waits than the window");
   fill();
 }
@@ -42,7 +44,7 @@ void SimulatedStdin::fill() {
 }
 
 void SimulatedStdin::read() {
-  std::uint64_t& unread = world_.input_read[launch_];
+  std::uint64_t& unread = world_.input[launch_].read_count;
   const std::size_t size = std::min(kMostReadBytes, pipe_.size()) / kRecordBytes * kRecordBytes;
   for (std::size_t at = 0; at < size; at += kRecordBytes) {
     const std::uint64_t record = std::stoull(pipe_.substr(at, kRecordBytes));
@@ -55,6 +57,10 @@ void SimulatedStdin::read() {
   pipe_.erase(0, size);
   taken_.read_bytes += static_cast<std::int64_t>(size);
   fill();
+  if (!ended_ || !pipe_.empty()) return;
+  end_read_ = world_.input[launch_].end_read = true;
+  world_.invariants.holds(unread == kRecordCount,
+                          fmt::format("input ends behind its last record, not before record {}", unread));
 }
 
 std::optional<wire::InputTaken> SimulatedStdin::news() {

@@ -1,8 +1,8 @@
 // The job's input, simulated: numbered records that the launcher reads, and the stdin of the rank that gets
 // them.
 //
-// A rank reads no record twice in one attempt and misses none, and an attempt begins where the one before it
-// has not read: that is held here. One thread.
+// A rank reads no record twice in one attempt and misses none, an attempt begins where the one before it has
+// not read, and the end comes behind the last record: that is held here. One thread.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,11 @@ class SimulatedStdin {
   SimulatedStdin(World& world, int launch, std::int32_t pid) : world_(world), launch_(launch), pid_(pid) {}
 
   std::int32_t pid() const { return pid_; }
-  void give(std::string_view text);
-  // The worker reads some of what is in the pipe.
+  void give(const wire::Input& input);
+  // The worker reads some of what is in the pipe, or its end.
   void read();
-  bool has_text() const { return !pipe_.empty(); }
+  // A read would not wait.
+  bool readable() const { return !pipe_.empty() || (ended_ && !end_read_); }
   // What is to be told, if anything is new.
   std::optional<wire::InputTaken> news();
 
@@ -50,6 +51,8 @@ class SimulatedStdin {
   wire::InputTaken taken_;
   wire::InputTaken told_;
   std::optional<std::uint64_t> last_;  // record
+  bool ended_ = false;
+  bool end_read_ = false;
 };
 
 }  // namespace muster::simulation

@@ -19,7 +19,11 @@ std::string text_of(const Culprit& culprit) {
 }
 
 Culprit blamed_by(const Verdict& verdict) {
-  return {verdict.rank, verdict.node};
+  return {.rank = verdict.rank, .node = verdict.node};
+}
+
+bool Culprit::is_blamed_by(const Verdict& verdict) const {
+  return rank == verdict.rank && node == verdict.node;
 }
 
 void Invariants::fail(std::string text) {
@@ -72,12 +76,28 @@ void Invariants::rank_starts_once(Attempt attempt, Rank rank, bool again) {
 }
 
 void Invariants::blames_one_of(const Verdict& verdict, std::span<const Culprit> possible) {
-  const Culprit blamed = blamed_by(verdict);
-  if (std::ranges::find(possible, blamed) != possible.end()) return;
+  const auto fits = [&](const Culprit& each) {
+    const auto& codes = each.exit_codes;
+    return codes.empty() || std::ranges::find(codes, verdict.exit_code) != codes.end();
+  };
   std::string names;
-  for (const Culprit& each : possible) names += (names.empty() ? "" : ", ") + text_of(each);
-  fail(fmt::format("G6: blamed is {}, but it was {} ({})", text_of(blamed),
-                   names.empty() ? "nobody's fault" : names, verdict.cause));
+  std::vector<int> codes;
+  bool found = false;
+  for (const Culprit& each : possible) {
+    names += (names.empty() ? "" : ", ") + text_of(each);
+    if (!each.is_blamed_by(verdict)) continue;
+    if (fits(each)) return;
+    found = true;
+    codes.insert(codes.end(), each.exit_codes.begin(), each.exit_codes.end());
+  }
+  const std::string blamed = text_of(blamed_by(verdict));
+  if (found) {
+    fail(fmt::format("G6: the exit code is {}, but what happened to {} gives {} ({})", verdict.exit_code,
+                     blamed, fmt::join(codes, " or "), verdict.cause));
+  } else {
+    fail(fmt::format("G6: blamed is {}, but it was {} ({})", blamed, names.empty() ? "nobody's fault" : names,
+                     verdict.cause));
+  }
 }
 
 void Invariants::class_is_true(const Verdict& verdict, bool happened) {

@@ -21,7 +21,9 @@ namespace muster::simulation {
 struct Culprit {
   std::optional<Rank> rank{};
   std::optional<NodeId> node{};
-  bool operator==(const Culprit&) const = default;
+  std::vector<int>
+      exit_codes{};  // with one of these the job ends if it is this one's fault; empty: not known
+  bool is_blamed_by(const launcher::Verdict& verdict) const;
 };
 std::string text_of(const Culprit& culprit);
 Culprit blamed_by(const launcher::Verdict& verdict);
@@ -55,7 +57,8 @@ class Invariants {
   // G2: what an older attempt has to say of its end or its beginning moves no newer one: a rank is started
   // once in an attempt.
   void rank_starts_once(Attempt attempt, Rank rank, bool again);
-  // G6: who is blamed is one of those who may have been first, never a victim.
+  // G6: who is blamed is one of those who may have been first, never a victim; and the exit code tells of
+  // what happened to that one.
   void blames_one_of(const launcher::Verdict& verdict, std::span<const Culprit> possible);
   // G6: a class that speaks of special evidence needs a fault that leaves it.
   void class_is_true(const launcher::Verdict& verdict, bool happened);

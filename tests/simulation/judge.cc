@@ -89,10 +89,9 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
   if (verdict.kind == Verdict::Kind::kRefused) {
     if (known.fenced || known.denial_count > 0) culprits.emplace_back();
-    if (ranks_fenced) culprits.push_back({std::nullopt, known.ranks->node_of_rank_0()});
+    if (ranks_fenced) culprits.push_back({.rank = std::nullopt, .node = known.ranks->node_of_rank_0()});
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
-    must.class_is_true(
-        verdict, happened({FaultKind::kOutOfMemory}) && verdict.exit_code == launcher::kExitOutOfMemory);
+    must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
     // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows.
     if (ranks_fenced) culprits.emplace_back();
@@ -108,10 +107,21 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   if (!known.slept) must.blames_one_of(verdict, culprits);
 }
 
+// Where the rank that is to get it takes part, for longer than a link that clogs holds it up.
+bool Judge::may_expect_input(const Known& known) const {
+  constexpr Duration kInputIsLate = std::chrono::seconds(5);
+  return world_.script.input && known.ranks != nullptr &&
+         known.ranks->world_size() == world_.script.node_count * world_.script.workers_per_node &&
+         world_.timeline.now() >= known.ranks->began() + kInputIsLate;
+}
+
 void Judge::judge_end(const launcher::Job& job, const Known& known) {
   Invariants& must = world_.invariants;
   must.success_is_earned(job.verdict(), known.ranks == nullptr ? 0 : known.ranks->world_size(),
                          known.ranks == nullptr ? 0 : known.ranks->succeeded_count());
+  if (job.verdict().exit_code == 0 && may_expect_input(known))
+    must.holds(world_.input[launch_].read_count > 0,
+               "a rank reads some of the input before the job succeeds");
   const auto wished = known.wishes.restarts_before;
   // A launcher that slept hears of the end of each of its agents, one after the other.
   const int cause_count = known.slept ? job.restart_count() : truth().cause_count() + known.denial_count;

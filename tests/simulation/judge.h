@@ -46,6 +46,7 @@ class Judge {
   void judge_wish(const launcher::Verdict& verdict, const Known& known);
   void judge_failure(const launcher::Verdict& verdict, const Known& known, std::vector<Culprit> culprits);
   void judge_end(const launcher::Job& job, const Known& known);
+  bool may_expect_input(const Known& known) const;
   GroundTruth& truth() const { return *world_.truths.at(launch_); }
 
   World& world_;

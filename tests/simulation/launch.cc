@@ -16,6 +16,18 @@ Duration hang_limit(const Script& script) {
   return std::max<Duration>(4 * script.step, 3s);
 }
 
+struct End {
+  int exit_code = 0;
+  int signal = 0;
+};
+
+// Of the worker that dies.
+End end_by(const Fault& fault) {
+  constexpr int kFailed = 3;
+  if (fault.choice % 2 == 0) return {.exit_code = kFailed};
+  return {.signal = fault.choice % 3 == 0 ? SIGSEGV : SIGKILL};
+}
+
 launcher::Plan plan_of(const Script& script, bool take_over) {
   launcher::Plan plan;
   for (int node = 0; node < script.node_count; ++node)
@@ -173,7 +185,11 @@ bool Launch::hit_worker(const Fault& fault) {
     if (fault.kind == FaultKind::kWorkerLeavesEarly && (ranks->world_size() < 4 || !ranks->complete()))
       return false;
     SimulatedProcess& worker = *workers[static_cast<std::size_t>(fault.choice) % workers.size()];
-    happened({.kind = fault.kind, .node = node, .rank = worker.rank});
+    const End end = end_by(fault);
+    happened({.kind = fault.kind,
+              .node = node,
+              .rank = worker.rank,
+              .exit_code = end.signal != 0 ? launcher::exit_code_of_signal(end.signal) : end.exit_code});
     hit(fault, home, worker, *ranks);
     return true;
   }
@@ -205,11 +221,10 @@ void Launch::hit(const Fault& fault, Machine& home, SimulatedProcess& worker, Tr
       return ranks.stall(rank);
     case FaultKind::kWorkerStalls: world_.disturbed(now + stall_limit); return ranks.stall(rank);
     default: {
-      constexpr int kFailed = 3;
-      const int signal = fault.choice % 3 == 0 ? SIGSEGV : SIGKILL;
+      const End end = end_by(fault);
       // Its victims may be heard before it.
       if (fault.choice % 4 < 2) agents_.delay(worker.owner.agent.node, 300ms);
-      home.end(pid, even ? kFailed : 0, even ? 0 : signal);
+      home.end(pid, end.exit_code, end.signal);
       return ranks.peers_fail(false);
     }
   }

@@ -28,6 +28,12 @@ struct Limits {
   static constexpr Duration kControllerGrace = std::chrono::seconds(4);
 };
 
+// What ranks have read of a launch's input.
+struct InputRead {
+  std::uint64_t read_count = 0;  // records
+  bool end_read = false;
+};
+
 struct World {
   World(Script what, std::uint64_t seed);
   World(const World&) = delete;
@@ -57,7 +63,7 @@ struct World {
   std::map<Owner, std::weak_ptr<AgentHost>> hosts;
   std::array<int, kFaultKindCount> faults{};  // that came true
   std::map<NodeId, FaultKind> refusals;       // that wait for the node's next attempt
-  std::map<int, std::uint64_t> input_read;    // by launch: records that a rank has read
+  std::map<int, InputRead> input;             // by launch
   std::function<bool(int launch)> launcher_lives;
   bool may_end = false;  // the training has gone on for long enough
   // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.
