@@ -77,6 +77,8 @@ TEST(HostOptions, TakeSlotsWhereNoNumberOfWorkersIsGiven) {
   EXPECT_THAT(shape({{"hosts", "a,b"}, {"gpus-per-node", "gpu"}}),
               StartsWith("--gpus-per-node: what other machines have is not known: give a number"));
   EXPECT_THAT(shape({{"hosts", "n[1-1000]:1000"}}), HasSubstr("1000 nodes with 100000"));
+  EXPECT_EQ(shape({{"hosts", "a,b"}, {"nproc-per-node", "5000"}}),
+            "--nproc-per-node: 5000 workers of one node are more than 4096");
 }
 
 TEST(HostOptions, ChooseABootstrap) {

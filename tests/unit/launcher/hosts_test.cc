@@ -122,6 +122,12 @@ TEST(Hosts, AreNamedInOneListWithRanges) {
   }
 }
 
+TEST(Hosts, HaveAsManySlotsAtMostAsAnAgentTakesWorkers) {
+  EXPECT_EQ(parse_hosts("a:4096", "--hosts")->front().slots, kMostSlots);
+  for (const char* more : {"a:4097", "a:22:4097", "a:5000,a:1", "a:4096,a:1"})
+    EXPECT_THAT(hosts(more), HasSubstr("at most")) << more;
+}
+
 TEST(Hosts, AreAtMostAHundredThousand) {
   EXPECT_EQ(parse_hosts("n[1-100000]", "--hosts")->size(), 100'000U);
   EXPECT_THAT(hosts("n[0-100000]"), HasSubstr("at most"));
