@@ -1,9 +1,9 @@
 // TLS 1.3 between launcher and agent, authenticated on both sides by a pre-shared key and nothing else.
 //
-// A job has one secret; each agent's key is derived from it for that agent's own name, so that a stolen key
-// opens one door. TlsSession turns bytes into bytes and does no I/O: Connection moves them. No certificates,
-// no earlier TLS, no resumption. What needs OpenSSL lies in a module, libmuster_tls.so, because most jobs use
-// no TLS and should not start later for it.
+// Each agent has a key of its own, random or derived from a secret of the job for the agent's name, so that a
+// stolen key opens one door. TlsSession turns bytes into bytes and does no I/O: Connection moves them. No
+// certificates, no earlier TLS, no resumption. What needs OpenSSL lies in a module, libmuster_tls.so, because
+// most jobs use no TLS and should not start later for it.
 #pragma once
 
 #include <array>
@@ -52,7 +52,8 @@ class Tls {
   // Where the program in this file looks for its module.
   static std::string file_beside(const std::string& program);
 
-  // HMAC-SHA256 of the identity, keyed with the job's secret (common/wire/agent_identity.h).
+  // HMAC-SHA256 of the identity, keyed with the job's secret: for two agents that are to share a key
+  // (peer_identity() in common/wire/agent_identity.h). The launcher's key for an agent is from make_key().
   virtual Key derive_key(const Key& secret, std::string_view identity) const = 0;
   // SHA-256 of the parts, one after the other.
   virtual Key digest(std::initializer_list<std::string_view> parts) const = 0;

@@ -1,8 +1,9 @@
-// The names under which keys are derived: who an agent proves to be, and which two agents share a key.
+// The names to which keys belong: who an agent proves to be, and which two agents share a key, as agents will
+// that talk to each other.
 //
 // A name holds the incarnation of each agent in it, so that a key dies with its process. No name of one kind
-// is one of the other. Plain functions; safe in any thread. Keys are made of names elsewhere
-// (common/net/tls.h).
+// is one of the other. Plain functions; safe in any thread. Keys are made elsewhere: the launcher's for an
+// agent at random (launcher/io/fleet/control_port.cc), that of two agents of their name (common/net/tls.h).
 #pragma once
 
 #include <optional>
