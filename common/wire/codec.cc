@@ -1,7 +1,9 @@
 #include "common/wire/codec.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
+#include <type_traits>
 
 #include "common/base/check.h"
 #include "common/wire/json_types.h"
@@ -309,21 +311,36 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
   }
 }
 
-// Output and logs of an attempt that is over are still taken; Hello, Welcome, Leave, pings and notices belong
-// to the connection.
+template <class Message, class... Some>
+constexpr bool kIsOneOf = (std::is_same_v<Message, Some> || ...);
+
+// Whether the alternative of All that has this place is one of Some.
+template <class... Some, class... All>
+bool is_one_of(std::size_t index, const std::variant<All...>*) {
+  constexpr std::array kIsSome{kIsOneOf<All, Some...>...};
+  return index < kIsSome.size() && kIsSome.at(index);
+}
+
+// The list of messages that belong to no attempt, each with its direction. Output and logs of an attempt that
+// is over are still taken; the others belong to the connection.
+bool is_free_to_agent(std::size_t index) {
+  return is_one_of<Welcome, Leave, Ping, OutputTaken, LogTaken>(index, static_cast<ToAgent*>(nullptr));
+}
+bool is_free_to_launcher(std::size_t index) {
+  return is_one_of<Hello, Output, Pong, AgentRemark, LogsElsewhere, LogPiece>(
+      index, static_cast<ToLauncher*>(nullptr));
+}
+
 bool belongs_to_attempt(std::uint8_t type) {
-  static const std::uint8_t free_types[] = {
-      type_of<ToAgent, Welcome>(kFirstToAgent),        type_of<ToAgent, Leave>(kFirstToAgent),
-      type_of<ToAgent, Ping>(kFirstToAgent),           type_of<ToAgent, OutputTaken>(kFirstToAgent),
-      type_of<ToLauncher, Hello>(kFirstToLauncher),    type_of<ToLauncher, Output>(kFirstToLauncher),
-      type_of<ToLauncher, Pong>(kFirstToLauncher),     type_of<ToLauncher, AgentRemark>(kFirstToLauncher),
-      type_of<ToAgent, LogTaken>(kFirstToAgent),       type_of<ToLauncher, LogsElsewhere>(kFirstToLauncher),
-      type_of<ToLauncher, LogPiece>(kFirstToLauncher),
-  };
-  return std::ranges::find(free_types, type) == std::end(free_types);
+  return type < kFirstToLauncher ? !is_free_to_agent(type - kFirstToAgent)
+                                 : !is_free_to_launcher(type - kFirstToLauncher);
 }
 
 }  // namespace
+
+bool belongs_to_attempt(const ToLauncher& message) {
+  return !is_free_to_launcher(message.index());
+}
 
 std::string encode(FrameHeader header, const ToAgent& message) {
   return encode_as(header, message, kFirstToAgent);

@@ -25,9 +25,13 @@ std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::s
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
 
+// Whether the message is about the attempt whose number its frame carries. Output, logs and what belongs to
+// the connection are not.
+bool belongs_to_attempt(const ToLauncher& message);
+
 // Decides which frames of one connection are heard. A frame is dropped when it is for another node, when its
 // source is not the other end, when it repeats a sequence number, when its term is lower than the highest
-// seen, or when it belongs to an attempt that is over (output and liveness belong to none).
+// seen, or when it belongs to an attempt that is over.
 class Dispatcher {
  public:
   enum class Result { kDeliver, kOtherNode, kStranger, kRepeated, kStaleTerm, kStaleAttempt };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wire/codec.h"
 #include "launcher/core/job/job.h"
 #include "launcher/core/text/words.h"
 
@@ -37,13 +38,12 @@ void Job::handle(const NodeLost& event, TimePoint now) {
   lose(event.node, event.at, event.how, now);
 }
 
-// An AgentRemark, and what is said of logs, is heard whatever attempt it carries. Every other message, a Pong
-// too, is dropped unless it carries the number of the attempt at hand.
+// What belongs to an attempt is dropped unless that is the one at hand. So is a Pong, which tells of output
+// that waits in the attempt of its number.
 void Job::handle(const AgentSaid& event, TimePoint now) {
-  const bool free = std::holds_alternative<wire::AgentRemark>(event.message) ||
-                    std::holds_alternative<wire::LogsElsewhere>(event.message) ||
-                    std::holds_alternative<wire::LogPiece>(event.message);
-  if (!free && event.attempt != attempt_) return;
+  const bool of_attempt =
+      wire::belongs_to_attempt(event.message) || std::holds_alternative<wire::Pong>(event.message);
+  if (of_attempt && event.attempt != attempt_) return;
   std::visit([&](const auto& message) { hear(event.agent.node, message, now); }, event.message);
 }
 
