@@ -9,6 +9,7 @@
 #include "launcher/commands/prepare.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/report.h"
+#include "launcher/io/fleet/container_preparation.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/fleet/sync.h"
 #include "launcher/io/local_launcher.h"
@@ -109,14 +110,14 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
   net::LogWriter files(context.get_executor());
-  if (!plan.remote.sync.empty()) {
-    const auto say = [&terminal](const std::string& text) { terminal.say(text); };
-    if (const int failed = sync_hosts(plan, {signals, say}); failed != 0) {
-      std::error_code ignored;
-      std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has been
-      terminal.flush({.stall = options.limits.output_stall, .limit = kFlushLimit, .signals = signals});
-      return failed;
-    }
+  const auto say = [&terminal](const std::string& text) { terminal.say(text); };
+  int failed = plan.remote.sync.empty() ? 0 : sync_hosts(plan, {signals, say});
+  if (plan.remote.bootstrap == BootstrapKind::kDocker) failed = prepare_containers(plan, {signals, say});
+  if (failed != 0) {
+    std::error_code ignored;
+    std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has been
+    terminal.flush({.stall = options.limits.output_stall, .limit = kFlushLimit, .signals = signals});
+    return failed;
   }
   LocalLauncher launcher(plan, {context, terminal, files, *agent_program, signals, options.quiet});
   for (const std::string& notice : notices) terminal.say(notice);

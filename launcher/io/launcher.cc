@@ -75,8 +75,8 @@ void Launcher::agent_connected(AgentId agent, std::shared_ptr<net::Channel> chan
   post(AgentConnected{agent, newest_connection_});
 }
 
-void Launcher::agent_ended(AgentId agent, std::string how) {
-  post(ProcessEnded{agent, std::move(how)});
+void Launcher::agent_ended(AgentId agent, std::string how, bool refused) {
+  post(ProcessEnded{agent, std::move(how), refused});
 }
 
 void Launcher::leftovers_seen(std::vector<Leftover> left, bool killed) {

@@ -109,7 +109,7 @@ void Agents::start(AgentId id) {
   }
   if (fault == FaultKind::kAgentNotStarted)
     return launch_.program().run_after(world_.chance.between(0ms, 5ms), [this, id] {
-      listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable");
+      listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable", false);
     });
   const auto agent = std::make_shared<Process>(world_, Owner{launch_.number(), id});
   agents_[id] = agent;
@@ -222,7 +222,7 @@ void Agents::gone(Process& agent, const std::string& how, bool guarded) {
     });
   }
   launch_.program().run_after(world_.chance.between(0ms, 20ms),
-                              [this, id, how] { listener_->agent_ended(id, how); });
+                              [this, id, how] { listener_->agent_ended(id, how, false); });
   launch_.changed();
 }
 

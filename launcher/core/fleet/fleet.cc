@@ -98,7 +98,7 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
   node->how = node->killed_for.empty() ? event.how : "its agent " + node->killed_for;
-  if (!node->connection) return lose(event.agent.node, node->how, now);
+  if (!node->connection) return lose(event.agent.node, node->how, now, event.refused);
   half_gone_.push_back({event.agent, now});
 }
 
@@ -196,7 +196,7 @@ void Fleet::check_silence(TimePoint now) {
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
     FleetDecisions decisions = drop(id, last_heard, how, now);
     std::ranges::move(decisions, std::back_inserter(outcome_.decisions));
-    outcome_.news.emplace_back(NodeLost{id, last_heard, how});
+    outcome_.news.emplace_back(NodeLost{id, last_heard, how, /*refused=*/false});
   }
 }
 
@@ -223,12 +223,12 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
   decide(KillAgent{agent}, "it " + node.killed_for);
 }
 
-void Fleet::lose(NodeId node, std::string how, TimePoint now) {
+void Fleet::lose(NodeId node, std::string how, TimePoint now, bool refused) {
   // A failure elsewhere, while the second end of the agent was waited for, came after the first end.
   const TimePoint lost_at = at(node).ends_since.value_or(now);
   forget(node, lost_at);
   expect_leftovers(now, now);
-  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how)});
+  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how), refused});
 }
 
 void Fleet::forget(NodeId id, TimePoint lost_at) {

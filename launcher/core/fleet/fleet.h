@@ -152,7 +152,7 @@ class Fleet {
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
   void kill_for(AgentId agent, Node& node, std::string why);
-  void lose(NodeId node, std::string how, TimePoint now);
+  void lose(NodeId node, std::string how, TimePoint now, bool refused = false);
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);
   bool is_named(const Leftover& left) const;

@@ -34,6 +34,7 @@ struct ConnectionClosed {
 struct ProcessEnded {  // an agent's process has ended, or could not be started
   AgentId agent;
   std::string how;  // "its agent was killed by SIGKILL"
+  bool refused = false;  // it could not be started, and the same would be refused again
 };
 struct AgentSaid {  // the message's times have been translated to the launcher's clock
   AgentId agent;
@@ -81,6 +82,7 @@ struct NodeLost {
   NodeId node;
   TimePoint at;     // the agent's end, or its last sign of life if it fell silent
   std::string how;  // "its agent was killed by SIGKILL"
+  bool refused = false;  // as of ProcessEnded
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
 // Some were killed and live on: LeftoversGone may never come. Told again when others turn out to live on.

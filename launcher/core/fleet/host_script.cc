@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "launcher/core/fleet/container_spec.h"
 #include "launcher/core/text/plain_text.h"
 #include "launcher/core/text/words.h"
 
@@ -83,11 +84,15 @@ std::string advice(const Host& host, std::string_view line) {
 }  // namespace
 
 std::string start_script(const AgentPlace& place, const std::vector<std::string>& arguments) {
-  if (!place.path.empty()) return fmt::format("exec \"{}\"{}", place.path, in_quotes(arguments));
-  return fmt::format(R"sh(d="{}/{}"; {}; if test $? = 0; then exec "$d/{}"{}; fi; )sh"
+  const std::string agent = place.path.empty() ? fmt::format("$d/{}", kAgentFile) : place.path;
+  return where_agent_is(place, fmt::format("exec \"{}\"{}", agent, in_quotes(arguments)));
+}
+
+std::string where_agent_is(const AgentPlace& place, std::string_view command) {
+  if (!place.path.empty()) return std::string(command);
+  return fmt::format(R"sh(d="{}/{}"; {}; if test $? = 0; then {}; fi; )sh"
                      "echo muster-agent absent $(uname -m); exit {}",
-                     kCache, place.digest, quick_check_script(place), kAgentFile, in_quotes(arguments),
-                     kAgentAbsent);
+                     kCache, place.digest, quick_check_script(place), command, kAgentAbsent);
 }
 
 std::string delivery_script(const AgentPlace& place) {
@@ -203,7 +208,8 @@ std::string start_failure(const RemoteOptions& options, const Host& host, const 
                           std::string_view last_line) {
   std::string text = what;
   if (!last_line.empty()) text += fmt::format(": {}", one_line(std::string(last_line)));
-  std::string todo = advice(host, last_line);
+  std::string todo = options.in_containers() ? container_advice(last_line) : "";
+  if (todo.empty()) todo = advice(host, last_line);
   if (todo.empty() && last_line.empty() && options.bootstrap == BootstrapKind::kSsh)
     todo = fmt::format("see what `ssh {} true` says", address_of(host));
   if (!todo.empty()) text += fmt::format(" ({})", todo);

@@ -22,7 +22,7 @@ namespace muster::launcher {
 struct AgentPlace {
   std::string path;    // --remote-agent; or empty, and then
   std::string digest;  // SHA-256 of agent and module, one after the other, in hexadecimal digits
-  std::string module;  // file of the TLS module within the directory of a delivered agent
+  std::string module;  // file of the TLS module; within the directory of a delivered agent
 };
 
 // Within the directory of a delivered agent.
@@ -31,6 +31,8 @@ inline constexpr const char* kAgentFile = "bin/agent";
 // Executes the agent; or says `muster-agent absent MACHINE` and exits with kAgentAbsent.
 inline constexpr int kAgentAbsent = 3;
 std::string start_script(const AgentPlace& place, const std::vector<std::string>& arguments);
+// The same around another command, which ends in an exec; $d is the directory of a delivered agent.
+std::string where_agent_is(const AgentPlace& place, std::string_view command);
 // Takes a tar of the two files from stdin. Exits with 0 when an agent of this digest is there, whoever
 // brought it.
 std::string delivery_script(const AgentPlace& place);

@@ -12,6 +12,14 @@ constexpr std::string_view kAbsent = "muster-agent absent";
 
 }  // namespace
 
+// A container of this machine's engine has its image before the job starts.
+HostStart::Step HostStart::first() const {
+  const bool always = options_.in_containers() && options_.bootstrap != BootstrapKind::kDocker &&
+                      options_.container.pull == Pull::kAlways;
+  if (always) return Bring{Missing::kImage};
+  return Start{};
+}
+
 std::optional<HostStart::Step> HostStart::on_line(std::string_view line) {
   if (const auto greeting = parse_greeting(line)) return Speak{*greeting};
   if (!line.starts_with(kAbsent)) return std::nullopt;
@@ -23,18 +31,22 @@ std::optional<HostStart::Step> HostStart::on_line(std::string_view line) {
                                            "there, and give --remote-agent",
                                            one_line(std::string(machine)), machine_)},
                       0);
-  return Deliver{};
+  return Bring{Missing::kAgent};
 }
 
 HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
+  const bool lacks_image = options_.in_containers() && failure.last_line.contains("No such image");
+  if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line)};
+  const bool refused =
+      failure.refused || (failure.exit_code && options_.bootstrap == BootstrapKind::kDocker);
+  if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line), refused};
   return Start{*pause};
 }
 
-HostStart::Step HostStart::on_delivered() {
-  delivered_ = true;
+HostStart::Step HostStart::on_brought(Missing what) {
+  (what == Missing::kAgent ? delivered_ : pulled_) = true;
   return Start{};
 }
 

@@ -34,7 +34,10 @@ std::string Job::machine_of(NodeId id) const {
   return told ? found->second.machine : fmt::format("node{}", id);
 }
 
+// A first start that was refused would be refused again. Later, something has become wrong with the node.
 void Job::handle(const NodeLost& event, TimePoint now) {
+  if (event.refused && phase_ == Phase::kGathering && restart_count() == 0 && !facts_.refusal)
+    facts_.refusal = Refusal{Refusal::Kind::kCannotStart, event.node, kExitInternal, event.how};
   lose(event.node, event.at, event.how, now);
 }
 

@@ -27,6 +27,7 @@ constexpr std::string_view kOtherSources =
 constexpr Topic kTopics[] = {
     {"workers", "what is started, how many times, and with which variables"},
     {"hosts", "other machines: which, how agents are started there and spoken to"},
+    {"containers", "nodes as containers of an image: what they see, and may use"},
     {"recovery", "checkpoints, restarts, spare nodes, preemption, time limit"},
     {"hangs", "when an agent, a worker or a step is too late"},
     {"output", "logs, and what of them is shown"},

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "launcher/core/settings/container_options.h"
 #include "launcher/core/settings/worker_environment.h"
 
 namespace muster::launcher {
@@ -96,7 +97,8 @@ void read_bootstrap(SettingReader& reader, Options& options) {
   using enum BootstrapKind;
   RemoteOptions& remote = options.remote;
   const Setting* exec = reader.find("exec");
-  remote.bootstrap = exec != nullptr ? kExec : options.hosts.empty() ? kLocal : kSsh;
+  const bool here = options.hosts.empty();
+  remote.bootstrap = exec != nullptr ? kExec : !here ? kSsh : reader.find("image") != nullptr ? kDocker : kLocal;
   if (exec != nullptr) {
     const auto words = shell_words(exec->values.back());
     if (!words || words->empty() || words->front().empty())
@@ -105,17 +107,23 @@ void read_bootstrap(SettingReader& reader, Options& options) {
     remote.exec = *words;
   }
   if (const Setting* chosen = reader.find("bootstrap")) {
-    reader.choice("bootstrap", {{"local", kLocal}, {"ssh", kSsh}, {"exec", kExec}}, remote.bootstrap);
+    reader.choice("bootstrap", {{"local", kLocal}, {"ssh", kSsh}, {"exec", kExec}, {"docker", kDocker}},
+                  remote.bootstrap);
     if (remote.bootstrap == kExec && exec == nullptr)
       return contradict(reader, *chosen, "exec needs a command: give --exec 'lxc exec {{host}} --'");
     if (remote.bootstrap != kExec && exec != nullptr)
       return contradict(reader, *chosen, "{} does not use {}: leave one of them out", chosen->values.back(),
                         exec->source);
-    if (remote.bootstrap == kLocal && !options.hosts.empty())
-      return contradict(reader, *chosen,
-                        "local starts all nodes on this machine, but {} names hosts: leave one of them out",
+    const bool on_this_machine = remote.bootstrap == kLocal || remote.bootstrap == kDocker;
+    if (on_this_machine && !here)
+      return contradict(reader, *chosen, "{} starts all nodes {}, but {} names hosts: leave one of them out",
+                        chosen->values.back(),
+                        remote.bootstrap == kLocal ? "on this machine" : "as containers of one engine",
                         hosts_setting(reader)->source);
-    if (remote.bootstrap != kLocal && options.hosts.empty())
+    if (const Setting* image = reader.find("image"); image != nullptr && remote.bootstrap == kLocal)
+      return contradict(reader, *chosen, "local starts no containers, but {} names their image: leave one of "
+                        "them out", image->source);
+    if (!on_this_machine && here)
       return contradict(reader, *chosen, "{} needs hosts: give --hosts or --hostfile", chosen->values.back());
   }
   if (exec != nullptr && options.hosts.empty())
@@ -136,7 +144,12 @@ void read_control(SettingReader& reader, Options& options) {
         reader, *control,
         "socket is inherited by agents on this machine, but {} names hosts: give auto, tcp or stdio",
         hosts_setting(reader)->source);
-  if (options.control == Control::kStdio && options.hosts.empty())
+  const bool docker = options.remote.bootstrap == BootstrapKind::kDocker;
+  if (options.control == Control::kSocket && docker)
+    return contradict(reader, *control,
+                      "socket is inherited by agents on this machine, and not by containers: give auto, tcp or "
+                      "stdio");
+  if (options.control == Control::kStdio && options.hosts.empty() && !docker)
     return contradict(reader, *control,
                       "stdio is that of a host shell: give --hosts or --hostfile, or socket or tcp");
 }
@@ -250,7 +263,9 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
       reader.refuse(*agent,
                     "cannot be given to every shell: give a path without quotes, backslashes, $, ! and `");
   }
-  if (!options.hosts.empty()) remote.passed = passed_environment(here.environment);
+  read_containers(reader, here, options);
+  if (remote.in_containers()) remote.passed = passed_to_containers(here.environment);
+  else if (!options.hosts.empty()) remote.passed = passed_environment(here.environment);
 }
 
 }  // namespace muster::launcher

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/error.h"
+#include "launcher/core/settings/containers.h"
 
 namespace muster::launcher {
 
@@ -27,7 +28,7 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-enum class BootstrapKind { kLocal, kSsh, kExec };
+enum class BootstrapKind { kLocal, kSsh, kExec, kDocker };
 
 // How agents on other hosts are started and spoken to.
 struct RemoteOptions {
@@ -40,6 +41,8 @@ struct RemoteOptions {
   std::vector<std::string> listen{};            // addresses for agents to connect to; empty: all in use
   std::string interface{};                      // NAME or CIDR between nodes; empty: found out
   std::map<std::string, std::string> passed{};  // environment of this launcher that remote workers get
+  ContainerOptions container{};                 // in which agents run
+  bool in_containers() const { return !container.image.empty(); }
 };
 
 // [USER@]HOST[:SLOTS] or [USER@]HOST:PORT:SLOTS, separated by commas; n[0-3,07] stands for several names,

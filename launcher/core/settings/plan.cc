@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "common/wire/frame.h"
+#include "launcher/core/settings/container_options.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/settings/worker_environment.h"
@@ -14,6 +15,8 @@
 namespace muster::launcher {
 
 namespace {
+
+constexpr const char* kThreads = "OMP_NUM_THREADS";
 
 // Of workers' output on its way to a reader: what all agents together may send before it is taken, and what
 // each may at most and needs at least to keep the pipe full.
@@ -112,6 +115,21 @@ std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
   return hosts;
 }
 
+// One for each node of a job whose nodes are containers of one engine, spares too.
+std::vector<Host> containers_of(const Options& options, std::string_view job_id, std::int32_t per_node) {
+  std::vector<Host> containers;
+  for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node)
+    containers.push_back({.name = fmt::format("muster-{}-{}", job_id, node), .slots = per_node});
+  return containers;
+}
+
+// Containers of one engine share its cores, and each would count all of them.
+std::int32_t threads_in_container(const Options& options, const Machine& machine, std::int32_t per_node) {
+  const double cpus = options.remote.container.cpus;
+  const std::int32_t cores = cpus > 0 ? static_cast<std::int32_t>(cpus) : machine.core_count / options.nodes;
+  return std::max(1, cores / per_node);
+}
+
 template <class CountOn>
 Status check_counts(const Options& options, CountOn count_on) {
   std::int64_t members = 0;
@@ -153,7 +171,7 @@ Status check_gpus(const Options& options, const Machine& machine, std::int32_t w
 }
 
 std::string_view name_of(BootstrapKind bootstrap) {
-  constexpr std::string_view kNames[] = {"local", "ssh", "exec"};
+  constexpr std::string_view kNames[] = {"local", "ssh", "exec", "docker"};
   return kNames[static_cast<std::size_t>(bootstrap)];
 }
 
@@ -198,12 +216,23 @@ std::size_t host_width(const Plan& plan) {
 }
 
 template <class Line>
+void add_container_lines(const ContainerOptions& container, Line line) {
+  line("image", container.image);
+  for (const Mount& mount : container.mounts)
+    line("mount", mount.source + (mount.source == mount.destination ? "" : " at " + mount.destination) +
+                      (mount.read_only ? ", read only" : ""));
+  if (!container.network.empty()) line("network", container.network);
+  if (!container.gpus.empty()) line("gpus", container.gpus);
+}
+
+template <class Line>
 void add_remote_lines(const Plan& plan, Line line) {
   const RemoteOptions& remote = plan.remote;
   std::string how(name_of(remote.bootstrap));
   for (const std::string& word : remote.exec) how += " " + as_shell_word(word);
   line("bootstrap", how);
   line("control", std::string(name_of(plan.control)));
+  if (remote.in_containers()) add_container_lines(remote.container, line);
   if (!remote.remote_agent.empty()) line("agent", remote.remote_agent);
   for (const std::string& directory : remote.sync) line("sync", directory);
   if (!remote.interface.empty()) line("interface", remote.interface);
@@ -241,6 +270,7 @@ void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
   if (plan.hosts.empty()) return;
   json["exec"] = plan.remote.exec;
   json["control"] = name_of(plan.control);
+  if (plan.remote.in_containers()) json["image"] = plan.remote.container.image;
   json["hosts"] = hosts_json(plan);
   json["sync"] = plan.remote.sync;
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
@@ -252,6 +282,7 @@ void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
 
 bool needs_gpu_count(const Options& options) {
   if (!options.hosts.empty()) return false;
+  if (options.remote.in_containers() && options.remote.container.gpus.empty()) return false;
   return options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
          (options.device != Device::kCpu && options.workers_per_node.kind != WorkerCount::Kind::kCpu);
 }
@@ -279,7 +310,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   const auto per_node = workers_per_node(options, machine);
   if (!per_node) return std::unexpected(per_node.error());
   Plan plan;
-  plan.hosts = with_slots(options, *per_node);
+  const bool docker = options.remote.bootstrap == BootstrapKind::kDocker;
+  plan.hosts = docker ? containers_of(options, job_id, *per_node) : with_slots(options, *per_node);
   const auto count_on = [&](std::int32_t node) {
     return plan.hosts.empty() ? *per_node : *plan.hosts.at(static_cast<std::size_t>(node)).slots;
   };
@@ -310,6 +342,16 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.command = command_of(options, here.environment);
   job.environment = options.added;
   if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  if (docker && !plan.remote.passed.contains(kThreads))
+    plan.remote.passed[kThreads] = std::to_string(threads_in_container(options, machine, *per_node));
+  if (plan.remote.in_containers()) {
+    if (here.working_directory == "/")
+      return failure(ErrorCode::kInvalidArgument,
+                     "--image: the working directory is /, which cannot be mounted: start from another one");
+    plan.remote.container.mounts = with_own_directories(
+        plan.remote.container.mounts,
+        {here.working_directory, options.log_directory + "/" + job_id, options.checkpoint_directory});
+  }
   job.inherited = plan.remote.passed;
   job.interface = plan.remote.interface;
   job.working_directory = here.working_directory;
@@ -321,6 +363,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.virtual_local_rank = options.virtual_local_rank;
   job.max_restarts = options.max_restarts;
   job.use_gpus = options.device != Device::kCpu &&
+                 (!docker || !options.remote.container.gpus.empty()) &&
                  (!plan.hosts.empty() || (machine.gpu_count > 0 && world_size <= machine.gpu_count));
   job.store_on_agent = options.store_on_agent;
   job.redirects = hidden_streams(options, most_on_a_node);

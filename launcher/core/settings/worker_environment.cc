@@ -11,11 +11,12 @@ namespace {
 
 // docs/operations.md lists both. A star stands for any further letters.
 constexpr std::string_view kPassed[] = {
-    "PATH",          "LD_LIBRARY_PATH", "LD_PRELOAD",     "PYTHON*", "VIRTUAL_ENV", "CONDA_*",
-    "CUDA_*",        "NVIDIA_*",        "NCCL_*",         "GLOO_*",  "TORCH_*",     "TORCHINDUCTOR_*",
-    "TORCHDYNAMO_*", "PYTORCH_*",       "TRITON_*",       "OMP_*",   "GOMP_*",      "KMP_*",
-    "MKL_*",         "OPENBLAS_*",      "UCX_*",          "FI_*",    "HF_*",        "TRANSFORMERS_*",
-    "WANDB_*",       "TOKENIZERS_*",    "XDG_CACHE_HOME", "LANG",    "LC_*",        "TZ"};
+    "CUDA_*",     "NVIDIA_*", "NCCL_*", "GLOO_*",         "TORCH_*",    "TORCHINDUCTOR_*", "TORCHDYNAMO_*",
+    "PYTORCH_*",  "TRITON_*", "OMP_*",  "GOMP_*",         "KMP_*",      "MKL_*",           "OPENBLAS_*",
+    "UCX_*",      "FI_*",     "HF_*",   "TRANSFORMERS_*", "WANDB_*",    "TOKENIZERS_*",    "LANG",
+    "LC_*",       "TZ"};
+constexpr std::string_view kPlaces[] = {"PATH",        "LD_LIBRARY_PATH", "LD_PRELOAD",    "PYTHON*",
+                                        "VIRTUAL_ENV", "CONDA_*",         "XDG_CACHE_HOME"};
 // Of one host, or set by a launcher for its worker.
 constexpr std::string_view kKept[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "TORCHELASTIC_*",
                                       "TORCH_NCCL_ASYNC_ERROR_HANDLING"};
@@ -46,6 +47,14 @@ std::string_view shown_value(std::string_view name, std::string_view value) {
 }
 
 std::map<std::string, std::string> passed_environment(const Environment& here) {
+  std::map<std::string, std::string> passed = passed_to_containers(here);
+  for (const auto& [name, value] : here) {
+    if (is_in(name, kPlaces) && !is_secret(name)) passed[name] = value;
+  }
+  return passed;
+}
+
+std::map<std::string, std::string> passed_to_containers(const Environment& here) {
   std::map<std::string, std::string> passed;
   for (const auto& [name, value] : here) {
     if (is_in(name, kPassed) && !is_in(name, kKept) && !is_secret(name)) passed[name] = value;

@@ -23,6 +23,9 @@ std::string_view shown_value(std::string_view name, std::string_view value);
 // launcher above this one has set for its own worker.
 std::map<std::string, std::string> passed_environment(const Environment& here);
 
+// The same without those that say where programs and libraries are: an image has its own.
+std::map<std::string, std::string> passed_to_containers(const Environment& here);
+
 // Lines NAME=VALUE, or NAME to pass it on if it is set here; # begins a line that is a comment. Values are as
 // they stand, quotes too. Errors name the line and not its text, which may be a secret.
 Expected<std::map<std::string, std::string>> parse_env_file(std::string_view text, std::string_view source,

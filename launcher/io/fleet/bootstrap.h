@@ -25,8 +25,8 @@ class Bootstrap {
     // that it has no use for.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
     // Told once of each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or says
-    // why the agent could not be started.
-    virtual void agent_ended(AgentId agent, std::string how) = 0;
+    // why the agent could not be started; `refused`, if the same start would be refused again.
+    virtual void agent_ended(AgentId agent, std::string how, bool refused) = 0;
     // Leftovers of agents that have ended or were killed, as far as this bootstrap can see them. `killed`:
     // each was killed just now, and its entry says how that went. Answers look_for_leftovers(), and is told
     // again, unasked, when a leftover has ended.

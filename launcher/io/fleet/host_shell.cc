@@ -10,6 +10,7 @@
 
 #include "common/base/text.h"
 #include "launcher/io/fleet/spawn_child.h"
+#include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
 
@@ -18,42 +19,11 @@ namespace {
 constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kTailBytes = 8 << 10;
 
-// Has the descriptor's pending waits end at the deadline.
-class Timer {
- public:
-  template <class Io>
-  Timer(Io& io, TimePoint deadline) : timer_(io.get_executor()) {
-    if (deadline == TimePoint::max()) return;
-    timer_.expires_at(deadline);
-    timer_.async_wait([&io, state = state_](const boost::system::error_code& error) {
-      if (error || state->over) return;
-      state->expired = true;
-      io.cancel();
-    });
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-  ~Timer() {
-    state_->over = true;
-    timer_.cancel();
-  }
-  bool expired() const { return state_->expired; }
-
- private:
-  struct State {
-    bool expired = false;
-    bool over = false;  // whoever waited has gone on, perhaps with the descriptor
-  };
-  asio::steady_timer timer_;
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
 }  // namespace
 
-Expected<std::shared_ptr<HostShell>> HostShell::start(const asio::any_io_executor& executor,
-                                                      std::vector<std::string> words,
-                                                      const std::string& errors, const rlimit& descriptors) {
-  const UniqueFd messages(open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+Expected<HostShell::Streams> HostShell::open_streams(const asio::any_io_executor& executor,
+                                                     const std::string& errors) {
+  UniqueFd messages(open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   struct stat before{};
   if (!messages || fstat(messages.get(), &before) != 0) return system_failure("cannot open " + errors, errno);
   int ends[2];
@@ -61,36 +31,41 @@ Expected<std::shared_ptr<HostShell>> HostShell::start(const asio::any_io_executo
     return system_failure("cannot make a socket", errno);
   net::Socket ours = net::adopt_socket(executor, ends[0]);
   ours.non_blocking(true);
-  const UniqueFd theirs(ends[1]);
-  const std::string name = words.front();
-  const auto pid =
-      spawn_child(std::move(words), {.input = theirs.get(), .output = theirs.get(), .errors = messages.get()},
-                  descriptors);
-  if (!pid) return std::unexpected(pid.error());
-  UniqueFd end(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
-  if (!end) {
-    const int why = errno;
-    ::kill(-*pid, SIGKILL);
-    waitpid(*pid, nullptr, 0);
-    return system_failure("cannot watch " + name, why);
-  }
-  std::shared_ptr<HostShell> shell(new HostShell(executor, std::move(ours)));
-  shell->pid_ = *pid;
-  shell->end_.assign(end.release());
-  shell->errors_ = errors;
-  shell->errors_from_ = static_cast<std::uint64_t>(before.st_size);
-  return shell;
+  return Streams{std::move(ours), UniqueFd(ends[1]), std::move(messages), errors,
+                 static_cast<std::uint64_t>(before.st_size)};
 }
 
-HostShell::~HostShell() {
+Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_executor& executor,
+                                                       std::vector<std::string> words,
+                                                       const std::string& errors, const rlimit& descriptors) {
+  auto streams = open_streams(executor, errors);
+  if (!streams) return std::unexpected(streams.error());
+  const int theirs = streams->theirs.get();
+  const std::string name = words.front();
+  const auto pid = spawn_child(std::move(words),
+                               {.input = theirs, .output = theirs, .errors = streams->messages.get()},
+                               descriptors);
+  if (!pid) return std::unexpected(pid.error());
+  const int end = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
+  if (end < 0) {
+    const int error = errno;
+    ::kill(-*pid, SIGKILL);
+    waitpid(*pid, nullptr, 0);
+    return system_failure("cannot watch " + name, error);
+  }
+  return std::shared_ptr<HostShell>(
+      new ChildShell(*streams, *pid, asio::posix::stream_descriptor(executor, end)));
+}
+
+ChildShell::~ChildShell() {
   if (ended_) return;
-  kill();
+  signal(SIGKILL);
   siginfo_t info{};
   waitid(P_PIDFD, static_cast<id_t>(end_.native_handle()), &info, WEXITED);
 }
 
 awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
-  const Timer timer(socket_, deadline);
+  const WaitLimit timer(socket_, deadline);
   for (;;) {
     char bytes[4096];
     const ssize_t seen = recv(socket_.native_handle(), bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
@@ -124,7 +99,7 @@ awaitable<Status> HostShell::write(std::string_view bytes, Duration stall) {
     }
     boost::system::error_code error;
     if (errno != EAGAIN) co_return system_failure("it takes no input", errno);
-    const Timer timer(socket_, Clock::now() + stall);
+    const WaitLimit timer(socket_, Clock::now() + stall);
     co_await socket_.async_wait(net::Socket::wait_write, asio::redirect_error(asio::use_awaitable, error));
     if (timer.expired()) co_return failure(ErrorCode::kTimedOut, "it takes no input");
     if (error) co_return failure(ErrorCode::kUnavailable, "it is not written to any more");
@@ -136,8 +111,8 @@ void HostShell::end_input() {
   ::shutdown(socket_.native_handle(), SHUT_WR);
 }
 
-awaitable<Expected<int>> HostShell::ended(TimePoint deadline) {
-  const Timer timer(end_, deadline);
+awaitable<Expected<int>> ChildShell::ended(TimePoint deadline) {
+  const WaitLimit timer(end_, deadline);
   while (!ended_) {
     siginfo_t info{};
     if (waitid(P_PIDFD, static_cast<id_t>(end_.native_handle()), &info, WEXITED | WNOHANG) == 0 &&
@@ -155,16 +130,12 @@ awaitable<Expected<int>> HostShell::ended(TimePoint deadline) {
 
 // It leads a group of its own, with all that it has started. The group's number is taken while it is not
 // reaped.
-void HostShell::signal(int number) {
+void ChildShell::signal(int number) {
   if (!ended_) ::kill(-pid_, number);
 }
 
-void HostShell::terminate() {
+void ChildShell::terminate() {
   signal(SIGTERM);
-}
-
-void HostShell::kill() {
-  signal(SIGKILL);
 }
 
 std::string HostShell::last_error_line() const {
@@ -179,7 +150,8 @@ std::string HostShell::last_error_line() const {
   std::string last;
   for (std::string_view line : split(text, '\n')) {
     while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
-    if (!line.empty()) last = line;
+    const bool tells_of_help = line.starts_with("See 'docker") || line.starts_with("Run 'docker");
+    if (!line.empty() && !tells_of_help) last = line;
   }
   return last;
 }

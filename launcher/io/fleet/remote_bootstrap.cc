@@ -9,6 +9,8 @@
 #include "common/net/addresses.h"
 #include "common/net/connection.h"
 #include "launcher/core/text/words.h"
+#include "launcher/io/fleet/container_access.h"
+#include "launcher/io/fleet/shell_access.h"
 
 namespace muster::launcher {
 
@@ -16,7 +18,6 @@ namespace {
 
 constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents call after a second
-constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
 constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
@@ -40,9 +41,19 @@ std::vector<std::string> listening_addresses(const Plan& plan) {
   for (const net::HostAddress& each : net::host_addresses()) {
     if (!each.loopback) all.push_back(each.address);
   }
-  if (plan.remote.bootstrap == BootstrapKind::kExec || std::ranges::any_of(plan.hosts, is_loopback_host))
-    all.emplace_back("127.0.0.1");
+  const bool may_be_here = plan.remote.bootstrap == BootstrapKind::kExec ||
+                           plan.remote.container.network == "host" ||
+                           std::ranges::any_of(plan.hosts, is_loopback_host);
+  if (may_be_here) all.emplace_back("127.0.0.1");
   return all;
+}
+
+std::unique_ptr<HostAccess> make_access(const asio::any_io_executor& executor, const Plan& plan,
+                                        std::string agent_program) {
+  const rlimit inherited = raise_descriptor_limit();
+  if (plan.remote.bootstrap == BootstrapKind::kDocker)
+    return std::make_unique<ContainerAccess>(executor, plan, std::move(agent_program));
+  return std::make_unique<ShellAccess>(executor, plan, std::move(agent_program), inherited);
 }
 
 }  // namespace
@@ -53,9 +64,9 @@ RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan pla
       tasks_(executor),
       last_tasks_(executor),
       plan_(std::move(plan)),
-      delivery_(std::move(agent_program)),
       calls_(calls),
-      inherited_limit_(raise_descriptor_limit()) {}
+      access_(make_access(executor, plan_, std::move(agent_program))),
+      prepared_(executor, TimePoint::max()) {}
 
 // ---- Starting ----
 
@@ -75,30 +86,45 @@ void RemoteBootstrap::start_next() {
 }
 
 awaitable<void> RemoteBootstrap::bring_up(AgentId agent) {
-  const auto started = co_await start_agent(agent);
+  const auto failed = co_await start_agent(agent);
   --starting_count_;
   start_next();
-  if (started) co_return co_await wait_for_end(agent);
+  if (!failed) co_return co_await wait_for_end(agent);
   if (Child* const child = find(agent); child != nullptr && child->shell) child->shell->terminate();
-  tell_ended(agent, started.error().message());
+  tell_ended(agent, failed->why, failed->refused);
 }
 
-awaitable<Status> RemoteBootstrap::start_agent(AgentId agent) {
+// The first agent's start prepares for all; the others wait for that.
+awaitable<Status> RemoteBootstrap::prepare() {
+  if (!std::exchange(preparing_, true)) {
+    preparation_ = co_await access_->prepare();
+    prepared_.cancel();
+  }
+  boost::system::error_code ignored;
+  if (!preparation_) co_await prepared_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_return preparation_.value_or(failure(ErrorCode::kUnavailable, "the start was given up"));
+}
+
+awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId agent) {
+  const HostStart::GiveUp given_up{.why = "its agent was given up"};
+  if (const Status ready = co_await prepare(); !ready)
+    co_return HostStart::GiveUp{ready.error().message(), ready.error().code() == ErrorCode::kInvalidArgument};
   HostStart start(plan_.remote, host_of(agent.node), own_machine());
-  HostStart::Step step = HostStart::Start{};
+  HostStart::Step step = start.first();
   for (;;) {
-    if (find(agent) == nullptr) co_return failure(ErrorCode::kUnavailable, "its agent was given up");
-    if (const auto* end = std::get_if<HostStart::GiveUp>(&step))
-      co_return std::unexpected(Error(ErrorCode::kUnavailable, end->why));
+    if (find(agent) == nullptr) co_return given_up;
+    if (const auto* end = std::get_if<HostStart::GiveUp>(&step)) co_return *end;
     if (const auto* speak = std::get_if<HostStart::Speak>(&step)) {
       find(agent)->greeting = speak->agent;
-      co_return co_await agree_on_control(agent, Clock::now() + kControlLimit);
+      const Status agreed = co_await agree_on_control(agent, Clock::now() + kControlLimit);
+      if (agreed) co_return std::nullopt;
+      co_return HostStart::GiveUp{.why = agreed.error().message()};
     }
     if (const auto* again = std::get_if<HostStart::Start>(&step)) {
       if (again->after > Duration::zero()) co_await pause(again->after);
       step = co_await try_start(agent, start);
     } else {
-      step = co_await deliver(agent, start);
+      step = co_await bring(agent, start, std::get<HostStart::Bring>(step).what);
     }
   }
 }
@@ -110,13 +136,13 @@ HostStart::Step RemoteBootstrap::after_failure(HostStart& start, HostStart::Fail
 }
 
 awaitable<HostStart::Step> RemoteBootstrap::try_start(AgentId agent, HostStart& start) {
-  const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
-  const auto place = agent_place();
-  if (!place) co_return after_failure(start, {.what = place.error().message()});
-  const auto arguments = arguments_of(agent);
+  auto arguments = arguments_of(agent);
   if (!arguments) co_return after_failure(start, {.what = arguments.error().message()});
-  const auto opened = open_shell(agent.node, start_script(*place, *arguments));
-  if (!opened) co_return after_failure(start, {.what = opened.error().message()});
+  const auto opened = co_await access_->start_agent(agent, *std::move(arguments));
+  if (!opened)
+    co_return after_failure(start, {.what = opened.error().message(),
+                                    .refused = opened.error().code() == ErrorCode::kInvalidArgument});
+  const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
   const std::shared_ptr<HostShell> shell = *opened;
   Child* const child = find(agent);
   if (child == nullptr) co_return HostStart::GiveUp{};
@@ -136,31 +162,28 @@ awaitable<HostStart::Step> RemoteBootstrap::try_start(AgentId agent, HostStart& 
       why.what = fmt::format("no answer within {:g} s", in_seconds(plan_.remote.connect_timeout));
     if (line.error().code() == ErrorCode::kUnavailable) {
       const auto code = co_await shell->ended(deadline);
-      why.what = code ? fmt::format("{} ended with {}", shell_name(), *code) : "no agent was started";
+      why.what = code ? fmt::format("{} ended with {}", access_->name(), *code) : "no agent was started";
       if (code) why.exit_code = *code;
     }
     co_return after_failure(start, std::move(why), shell.get());
   }
 }
 
-awaitable<HostStart::Step> RemoteBootstrap::deliver(AgentId agent, HostStart& start) {
-  const auto place = delivery_.place();
-  const auto tar = delivery_.tar();
-  if (!place || !tar)
-    co_return after_failure(start, {.what = (!place ? place.error() : tar.error()).message()});
-  const auto opened = open_shell(agent.node, delivery_script(*place));
-  if (!opened) co_return after_failure(start, {.what = opened.error().message()});
-  const std::shared_ptr<HostShell> shell = *opened;
+awaitable<HostStart::Step> RemoteBootstrap::bring(AgentId agent, HostStart& start,
+                                                  HostStart::Missing missing) {
+  const auto errand = co_await access_->bring(agent.node, missing);
+  if (!errand) co_return after_failure(start, {.what = errand.error().message()});
+  const std::shared_ptr<HostShell> shell = errand->shell;
   Child* const child = find(agent);
   if (child == nullptr) co_return HostStart::GiveUp{};
   child->shell = shell;
-  const Status written = co_await shell->write(**tar, plan_.remote.connect_timeout);
+  const Status written = co_await shell->write(*errand->input, plan_.remote.connect_timeout);
   shell->end_input();
-  const auto code = co_await shell->ended(Clock::now() + (written ? kDeliveryLimit : kKillLimit));
-  if (code && *code == 0 && written) co_return start.on_delivered();
-  HostStart::Failure why{.what = "the agent could not be brought there in time"};
+  const auto code = co_await shell->ended(Clock::now() + (written ? errand->limit : kKillLimit));
+  if (code && *code == 0 && written) co_return start.on_brought(missing);
+  HostStart::Failure why{.what = errand->what + " in time"};
   if (code) {
-    why.what = fmt::format("the agent cannot be brought there ({} ended with {})", shell_name(), *code);
+    why.what = fmt::format("{} ({} ended with {})", errand->what, access_->name(), *code);
     why.exit_code = *code;
   }
   co_return after_failure(start, std::move(why), shell.get());
@@ -268,13 +291,13 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   }
   if (*code != 0) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
   const std::string last = *code == 0 ? "" : shell->last_error_line();
-  tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", shell_name(), *code,
+  tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
                                 last.empty() ? "" : ": ", one_line(last)));
 }
 
-void RemoteBootstrap::tell_ended(AgentId agent, std::string how) {
+void RemoteBootstrap::tell_ended(AgentId agent, std::string how, bool refused) {
   if (children_.erase(agent) == 0) return;
-  listener_->agent_ended(agent, std::move(how));
+  listener_->agent_ended(agent, std::move(how), refused);
 }
 
 void RemoteBootstrap::kill(AgentId agent) {
@@ -292,14 +315,8 @@ void RemoteBootstrap::kill(AgentId agent) {
 
 awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostShell> shell,
                                             AgentGreeting greeting) {
-  const TimePoint deadline = Clock::now() + kKillLimit;
-  const auto killer = open_shell(agent.node, kill_script(greeting.pid, greeting.start_ticks));
-  if (killer) {
-    const auto code = co_await (*killer)->ended(deadline);
-    if (!code)
-      log::warning("host {}: it did not answer when its agent was to be killed", host_of(agent.node).name);
-    (*killer)->terminate();
-  }
+  if (!co_await access_->kill_agent(agent, greeting, Clock::now() + kKillLimit))
+    log::warning("host {}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
   expect_leftovers(agent.node);
   tell_ended(agent, "its agent was killed");
@@ -350,33 +367,18 @@ awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId no
   const auto asked = to_sweep_.find(node);
   if (asked == to_sweep_.end()) co_return std::vector<Leftover>();
   const std::uint64_t question = asked->second;
-  const auto place = agent_place();
-  if (!place) co_return std::nullopt;
-  std::vector<std::string> words = {"--sweep", plan_.job.job_id, "--node", fmt::format("{}", node)};
+  AgentId below{.node = node, .incarnation = {}};
   for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
-    if (agent.node == node && !child.killed)
-      words.insert(words.end(), {"--below", fmt::format("{}", agent.incarnation)});
+    if (agent.node == node && !child.killed) below = agent;
   }
-  if (kill) words.emplace_back("--kill");
-  const auto shell = open_shell(node, start_script(*place, words));
-  if (!shell) co_return std::nullopt;
-  (*shell)->end_input();
-  std::vector<Leftover> left;
-  const TimePoint deadline = Clock::now() + kSweepLimit;
-  for (;;) {
-    const auto line = co_await (*shell)->read_line(deadline);
-    if (!line) break;
-    if (auto each = parse_leftover(*line)) left.emplace_back(*std::move(each)).node = node;
-    if (line->starts_with("muster-agent absent")) break;  // it never had one
-    if (*line != "swept") continue;
-    if (const auto found = to_sweep_.find(node);
-        left.empty() && found != to_sweep_.end() && found->second == question)
-      to_sweep_.erase(found);
-    co_return left;
+  auto left = co_await access_->sweep(below, kill, Clock::now() + kSweepLimit);
+  if (!left) {
+    if (sweeping_later_.insert(node).second) tasks_.spawn(sweep_later(node));
+    co_return std::nullopt;
   }
-  (*shell)->terminate();
-  if (sweeping_later_.insert(node).second) tasks_.spawn(sweep_later(node));
-  co_return std::nullopt;
+  const auto found = to_sweep_.find(node);
+  if (left->empty() && found != to_sweep_.end() && found->second == question) to_sweep_.erase(found);
+  co_return left;
 }
 
 awaitable<void> RemoteBootstrap::sweep_later(NodeId node) {
@@ -395,6 +397,7 @@ void RemoteBootstrap::close() {
   for (auto& [agent, child] : std::exchange(children_, {})) {
     if (child.shell) last_tasks_.spawn(bury(std::move(child.shell)));
   }
+  last_tasks_.spawn(access_->finish());
 }
 
 // An agent that hears nobody leaves when its stdin ends, which its shell's end brings about.
@@ -418,21 +421,6 @@ RemoteBootstrap::Child* RemoteBootstrap::find(AgentId agent) {
 
 Host RemoteBootstrap::host_of(NodeId node) const {
   return plan_.hosts.at(static_cast<std::size_t>(node.value()));
-}
-
-std::string RemoteBootstrap::shell_name() const {
-  return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
-}
-
-Expected<std::shared_ptr<HostShell>> RemoteBootstrap::open_shell(NodeId node, std::string_view script) const {
-  return HostShell::start(executor_, host_shell(plan_.remote, host_of(node), script),
-                          fmt::format("{}/agent.node{}.log", plan_.job.log_directory, node),
-                          inherited_limit_);
-}
-
-Expected<AgentPlace> RemoteBootstrap::agent_place() {
-  if (plan_.remote.remote_agent.empty()) return delivery_.place();
-  return AgentPlace{.path = plan_.remote.remote_agent, .digest = "", .module = ""};
 }
 
 }  // namespace muster::launcher

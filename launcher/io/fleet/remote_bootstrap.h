@@ -1,4 +1,4 @@
-// Brings up agents on other hosts, each through a host shell (host_shell.h): ssh, or what --exec says.
+// Brings up agents on other hosts or in containers, each through a host shell (host_access.h).
 //
 // A start is one shell that executes the agent; where the host lacks it, another brings it first. The agent's
 // key goes through the shell's stdin. The agent is then spoken to through the shell, so that workers start
@@ -23,8 +23,7 @@
 #include "launcher/core/settings/plan.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/control_port.h"
-#include "launcher/io/fleet/delivery.h"
-#include "launcher/io/fleet/host_shell.h"
+#include "launcher/io/fleet/host_access.h"
 
 namespace muster::launcher {
 
@@ -32,8 +31,8 @@ class RemoteBootstrap final : public Bootstrap {
  public:
   static constexpr Duration kKillLimit = std::chrono::seconds(1);
 
-  // `agent_program` is what is brought to hosts. What host shells and agents write to stderr goes to
-  // LOG_DIRECTORY/agent.nodeN.log.
+  // What host shells and agents write to stderr goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program` is what
+  // is brought to hosts, or mounted into containers.
   // Where agents may call, `calls` says whether they do so before they are spoken to at all, or when their
   // workers have been started through the host shell.
   enum class Calls { kFirst, kLater };
@@ -72,9 +71,10 @@ class RemoteBootstrap final : public Bootstrap {
 
   void start_next();
   awaitable<void> bring_up(AgentId agent);
-  awaitable<Status> start_agent(AgentId agent);
+  awaitable<std::optional<HostStart::GiveUp>> start_agent(AgentId agent);
+  awaitable<Status> prepare();
   awaitable<HostStart::Step> try_start(AgentId agent, HostStart& start);
-  awaitable<HostStart::Step> deliver(AgentId agent, HostStart& start);
+  awaitable<HostStart::Step> bring(AgentId agent, HostStart& start, HostStart::Missing missing);
   HostStart::Step after_failure(HostStart& start, HostStart::Failure failure,
                                 const HostShell* shell = nullptr);
   awaitable<Status> agree_on_control(AgentId agent, TimePoint deadline);
@@ -90,14 +90,11 @@ class RemoteBootstrap final : public Bootstrap {
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
-  void tell_ended(AgentId agent, std::string how);
+  void tell_ended(AgentId agent, std::string how, bool refused = false);
   void expect_leftovers(NodeId node);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
-  std::string shell_name() const;  // for messages
-  Expected<std::shared_ptr<HostShell>> open_shell(NodeId node, std::string_view script) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);
-  Expected<AgentPlace> agent_place();
   Expected<std::string> key_of(AgentId agent);
   bool is_over_tls(const Child& child) const;
 
@@ -105,9 +102,11 @@ class RemoteBootstrap final : public Bootstrap {
   net::TaskGroup tasks_;
   net::TaskGroup last_tasks_;  // what close() leaves to be done
   Plan plan_;
-  Delivery delivery_;
   Calls calls_;
-  rlimit inherited_limit_;
+  std::unique_ptr<HostAccess> access_;
+  asio::steady_timer prepared_;        // ends when access_ is prepared, or cannot be
+  std::optional<Status> preparation_;  // what became of that; nothing: it was not begun
+  bool preparing_ = false;
   Listener* listener_ = nullptr;
   std::unique_ptr<ControlPort> control_port_;
   std::map<AgentId, Child> children_;

@@ -1,11 +1,8 @@
 #include "launcher/io/fleet/sync.h"
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <random>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/net/task_group.h"
@@ -13,6 +10,7 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/host_shell.h"
+#include "launcher/io/stop_signal.h"
 
 namespace muster::launcher {
 
@@ -26,7 +24,6 @@ class Sync {
       : plan_(plan),
         setting_(setting),
         tasks_(context_.get_executor()),
-        signals_(context_),
         progress_(context_) {
     getrlimit(RLIMIT_NOFILE, &descriptors_);
   }
@@ -34,8 +31,11 @@ class Sync {
   Sync& operator=(const Sync&) = delete;
 
   int run() {
-    signals_.assign(dup(setting_.signals));
-    wait_for_signals();
+    StopSignal stop(context_, setting_.signals, [this](int number) {
+      exit_code_ = 128 + number;
+      end();
+    });
+    stop_ = &stop;
     const std::size_t at_once =
         std::min(plan_.hosts.size(), static_cast<std::size_t>(plan_.remote.ssh_parallel));
     running_ = at_once;
@@ -69,7 +69,7 @@ class Sync {
     const std::string errors = fmt::format("{}/sync.node{}.log", plan_.job.log_directory, node);
     for (int tries = 1;; ++tries) {
       std::filesystem::remove(errors, ignored_);
-      const auto shell = HostShell::start(context_.get_executor(),
+      const auto shell = ChildShell::start(context_.get_executor(),
                                           sync_command(plan_.remote, host, directory), errors, descriptors_);
       if (!shell) co_return fmt::format("--sync: {}: install it here", shell.error().message());
       const int code = (co_await (*shell)->ended()).value_or(-1);
@@ -94,26 +94,10 @@ class Sync {
     });
   }
 
-  void wait_for_signals() {
-    signals_.async_wait(
-        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-          if (error) return;
-          signalfd_siginfo info{};
-          while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
-            const auto number = static_cast<int>(info.ssi_signo);
-            if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
-            exit_code_ = 128 + number;
-            return end();
-          }
-          wait_for_signals();
-        });
-  }
-
   // What still runs is killed with its tasks.
   void end() {
     progress_.cancel();
-    boost::system::error_code ignored;
-    signals_.cancel(ignored);
+    stop_->cancel();
     tasks_.cancel();
   }
 
@@ -121,7 +105,7 @@ class Sync {
   const SyncSetting& setting_;
   asio::io_context context_{1};
   net::TaskGroup tasks_;
-  asio::posix::stream_descriptor signals_;
+  StopSignal* stop_ = nullptr;  // while it runs
   asio::steady_timer progress_;
   rlimit descriptors_{};
   std::error_code ignored_;

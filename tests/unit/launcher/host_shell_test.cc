@@ -38,7 +38,7 @@ TEST(HostShell, SaysSoWhereDescriptorsRunOutAndLeavesNoChild) {
   const asio::steady_timer first(io);  // Asio opens its own descriptors now
   for (std::size_t free = 0; free < 4; ++free) {
     const FewDescriptors few(free);
-    const auto shell = HostShell::start(io.get_executor(), {"sleep", "1000"}, scratch / "errors", few.own());
+    const auto shell = ChildShell::start(io.get_executor(), {"sleep", "1000"}, scratch / "errors", few.own());
     ASSERT_FALSE(shell) << free;
     EXPECT_THAT(shell.error().message(), testing::HasSubstr("Too many open files")) << free;
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << free;

@@ -32,8 +32,8 @@ TEST(HostStart, AnAgentThatSpeaksIsSpokenToWhateverTheShellPrintedBefore) {
 
 TEST(HostStart, AHostThatLacksTheAgentGetsItOnce) {
   HostStart start = at_host();
-  ASSERT_TRUE(as<HostStart::Deliver>(start.on_line("muster-agent absent x86_64")));
-  ASSERT_TRUE(as<HostStart::Start>(start.on_delivered()));
+  ASSERT_TRUE(as<HostStart::Bring>(start.on_line("muster-agent absent x86_64")));
+  ASSERT_TRUE(as<HostStart::Start>(start.on_brought(HostStart::Missing::kAgent)));
   const auto again = start.on_line("muster-agent absent x86_64");
   ASSERT_TRUE(as<HostStart::GiveUp>(again));
   EXPECT_THAT(as<HostStart::GiveUp>(again)->why, HasSubstr("cannot be used"));
@@ -41,9 +41,9 @@ TEST(HostStart, AHostThatLacksTheAgentGetsItOnce) {
 
 TEST(HostStart, ADeliveryThatABusyHostTurnedAwayIsMadeAgain) {
   HostStart start = at_host();
-  ASSERT_TRUE(as<HostStart::Deliver>(start.on_line("muster-agent absent x86_64")));
+  ASSERT_TRUE(as<HostStart::Bring>(start.on_line("muster-agent absent x86_64")));
   ASSERT_TRUE(as<HostStart::Start>(start.on_failure({"x", 255, kGateClosed}, 0)));
-  EXPECT_TRUE(as<HostStart::Deliver>(start.on_line("muster-agent absent x86_64")));
+  EXPECT_TRUE(as<HostStart::Bring>(start.on_line("muster-agent absent x86_64")));
 }
 
 TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {

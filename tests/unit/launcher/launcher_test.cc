@@ -186,7 +186,7 @@ TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
   say(wire::WorkerExited{});
   say(wire::WorkersGone{});
   EXPECT_EQ(channel->received<wire::Leave>().size(), 1U);
-  machines.listener->agent_ended(kAgent, "its agent exited with code 0");
+  machines.listener->agent_ended(kAgent, "its agent exited with code 0", false);
   channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
   time.advance(0s);
   EXPECT_TRUE(finished);

@@ -1,0 +1,53 @@
+// Nodes that are containers of this machine's Docker Engine: each agent is the first process of one.
+//
+// A container is known by the labels of the job and of this launcher (core/fleet/container_spec.h). The engine
+// removes one that has ended; a guardian process removes the others when this launcher dies, and a later
+// launch what the guardian could not (container_cleanup.h). One thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "launcher/core/fleet/container_spec.h"
+#include "launcher/core/settings/plan.h"
+#include "launcher/io/fleet/container_guardian.h"
+#include "launcher/io/fleet/container_shell.h"
+#include "launcher/io/fleet/docker_engine.h"
+#include "launcher/io/fleet/host_access.h"
+
+namespace muster::launcher {
+
+class ContainerAccess final : public HostAccess {
+ public:
+  // `agent_program` is mounted into the containers, with what lies beside it.
+  ContainerAccess(const asio::any_io_executor& executor, const Plan& plan, const std::string& agent_program);
+
+  std::string name() const override { return "container"; }
+  awaitable<Status> prepare() override;
+  awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
+  awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
+  awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
+  awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
+                                                         TimePoint deadline) override;
+  awaitable<void> finish() override;
+
+ private:
+  awaitable<Expected<DockerEngine::Answer>> ask_until_there(DockerEngine::Request request);
+  awaitable<Expected<std::string>> make_container(AgentId agent, const Words& arguments);
+  awaitable<Status> make_room(const std::string& name);
+  awaitable<void> watch_memory();
+  void hear_of_memory(std::string_view event);
+  std::string job_label() const;
+
+  asio::any_io_executor executor_;
+  const Plan& plan_;
+  ContainerSurroundings here_;
+  Expected<std::string> socket_;  // of the engine
+  DockerEngine engine_;
+  ContainerGuardian guardian_;
+  std::map<std::string, std::weak_ptr<ContainerShell>> shells_;  // by the container's id
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,72 @@
+#include "launcher/io/fleet/container_guardian.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include "launcher/io/fleet/container_cleanup.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr int kLineFd = 3;
+
+// A container that the engine was about to make when the launcher died may come a moment later.
+awaitable<void> remove_all(DockerEngine& engine, std::string label) {
+  constexpr int kLooks = 3;
+  constexpr Duration kPause = std::chrono::seconds(1);
+  for (int look = 0; look < kLooks; ++look) {
+    (void)co_await remove_labelled(engine, {label});
+    asio::steady_timer timer(engine.executor(), kPause);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+// The launcher's signals, terminal and descriptors are none of its business.
+[[noreturn]] void guard(int line, const std::string& socket, const std::string& label) {
+  setsid();
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);
+  const UniqueFd nothing(open("/dev/null", O_RDWR));
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing.get(), stream);
+  if (line != kLineFd) dup2(line, kLineFd);
+  close_range(kLineFd + 1, ~0U, 0);
+  char byte = 0;
+  ssize_t count = 0;
+  while ((count = read(kLineFd, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (count > 0) _exit(0);
+  asio::io_context context(1);
+  DockerEngine engine(context.get_executor(), socket);
+  asio::co_spawn(context, remove_all(engine, label), asio::detached);
+  context.run();
+  _exit(0);
+}
+
+}  // namespace
+
+Status ContainerGuardian::start(const std::string& socket, const std::string& label) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
+  const UniqueFd theirs(ends[0]);
+  line_ = UniqueFd(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return system_failure("cannot start the guardian of the containers", errno);
+  if (pid == 0) {
+    close(ends[1]);
+    guard(ends[0], socket, label);
+  }
+  pid_ = pid;
+  return {};
+}
+
+void ContainerGuardian::dismiss() {
+  if (pid_ == 0) return;
+  (void)write_all(line_.get(), ".", "the guardian");
+  waitpid(std::exchange(pid_, 0), nullptr, 0);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,182 @@
+#include "launcher/io/fleet/container_shell.h"
+
+#include <array>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+
+#include "launcher/io/fleet/wait_limit.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 << 10;
+constexpr int kKilled = 137;
+constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // the container's end, if it is the cause
+constexpr int kEngineGone = 125;  // the exit code that counts where the engine tells none
+
+}  // namespace
+
+struct ContainerShell::Container {
+  Container(DockerEngine& its_engine, std::string its_id, DockerEngine::Streams streams, net::Socket end,
+            UniqueFd file)
+      : engine(its_engine),
+        id(std::move(its_id)),
+        outside(std::move(streams.socket)),
+        early(std::move(streams.early)),
+        inside(std::move(end)),
+        messages(std::move(file)),
+        over(inside.get_executor(), TimePoint::max()) {}
+
+  DockerEngine& engine;
+  std::string id;
+  UnixSocket outside;  // the engine's, with a header before each piece of output
+  std::string early;   // what has come of it before
+  net::Socket inside;  // the shell's other end
+  UniqueFd messages;
+  asio::steady_timer over;  // ends when the container has
+  std::optional<int> code;
+  TimePoint ended_at{};
+  TimePoint out_of_memory_at{};  // the last time
+
+  void close() {
+    boost::system::error_code ignored;
+    outside.close(ignored);
+    inside.close(ignored);
+  }
+};
+
+namespace {
+
+using Container = ContainerShell::Container;
+using Held = std::shared_ptr<Container>;
+
+awaitable<bool> read_exactly(Container& container, char* to, std::size_t count) {
+  const std::size_t had = std::min(count, container.early.size());
+  container.early.copy(to, had);
+  container.early.erase(0, had);
+  boost::system::error_code error;
+  if (had < count)
+    co_await asio::async_read(container.outside, asio::buffer(to + had, count - had),
+                              asio::redirect_error(asio::use_awaitable, error));
+  co_return !error;
+}
+
+// Each piece has a header of 8 bytes: its stream (1: stdout, 2: stderr), three zeros, its length, big-endian.
+awaitable<void> pass_output_on(Held container) {
+  std::array<char, 8> header{};
+  std::string piece;
+  while (co_await read_exactly(*container, header.data(), header.size())) {
+    std::size_t left = 0;
+    for (std::size_t i = 4; i < header.size(); ++i) left = left << 8 | static_cast<unsigned char>(header[i]);
+    bool good = true;
+    while (left > 0 && good) {
+      piece.resize(std::min(left, kPieceBytes));
+      good = co_await read_exactly(*container, piece.data(), piece.size());
+      if (!good) break;
+      left -= piece.size();
+      if (header[0] == 2) {
+        (void)write_all(container->messages.get(), piece, "stderr");
+        continue;
+      }
+      boost::system::error_code error;
+      co_await asio::async_write(container->inside, asio::buffer(piece),
+                                 asio::redirect_error(asio::use_awaitable, error));
+    }
+    if (!good) break;
+  }
+  boost::system::error_code ignored;
+  container->inside.shutdown(net::Socket::shutdown_send, ignored);
+}
+
+awaitable<void> pass_input_on(Held container) {
+  std::string piece(kPieceBytes, '\0');
+  for (;;) {
+    boost::system::error_code error;
+    const std::size_t count = co_await container->inside.async_read_some(
+        asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
+    if (error) break;
+    co_await asio::async_write(container->outside, asio::buffer(piece.data(), count),
+                               asio::redirect_error(asio::use_awaitable, error));
+    if (error) break;
+  }
+  boost::system::error_code ignored;
+  container->outside.shutdown(UnixSocket::shutdown_send, ignored);
+}
+
+awaitable<void> wait_for_end(Held container, std::unique_ptr<DockerEngine::End> end) {
+  container->code = (co_await end->code()).value_or(kEngineGone);
+  container->ended_at = Clock::now();
+  container->over.cancel();
+}
+
+awaitable<void> kill_now(Held container) {
+  (void)co_await container->engine.ask(
+      {.verb = "POST", .target = fmt::format("/containers/{}/kill?signal=KILL", container->id)});
+}
+
+template <class Task>
+void go(const asio::any_io_executor& executor, Task task) {
+  asio::co_spawn(executor, std::move(task), asio::detached);
+}
+
+}  // namespace
+
+ContainerShell::ContainerShell(Streams& streams, std::shared_ptr<Container> container)
+    : HostShell(streams), container_(std::move(container)) {}
+
+awaitable<Expected<std::shared_ptr<ContainerShell>>> ContainerShell::start(DockerEngine& engine, std::string id,
+                                                                      std::string errors) {
+  const asio::any_io_executor executor = engine.executor();
+  auto streams = open_streams(executor, errors);
+  if (!streams) co_return std::unexpected(streams.error());
+  auto attached = co_await engine.attach(id);
+  if (!attached) co_return std::unexpected(attached.error());
+  auto end = co_await engine.next_end(id);
+  if (!end) co_return std::unexpected(end.error());
+  const auto started =
+      co_await engine.ask({.verb = "POST", .target = fmt::format("/containers/{}/start", id)});
+  if (!started) co_return std::unexpected(started.error());
+  if (!started->good()) co_return failure(ErrorCode::kInvalidArgument, "{}", started->message());
+  auto container = std::make_shared<Container>(engine, std::move(id), *std::move(attached),
+                                               net::adopt_socket(executor, streams->theirs.release()),
+                                               std::move(streams->messages));
+  go(executor, pass_output_on(container));
+  go(executor, pass_input_on(container));
+  go(executor, wait_for_end(container, *std::move(end)));
+  co_return std::shared_ptr<ContainerShell>(new ContainerShell(*streams, std::move(container)));
+}
+
+ContainerShell::~ContainerShell() {
+  container_->close();
+}
+
+awaitable<Expected<int>> ContainerShell::ended(TimePoint deadline) {
+  const Held container = container_;
+  while (!container->code) {
+    if (Clock::now() >= deadline) co_return failure(ErrorCode::kTimedOut, "it still runs");
+    boost::system::error_code ignored;
+    const WaitLimit wait(container->over, deadline);
+    co_await container->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  co_return *container->code;
+}
+
+void ContainerShell::ran_out_of_memory() {
+  container_->out_of_memory_at = Clock::now();
+}
+
+// Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
+std::string ContainerShell::last_error_line() const {
+  const Container& container = *container_;
+  if (container.code == kKilled && container.out_of_memory_at != TimePoint() &&
+      container.ended_at - container.out_of_memory_at < kOutOfMemoryBefore)
+    return "it ran out of the memory that --memory gives";
+  return HostShell::last_error_line();
+}
+
+void ContainerShell::terminate() {
+  if (!container_->code) go(container_->over.get_executor(), kill_now(container_));
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,36 @@
+// An agent that is the first process of a container: its stdin and stdout by the engine's multiplexed stream.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/io/fleet/docker_engine.h"
+#include "launcher/io/fleet/host_shell.h"
+
+namespace muster::launcher {
+
+class ContainerShell final : public HostShell {
+ public:
+  // Starts a container that has been made. Errors are those of DockerEngine, or kInvalidArgument, with what
+  // the engine says of the start; the container is still there then. `errors` as in HostShell.
+  static awaitable<Expected<std::shared_ptr<ContainerShell>>> start(DockerEngine& engine, std::string id,
+                                                                    std::string errors);
+  ~ContainerShell() override;
+
+  awaitable<Expected<int>> ended(TimePoint deadline) override;
+  void terminate() override;
+  // A process in the container has been killed for want of memory.
+  void ran_out_of_memory();
+  std::string last_error_line() const override;
+
+  // Outlives the shell while the engine's streams do.
+  struct Container;
+
+ private:
+  ContainerShell(Streams& streams, std::shared_ptr<Container> container);
+
+  std::shared_ptr<Container> container_;
+};
+
+}  // namespace muster::launcher

@@ -1,0 +1,110 @@
+#include "launcher/io/fleet/shell_access.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "common/net/tls.h"
+#include "launcher/core/fleet/container_script.h"
+#include "launcher/core/fleet/container_spec.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
+constexpr Duration kPullLimit = std::chrono::minutes(30);
+
+std::string normal_path(const std::string& path) {
+  return std::filesystem::path(path).lexically_normal().string();
+}
+
+}  // namespace
+
+ShellAccess::ShellAccess(const asio::any_io_executor& executor, const Plan& plan, std::string agent_program,
+                         const rlimit& descriptors)
+    : executor_(executor), plan_(plan), delivery_(std::move(agent_program)), descriptors_(descriptors) {}
+
+std::string ShellAccess::name() const {
+  return plan_.remote.bootstrap == BootstrapKind::kExec ? plan_.remote.exec.front() : "ssh";
+}
+
+awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words arguments) {
+  const auto place = agent_place();
+  if (!place) co_return std::unexpected(place.error());
+  co_return open(agent.node, plan_.remote.in_containers()
+                                 ? start_container_script(plan_, agent, *place,
+                                                          normal_path(net::Tls::file_beside(kAgentInContainer)), arguments)
+                                 : start_script(*place, arguments));
+}
+
+awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStart::Missing missing) {
+  if (missing == HostStart::Missing::kImage) {
+    auto shell = open(node, pull_script(plan_.remote.container.image));
+    if (!shell) co_return std::unexpected(shell.error());
+    co_return Errand{*std::move(shell), std::make_shared<std::string>(), kPullLimit,
+                     fmt::format("the image {} cannot be pulled there", plan_.remote.container.image)};
+  }
+  const auto place = delivery_.place();
+  if (!place) co_return std::unexpected(place.error());
+  auto tar = delivery_.tar();
+  if (!tar) co_return std::unexpected(tar.error());
+  auto shell = open(node, delivery_script(*place));
+  if (!shell) co_return std::unexpected(shell.error());
+  co_return Errand{*std::move(shell), *std::move(tar), kDeliveryLimit, "the agent cannot be brought there"};
+}
+
+awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) {
+  const auto killer =
+      open(agent.node, plan_.remote.in_containers() ? kill_container_script(plan_, agent.node)
+                                                    : kill_script(greeting.pid, greeting.start_ticks));
+  if (!killer) co_return true;  // there is nothing to wait for
+  const auto code = co_await (*killer)->ended(deadline);
+  (*killer)->terminate();
+  co_return code.has_value();
+}
+
+awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below, bool kill,
+                                                                    TimePoint deadline) {
+  std::string script;
+  if (plan_.remote.in_containers()) {
+    script = sweep_container_script(plan_, below, kill);
+  } else {
+    const auto place = agent_place();
+    if (!place) co_return std::nullopt;
+    Words words = {"--sweep", plan_.job.job_id, "--node", fmt::format("{}", below.node)};
+    if (below.incarnation > Incarnation())
+      words.insert(words.end(), {"--below", fmt::format("{}", below.incarnation)});
+    if (kill) words.emplace_back("--kill");
+    script = start_script(*place, words);
+  }
+  const auto shell = open(below.node, script);
+  if (!shell) co_return std::nullopt;
+  (*shell)->end_input();
+  std::vector<Leftover> left;
+  for (;;) {
+    const auto line = co_await (*shell)->read_line(deadline);
+    if (!line || line->starts_with("muster-agent absent")) break;  // it never had one
+    if (auto each = parse_leftover(*line)) left.emplace_back(*std::move(each)).node = below.node;
+    if (*line == "swept") co_return left;
+  }
+  (*shell)->terminate();
+  co_return std::nullopt;
+}
+
+HostAccess::Shell ShellAccess::open(NodeId node, std::string_view script) const {
+  return ChildShell::start(executor_, host_shell(plan_.remote, host_of(node), script),
+                           fmt::format("{}/agent.node{}.log", plan_.job.log_directory, node), descriptors_);
+}
+
+const Host& ShellAccess::host_of(NodeId node) const {
+  return plan_.hosts.at(static_cast<std::size_t>(node.value()));
+}
+
+Expected<AgentPlace> ShellAccess::agent_place() {
+  if (plan_.remote.remote_agent.empty()) return delivery_.place();
+  return AgentPlace{.path = plan_.remote.remote_agent,
+                    .digest = "",
+                    .module = normal_path(net::Tls::file_beside(plan_.remote.remote_agent))};
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,41 @@
+// A deadline for what waits on a socket, a descriptor or a timer.
+#pragma once
+
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/net/asio.h"
+
+namespace muster::launcher {
+
+// While it lives: all waits of `io` end at the deadline. One thread.
+class WaitLimit {
+ public:
+  template <class Io>
+  WaitLimit(Io& io, TimePoint deadline) : timer_(io.get_executor()) {
+    if (deadline == TimePoint::max()) return;
+    timer_.expires_at(deadline);
+    timer_.async_wait([&io, state = state_](const boost::system::error_code& error) {
+      if (error || state->over) return;
+      state->expired = true;
+      io.cancel();
+    });
+  }
+  WaitLimit(const WaitLimit&) = delete;
+  WaitLimit& operator=(const WaitLimit&) = delete;
+  ~WaitLimit() {
+    state_->over = true;
+    timer_.cancel();
+  }
+  bool expired() const { return state_->expired; }
+
+ private:
+  struct State {
+    bool expired = false;
+    bool over = false;  // whoever waited has gone on, perhaps with `io`
+  };
+  asio::steady_timer timer_;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace muster::launcher

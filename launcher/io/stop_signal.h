@@ -1,0 +1,46 @@
+// Waits for the first signal that asks a launch to end while no job runs yet.
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/net/asio.h"
+
+namespace muster::launcher {
+
+class StopSignal {
+ public:
+  // `signals`: a signalfd, which stays the caller's. Calls once, with the number of INT, TERM, HUP or QUIT.
+  StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
+      : signals_(context, dup(signals)), on_signal_(std::move(on_signal)) {
+    wait();
+  }
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  void cancel() {
+    boost::system::error_code ignored;
+    signals_.cancel(ignored);
+  }
+
+ private:
+  void wait() {
+    signals_.async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+          if (error) return;
+          signalfd_siginfo info{};
+          while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+            const auto number = static_cast<int>(info.ssi_signo);
+            if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
+              return on_signal_(number);
+          }
+          wait();
+        });
+  }
+
+  asio::posix::stream_descriptor signals_;
+  std::function<void(int)> on_signal_;
+};
+
+}  // namespace muster::launcher
