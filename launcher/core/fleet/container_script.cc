@@ -40,21 +40,20 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
                                    const std::vector<std::string>& arguments) {
   const ContainerOptions& options = plan.remote.container;
   const bool delivered = place.path.empty();
-  std::vector<std::string> words = {
-      "--rm",
-      "--interactive",
-      "--pull=never",
-      "--name=" + name_of(plan, agent.node),
-      fmt::format("--label={}={}", kJobLabel, plan.job.job_id),
-      fmt::format("--label={}={}", kNodeLabel, agent.node),
-      fmt::format("--label={}={}", kIncarnationLabel, agent.incarnation),
-      "--cap-drop=ALL",
-      "--security-opt=no-new-privileges",
-      "--no-healthcheck",
-      "--network=" + (options.network.empty() ? "host" : options.network),
-      "--workdir=/",
-      "--user=" + (options.user.empty() ? "$(id -u):$(id -g)" : options.user),
-      fmt::format("--entrypoint={}", kAgentInContainer)};
+  std::vector<std::string> words = {"--rm",
+                                    "--interactive",
+                                    "--pull=never",
+                                    "--name=" + name_of(plan, agent.node),
+                                    fmt::format("--label={}={}", kJobLabel, plan.job.job_id),
+                                    fmt::format("--label={}={}", kNodeLabel, agent.node),
+                                    fmt::format("--label={}={}", kIncarnationLabel, agent.incarnation),
+                                    "--cap-drop=ALL",
+                                    "--security-opt=no-new-privileges",
+                                    "--no-healthcheck",
+                                    "--network=" + (options.network.empty() ? "host" : options.network),
+                                    "--workdir=/",
+                                    "--user=" + (options.user.empty() ? "$(id -u):$(id -g)" : options.user),
+                                    fmt::format("--entrypoint={}", kAgentInContainer)};
   for (std::string& word : limits(options)) words.push_back(std::move(word));
   std::vector<Mount> mounts = options.mounts;
   mounts.push_back({delivered ? fmt::format("$d/{}", kAgentFile) : place.path, kAgentInContainer, true});

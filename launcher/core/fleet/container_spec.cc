@@ -209,7 +209,8 @@ std::string container_advice(std::string_view message) {
     return "remove networks that nobody uses, `docker network prune`, or give --network NAME";
   if (says("is already in use by container")) return "remove or rename that container";
   if (says("bind source path does not exist")) return "make it, or mount another one";
-  if (says("no such image") || says("No such image") || says("manifest unknown") || says("not found: manifest"))
+  if (says("no such image") || says("No such image") || says("manifest unknown") ||
+      says("not found: manifest"))
     return "check the image's name and tag";
   if (says("unauthorized") || says("authentication required") || says("denied"))
     return "log in to the registry: `docker login`";

@@ -33,7 +33,7 @@ struct ConnectionClosed {
 };
 struct ProcessEnded {  // an agent's process has ended, or could not be started
   AgentId agent;
-  std::string how;  // "its agent was killed by SIGKILL"
+  std::string how;       // "its agent was killed by SIGKILL"
   bool refused = false;  // it could not be started, and the same would be refused again
 };
 struct AgentSaid {  // the message's times have been translated to the launcher's clock
@@ -80,8 +80,8 @@ struct NodeJoined {  // the node's agent has said Hello, and can be used
 };
 struct NodeLost {
   NodeId node;
-  TimePoint at;     // the agent's end, or its last sign of life if it fell silent
-  std::string how;  // "its agent was killed by SIGKILL"
+  TimePoint at;          // the agent's end, or its last sign of life if it fell silent
+  std::string how;       // "its agent was killed by SIGKILL"
   bool refused = false;  // as of ProcessEnded
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left

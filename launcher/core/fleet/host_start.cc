@@ -39,8 +39,7 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  const bool refused =
-      failure.refused || (failure.exit_code && options_.bootstrap == BootstrapKind::kDocker);
+  const bool refused = failure.refused || (failure.exit_code && options_.bootstrap == BootstrapKind::kDocker);
   if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line), refused};
   return Start{*pause};
 }

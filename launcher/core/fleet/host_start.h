@@ -23,7 +23,7 @@ class HostStart {
   struct Bring {  // to the host
     Missing what = Missing::kAgent;
   };
-  struct Speak {      // the agent runs there
+  struct Speak {  // the agent runs there
     AgentGreeting agent;
   };
   struct GiveUp {

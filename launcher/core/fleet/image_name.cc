@@ -12,8 +12,8 @@ ImageName parse_image(std::string_view image) {
   const std::size_t digest = image.find('@');
   const std::size_t colon = image.rfind(':');
   const std::size_t last_slash = image.rfind('/');
-  const bool tagged = colon != std::string_view::npos &&
-                      (last_slash == std::string_view::npos || colon > last_slash);
+  const bool tagged =
+      colon != std::string_view::npos && (last_slash == std::string_view::npos || colon > last_slash);
   const std::size_t end = digest != std::string_view::npos ? digest : tagged ? colon : std::string_view::npos;
   if (end == std::string_view::npos) return name;
   name.repository = image.substr(0, end);

@@ -10,8 +10,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr std::string_view kNameLetters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 constexpr std::string_view kNeedImage[] = {"pull", "mount",   "shm-size",       "memory",    "cpus",
                                            "gpus", "network", "container-user", "read-only", "container-arg"};
 
@@ -46,8 +45,8 @@ std::optional<Mount> mount_of(std::string_view text, const std::string& working_
               .destination = without_slash(std::filesystem::path(parts[1]).lexically_normal().string()),
               .read_only = parts.size() == 3 && parts[2] == "ro"};
   if (mount.source.starts_with('/') || mount.source.starts_with('.'))
-    mount.source = without_slash(
-        (std::filesystem::path(working_directory) / mount.source).lexically_normal().string());
+    mount.source =
+        without_slash((std::filesystem::path(working_directory) / mount.source).lexically_normal().string());
   const bool from = mount.is_volume() ? is_docker_name(mount.source) : is_clean_path(mount.source);
   if (!from || !is_clean_path(mount.destination) || mount.destination == "/") return std::nullopt;
   return mount;
@@ -110,8 +109,7 @@ void read_arguments(SettingReader& reader, ContainerOptions& container) {
     const std::size_t equals = given.find('=');
     ContainerArgument argument{given.substr(0, equals),
                                equals == std::string::npos ? "" : given.substr(equals + 1)};
-    const bool known =
-        std::ranges::find(kContainerArguments, argument.name) != std::end(kContainerArguments);
+    const bool known = std::ranges::find(kContainerArguments, argument.name) != std::end(kContainerArguments);
     if (!known || argument.value.empty() || argument.value.find('\0') != std::string::npos) {
       std::string names;
       for (const std::string_view name : kContainerArguments)
@@ -134,13 +132,13 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
     for (const std::string_view name : kNeedImage) {
       if (const Setting* setting = reader.find(name))
         return reader.fail(Error(ErrorCode::kInvalidArgument,
-                                 fmt::format("{}: is of containers: give --image", setting->source)));
+                                 fmt::format("{}: is of containers: give --image{}", setting->source,
+                                             name == "gpus" ? ", or say --gpus-per-node" : "")));
     }
     if (const Setting* bootstrap = reader.find("bootstrap");
         bootstrap != nullptr && options.remote.bootstrap == BootstrapKind::kDocker)
-      reader.fail(
-          Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}: docker starts containers: give their --image", bootstrap->source)));
+      reader.fail(Error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: docker starts containers: give their --image", bootstrap->source)));
     return;
   }
   container.image = image->values.back();
@@ -154,10 +152,12 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
   if (const Setting* gpus = reader.find("gpus"); gpus != nullptr && !are_gpus(container.gpus))
     return reader.refuse(*gpus, "are no GPUs: give all, a number for each container, or device=0,1");
   reader.text("network", container.network);
-  if (const Setting* network = reader.find("network"); network != nullptr && !is_docker_name(container.network))
+  if (const Setting* network = reader.find("network");
+      network != nullptr && !is_docker_name(container.network))
     return reader.refuse(*network, "is no network: give the name of one that `docker network ls` shows");
   reader.text("container-user", container.user);
-  if (const Setting* user = reader.find("container-user"); user != nullptr && !is_container_user(container.user))
+  if (const Setting* user = reader.find("container-user");
+      user != nullptr && !is_container_user(container.user))
     return reader.refuse(*user, "is no user: give UID, UID:GID, or a name of the image's");
   reader.flag("read-only", container.read_only);
   read_arguments(reader, container);

@@ -53,7 +53,8 @@ constexpr Flag kOwnFlags[] = {
     {"interface", 0, "INTERFACE", kOption,
      "Where the nodes reach each other: eth0, or 10.0.0.0/8 (default: found out).", "hosts"},
     {"image", 0, "IMAGE", kOption,
-     "Run nodes in containers of this image, which needs nothing of Muster's: without --hosts, each node is a "
+     "Run nodes in containers of this image, which needs nothing of Muster's: without --hosts, each node is "
+     "a "
      "container of this machine's Docker engine; with --hosts, each host's agent runs in one.",
      "containers"},
     {"pull", 0, "missing|always|never", kOption,
@@ -66,7 +67,8 @@ constexpr Flag kOwnFlags[] = {
     {"shm-size", 0, "BYTES", kOption,
      "Size of /dev/shm, which loaders and NCCL use (default: half of the memory).", "containers"},
     {"memory", 0, "BYTES", kOption,
-     "Memory of a container, such as 16G; what takes more is killed, class out_of_memory (default: no limit).",
+     "Memory of a container, such as 16G; what takes more is killed, class out_of_memory (default: no "
+     "limit).",
      "containers"},
     {"cpus", 0, "N", kOption, "Cores that a container may use, such as 4 or 1.5 (default: all).",
      "containers"},
@@ -92,9 +94,8 @@ constexpr Flag kOwnFlags[] = {
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto).", "workers"},
     {"max-restarts", 0, "K", kOption,
-     "Start all workers again after a failure, at most K times within --restart-window (default 3; "
-     "torchrun's "
-     "is 0).",
+     "Restart all workers after a failure, at most K times within --restart-window (default 3; torchrun's is "
+     "0).",
      "recovery"},
     {"restart-window", 0, "DURATION", kOption, "Restarts longer ago do not count (default 3600).",
      "recovery"},

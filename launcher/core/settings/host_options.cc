@@ -98,7 +98,10 @@ void read_bootstrap(SettingReader& reader, Options& options) {
   RemoteOptions& remote = options.remote;
   const Setting* exec = reader.find("exec");
   const bool here = options.hosts.empty();
-  remote.bootstrap = exec != nullptr ? kExec : !here ? kSsh : reader.find("image") != nullptr ? kDocker : kLocal;
+  remote.bootstrap = exec != nullptr                   ? kExec
+                     : !here                           ? kSsh
+                     : reader.find("image") != nullptr ? kDocker
+                                                       : kLocal;
   if (exec != nullptr) {
     const auto words = shell_words(exec->values.back());
     if (!words || words->empty() || words->front().empty())
@@ -121,8 +124,10 @@ void read_bootstrap(SettingReader& reader, Options& options) {
                         remote.bootstrap == kLocal ? "on this machine" : "as containers of one engine",
                         hosts_setting(reader)->source);
     if (const Setting* image = reader.find("image"); image != nullptr && remote.bootstrap == kLocal)
-      return contradict(reader, *chosen, "local starts no containers, but {} names their image: leave one of "
-                        "them out", image->source);
+      return contradict(reader, *chosen,
+                        "local starts no containers, but {} names their image: leave one of "
+                        "them out",
+                        image->source);
     if (!on_this_machine && here)
       return contradict(reader, *chosen, "{} needs hosts: give --hosts or --hostfile", chosen->values.back());
   }
@@ -146,9 +151,10 @@ void read_control(SettingReader& reader, Options& options) {
         hosts_setting(reader)->source);
   const bool docker = options.remote.bootstrap == BootstrapKind::kDocker;
   if (options.control == Control::kSocket && docker)
-    return contradict(reader, *control,
-                      "socket is inherited by agents on this machine, and not by containers: give auto, tcp or "
-                      "stdio");
+    return contradict(
+        reader, *control,
+        "socket is inherited by agents on this machine, and not by containers: give auto, tcp or "
+        "stdio");
   if (options.control == Control::kStdio && options.hosts.empty() && !docker)
     return contradict(reader, *control,
                       "stdio is that of a host shell: give --hosts or --hostfile, or socket or tcp");
@@ -264,8 +270,10 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
                     "cannot be given to every shell: give a path without quotes, backslashes, $, ! and `");
   }
   read_containers(reader, here, options);
-  if (remote.in_containers()) remote.passed = passed_to_containers(here.environment);
-  else if (!options.hosts.empty()) remote.passed = passed_environment(here.environment);
+  if (remote.in_containers())
+    remote.passed = passed_to_containers(here.environment);
+  else if (!options.hosts.empty())
+    remote.passed = passed_environment(here.environment);
 }
 
 }  // namespace muster::launcher

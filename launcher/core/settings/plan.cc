@@ -130,6 +130,22 @@ std::int32_t threads_in_container(const Options& options, const Machine& machine
   return std::max(1, cores / per_node);
 }
 
+// What containers see and get of this machine. Needs the plan's nodes and directories.
+Status settle_containers(Plan& plan, const Options& options, const Machine& machine,
+                         const Surroundings& here) {
+  if (!plan.remote.in_containers()) return {};
+  if (here.working_directory == "/")
+    return failure(ErrorCode::kInvalidArgument,
+                   "--image: the working directory is /, which cannot be mounted: start from another one");
+  plan.remote.container.mounts =
+      with_own_directories(plan.remote.container.mounts,
+                           {here.working_directory, plan.job.log_directory, options.checkpoint_directory});
+  if (plan.remote.bootstrap == BootstrapKind::kDocker)
+    plan.remote.passed.try_emplace(
+        kThreads, std::to_string(threads_in_container(options, machine, plan.nodes.front().worker_count)));
+  return {};
+}
+
 template <class CountOn>
 Status check_counts(const Options& options, CountOn count_on) {
   std::int64_t members = 0;
@@ -339,31 +355,22 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   plan.take_over = options.take_over;
   wire::JobSpec& job = plan.job;
   job.job_id = std::move(job_id);
+  job.log_directory = options.log_directory + "/" + job.job_id;
   job.command = command_of(options, here.environment);
   job.environment = options.added;
   if (options.device == Device::kCpu) job.environment["CUDA_VISIBLE_DEVICES"] = "";
-  if (docker && !plan.remote.passed.contains(kThreads))
-    plan.remote.passed[kThreads] = std::to_string(threads_in_container(options, machine, *per_node));
-  if (plan.remote.in_containers()) {
-    if (here.working_directory == "/")
-      return failure(ErrorCode::kInvalidArgument,
-                     "--image: the working directory is /, which cannot be mounted: start from another one");
-    plan.remote.container.mounts = with_own_directories(
-        plan.remote.container.mounts,
-        {here.working_directory, options.log_directory + "/" + job_id, options.checkpoint_directory});
-  }
+  if (const Status seen = settle_containers(plan, options, machine, here); !seen)
+    return std::unexpected(seen.error());
   job.inherited = plan.remote.passed;
   job.interface = plan.remote.interface;
   job.working_directory = here.working_directory;
-  job.log_directory = options.log_directory + "/" + job.job_id;
   job.checkpoint_directory = options.checkpoint_directory;
   job.role = options.role;
   job.run_id = options.run_id;
   job.master_port = options.master_port;
   job.virtual_local_rank = options.virtual_local_rank;
   job.max_restarts = options.max_restarts;
-  job.use_gpus = options.device != Device::kCpu &&
-                 (!docker || !options.remote.container.gpus.empty()) &&
+  job.use_gpus = options.device != Device::kCpu && (!docker || !options.remote.container.gpus.empty()) &&
                  (!plan.hosts.empty() || (machine.gpu_count > 0 && world_size <= machine.gpu_count));
   job.store_on_agent = options.store_on_agent;
   job.redirects = hidden_streams(options, most_on_a_node);

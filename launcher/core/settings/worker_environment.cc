@@ -11,10 +11,10 @@ namespace {
 
 // docs/operations.md lists both. A star stands for any further letters.
 constexpr std::string_view kPassed[] = {
-    "CUDA_*",     "NVIDIA_*", "NCCL_*", "GLOO_*",         "TORCH_*",    "TORCHINDUCTOR_*", "TORCHDYNAMO_*",
-    "PYTORCH_*",  "TRITON_*", "OMP_*",  "GOMP_*",         "KMP_*",      "MKL_*",           "OPENBLAS_*",
-    "UCX_*",      "FI_*",     "HF_*",   "TRANSFORMERS_*", "WANDB_*",    "TOKENIZERS_*",    "LANG",
-    "LC_*",       "TZ"};
+    "CUDA_*",        "NVIDIA_*",     "NCCL_*",   "GLOO_*", "TORCH_*", "TORCHINDUCTOR_*",
+    "TORCHDYNAMO_*", "PYTORCH_*",    "TRITON_*", "OMP_*",  "GOMP_*",  "KMP_*",
+    "MKL_*",         "OPENBLAS_*",   "UCX_*",    "FI_*",   "HF_*",    "TRANSFORMERS_*",
+    "WANDB_*",       "TOKENIZERS_*", "LANG",     "LC_*",   "TZ"};
 constexpr std::string_view kPlaces[] = {"PATH",        "LD_LIBRARY_PATH", "LD_PRELOAD",    "PYTHON*",
                                         "VIRTUAL_ENV", "CONDA_*",         "XDG_CACHE_HOME"};
 // Of one host, or set by a launcher for its worker.

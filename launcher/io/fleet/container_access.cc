@@ -34,10 +34,11 @@ ContainerSurroundings look_around(const std::string& agent_program) {
   const std::string agent = clean(agent_program);
   ContainerSurroundings here;
   here.user = fmt::format("{}:{}", getuid(), getgid());
-  here.programs = {{agent, kAgentInContainer, true},
-                   {clean(net::Tls::file_beside(agent)), clean(net::Tls::file_beside(kAgentInContainer)), true},
-                   {std::filesystem::path(agent).replace_filename("launch").string(),
-                    std::filesystem::path(kAgentInContainer).replace_filename("launch").string(), true}};
+  here.programs = {
+      {agent, kAgentInContainer, true},
+      {clean(net::Tls::file_beside(agent)), clean(net::Tls::file_beside(kAgentInContainer)), true},
+      {std::filesystem::path(agent).replace_filename("launch").string(),
+       std::filesystem::path(kAgentInContainer).replace_filename("launch").string(), true}};
   here.memory_bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   here.launcher = launcher_label(own_identity());
   return here;
@@ -71,9 +72,8 @@ awaitable<Status> ContainerAccess::prepare() {
   if (!socket_) co_return std::unexpected(socket_.error());
   if (Status guarded = guardian_.start(*socket_, job_label()); !guarded) co_return guarded;
   if (plan_.remote.container.network.empty()) {
-    const auto made = co_await ask_until_there({.verb = "POST",
-                                                .target = "/networks/create",
-                                                .body = network_body(plan_, here_.launcher)});
+    const auto made = co_await ask_until_there(
+        {.verb = "POST", .target = "/networks/create", .body = network_body(plan_, here_.launcher)});
     if (!made) co_return std::unexpected(made.error());
     if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
   }
@@ -101,9 +101,9 @@ awaitable<Status> ContainerAccess::make_room(const std::string& name) {
   const Json json = Json::parse(found->body, nullptr, false);
   const std::string label = fmt::format("/Config/Labels/{}", kJobLabel);
   if (json.is_discarded() || text_at(json, label) != plan_.job.job_id)
-    co_return std::unexpected(
-        Error(ErrorCode::kInvalidArgument,
-              fmt::format("the name {} is another container's: `docker rm -f {}` if nobody needs it", name, name)));
+    co_return std::unexpected(Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the name {} is another container's: `docker rm -f {}` if nobody needs it", name, name)));
   (void)co_await engine_.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", name)});
   co_return Status{};
 }
@@ -164,16 +164,18 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
   std::vector<Leftover> left;
   for (const Json& each : Json::parse(answer->body, nullptr, false)) {
     const std::string id = text_at(each, "/Id");
-    const auto incarnation = parse_number<std::uint32_t>(text_at(each, fmt::format("/Labels/{}", kIncarnationLabel)));
-    const bool older = below.incarnation == Incarnation() ||
-                       (incarnation && Incarnation(*incarnation) < below.incarnation);
+    const auto incarnation =
+        parse_number<std::uint32_t>(text_at(each, fmt::format("/Labels/{}", kIncarnationLabel)));
+    const bool older =
+        below.incarnation == Incarnation() || (incarnation && Incarnation(*incarnation) < below.incarnation);
     if (id.empty() || !older) continue;
     if (kill) {
-      const auto removed = co_await engine_.ask(
-          {.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", id)});
+      const auto removed =
+          co_await engine_.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", id)});
       if (removed && (removed->good() || removed->is_missing())) continue;
     }
-    left.push_back({.pid = 1, .name = "container " + id.substr(0, 12), .uid = 0, .error = 0, .node = below.node});
+    left.push_back(
+        {.pid = 1, .name = "container " + id.substr(0, 12), .uid = 0, .error = 0, .node = below.node});
   }
   co_return left;
 }

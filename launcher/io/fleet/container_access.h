@@ -1,8 +1,8 @@
 // Nodes that are containers of this machine's Docker Engine: each agent is the first process of one.
 //
-// A container is known by the labels of the job and of this launcher (core/fleet/container_spec.h). The engine
-// removes one that has ended; a guardian process removes the others when this launcher dies, and a later
-// launch what the guardian could not (container_cleanup.h). One thread.
+// A container is known by the labels of the job and of this launcher (core/fleet/container_spec.h). The
+// engine removes one that has ended; a guardian process removes the others when this launcher dies, and a
+// later launch what the guardian could not (container_cleanup.h). One thread.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ class ContainerAccess final : public HostAccess {
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                         TimePoint deadline) override;
+                                                        TimePoint deadline) override;
   awaitable<void> finish() override;
 
  private:

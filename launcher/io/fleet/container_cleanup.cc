@@ -62,7 +62,8 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   std::size_t removed = 0;
   const auto left = co_await containers(engine, labels);
   if (!left) co_return std::unexpected(left.error());
-  for (const Json& each : *left) removed += co_await remove_one(engine, container_target(text_of(each, "Id")));
+  for (const Json& each : *left)
+    removed += co_await remove_one(engine, container_target(text_of(each, "Id")));
   const auto nets = co_await networks(engine, labels);
   if (!nets) co_return std::unexpected(nets.error());
   for (const Json& each : *nets) removed += co_await remove_one(engine, "/networks/" + text_of(each, "Id"));

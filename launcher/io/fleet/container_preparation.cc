@@ -29,7 +29,8 @@ class PullProgress {
   void hear(std::string_view line) {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) return;
-    if (json.contains("error") && json["error"].is_string()) error_ = one_line(json["error"].get<std::string>());
+    if (json.contains("error") && json["error"].is_string())
+      error_ = one_line(json["error"].get<std::string>());
     if (!json.contains("id") || !json.contains("status") || !json["id"].is_string()) return;
     const std::string status = json["status"].is_string() ? json["status"].get<std::string>() : "";
     if (status.starts_with("Pulling from")) return;
@@ -106,9 +107,9 @@ class Preparation {
     const auto removed = co_await remove_abandoned(engine_);
     if (!removed) co_return std::unexpected(unusable(removed.error()));
     if (*removed > 0)
-      setting_.say(fmt::format("removed {} of launchers that are gone",
-                               *removed == 1 ? "1 container or network"
-                                             : fmt::format("{} containers and networks", *removed)));
+      setting_.say(fmt::format(
+          "removed {} of launchers that are gone",
+          *removed == 1 ? "1 container or network" : fmt::format("{} containers and networks", *removed)));
     if (Status there = co_await find_network(); !there) co_return there;
     co_return co_await find_image();
   }
@@ -129,16 +130,16 @@ class Preparation {
   awaitable<Status> find_image() {
     const std::string& image = options().image;
     if (options().pull == Pull::kAlways) co_return co_await pull();
-    const auto found =
-        co_await engine_.ask({.verb = "GET", .target = fmt::format("/images/{}/json", image)});
+    const auto found = co_await engine_.ask({.verb = "GET", .target = fmt::format("/images/{}/json", image)});
     if (!found) co_return std::unexpected(unusable(found.error()));
     if (found->good()) co_return Status{};
     if (!found->is_missing())
       co_return failure(ErrorCode::kUnavailable, "--image: {}: {}", image, found->message());
     if (options().pull == Pull::kNever)
-      co_return failure(ErrorCode::kUnavailable,
-                        "--image: {} is not there, and --pull is never: `docker pull {}`, or leave --pull out",
-                        image, image);
+      co_return failure(
+          ErrorCode::kUnavailable,
+          "--image: {} is not there, and --pull is never: `docker pull {}`, or leave --pull out", image,
+          image);
     co_return co_await pull();
   }
 

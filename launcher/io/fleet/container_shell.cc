@@ -125,8 +125,9 @@ void go(const asio::any_io_executor& executor, Task task) {
 ContainerShell::ContainerShell(Streams& streams, std::shared_ptr<Container> container)
     : HostShell(streams), container_(std::move(container)) {}
 
-awaitable<Expected<std::shared_ptr<ContainerShell>>> ContainerShell::start(DockerEngine& engine, std::string id,
-                                                                      std::string errors) {
+awaitable<Expected<std::shared_ptr<ContainerShell>>> ContainerShell::start(DockerEngine& engine,
+                                                                           std::string id,
+                                                                           std::string errors) {
   const asio::any_io_executor executor = engine.executor();
   auto streams = open_streams(executor, errors);
   if (!streams) co_return std::unexpected(streams.error());

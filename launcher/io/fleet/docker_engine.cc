@@ -27,7 +27,8 @@ struct Wire {
 };
 
 Error error_of(const boost::system::error_code& error, const std::string& path, bool timed_out) {
-  if (timed_out) return Error(ErrorCode::kTimedOut, fmt::format("the Docker engine at {} does not answer", path));
+  if (timed_out)
+    return Error(ErrorCode::kTimedOut, fmt::format("the Docker engine at {} does not answer", path));
   if (error == boost::system::errc::permission_denied)
     return Error(ErrorCode::kPermission,
                  fmt::format("the Docker engine's socket {} may not be used: join the group docker, or run "
@@ -55,14 +56,16 @@ class EngineTalk {
   awaitable<Status> connect() {
     boost::system::error_code error;
     if (path_.size() >= sizeof(sockaddr_un::sun_path))
-      co_return failure(ErrorCode::kInvalidArgument, "DOCKER_HOST: {} is too long for a socket's path", path_);
+      co_return failure(ErrorCode::kInvalidArgument, "DOCKER_HOST: {} is too long for a socket's path",
+                        path_);
     co_await wire_.socket.async_connect(asio::local::stream_protocol::endpoint(path_),
                                         asio::redirect_error(asio::use_awaitable, error));
     co_return status(error);
   }
 
   awaitable<Status> send(const DockerEngine::Request& request, const std::string& version, bool upgrade) {
-    http::request<http::string_body> message(http::string_to_verb(request.verb), version + request.target, 11);
+    http::request<http::string_body> message(http::string_to_verb(request.verb), version + request.target,
+                                             11);
     message.set(http::field::host, "docker");
     message.set(http::field::user_agent, "muster");
     if (!request.registry_auth.empty()) message.set("X-Registry-Auth", request.registry_auth);
@@ -139,10 +142,11 @@ Expected<std::string> docker_socket(const char* docker_host) {
   if (text.empty()) return "/var/run/docker.sock";
   if (text.starts_with(kUnix) && text.substr(kUnix.size()).starts_with('/'))
     return std::string(text.substr(kUnix.size()));
-  return failure(ErrorCode::kInvalidArgument,
-                 "DOCKER_HOST: {} is no socket of this machine: give unix:///PATH; for engines of other hosts "
-                 "give --hosts with --image",
-                 one_line(std::string(text)));
+  return failure(
+      ErrorCode::kInvalidArgument,
+      "DOCKER_HOST: {} is no socket of this machine: give unix:///PATH; for engines of other hosts "
+      "give --hosts with --image",
+      one_line(std::string(text)));
 }
 
 std::string DockerEngine::Answer::message() const {
@@ -160,8 +164,8 @@ awaitable<Status> DockerEngine::negotiate(TimePoint deadline) {
   if (Status done = co_await talk.send(ping, "", false); !done) co_return done;
   if (Status done = co_await talk.read_header(); !done) co_return done;
   const std::string spoken(wire.parser.get()["Api-Version"]);
-  const auto minor = spoken.starts_with("1.") ? parse_number<int>(std::string_view(spoken).substr(2))
-                                              : std::nullopt;
+  const auto minor =
+      spoken.starts_with("1.") ? parse_number<int>(std::string_view(spoken).substr(2)) : std::nullopt;
   if (!minor || *minor < kOldestMinor)
     co_return failure(ErrorCode::kUnavailable,
                       "the Docker engine at {} speaks API {}, older than 1.{}: install a newer one", socket_,
@@ -173,7 +177,8 @@ awaitable<Status> DockerEngine::negotiate(TimePoint deadline) {
 awaitable<Expected<DockerEngine::Answer>> DockerEngine::ask(Request request, Duration limit) {
   const TimePoint deadline = Clock::now() + limit;
   if (version_.empty()) {
-    if (const Status agreed = co_await negotiate(deadline); !agreed) co_return std::unexpected(agreed.error());
+    if (const Status agreed = co_await negotiate(deadline); !agreed)
+      co_return std::unexpected(agreed.error());
   }
   Wire wire(executor_);
   EngineTalk talk(wire, socket_, deadline);
@@ -218,8 +223,7 @@ awaitable<Expected<DockerEngine::Streams>> DockerEngine::attach(std::string id) 
   Wire wire(executor_);
   EngineTalk talk(wire, socket_, Clock::now() + kLimit);
   const Request request{
-      .verb = "POST",
-      .target = fmt::format("/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1", id)};
+      .verb = "POST", .target = fmt::format("/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1", id)};
   Status done = co_await talk.connect();
   if (done) done = co_await talk.send(request, version_, true);
   if (done) done = co_await talk.read_header();

@@ -55,7 +55,8 @@ class DockerEngine {
       : executor_(executor), socket_(std::move(socket)) {}
 
   awaitable<Expected<Answer>> ask(Request request, Duration limit = kLimit);
-  // Hands on each line of the answer's body as it comes. Returns it without them; with them if it is an error.
+  // Hands on each line of the answer's body as it comes. Returns it without them; with them if it is an
+  // error.
   awaitable<Expected<Answer>> read_lines(Request request, std::function<void(std::string_view)> on_line);
   awaitable<Expected<Streams>> attach(std::string id);
   // Is told of the next end after the return.

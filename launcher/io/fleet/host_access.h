@@ -38,7 +38,7 @@ class HostAccess {
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) = 0;
   // What the node's agents below an incarnation have left there. Nothing: the host did not say by `deadline`.
   virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                                 TimePoint deadline) = 0;
+                                                                TimePoint deadline) = 0;
   // Nothing of the job's is to be left.
   virtual awaitable<void> finish() = 0;
 };

@@ -42,9 +42,8 @@ Expected<std::shared_ptr<HostShell>> ChildShell::start(const asio::any_io_execut
   if (!streams) return std::unexpected(streams.error());
   const int theirs = streams->theirs.get();
   const std::string name = words.front();
-  const auto pid = spawn_child(std::move(words),
-                               {.input = theirs, .output = theirs, .errors = streams->messages.get()},
-                               descriptors);
+  const auto pid = spawn_child(
+      std::move(words), {.input = theirs, .output = theirs, .errors = streams->messages.get()}, descriptors);
   if (!pid) return std::unexpected(pid.error());
   const int end = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
   if (end < 0) {

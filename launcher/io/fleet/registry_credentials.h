@@ -11,7 +11,8 @@ namespace muster::launcher {
 
 // The value of the header X-Registry-Auth, which holds a secret; empty where there are none. `directory`: of
 // config.json. `errors`: a file for what a helper writes to stderr. Errors: the file or a helper is unusable.
-awaitable<Expected<std::string>> registry_auth(std::string directory, std::string registry, std::string errors);
+awaitable<Expected<std::string>> registry_auth(std::string directory, std::string registry,
+                                               std::string errors);
 
 // Of the user: DOCKER_CONFIG, or ~/.docker.
 std::string docker_config_directory();

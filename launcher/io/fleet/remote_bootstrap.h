@@ -31,10 +31,9 @@ class RemoteBootstrap final : public Bootstrap {
  public:
   static constexpr Duration kKillLimit = std::chrono::seconds(1);
 
-  // What host shells and agents write to stderr goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program` is what
-  // is brought to hosts, or mounted into containers.
-  // Where agents may call, `calls` says whether they do so before they are spoken to at all, or when their
-  // workers have been started through the host shell.
+  // What host shells and agents write to stderr goes to LOG_DIRECTORY/agent.nodeN.log. `agent_program` is
+  // what is brought to hosts, or mounted into containers. Where agents may call, `calls` says whether they do
+  // so before they are spoken to at all, or when their workers have been started through the host shell.
   enum class Calls { kFirst, kLater };
   RemoteBootstrap(const asio::any_io_executor& executor, Plan plan, std::string agent_program,
                   Calls calls = Calls::kLater);

@@ -32,8 +32,9 @@ awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words argum
   const auto place = agent_place();
   if (!place) co_return std::unexpected(place.error());
   co_return open(agent.node, plan_.remote.in_containers()
-                                 ? start_container_script(plan_, agent, *place,
-                                                          normal_path(net::Tls::file_beside(kAgentInContainer)), arguments)
+                                 ? start_container_script(
+                                       plan_, agent, *place,
+                                       normal_path(net::Tls::file_beside(kAgentInContainer)), arguments)
                                  : start_script(*place, arguments));
 }
 
@@ -64,7 +65,7 @@ awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, T
 }
 
 awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below, bool kill,
-                                                                    TimePoint deadline) {
+                                                                   TimePoint deadline) {
   std::string script;
   if (plan_.remote.in_containers()) {
     script = sweep_container_script(plan_, below, kill);

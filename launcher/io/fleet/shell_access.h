@@ -21,7 +21,7 @@ class ShellAccess final : public HostAccess {
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                         TimePoint deadline) override;
+                                                        TimePoint deadline) override;
   awaitable<void> finish() override { co_return; }
 
  private:

@@ -21,10 +21,7 @@ constexpr Duration kProgressPeriod = std::chrono::seconds(2);
 class Sync {
  public:
   Sync(const Plan& plan, const SyncSetting& setting)
-      : plan_(plan),
-        setting_(setting),
-        tasks_(context_.get_executor()),
-        progress_(context_) {
+      : plan_(plan), setting_(setting), tasks_(context_.get_executor()), progress_(context_) {
     getrlimit(RLIMIT_NOFILE, &descriptors_);
   }
   Sync(const Sync&) = delete;
@@ -70,7 +67,7 @@ class Sync {
     for (int tries = 1;; ++tries) {
       std::filesystem::remove(errors, ignored_);
       const auto shell = ChildShell::start(context_.get_executor(),
-                                          sync_command(plan_.remote, host, directory), errors, descriptors_);
+                                           sync_command(plan_.remote, host, directory), errors, descriptors_);
       if (!shell) co_return fmt::format("--sync: {}: install it here", shell.error().message());
       const int code = (co_await (*shell)->ended()).value_or(-1);
       if (code == 0) co_return "";

@@ -7,6 +7,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/json.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 

@@ -113,7 +113,7 @@ TEST(Arguments, KeepUnderscoresInValues) {
 }
 
 TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
-  EXPECT_THAT(read({"--gpus", "2", "--max", "1", "--stand", "x"}),
+  EXPECT_THAT(read({"--gpus-per", "2", "--max", "1", "--stand", "x"}),
               ElementsAre("gpus-per-node=2", "max-restarts=1", "standalone"));
   EXPECT_THAT(flag_error_of({"--no", "x"}),
               HasSubstr("could be --nodes, --no-progress-limit, --node-exclusion, --no-warm, --no-fold, "
