@@ -1,4 +1,5 @@
 // `launch check --hosts`: whether a job could run on these hosts.
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include "common/base/file.h"
 #include "launcher/commands/checks.h"
 #include "launcher/core/verdict/verdict.h"
+#include "launcher/io/fleet/container_preparation.h"
 #include "launcher/io/fleet/host_survey.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 
@@ -52,14 +54,21 @@ int check_hosts(const Prepared& prepared) {
   const HostDemand demand{.program = prepared.request.has_program,
                           .checkpoint_directory = plan.job.checkpoint_directory};
   if (!demand.program) plan.job.command.clear();
+  for (Mount& mount : plan.remote.container.mounts) {  // what would be the job's
+    if (mount.destination == plan.job.log_directory) mount.source = mount.destination = directory;
+  }
   plan.job.log_directory = directory;
   std::vector<HostReport> reports;
+  int failed = 0;
   {
     const Mark mark(demand.checkpoint_directory);
-    reports = HostSurvey(plan, *agent_program, mark.path()).run();
+    const auto say = [](const std::string& text) { std::fputs(("launch: " + text + "\n").c_str(), stderr); };
+    if (plan.remote.bootstrap == BootstrapKind::kDocker) failed = prepare_containers(plan, {-1, say});
+    if (failed == 0) reports = HostSurvey(plan, *agent_program, mark.path()).run();
   }
   std::error_code ignored;
   std::filesystem::remove_all(directory, ignored);
+  if (failed != 0) return failed;
   const bool json = prepared.request.options.json;
   return print(json ? hosts_as_json(reports, demand) : hosts_as_table(reports, demand),
                obstacles(reports, demand).empty() ? 0 : 1);

@@ -12,9 +12,12 @@ namespace muster::launcher {
 
 class StopSignal {
  public:
-  // `signals`: a signalfd, which stays the caller's. Calls once, with the number of INT, TERM, HUP or QUIT.
+  // `signals`: a signalfd, which stays the caller's; -1: the signals do what they do. Calls once, with the
+  // number of INT, TERM, HUP or QUIT.
   StopSignal(asio::io_context& context, int signals, std::function<void(int)> on_signal)
-      : signals_(context, dup(signals)), on_signal_(std::move(on_signal)) {
+      : signals_(context), on_signal_(std::move(on_signal)) {
+    if (signals < 0) return;
+    signals_.assign(dup(signals));
     wait();
   }
   StopSignal(const StopSignal&) = delete;

@@ -12,9 +12,11 @@ std::string name_of(const Plan& plan, NodeId node) {
   return fmt::format("muster-{}-{}", plan.job.job_id, node);
 }
 
-std::string mount_word(const Mount& mount) {
-  return fmt::format("--mount=type={},source={},target={}{}", mount.is_volume() ? "volume" : "bind",
-                     mount.source, mount.destination, mount.read_only ? ",readonly" : "");
+// `source` may be what sh has to expand.
+std::string mount_word(std::string_view type, const std::string& source, const std::string& destination,
+                       bool read_only) {
+  return fmt::format("--mount=type={},source={},target={}{}", type, source, destination,
+                     read_only ? ",readonly" : "");
 }
 
 std::vector<std::string> limits(const ContainerOptions& options) {
@@ -55,10 +57,13 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
                                     "--user=" + (options.user.empty() ? "$(id -u):$(id -g)" : options.user),
                                     fmt::format("--entrypoint={}", kAgentInContainer)};
   for (std::string& word : limits(options)) words.push_back(std::move(word));
-  std::vector<Mount> mounts = options.mounts;
-  mounts.push_back({delivered ? fmt::format("$d/{}", kAgentFile) : place.path, kAgentInContainer, true});
-  mounts.push_back({delivered ? "$d/" + place.module : place.module, module_in_container, true});
-  for (const Mount& mount : mounts) words.push_back(mount_word(mount));
+  for (const Mount& mount : options.mounts)
+    words.push_back(
+        mount_word(mount.is_volume() ? "volume" : "bind", mount.source, mount.destination, mount.read_only));
+  const std::string agent_file = delivered ? fmt::format("$d/{}", kAgentFile) : place.path;
+  const std::string module_file = delivered ? "$d/" + place.module : place.module;
+  words.push_back(mount_word("bind", agent_file, kAgentInContainer, true));
+  words.push_back(mount_word("bind", module_file, module_in_container, true));
   for (const auto& [name, value] : options.arguments) words.push_back(fmt::format("--{}={}", name, value));
   words.push_back(options.image);
   words.insert(words.end(), arguments.begin(), arguments.end());

@@ -123,6 +123,20 @@ void read_arguments(SettingReader& reader, ContainerOptions& container) {
   }
 }
 
+// On hosts they stand in a script.
+void check_words(SettingReader& reader) {
+  for (const char* name : {"image", "mount", "container-arg"}) {
+    const Setting* setting = reader.find(name);
+    if (setting == nullptr) continue;
+    for (const std::string& value : setting->values) {
+      if (!fits_script(value) || value.contains(','))
+        return reader.refuse(
+            {setting->source, {value}},
+            "cannot be given to every shell: leave out quotes, backslashes, commas, $, ! and `");
+    }
+  }
+}
+
 }  // namespace
 
 void read_containers(SettingReader& reader, const Surroundings& here, Options& options) {
@@ -161,6 +175,7 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
     return reader.refuse(*user, "is no user: give UID, UID:GID, or a name of the image's");
   reader.flag("read-only", container.read_only);
   read_arguments(reader, container);
+  if (!options.hosts.empty()) check_words(reader);
 }
 
 std::vector<Mount> with_own_directories(std::vector<Mount> mounts,

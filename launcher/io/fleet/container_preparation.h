@@ -12,7 +12,7 @@
 namespace muster::launcher {
 
 struct PreparationSetting {
-  int signals;  // a signalfd: the first of INT, TERM, HUP and QUIT ends it
+  int signals;  // a signalfd: the first of INT, TERM, HUP and QUIT ends it; -1: none
   std::function<void(const std::string&)> say;
 };
 
