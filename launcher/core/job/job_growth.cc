@@ -42,6 +42,12 @@ Expected<std::vector<NodesAdded::Node>> Job::addable(const std::vector<Host>& ho
     return failure(ErrorCode::kInvalidArgument,
                    "{} has no hosts, all its nodes are on its launcher's machine: start it with --hosts",
                    plan_.job.job_id);
+  if (plan_.remote.bootstrap == BootstrapKind::kDocker)
+    return failure(
+        ErrorCode::kInvalidArgument,
+        "{} has containers of its launcher's machine for nodes: hosts can be added to a job that was "
+        "started with --hosts",
+        plan_.job.job_id);
   std::vector<NodesAdded::Node> nodes;
   for (const Host& host : hosts)
     nodes.push_back({host.name, host.slots.value_or(plan_.nodes.front().worker_count)});

@@ -21,6 +21,7 @@ constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents 
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
 constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
+constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
 
@@ -290,7 +291,8 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     look = std::min(2 * look, kLongestLook);
   }
   if (*code != 0) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
-  const std::string last = *code == 0 ? "" : shell->last_error_line();
+  std::string last = *code == 0 ? "" : shell->last_error_line();
+  if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
   tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
                                 last.empty() ? "" : ": ", one_line(last)));
 }

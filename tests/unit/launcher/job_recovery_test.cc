@@ -309,6 +309,9 @@ TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
   plan.min_nodes.reset();
   anew(plan);
   EXPECT_THAT(refusal_of("h2"), HasSubstr("a fixed number of nodes"));
+  plan.remote.bootstrap = BootstrapKind::kDocker;
+  anew(plan);
+  EXPECT_THAT(refusal_of("h2"), HasSubstr("has containers of its launcher's machine for nodes"));
   anew(plan_with(1, 0));
   EXPECT_THAT(refusal_of("h2"), HasSubstr("has no hosts"));
 }
