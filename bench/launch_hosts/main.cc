@@ -78,7 +78,10 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
                  "--log-dir",
                  ground.logs,
                  "--quiet"};
-    if (plain) ours.insert(ours.end(), {"--exec", ground.lab.enter_program() + " {host}"});
+    // The others' daemons are installed on each host too, at a path that is known here.
+    if (plain)
+      ours.insert(ours.end(), {"--exec", ground.lab.enter_program() + " {host}", "--remote-agent",
+                               ground.bin + "/agent"});
     ours.insert(ours.end(), {ground.probe, kStamps});
     all.push_back({fmt::format("launch, {}", control), ours, true});
   }

@@ -122,6 +122,16 @@ std::vector<std::string> host_shell(const RemoteOptions& options, const Host& ho
   return words;
 }
 
+std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& host, const AgentPlace& place,
+                                     const std::vector<std::string>& arguments) {
+  if (options.bootstrap != BootstrapKind::kExec || place.path.empty())
+    return host_shell(options, host, start_script(place, arguments));
+  std::vector<std::string> words = words_of_shell(options, host);
+  words.push_back(place.path);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
 // rsync splits what stands behind -e into words, where two quotes within quotes are one; it adds the host's
 // name, which the shell has already, and the command, which has no word that a host's shell would change
 // (-s).

@@ -41,6 +41,10 @@ std::string kill_script(std::int32_t pid, std::int64_t start_ticks);
 
 // The argv that runs the script on the host.
 std::vector<std::string> host_shell(const RemoteOptions& options, const Host& host, std::string_view script);
+// The argv that runs the agent there: without a shell where --exec takes words and --remote-agent says where
+// the agent is, because each program that is executed costs a start about a millisecond.
+std::vector<std::string> agent_shell(const RemoteOptions& options, const Host& host, const AgentPlace& place,
+                                     const std::vector<std::string>& arguments);
 
 // The argv of an rsync that copies the directory, an absolute path, to the same place on the host.
 std::vector<std::string> sync_command(const RemoteOptions& options, const Host& host,

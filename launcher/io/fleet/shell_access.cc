@@ -31,11 +31,11 @@ std::string ShellAccess::name() const {
 awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words arguments) {
   const auto place = agent_place();
   if (!place) co_return std::unexpected(place.error());
-  co_return open(agent.node, plan_.remote.in_containers()
-                                 ? start_container_script(
-                                       plan_, agent, *place,
-                                       normal_path(net::Tls::file_beside(kAgentInContainer)), arguments)
-                                 : start_script(*place, arguments));
+  if (!plan_.remote.in_containers())
+    co_return run(agent.node, agent_shell(plan_.remote, host_of(agent.node), *place, arguments));
+  co_return open(agent.node,
+                 start_container_script(plan_, agent, *place,
+                                        normal_path(net::Tls::file_beside(kAgentInContainer)), arguments));
 }
 
 awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStart::Missing missing) {
@@ -66,9 +66,9 @@ awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, T
 
 awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below, bool kill,
                                                                    TimePoint deadline) {
-  std::string script;
+  Shell shell;
   if (plan_.remote.in_containers()) {
-    script = sweep_container_script(plan_, below, kill);
+    shell = open(below.node, sweep_container_script(plan_, below, kill));
   } else {
     const auto place = agent_place();
     if (!place) co_return std::nullopt;
@@ -76,9 +76,8 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
     if (below.incarnation > Incarnation())
       words.insert(words.end(), {"--below", fmt::format("{}", below.incarnation)});
     if (kill) words.emplace_back("--kill");
-    script = start_script(*place, words);
+    shell = run(below.node, agent_shell(plan_.remote, host_of(below.node), *place, words));
   }
-  const auto shell = open(below.node, script);
   if (!shell) co_return std::nullopt;
   (*shell)->end_input();
   std::vector<Leftover> left;
@@ -93,7 +92,11 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
 }
 
 HostAccess::Shell ShellAccess::open(NodeId node, std::string_view script) const {
-  return ChildShell::start(executor_, host_shell(plan_.remote, host_of(node), script),
+  return run(node, host_shell(plan_.remote, host_of(node), script));
+}
+
+HostAccess::Shell ShellAccess::run(NodeId node, Words words) const {
+  return ChildShell::start(executor_, std::move(words),
                            fmt::format("{}/agent.node{}.log", plan_.job.log_directory, node), descriptors_);
 }
 

@@ -26,6 +26,7 @@ class ShellAccess final : public HostAccess {
 
  private:
   Shell open(NodeId node, std::string_view script) const;
+  Shell run(NodeId node, Words words) const;
   const Host& host_of(NodeId node) const;
   Expected<AgentPlace> agent_place();
 

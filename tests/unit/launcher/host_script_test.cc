@@ -175,6 +175,19 @@ TEST(HostShellWords, ExecGetsTheHostWithinItsWordsAndNoShellHere) {
               ElementsAre("docker", "exec", "-i", "my-a b-a b", "sh", "-c", "echo $HOME"));
 }
 
+TEST(HostShellWords, AnAgentWhosePlaceIsKnownNeedsNoShellWhereWordsAreTaken) {
+  RemoteOptions options{.bootstrap = BootstrapKind::kExec, .exec = {"enter", "{host}"}};
+  const AgentPlace known{.path = "/opt/a gent", .digest = "", .module = ""};
+  EXPECT_THAT(agent_shell(options, {.name = "h1"}, known, {"--node", "1"}),
+              ElementsAre("enter", "h1", "/opt/a gent", "--node", "1"));
+  const AgentPlace delivered{.path = "", .digest = "d", .module = "m"};
+  EXPECT_EQ(agent_shell(options, {.name = "h1"}, delivered, {"--node", "1"}),
+            host_shell(options, {.name = "h1"}, start_script(delivered, {"--node", "1"})));
+  options.bootstrap = BootstrapKind::kSsh;
+  EXPECT_EQ(agent_shell(options, {.name = "h1"}, known, {"--node", "1"}),
+            host_shell(options, {.name = "h1"}, start_script(known, {"--node", "1"})));
+}
+
 TEST(HostShellWords, AWordThatAScriptWouldReadOtherwiseDoesNotFit) {
   for (const char* word : {"", "it's", "a\\b", "a!", "$HOME", "`id`", "a\"b", "a\nb", "\xc3\xa4"})
     EXPECT_FALSE(fits_script(word)) << word;
