@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <pthread.h>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "common/base/quiet_thread.h"
 
 namespace muster::net {
 
@@ -110,15 +109,11 @@ void LogWriter::Shared::call() {
     if (ended) return;
   }
   if (std::exchange(started, true)) return wake.notify_one();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([shared = shared_from_this()] { shared->run(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto body = [shared = shared_from_this()](const std::stop_token&) { shared->run(); };
+  start_quiet_thread("muster-logs", body).detach();
 }
 
 void LogWriter::Shared::run() {
-  pthread_setname_np(pthread_self(), "muster-logs");
   std::unique_lock lock(mutex);
   for (;;) {
     wake.wait(lock, [this] { return ended || !listed.empty() || !asked.empty(); });

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/quiet_thread.h"
 #include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/quiet_thread.h"
 #include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
 

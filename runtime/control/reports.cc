@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/quiet_thread.h"
+#include "common/base/quiet_thread.h"
 #include "runtime/control/sections.h"
 #include "runtime/control/stacks.h"
 #include "runtime/control/step_time.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "runtime/control/quiet_thread.h"
+#include "common/base/quiet_thread.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <torch/torch.h>
 
-#include "runtime/control/quiet_thread.h"
+#include "common/base/quiet_thread.h"
 #include "runtime/data/one_compute_thread.h"
 
 namespace muster {

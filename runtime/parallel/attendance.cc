@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "runtime/control/quiet_thread.h"
+#include "common/base/quiet_thread.h"
 #include "runtime/control/step_time.h"
 
 namespace muster {

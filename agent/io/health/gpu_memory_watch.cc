@@ -4,12 +4,11 @@
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
-#include <pthread.h>
-#include <thread>
 #include <utility>
 
 #include "agent/io/health/nvml.h"
 #include "common/base/log.h"
+#include "common/base/quiet_thread.h"
 
 namespace muster::agent {
 
@@ -62,11 +61,8 @@ std::string held_on(const Nvml& library, const std::map<unsigned, GpuMemory>& be
 }  // namespace
 
 GpuMemoryWatch::GpuMemoryWatch() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([shared = shared_] { watch(shared); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto body = [shared = shared_](const std::stop_token&) { watch(shared); };
+  start_quiet_thread("muster-gpumem", body).detach();
 }
 
 GpuMemoryWatch::~GpuMemoryWatch() {
@@ -94,7 +90,6 @@ std::optional<std::string> GpuMemoryWatch::held() const {
 }
 
 void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
-  pthread_setname_np(pthread_self(), "muster-gpumem");
   const Nvml library = Nvml::load();
   const bool usable = library.begin() && library.memory != nullptr;
   std::map<unsigned, GpuMemory> before;

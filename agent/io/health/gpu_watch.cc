@@ -1,14 +1,12 @@
 #include "agent/io/health/gpu_watch.h"
 
-#include <csignal>
 #include <fmt/format.h>
 #include <map>
-#include <pthread.h>
-#include <thread>
 #include <utility>
 
 #include "agent/io/health/nvml.h"
 #include "common/base/log.h"
+#include "common/base/quiet_thread.h"
 
 namespace muster::agent {
 
@@ -43,11 +41,8 @@ std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSe
 }  // namespace
 
 GpuWatch::GpuWatch() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([shared = std::weak_ptr(shared_)] { watch(shared); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto body = [shared = std::weak_ptr(shared_)](const std::stop_token&) { watch(shared); };
+  start_quiet_thread("muster-gpu", body).detach();
 }
 
 std::vector<GpuFault> GpuWatch::take() {
@@ -56,7 +51,6 @@ std::vector<GpuFault> GpuWatch::take() {
 }
 
 void GpuWatch::watch(const std::weak_ptr<Shared>& weak) {
-  pthread_setname_np(pthread_self(), "muster-gpu");
   const Nvml library = Nvml::load();
   Nvml::EventSet set = nullptr;
   if (!has_events(library) || !library.begin() || library.create_set(&set) != Nvml::kSuccess)

@@ -1,4 +1,4 @@
-#include "runtime/control/quiet_thread.h"
+#include "common/base/quiet_thread.h"
 
 #include <pthread.h>
 #include <signal.h>
