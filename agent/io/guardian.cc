@@ -2,17 +2,13 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <map>
 #include <optional>
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/io/sweep.h"
@@ -20,7 +16,6 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/process.h"
 #include "common/base/text.h"
 
 namespace muster::agent {
@@ -28,53 +23,16 @@ namespace muster::agent {
 namespace {
 
 constexpr Duration kGiveUp = std::chrono::seconds(10);
-// Between scans: a killed process needs a moment to disappear, mostly a short one, and the next attempt waits
-// for it.
-constexpr int kFirstPauseMs = 1;
-constexpr int kMostPauseMs = 10;
 
-// Kills the process if it belongs to the job. The pidfd comes first, so that the process killed is the one
-// looked at.
-bool kill_if_of_job(pid_t pid, const std::string& job, const std::string& node) {
-  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd) return false;
-  if (!was_executed_with(pid, job) || !was_executed_with(pid, node)) return false;
-  syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
-  return true;
-}
-
-bool kill_all_once(const std::string& job, const std::string& node) {
-  DIR* processes = opendir("/proc");
-  if (processes == nullptr) return false;
-  bool found = false;
-  const pid_t self = getpid();
-  while (const dirent* entry = readdir(processes)) {
-    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (pid > 0 && pid != self) found |= kill_if_of_job(pid, job, node);
-  }
-  closedir(processes);
-  return found;
-}
-
-// A scan can miss a process that is forked while it runs, so two in a row must find none.
 void kill_job(const std::map<std::string, std::string>& told) {
   const auto id_of = [&told](const char* name) { return told.at(name).substr(told.at(name).find('=') + 1); };
-  std::optional<SweepOrder> order;
-  if (told.contains("keep_from"))
-    order = {.job = id_of("MUSTER_JOB_ID"),
-             .node = NodeId(parse_number<std::int32_t>(id_of("MUSTER_NODE_ID")).value_or(0)),
-             .below = Incarnation(parse_number<std::uint32_t>(id_of("keep_from")).value_or(1)),
-             .kill = true};
-  const TimePoint give_up = Clock::now() + kGiveUp;
-  int pause_ms = kFirstPauseMs;
-  for (int clean_scans = 0; Clock::now() < give_up;) {
-    const bool found =
-        order ? kill_once(*order) : kill_all_once(told.at("MUSTER_JOB_ID"), told.at("MUSTER_NODE_ID"));
-    clean_scans = found ? 0 : clean_scans + 1;
-    if (clean_scans == 2) return;
-    poll(nullptr, 0, pause_ms);
-    pause_ms = std::min(2 * pause_ms, kMostPauseMs);
-  }
+  SweepOrder order{.job = id_of("MUSTER_JOB_ID"),
+                   .node = NodeId(parse_number<std::int32_t>(id_of("MUSTER_NODE_ID")).value_or(0)),
+                   .below = std::nullopt,
+                   .kill = true,
+                   .agents = told.contains("keep_from")};
+  if (order.agents) order.below = Incarnation(parse_number<std::uint32_t>(id_of("keep_from")).value_or(1));
+  kill_all(order, kGiveUp);
 }
 
 [[noreturn]] void guard(int pipe) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <optional>
 #include <poll.h>
@@ -12,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 
@@ -22,7 +22,10 @@ namespace {
 
 constexpr Duration kForGuardians = std::chrono::milliseconds(200);
 constexpr Duration kInAll = std::chrono::milliseconds(700);
-constexpr int kPauseMs = 5;
+// Between scans: a killed process needs a moment to disappear, mostly a short one, and the next attempt waits
+// for it.
+constexpr int kFirstPauseMs = 1;
+constexpr int kMostPauseMs = 10;
 constexpr const char* kGuardianName = "muster-guardian";  // which has the command line of its agent
 
 struct Found {
@@ -65,7 +68,7 @@ std::vector<Found> scan(const SweepOrder& order) {
     if (pid <= 0 || pid == getpid()) continue;
     UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (!pidfd) continue;
-    const auto agent = as_agent(pid, order);
+    const auto agent = order.agents ? as_agent(pid, order) : std::nullopt;
     if (agent && order.below && *agent >= *order.below)
       kept.insert(pid);
     else if (agent || (was_executed_with(pid, job) && was_executed_with(pid, node)))
@@ -85,12 +88,26 @@ int kill_found(const Found& found) {
   return syscall(SYS_pidfd_send_signal, found.pidfd.get(), SIGKILL, nullptr, 0) == 0 ? 0 : errno;
 }
 
+// A scan can miss a process that is forked while it runs, so two in a row must find none.
+void repeat_until_clean(Duration limit, const std::function<bool()>& finds_any) {
+  const TimePoint give_up = Clock::now() + limit;
+  int pause_ms = kFirstPauseMs;
+  for (int clean_scans = 0; Clock::now() < give_up;) {
+    clean_scans = finds_any() ? 0 : clean_scans + 1;
+    if (clean_scans == 2) return;
+    poll(nullptr, 0, pause_ms);
+    pause_ms = std::min(2 * pause_ms, kMostPauseMs);
+  }
+}
+
 }  // namespace
 
-bool kill_once(const SweepOrder& order) {
-  const std::vector<Found> found = scan(order);
-  for (const Found& each : found) kill_found(each);
-  return !found.empty();
+void kill_all(const SweepOrder& order, Duration limit) {
+  repeat_until_clean(limit, [&order] {
+    const std::vector<Found> found = scan(order);
+    for (const Found& each : found) kill_found(each);
+    return !found.empty();
+  });
 }
 
 std::vector<Leftover> sweep(const SweepOrder& order) {
@@ -101,20 +118,17 @@ std::vector<Leftover> sweep(const SweepOrder& order) {
   }
   const TimePoint start = Clock::now();
   bool guarded = false;
-  // A scan can miss a process that is forked while it runs, so two in a row must find none.
-  for (int clean_scans = 0; clean_scans < 2 && Clock::now() - start < kInAll;) {
+  repeat_until_clean(kInAll, [&] {
     const std::vector<Found> found = scan(order);
-    const bool agents = std::ranges::any_of(found, &Found::agent);
-    guarded = guarded || agents;
+    guarded = guarded || std::ranges::any_of(found, &Found::agent);
     const bool wait = guarded && Clock::now() - start < kForGuardians;
     left.clear();
     for (const Found& each : found) {
       const int error = each.agent || !wait ? kill_found(each) : 0;
       if (error != ESRCH) left.push_back(describe_found(each, error));
     }
-    clean_scans = found.empty() ? clean_scans + 1 : 0;
-    if (clean_scans < 2) poll(nullptr, 0, kPauseMs);
-  }
+    return !found.empty();
+  });
   return left;
 }
 

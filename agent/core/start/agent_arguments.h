@@ -25,6 +25,7 @@ struct SweepOrder {
   NodeId node;
   std::optional<Incarnation> below;  // what belongs to an agent of this incarnation or a later one is kept
   bool kill = false;
+  bool agents = true;  // if not, agents are neither looked for nor known: `below` is without effect
 };
 
 struct Arguments {
