@@ -204,7 +204,6 @@ std::string container_advice(std::string_view message) {
     return "the engine has no GPU driver: install the NVIDIA Container Toolkit there, or leave --gpus out";
   if (says("RLIMIT") || says("rlimit"))
     return "the engine may not set such a limit: leave the ulimit out, or raise the engine's own";
-  if (says("pool") && says("overlap")) return "no network of that range is free";
   if (says("could not find an available") || says("all predefined address pools have been fully subnetted"))
     return "remove networks that nobody uses, `docker network prune`, or give --network NAME";
   if (says("is already in use by container")) return "remove or rename that container";
@@ -212,8 +211,12 @@ std::string container_advice(std::string_view message) {
   if (says("no such image") || says("No such image") || says("manifest unknown") ||
       says("not found: manifest"))
     return "check the image's name and tag";
-  if (says("unauthorized") || says("authentication required") || says("denied"))
+  if (says("unauthorized") || says("authentication required") || says("no basic auth credentials") ||
+      says("access denied") || says("requested access"))
     return "log in to the registry: `docker login`";
+  if (says("permission denied") && says("Docker daemon socket")) return "join the group docker there";
+  if (says("Cannot connect to the Docker daemon")) return "start it there: `systemctl start docker`";
+  if (says("docker: not found") || says("docker: command not found")) return "install Docker there";
   if (says("unknown runtime") || says("Unknown runtime")) return "check the runtime's name";
   if (says("GLIBC_")) return "the image's C library is older than Muster needs: use a newer image";
   if (says("GLIBCXX_")) return "the image's libstdc++ is older than Muster needs: use a newer image";

@@ -102,6 +102,17 @@ void read_limits(SettingReader& reader, ContainerOptions& container) {
   }
 }
 
+// NAME=NUMBER or NAME=SOFT:HARD.
+bool is_ulimit(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos) return false;
+  const auto limits = split(text.substr(equals + 1), ':');
+  return limits.size() <= 2 && std::ranges::all_of(limits, [](std::string_view limit) {
+           const auto number = parse_number<std::int64_t>(limit);
+           return number && *number >= -1;
+         });
+}
+
 void read_arguments(SettingReader& reader, ContainerOptions& container) {
   const Setting* setting = reader.find("container-arg");
   if (setting == nullptr) return;
@@ -119,6 +130,9 @@ void read_arguments(SettingReader& reader, ContainerOptions& container) {
     }
     if (argument.name == "label" && argument.value.starts_with("muster."))
       return reader.refuse({setting->source, {given}}, "is a label of Muster's own: give another name");
+    if (argument.name == "ulimit" && !is_ulimit(argument.value))
+      return reader.refuse({setting->source, {given}},
+                           "is no limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none");
     container.arguments.push_back(std::move(argument));
   }
 }
@@ -186,6 +200,22 @@ std::vector<Mount> with_own_directories(std::vector<Mount> mounts,
     mounts.push_back({.source = directory, .destination = directory, .read_only = false});
   }
   return mounts;
+}
+
+Status check_for_scripts(const ContainerOptions& container) {
+  const auto refused = [](std::string_view word) {
+    return failure(ErrorCode::kInvalidArgument,
+                   "--image: {} cannot be given to the `docker run` of every host: use a name without "
+                   "quotes, backslashes, $, !, ` and commas",
+                   one_line(std::string(word)));
+  };
+  for (const Mount& mount : container.mounts) {
+    for (const std::string& path : {mount.source, mount.destination})
+      if (!fits_script(path) || path.contains(',')) return refused(path);
+  }
+  for (const ContainerArgument& argument : container.arguments)
+    if (!fits_script(argument.value)) return refused(argument.value);
+  return {};
 }
 
 }  // namespace muster::launcher

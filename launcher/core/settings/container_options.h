@@ -13,4 +13,7 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
 std::vector<Mount> with_own_directories(std::vector<Mount> mounts,
                                         const std::vector<std::string>& directories);
 
+// That what containers of other hosts get means itself in a script of `docker run` (container_script.h).
+Status check_for_scripts(const ContainerOptions& container);
+
 }  // namespace muster::launcher

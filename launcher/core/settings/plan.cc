@@ -140,9 +140,9 @@ Status settle_containers(Plan& plan, const Options& options, const Machine& mach
   plan.remote.container.mounts =
       with_own_directories(plan.remote.container.mounts,
                            {here.working_directory, plan.job.log_directory, options.checkpoint_directory});
-  if (plan.remote.bootstrap == BootstrapKind::kDocker)
-    plan.remote.passed.try_emplace(
-        kThreads, std::to_string(threads_in_container(options, machine, plan.nodes.front().worker_count)));
+  if (plan.remote.bootstrap != BootstrapKind::kDocker) return check_for_scripts(plan.remote.container);
+  plan.remote.passed.try_emplace(
+      kThreads, std::to_string(threads_in_container(options, machine, plan.nodes.front().worker_count)));
   return {};
 }
 

@@ -200,6 +200,16 @@ TEST_F(FleetTest, AnAgentThatCannotBeStartedIsLost) {
   EXPECT_EQ(told<NodeLost>()[0].how, "cannot start /agent: No such file or directory");
 }
 
+TEST_F(FleetTest, ANodeIsLostAsRefusedOnlyIfItsAgentCouldNotBeStartedForThat) {
+  happen(ProcessEnded{hire(), "the engine has no GPU driver", true});
+  EXPECT_TRUE(told<NodeLost>().at(0).refused);
+  happen(ProcessEnded{hire(), "no answer within 10 s"});
+  EXPECT_FALSE(told<NodeLost>().at(0).refused);
+  const AgentId agent = join();
+  lose_both_halves(agent);
+  EXPECT_FALSE(told<NodeLost>().at(0).refused);
+}
+
 TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {
   const AgentId agent = join();
   happen(ConnectionClosed{agent, kFirst});

@@ -84,5 +84,67 @@ TEST(HostStart, AnyOtherFailureIsTheEnd) {
   }
 }
 
+HostStart of_containers(Pull pull, BootstrapKind bootstrap = BootstrapKind::kSsh) {
+  RemoteOptions options{.bootstrap = bootstrap};
+  options.container = {.image = "train:1", .pull = pull};
+  return {options, {.name = "h1"}, "x86_64"};
+}
+
+const HostStart::Failure kNoImage{"ssh ended with 125", 125, "docker: Error: No such image: train:1."};
+
+TEST(HostStart, AMissingImageIsBroughtOnce) {
+  HostStart start = of_containers(Pull::kMissing);
+  ASSERT_TRUE(as<HostStart::Start>(start.first()));
+  const auto missing = start.on_failure(kNoImage, 0);
+  ASSERT_TRUE(as<HostStart::Bring>(missing));
+  EXPECT_EQ(as<HostStart::Bring>(missing)->what, HostStart::Missing::kImage);
+  ASSERT_TRUE(as<HostStart::Start>(start.on_brought(HostStart::Missing::kImage)));
+  const auto again = start.on_failure(kNoImage, 0);
+  ASSERT_TRUE(as<HostStart::GiveUp>(again));
+  EXPECT_THAT(as<HostStart::GiveUp>(again)->why,
+              HasSubstr("No such image: train:1. (check the image's name"));
+}
+
+TEST(HostStart, AHostMayLackBothAgentAndImage) {
+  HostStart start = of_containers(Pull::kMissing);
+  const auto agent = start.on_line("muster-agent absent x86_64");
+  ASSERT_TRUE(as<HostStart::Bring>(agent));
+  EXPECT_EQ(as<HostStart::Bring>(agent)->what, HostStart::Missing::kAgent);
+  ASSERT_TRUE(as<HostStart::Start>(start.on_brought(HostStart::Missing::kAgent)));
+  EXPECT_TRUE(as<HostStart::Bring>(start.on_failure(kNoImage, 0)));
+}
+
+TEST(HostStart, AnImageIsBroughtFirstOrNotAtAllIfThatIsWanted) {
+  const auto first = of_containers(Pull::kAlways).first();
+  ASSERT_TRUE(as<HostStart::Bring>(first));
+  EXPECT_EQ(as<HostStart::Bring>(first)->what, HostStart::Missing::kImage);
+  HostStart never = of_containers(Pull::kNever);
+  ASSERT_TRUE(as<HostStart::Start>(never.first()));
+  EXPECT_TRUE(as<HostStart::GiveUp>(never.on_failure(kNoImage, 0)));
+  EXPECT_TRUE(as<HostStart::Start>(of_containers(Pull::kAlways, BootstrapKind::kDocker).first()))
+      << "the launcher has pulled it before";
+  HostStart no_container = at_host();
+  EXPECT_TRUE(as<HostStart::GiveUp>(no_container.on_failure(kNoImage, 0)));
+}
+
+// Of this machine's engine; on another host much may pass.
+TEST(HostStart, AContainerThatEndsBeforeItsAgentSpeaksIsRefused) {
+  const HostStart::Failure ended{"container ended with 1", 1, "agent: version `GLIBC_2.34' not found"};
+  const auto refused = [&](HostStart start, const HostStart::Failure& failure) {
+    const auto step = start.on_failure(failure, 0);
+    return as<HostStart::GiveUp>(step) != nullptr && as<HostStart::GiveUp>(step)->refused;
+  };
+  EXPECT_TRUE(refused(of_containers(Pull::kMissing, BootstrapKind::kDocker), ended));
+  EXPECT_TRUE(refused(of_containers(Pull::kMissing, BootstrapKind::kDocker),
+                      {.what = "no such network", .refused = true}));
+  EXPECT_FALSE(
+      refused(of_containers(Pull::kMissing, BootstrapKind::kDocker), {.what = "no answer within 10 s"}));
+  EXPECT_FALSE(refused(of_containers(Pull::kMissing), ended));
+  HostStart start = of_containers(Pull::kMissing, BootstrapKind::kDocker);
+  const auto step = start.on_failure(ended, 0);
+  EXPECT_THAT(as<HostStart::GiveUp>(step)->why,
+              HasSubstr("(the image's C library is older than Muster needs"));
+}
+
 }  // namespace
 }  // namespace muster::launcher

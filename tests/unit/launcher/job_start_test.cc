@@ -301,5 +301,46 @@ TEST_F(MixedJobWithASmallSpare, ItTakesThePlaceForWhichItHasRoom) {
   EXPECT_THAT(members(), ElementsAre("1:3@0", "2:1@3"));
 }
 
+// A container that its engine refuses, say.
+class RefusedStartTest : public JobTest {
+ protected:
+  RefusedStartTest() : JobTest(3) {}
+  void refuse(int node) {
+    happen(ConnectionClosed{agent(node), connection_of(agent(node))});
+    happen(ProcessEnded{agent(node), "the engine has no GPU driver", true});
+  }
+};
+
+TEST_F(RefusedStartTest, EndsTheJobAtOnceWithoutARestart) {
+  happen(Began{});
+  greet(0);
+  refuse(1);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitInternal);
+  EXPECT_EQ(job.verdict().cause, "node1: the engine has no GPU driver");
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(RefusedStartTest, IsALossOfTheNodeOnceWorkersHaveRun) {
+  run();
+  end_agent(1, "its agent was killed by SIGKILL");
+  worker_exits(0, 0, SIGTERM, true);
+  worker_exits(1, 0, SIGTERM, true);
+  empty(0);
+  happen(LeftoversSeen{});
+  ASSERT_EQ(job.restart_count(), 1);
+  refuse(1);
+  happen(LeftoversSeen{});
+  ASSERT_NE(job.phase(), Phase::kLeaving);
+  greet(1);
+  begin();
+  start_workers();
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0);
+  empty_all();
+  agents_leave();
+  EXPECT_EQ(job.verdict().exit_code, 0);
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -125,6 +125,15 @@ TEST_F(JournalTest, KeepsWhenAnAgentBeganToEnd) {
   EXPECT_EQ(state_of(again).at(0), state_of(*controller).at(0)) << "of the fleet";
 }
 
+TEST_F(JournalTest, KeepsThatAnAgentWasRefused) {
+  for (const bool refused : {true, false}) {
+    const Event event = ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", refused};
+    const auto again = event_from(to_record(event));
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(std::get<ProcessEnded>(*again).refused, refused);
+  }
+}
+
 TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
   fail_and_succeed();
   // As if the job had been allowed no restart: the event that brought one about is the first to differ.
