@@ -214,7 +214,8 @@ void Agents::gone(Process& agent, const std::string& how, bool guarded) {
       machine(id.node).living(), [&](const auto& entry) { return entry.second.owner == agent.owner; });
   if (guarded && leaves) {
     agent.guardian = true;
-    if (Training* ranks = launch_.training()) ranks->peers_fail(false);
+    const bool takes_part = !machine(id.node).workers_of(launch_.number(), launch_.job().attempt()).empty();
+    if (Training* ranks = launch_.training(); ranks != nullptr && takes_part) ranks->peers_fail(false);
     world_.timeline.after(world_.chance.between(1ms, 40ms), [this, self] {
       machine(self->owner.agent.node).kill_all(self->owner);
       self->guardian = false;

@@ -19,6 +19,7 @@ namespace muster::simulation {
 namespace {
 
 using namespace std::chrono_literals;
+using launcher::Phase;
 using launcher::Verdict;
 
 std::uint64_t current_seed = 0;
@@ -209,6 +210,41 @@ TEST(Cluster, LetsNoMoreThanOneLaunchGoOnInACheckpointDirectory) {
   });
   expect_at_least(second_count, 150, "launches beside another one in its directory");
   expect_at_least(fenced, 50, "launches whose directory another one took over");
+}
+
+// The first loss ends the attempt; the others come before another one's workers can have been started.
+TEST(Cluster, UsesUpOneRestartForNodesThatAreLostTogether) {
+  int later = 0;
+  for_seeds(200, {}, [&](std::uint64_t seed) {
+    Chance chance(seed, 100);
+    Script script = short_script(seed);
+    script.faults.clear();
+    script.node_count = script.min_nodes = 4;
+    script.spare_nodes = chance.below(3);
+    script.max_restarts = 1;
+    script.length = 4s;
+    Cluster cluster(script, seed);
+    const auto kill = [](Launch& launch, int node) {
+      return launch.agents().hit_agent({.kind = FaultKind::kAgentKilled, .node = node});
+    };
+    cluster.at(2s, [&](Launch& launch) { EXPECT_TRUE(kill(launch, 0)); });
+    int next = 1;
+    for (Duration when = 2s; when < 4s; when += 1ms) {
+      cluster.at(when, [&](Launch& launch) {
+        using enum Phase;
+        const Phase phase = launch.job().phase();
+        const bool counted = phase == kGathering || phase == kBeginning;
+        if (next > 3 || !(counted || (phase == kStopping && chance.one_in(40))) || !kill(launch, next))
+          return;
+        ++next;
+        if (counted) ++later;
+      });
+    }
+    run(cluster);
+    EXPECT_EQ(verdict_of(cluster).exit_code, 0) << verdict_of(cluster).cause;
+    EXPECT_EQ(cluster.first().job().restart_count(), 1);
+  });
+  expect_at_least(later, 100, "nodes that were lost when the restart had been counted");
 }
 
 TEST(Cluster, SucceedsInTimeThoughWhatRanksLeaveCannotBeKilled) {

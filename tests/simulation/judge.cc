@@ -8,8 +8,13 @@ using launcher::Phase;
 using launcher::Verdict;
 
 void Judge::look(const launcher::Job& job, const Known& known) {
-  const auto ends = std::pair(job.restart_count(), job.phase() >= Phase::kLeaving);
-  if (ends != std::exchange(ends_, ends)) judge(job, known);
+  const Ends ends{job.restart_count(), job.phase() >= Phase::kLeaving, job.verdict().node, job.verdict().at};
+  const Ends before = std::exchange(ends_, ends);
+  if (ends != before) {
+    judge(job, known);
+    if (job.verdict().kind != Verdict::Kind::kRefused && ends.restart_count != before.restart_count)
+      repeated_ = job.verdict();
+  }
   members_ = members_now(job);
   if (job.attempt() == attempt_) return;
   world_.invariants.attempt_is_new(job.attempt(), attempt_);
@@ -58,7 +63,6 @@ void Judge::judge(const launcher::Job& job, const Known& known) {
     default: judge_failure(verdict, known, std::move(culprits)); break;
   }
   truth().judged();
-  if (verdict.kind != Verdict::Kind::kRefused) repeated_ = verdict;
   if (job.phase() >= Phase::kLeaving) judge_end(job, known);
 }
 

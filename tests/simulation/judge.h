@@ -54,7 +54,14 @@ class Judge {
   // As last seen.
   bool gathered_ = false;
   std::set<NodeId> members_;
-  std::pair<int, bool> ends_{0, false};
+  struct Ends {
+    int restart_count = 0;
+    bool leaves = false;
+    // Of the verdict: an attempt may end by a loss that belongs to the restart before.
+    std::optional<NodeId> node{};
+    std::optional<TimePoint> at{};
+    bool operator==(const Ends&) const = default;
+  } ends_;
   Attempt attempt_;
   bool saved_on_notice_ = false;
   std::optional<launcher::Verdict> repeated_;  // why this attempt is a restart

@@ -194,9 +194,10 @@ void Fleet::check_silence(TimePoint now) {
                                         in_seconds(limits_.silence));
     // Failures elsewhere after the agent's last sign of life may all come of its loss, which is dated there.
     const TimePoint last_heard = std::max(node.last_heard, forgiven_);
+    const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
     std::ranges::move(decisions, std::back_inserter(outcome_.decisions));
-    outcome_.news.emplace_back(NodeLost{id, last_heard, how, /*refused=*/false});
+    outcome_.news.emplace_back(NodeLost{id, last_heard, how, /*refused=*/false, had_joined});
   }
 }
 
@@ -226,20 +227,24 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
 void Fleet::lose(NodeId node, std::string how, TimePoint now, bool refused) {
   // A failure elsewhere, while the second end of the agent was waited for, came after the first end.
   const TimePoint lost_at = at(node).ends_since.value_or(now);
+  const bool had_joined = presence(node) == Presence::kThere;
   forget(node, lost_at);
   expect_leftovers(now, now);
-  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how), refused});
+  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how), refused, had_joined});
 }
 
+// An agent that never came has taken nothing with it: its host may only be away for a while, and is not left
+// out for that.
 void Fleet::forget(NodeId id, TimePoint lost_at) {
   Node& node = at(id);
-  if (node.presence == Presence::kThere) --there_count_;
+  const bool had_joined = node.presence == Presence::kThere;
+  if (had_joined) --there_count_;
   if (node.process) --process_count_;
   order_.erase({node.silent_since(), id});
   node = Node{.incarnation = node.incarnation, .last_heard = {}, .losses = std::move(node.losses)};
   absent_.insert(id);
   while (!half_gone_.empty() && find(half_gone_.front().agent) == nullptr) half_gone_.pop_front();
-  if (releasing_) return;
+  if (releasing_ || !had_joined) return;
   node.losses.push_back(lost_at);
   if (node.losses.size() < 2) return;
   node.losses.erase(node.losses.begin(), node.losses.end() - 2);

@@ -115,8 +115,8 @@ class Fleet {
     std::string how{};                      // how the agent's process ended
     std::string killed_for{};               // why the fleet killed the agent; empty: it did not
     std::optional<TimePoint> ends_since{};  // when the first of its process and its connection ended
-    std::vector<TimePoint> losses{};
-    bool output_waits = false;  // some rank's, as the agent last said
+    std::vector<TimePoint> losses{};        // of agents that had joined
+    bool output_waits = false;              // some rank's, as the agent last said
 
     // Less the time that the launcher slept, so that the earliest is the one whose silence ends first.
     TimePoint silent_since() const { return last_heard - slept; }

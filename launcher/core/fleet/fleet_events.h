@@ -80,9 +80,10 @@ struct NodeJoined {  // the node's agent has said Hello, and can be used
 };
 struct NodeLost {
   NodeId node;
-  TimePoint at;          // the agent's end, or its last sign of life if it fell silent
-  std::string how;       // "its agent was killed by SIGKILL"
-  bool refused = false;  // as of ProcessEnded
+  TimePoint at;             // the agent's end, or its last sign of life if it fell silent
+  std::string how;          // "its agent was killed by SIGKILL"
+  bool refused = false;     // as of ProcessEnded
+  bool had_joined = false;  // its agent had said Hello
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
 // Some were killed and live on: LeftoversGone may never come. Told again when others turn out to live on.

@@ -565,17 +565,17 @@ void Job::kill_late_nodes(TimePoint now) {
 
 void Job::kill_node(NodeId id, const std::string& how, TimePoint now) {
   carry(fleet_.drop(id, now, how, now));
-  lose(id, now, how, now);
+  lose({id, now, how}, now);
 }
 
-void Job::lose(NodeId id, TimePoint at, const std::string& how, TimePoint now) {
-  crew_.lose(id);
+void Job::lose(AgentLoss loss, TimePoint now) {
+  crew_.lose(loss.node);
   awaits_leftovers_ = true;
   leftovers_remain_ = false;
   if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are meant to end
-  record("node_lost", how, id);
-  const bool needed = phase_ == Phase::kGathering ? recruiter_.too_few() : crew_.find(id) != nullptr;
-  if (needed) facts_.losses.push_back({id, at, how});
+  record("node_lost", loss.how, loss.node);
+  const bool needed = phase_ == Phase::kGathering ? recruiter_.too_few() : crew_.find(loss.node) != nullptr;
+  if (needed) facts_.losses.push_back(std::move(loss));
   react(needed ? Occurrence::kLost : Occurrence::kSpareLost, now);
 }
 

@@ -182,7 +182,7 @@ class Job {
   void give_up_on_late_nodes(TimePoint now);
   void kill_late_nodes(TimePoint now);
   void kill_node(NodeId id, const std::string& how, TimePoint now);
-  void lose(NodeId id, TimePoint at, const std::string& how, TimePoint now);
+  void lose(AgentLoss loss, TimePoint now);
   bool no_rank_lives() const { return crew_.living_count() == 0; }
   // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }

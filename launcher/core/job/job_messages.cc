@@ -38,7 +38,7 @@ std::string Job::machine_of(NodeId id) const {
 void Job::handle(const NodeLost& event, TimePoint now) {
   if (event.refused && phase_ == Phase::kGathering && restart_count() == 0 && !facts_.refusal)
     facts_.refusal = Refusal{Refusal::Kind::kCannotStart, event.node, kExitInternal, event.how};
-  lose(event.node, event.at, event.how, now);
+  lose({event.node, event.at, event.how, event.had_joined}, now);
 }
 
 // What belongs to an attempt is dropped unless that is the one at hand. So is a Pong, which tells of output

@@ -33,6 +33,8 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         break;
       case RestartDecision::Kind::kRestart:
         auto instead = forbidding(verdict, attempt);
+        // What made the restart necessary, to which this one belongs, is still the cause.
+        if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
         if (!instead) return restart(std::move(verdict), std::move(decision));
         verdict = *std::move(instead);
     }

@@ -67,12 +67,13 @@ std::vector<NodeId> Recruiter::missing(const Crew& last, bool patient, TimePoint
 }
 
 // A spare with too little room for any place that is free does not help.
-bool Recruiter::too_few() const {
-  const auto least = static_cast<std::size_t>(size_.min_nodes);
-  if (!mixed_ || fleet_.alive_count() < least) return fleet_.alive_count() < least;
+bool Recruiter::too_few(Presence least) const {
+  const auto needed = static_cast<std::size_t>(size_.min_nodes);
+  const std::size_t count = least == Presence::kThere ? fleet_.there_count() : fleet_.alive_count();
+  if (!mixed_ || count < needed) return count < needed;
   std::vector<std::int32_t> rooms;
   for (const NodeId id : fleet_.nodes()) {
-    if (fleet_.alive(id)) rooms.push_back(room_of(id));
+    if (fleet_.presence(id) >= least) rooms.push_back(room_of(id));
   }
   return placeable_count(size_, rooms) < size_.min_nodes;
 }
@@ -81,13 +82,16 @@ std::int32_t Recruiter::likely_workers(NodeId spare) const {
   return launcher::likely_workers(size_, room_of(spare));
 }
 
+// Who is on its way need not come, and nobody knows which hosts can be reached: only nodes that are there
+// make up for an excluded one. The placement still prefers the others.
 FleetDecisions Recruiter::hire_absent(TimePoint now) {
   FleetDecisions all;
   const std::set<NodeId> absent = fleet_.absent();
+  const bool with_excluded = too_few(Presence::kThere);
   for (const bool excluded : {false, true}) {
+    if (excluded && !with_excluded) break;
     for (const NodeId id : absent) {
       if (fleet_.alive(id) || fleet_.excluded(id, now) != excluded) continue;
-      if (excluded && !too_few()) break;
       std::ranges::move(fleet_.hire(id, now, "the node has no agent"), std::back_inserter(all));
     }
   }

@@ -30,10 +30,10 @@ class Recruiter {
   std::int32_t world_size() const;  // at full size
   // How many workers the spare node will have if it is needed.
   std::int32_t likely_workers(NodeId spare) const;
-  // Hires agents for the absent nodes; for excluded ones only if the job cannot do without them.
+  // Hires agents for the absent nodes; for excluded ones only while fewer are there than an attempt needs.
   FleetDecisions hire_absent(TimePoint now);
-  // Whether fewer nodes than an attempt needs have an agent.
-  bool too_few() const;
+  // Whether fewer nodes than an attempt needs have an agent, be it on its way.
+  bool too_few() const { return too_few(Fleet::Presence::kComing); }
 
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
@@ -45,6 +45,7 @@ class Recruiter {
 
  private:
   void compare_rooms();
+  bool too_few(Fleet::Presence least) const;
   bool enough_may_be_there(bool patient, TimePoint now) const;
   std::int32_t room_of(NodeId node) const { return rooms_.at(static_cast<std::size_t>(node.value())); }
   std::vector<NodeStatus> statuses(const Crew& last, TimePoint now) const;

@@ -52,6 +52,7 @@ Failure as_failure(const Verdict& verdict, bool committed) {
     failure.what += fmt::format(" code {} signal {} {}", end.exit_code, end.signal, text);
     failure.at_start = failure_at_start(verdict, failure.what);
   }
+  if (verdict.lost_before_start) failure.lost_before_start = verdict.at;
   return failure;
 }
 
@@ -60,7 +61,16 @@ std::int32_t RestartPolicy::used(TimePoint now) const {
       std::ranges::count_if(restarts_, [&](TimePoint at) { return at + limits_.window > now; }));
 }
 
+bool RestartPolicy::belongs_to_last_restart(const Failure& failure) const {
+  return failure.lost_before_start && !restarts_.empty() &&
+         *failure.lost_before_start <= restarts_.back() + kTogether;
+}
+
 RestartDecision RestartPolicy::on_failure(const Failure& failure, TimePoint now) {
+  if (belongs_to_last_restart(failure))
+    return {.reason = fmt::format("a node was lost within {:g} s of restart {} of {} and belongs to it",
+                                  in_seconds(kTogether), used(now), limits_.max_restarts),
+            .counted = false};
   const bool recent = !restarts_.empty() && restarts_.back() + limits_.window > now;
   if (!recent) {
     same_failures_ = fruitless_failures_ = short_lives_ = failed_starts_ = 0;

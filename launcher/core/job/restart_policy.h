@@ -5,8 +5,9 @@
 // attempt that could not start, because of a full disk for instance, is repeated after a back-off; one that a
 // single node refused, from the second refusal in a row on. Progress is a checkpoint or a step beyond all
 // earlier ones; most programs report neither, so that the absence of progress alone proves nothing. A failure
-// that comes a window or more after the last restart counts as the first. Pure: the time is passed in, the
-// jitter follows from the seed.
+// that comes a window or more after the last restart counts as the first. Nodes that are lost together belong
+// to one restart: a loss that follows a restart within kTogether, before a worker was started, is not
+// counted. Pure: the time is passed in, the jitter follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct RestartDecision {
   enum class Kind { kRestart, kBudgetIsSpent, kNoProgress } kind = Kind::kRestart;
   Duration delay{};
   std::string reason;
+  bool counted = true;  // else it belongs to the restart before
 };
 
 // How an attempt failed, as far as the policy asks.
@@ -47,6 +49,8 @@ struct Failure {
   bool refused_by_node = false;        // it could not start because one node refused: another may do
   // `what` with all text of the failure, if it came early and before the first step; else empty.
   std::string at_start{};
+  // When a node was lost whose agent had joined, if no worker of the attempt had been started.
+  std::optional<TimePoint> lost_before_start{};
 };
 Failure as_failure(const Verdict& verdict, bool committed);
 
@@ -59,8 +63,14 @@ class RestartPolicy {
   // known to be the same as another without a text to compare.
   static constexpr Duration kLongLife = std::chrono::seconds(30);
 
+  // Nodes that go for one reason are lost within that of each other: a Docker engine that restarts kills
+  // containers after 10 s, and an agent counts as silent after as long. A node that joins and is lost over
+  // and over again uses up a restart each time that this has passed.
+  static constexpr Duration kTogether = std::chrono::seconds(10);
+
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits), rng_(limits.seed) {}
-  // Decides about one failure. A restart that it decides counts against the budget from then on.
+  // Decides about one failure. A restart that it decides counts against the budget from then on, if it says
+  // so.
   RestartDecision on_failure(const Failure& failure, TimePoint now);
   std::int32_t used(TimePoint now) const;  // restarts within the window
 
@@ -77,6 +87,7 @@ class RestartPolicy {
   }
 
  private:
+  bool belongs_to_last_restart(const Failure& failure) const;
   void count(const Failure& failure);
   Duration delay_after(const Failure& failure);
   Duration back_off(std::int32_t doublings);

@@ -43,7 +43,8 @@ struct StopWish {
 struct AgentLoss {
   NodeId node;
   TimePoint at;
-  std::string how;  // "its agent was killed by SIGKILL"
+  std::string how;          // "its agent was killed by SIGKILL"
+  bool had_joined = false;  // the agent had said Hello, and was not given up by the job
 };
 
 // The attempt, or the job, cannot go on for a reason that restarting would not change.
@@ -130,7 +131,8 @@ struct Verdict {
   bool cannot_heal = false;           // the program says that a restart would fail alike
   bool at_start = false;              // it came before the first step of an attempt at full size
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
-  std::string final_because;  // why it is not tried again although restarts are left, or ""
+  std::string final_because;       // why it is not tried again although restarts are left, or ""
+  bool lost_before_start = false;  // a node was, whose agent had joined, and no worker had been started
 
   // A failure of workers or nodes; not what was asked for, nor what would be refused again.
   bool restart_may_help() const;

@@ -422,6 +422,25 @@ TEST_F(FleetTest, ANodeThatWasLostTwiceIsExcludedForAWhile) {
   EXPECT_FALSE(fleet.excluded(kNode, now + 10min));
 }
 
+TEST_F(FleetTest, ANodeIsNotExcludedBecauseItsAgentCannotBeStarted) {
+  lose_both_halves(join());
+  EXPECT_TRUE(told<NodeLost>().at(0).had_joined);
+  for (int start = 0; start < 3; ++start) {
+    happen(ProcessEnded{hire(), "no route to host"});
+    EXPECT_FALSE(told<NodeLost>().at(0).had_joined);
+  }
+  happen(LeftoversSeen{});
+  hire();
+  wake(5s);
+  EXPECT_FALSE(told<NodeLost>().at(0).had_joined) << "it did not appear";
+  happen(LeftoversSeen{});
+  EXPECT_FALSE(fleet.excluded(kNode, now));
+  join();
+  wake(5s);
+  EXPECT_TRUE(told<NodeLost>().at(0).had_joined) << "it fell silent";
+  EXPECT_TRUE(fleet.excluded(kNode, now));
+}
+
 TEST_F(FleetTest, EndsAreNoLossesOnceAllAreReleased) {
   join();
   fleet.release();

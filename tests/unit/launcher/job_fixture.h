@@ -30,6 +30,13 @@ inline Plan two_nodes_of_two(std::int32_t max_restarts) {
   return plan;
 }
 
+inline Plan two_nodes_with(std::int32_t min_nodes, std::int32_t spare_nodes, std::int32_t max_restarts = 5) {
+  Plan plan = two_nodes_of_two(max_restarts);
+  if (min_nodes < 2) plan.min_nodes = min_nodes;
+  plan.spare_nodes = spare_nodes;
+  return plan;
+}
+
 class JobTest : public testing::Test {
  protected:
   explicit JobTest(std::int32_t max_restarts = 1) : JobTest(two_nodes_of_two(max_restarts)) {}

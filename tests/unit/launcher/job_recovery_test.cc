@@ -1,24 +1,12 @@
-// What a job does after a failure: nodes, spares, sizes, budgets, back-off.
-#include "launcher/core/job/recruiter.h"
+// What a job does after a failure: sizes, budgets, back-off.
 #include "tests/unit/launcher/job_fixture.h"
 
 namespace muster::launcher {
 namespace {
 
-Plan plan_with(std::int32_t min_nodes, std::int32_t spare_nodes, std::int32_t max_restarts = 5) {
-  Plan plan = two_nodes_of_two(max_restarts);
-  if (min_nodes < 2) plan.min_nodes = min_nodes;
-  plan.spare_nodes = spare_nodes;
-  return plan;
-}
-
-class SpareTest : public JobTest {
- protected:
-  SpareTest() : JobTest(plan_with(2, 1)) {}
-};
 class ElasticTest : public JobTest {
  protected:
-  ElasticTest() : JobTest(plan_with(1, 0)) {}
+  ElasticTest() : JobTest(two_nodes_with(1, 0)) {}
   void lose(int node) {
     end_agent(node, "its agent was killed by SIGKILL");
     for (const int other : {0, 1}) {
@@ -31,107 +19,6 @@ class PatientTest : public JobTest {
  protected:
   PatientTest() : JobTest(5) {}
 };
-
-TEST(Recruiter, HiresNoMoreExcludedNodesThanTheJobNeeds) {
-  constexpr TimePoint kNow{1000s};
-  Fleet fleet({.exclusion = {.window = 10min, .exclusion = 10min}});
-  Recruiter recruiter(plan_with(2, 1), fleet);
-  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 3U);
-  for (const NodeId lost : {NodeId(1), NodeId(1), NodeId(2), NodeId(2)}) {
-    if (!fleet.alive(lost)) fleet.hire(lost, kNow, "again");
-    fleet.drop(lost, kNow, "it is late", kNow);
-  }
-  ASSERT_EQ(fleet.excluded(kNow).size(), 2U);
-  EXPECT_EQ(recruiter.hire_absent(kNow).size(), 1U) << "two nodes are enough, and one is there";
-  EXPECT_TRUE(recruiter.hire_absent(kNow).empty());
-}
-
-TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
-  gather();
-  greet(2);
-  EXPECT_EQ(sent<wire::Welcome>().size(), 1U);
-  begin();
-  EXPECT_EQ(sent<wire::PrepareAttempt>().size(), 2U) << "the spare takes no part";
-}
-
-TEST_F(SpareTest, ASpareIsToldToStandByOnceTheWorkersStart) {
-  gather();
-  greet(2);
-  begin();
-  EXPECT_TRUE(sent<wire::StandBy>().empty()) << "nothing may come before the workers";
-  start_workers();
-  const auto told = sent<wire::StandBy>();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].first, 2);
-  EXPECT_EQ(told[0].second.local_world_size, 2);
-  EXPECT_EQ(told[0].second.agents_on_host, 2);
-  EXPECT_EQ(told[0].second.agent_on_host, 1);
-}
-
-TEST_F(SpareTest, ASpareThatJoinsLaterIsToldAtOnce) {
-  gather();
-  begin();
-  start_workers();
-  EXPECT_TRUE(sent<wire::StandBy>().empty());
-  greet(2);
-  EXPECT_EQ(sent<wire::StandBy>().size(), 1U);
-}
-
-TEST_F(SpareTest, ASpareTakesTheLostNodesPlaceAtOnce) {
-  gather();
-  greet(2);
-  begin();
-  start_workers();
-  end_agent(0, "its agent was killed by SIGKILL");
-  empty(1);
-  happen(LeftoversSeen{});
-  EXPECT_EQ(decided<BeginAttempt>().size(), 1U) << "it waits for nobody";
-  EXPECT_TRUE(decided<StartAgent>().empty());
-  begin();
-  const auto prepared = sent<wire::PrepareAttempt>();
-  ASSERT_EQ(prepared.size(), 2U);
-  EXPECT_EQ(prepared[0].first, 1);
-  EXPECT_EQ(prepared[0].second.first_rank, Rank(0));
-  EXPECT_TRUE(prepared[0].second.host_store);
-  EXPECT_EQ(prepared[1].first, 2);
-  EXPECT_EQ(prepared[1].second.first_rank, Rank(2));
-  EXPECT_EQ(prepared[1].second.agent_on_host, 1);
-  EXPECT_EQ(prepared[1].second.agents_on_host, 2);
-  said(1, wire::AttemptPrepared{4711});
-  said(2, wire::AttemptPrepared{});
-  EXPECT_EQ(sent<wire::StartWorkers>().size(), 2U);
-  ASSERT_EQ(decided<StartAgent>().size(), 1U) << "the lost agent is started again, but after the workers";
-  EXPECT_EQ(decided<StartAgent>()[0].agent.node, NodeId(0));
-  EXPECT_TRUE(std::holds_alternative<StartAgent>(last.back().action));
-}
-
-TEST_F(SpareTest, LosingASpareDoesNotDisturbTheAttempt) {
-  gather();
-  greet(2);
-  begin();
-  start_workers();
-  end_agent(2, "its agent was killed by SIGKILL");
-  EXPECT_EQ(job.phase(), Phase::kRunning);
-  happen(LeftoversSeen{});
-  EXPECT_EQ(job.phase(), Phase::kRunning);
-  worker_exits(2, 3);
-  empty_all();
-  begin();
-  start_workers();
-  EXPECT_EQ(decided<StartAgent>().size(), 1U) << "there is time for a new one at the restart";
-  EXPECT_EQ(job.restart_count(), 1);
-}
-
-TEST_F(SpareTest, ASpareThatIsLostWhileGatheringIsNotWaitedFor) {
-  happen(Began{});
-  end_agent(2, "died");
-  EXPECT_EQ(job.phase(), Phase::kGathering);
-  happen(LeftoversSeen{});
-  greet(0);
-  greet(1);
-  EXPECT_EQ(job.phase(), Phase::kBeginning);
-  EXPECT_EQ(job.restart_count(), 0);
-}
 
 TEST_F(JobTest, LeftoversThatRemainBeforeAnyWorkerStartsHoldNothingUp) {
   for (const bool prepared : {false, true}) {
@@ -247,7 +134,7 @@ class GrowingTest : public ElasticTest {
     return sizes;
   }
 
-  Plan plan = plan_with(1, 0);
+  Plan plan = two_nodes_with(1, 0);
 };
 
 TEST_F(GrowingTest, AnAddedNodeComesAtOnceAndTakesPartInTheNextAttempt) {
@@ -312,7 +199,7 @@ TEST_F(GrowingTest, OnlyAnElasticJobWithRoomTakesNodes) {
   plan.remote.bootstrap = BootstrapKind::kDocker;
   anew(plan);
   EXPECT_THAT(refusal_of("h2"), HasSubstr("has containers of its launcher's machine for nodes"));
-  anew(plan_with(1, 0));
+  anew(two_nodes_with(1, 0));
   EXPECT_THAT(refusal_of("h2"), HasSubstr("has no hosts"));
 }
 
@@ -447,24 +334,6 @@ TEST_F(PatientTest, ARestartThatCannotBeginIsTriedAgainUntilItCan) {
   EXPECT_THAT(told(), HasSubstr("rank 2 (node1) exited with code 3; attempt 2 begins; no Muster checkpoint"))
       << "why there is a restart";
   EXPECT_EQ(job.restart_count(), 4);
-}
-
-TEST_F(SpareTest, ASpareTakesThePlaceOfANodeThatRefusesARestart) {
-  gather();
-  greet(2);
-  begin();
-  start_workers();
-  worker_exits(2, 3);
-  empty_all();
-  begin();
-  said(1, wire::AttemptRefused{127, "train: not found"});
-  EXPECT_EQ(decided<KillAgent>().size(), 1U);
-  happen(LeftoversSeen{});
-  ASSERT_EQ(job.phase(), Phase::kBeginning);
-  begin();
-  ASSERT_EQ(sent<wire::PrepareAttempt>().size(), 2U);
-  EXPECT_EQ(sent<wire::PrepareAttempt>()[0].first, 0);
-  EXPECT_EQ(sent<wire::PrepareAttempt>()[1].first, 2);
 }
 
 TEST_F(PatientTest, AnAgentThatCannotBeStartedIsStartedAgainWhenTheBackOffIsOver) {

@@ -55,6 +55,37 @@ TEST(RestartPolicy, CountsRestartsWithinItsWindow) {
   EXPECT_EQ(policy.on_failure(own("e"), kPolicyStart + 3600s).kind, Kind::kBudgetIsSpent);
 }
 
+// A node was, which had joined, and no worker had been started.
+Failure lost_at(TimePoint when) {
+  return {.from_outside = true, .what = "node_lost", .lost_before_start = when};
+}
+
+TEST(RestartPolicy, NodesThatAreLostTogetherUseUpOneRestart) {
+  constexpr TimePoint kLast = kPolicyStart + RestartPolicy::kTogether;
+  RestartPolicy policy(with_budget(1));
+  EXPECT_TRUE(policy.on_failure(killed(), kPolicyStart).counted);
+  for (int i = 0; i < 9; ++i) {
+    const RestartDecision decision = policy.on_failure(lost_at(kLast), kLast + i * 1s);
+    EXPECT_EQ(decision.kind, Kind::kRestart);
+    EXPECT_EQ(decision.delay, 0s);
+    EXPECT_FALSE(decision.counted);
+    EXPECT_EQ(decision.reason, "a node was lost within 10 s of restart 1 of 1 and belongs to it");
+  }
+  EXPECT_EQ(policy.used(kLast), 1);
+  EXPECT_EQ(policy.on_failure(lost_at(kLast + 1ns), kLast + 1ns).kind, Kind::kBudgetIsSpent)
+      << "the losses between make the time no longer";
+}
+
+TEST(RestartPolicy, ALossBelongsToNoOtherRestartThanTheLast) {
+  RestartPolicy policy(with_budget(2));
+  EXPECT_TRUE(policy.on_failure(lost_at(kPolicyStart), kPolicyStart).counted) << "there is none";
+  EXPECT_TRUE(policy.on_failure(killed(), kPolicyStart + 1s).counted) << "workers had been started";
+  EXPECT_FALSE(policy.on_failure(lost_at(kPolicyStart + 11s), kPolicyStart + 11s).counted);
+  EXPECT_EQ(policy.on_failure(killed(), kPolicyStart + 11s).kind, Kind::kBudgetIsSpent);
+  RestartPolicy without(with_budget(0));
+  EXPECT_EQ(without.on_failure(lost_at(kPolicyStart), kPolicyStart).kind, Kind::kBudgetIsSpent);
+}
+
 TEST(RestartPolicy, GivesUpTheSameFailureWithoutProgress) {
   RestartPolicy policy(kLimits);
   EXPECT_EQ(policy.on_failure(own("a"), kPolicyStart).kind, Kind::kRestart);

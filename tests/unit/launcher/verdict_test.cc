@@ -77,6 +77,22 @@ TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
   EXPECT_EQ(judge(lost).node, NodeId(1));
 }
 
+TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatCouldNotComeOrRefused) {
+  AttemptFacts before = facts({});
+  before.started.reset();
+  before.losses = {{NodeId(1), kVerdictStart, "its agent was killed by SIGKILL", /*had_joined=*/true}};
+  EXPECT_TRUE(judge(before).lost_before_start);
+  AttemptFacts never_came = before;
+  never_came.losses[0].had_joined = false;
+  EXPECT_FALSE(judge(never_came).lost_before_start);
+  AttemptFacts refused = before;
+  refused.refused_by_node = true;
+  EXPECT_FALSE(judge(refused).lost_before_start);
+  AttemptFacts started = before;
+  started.started = kVerdictStart - 1s;
+  EXPECT_FALSE(judge(started).lost_before_start);
+}
+
 TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
   const NodeNames names({{NodeId(0), "h1"}, {NodeId(1), "h2"}});
   EXPECT_EQ(judge(facts({end(2, 3)}), names).cause, "rank 2 (node1, h2) exited with code 3");
