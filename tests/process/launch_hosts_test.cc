@@ -141,7 +141,7 @@ TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
   set_host_command("[ ! -e $HOME/asked ] || exec sleep 1000; touch $HOME/asked");
   LaunchRun run(on("h0", {"--connect-timeout", "1", "--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: the agent could not be brought there in time"));
+  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: the agent cannot be brought there in time"));
   expect_nothing_left(run);
 }
 
