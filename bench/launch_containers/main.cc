@@ -1,6 +1,7 @@
 // How long containers with one rank each take: from the start of the command until the last rank is in
 // main(), and until all is over and nothing is left. `launch --image` beside as many `docker run --rm` at
-// once, which is the limit, the same in a network that is made before and removed after, and docker-compose.
+// once, which is the limit, the same in a network that is made before and removed after, as `launch` does it
+// without --network, and docker-compose.
 // In turn, in one run, on an engine of the benchmark's own. Root only.
 //
 //   launch_containers [--nodes 1,4,8] [--runs 15] [--json]
@@ -48,9 +49,9 @@ struct Times {
 };
 
 std::string docker_runs(const Ground& ground, int count, const std::string& options) {
-  const std::string one = fmt::format("docker run --rm {} --volume {}:{}:ro --volume {}:{} {} {} {}", options,
-                                      ground.bin, ground.bin, ground.folder, ground.folder, kImage,
-                                      ground.probe(), ground.stamps());
+  const std::string one =
+      fmt::format("docker run --rm {} --volume {}:{}:ro --volume {}:{} {} {} {}", options, ground.bin,
+                  ground.bin, ground.folder, ground.folder, kImage, ground.probe(), ground.stamps());
   std::string all;
   for (int i = 0; i < count; ++i) all += one + " & ";
   return all + "wait";
@@ -61,24 +62,39 @@ std::string make_compose_file(const Ground& ground, int count) {
   std::ofstream file(path);
   file << "version: '3'\nservices:\n";
   for (int i = 0; i < count; ++i)
-    file << fmt::format("  node{0}:\n    image: {1}\n    command: [{2}, {3}]\n    volumes: ['{4}:{4}:ro', '{5}:{5}']\n",
-                        i, kImage, ground.probe(), ground.stamps(), ground.bin, ground.folder);
+    file << fmt::format(
+        "  node{0}:\n    image: {1}\n    command: [{2}, {3}]\n    volumes: ['{4}:{4}:ro', '{5}:{5}']\n", i,
+        kImage, ground.probe(), ground.stamps(), ground.bin, ground.folder);
   return path;
 }
 
 std::vector<Contender> contenders(const Ground& ground, int count) {
   const auto shell = [](const std::string& script) { return Command{"sh", "-c", script}; };
   std::vector<Contender> all{{kPlain, shell(docker_runs(ground, count, ""))}};
-  all.push_back({"launch --image",
-                 {ground.bin + "/launch", "--image", kImage, "--nodes", std::to_string(count), "--gpus-per-node",
-                  "1", "--mount", fmt::format("{0}:{0}:ro", ground.bin), "--log-dir",
-                  ground.folder + "/logs", "--quiet", ground.probe(), ground.stamps()}});
+  for (const bool own : {true, false}) {
+    Command ours{ground.bin + "/launch",
+                 "--image",
+                 kImage,
+                 "--nodes",
+                 std::to_string(count),
+                 "--gpus-per-node",
+                 "1",
+                 "--mount",
+                 fmt::format("{0}:{0}:ro", ground.bin),
+                 "--log-dir",
+                 ground.folder + "/logs",
+                 "--quiet"};
+    if (!own) ours.insert(ours.end(), {"--network", "bridge"});
+    ours.insert(ours.end(), {ground.probe(), ground.stamps()});
+    all.push_back({own ? "launch --image" : "launch, --network bridge", ours});
+  }
   all.push_back({"docker run, own network",
                  shell(fmt::format("docker network create own && {{ {}; }}; docker network rm own",
                                    docker_runs(ground, count, "--network own")))});
   if (access(kCompose, X_OK) == 0)
-    all.push_back({"docker-compose up, down", shell(fmt::format("{0} --no-ansi -f {1} up; {0} --no-ansi -f {1} down",
-                                                                kCompose, make_compose_file(ground, count)))});
+    all.push_back(
+        {"docker-compose up, down", shell(fmt::format("{0} --no-ansi -f {1} up; {0} --no-ansi -f {1} down",
+                                                      kCompose, make_compose_file(ground, count)))});
   return all;
 }
 

@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration kRetryPause = std::chrono::milliseconds(200);
+constexpr Duration kMakingPause = std::chrono::milliseconds(5);
 constexpr Duration kRoomLimit = std::chrono::seconds(10);  // for an older container to be removed
 
 awaitable<void> pause(const asio::any_io_executor& executor, Duration time) {
@@ -62,7 +63,8 @@ ContainerAccess::ContainerAccess(const asio::any_io_executor& executor, const Pl
       plan_(plan),
       here_(look_around(agent_program)),
       socket_(docker_socket(std::getenv("DOCKER_HOST"))),
-      engine_(executor, socket_.value_or("")) {}
+      engine_(executor, socket_.value_or("")),
+      makings_(executor) {}
 
 std::string ContainerAccess::job_label() const {
   return fmt::format("{}={}", kJobLabel, plan_.job.job_id);
@@ -72,7 +74,7 @@ awaitable<Status> ContainerAccess::prepare() {
   if (!socket_) co_return std::unexpected(socket_.error());
   if (Status guarded = guardian_.start(*socket_, job_label()); !guarded) co_return guarded;
   if (plan_.remote.container.network.empty()) {
-    const auto made = co_await ask_until_there(
+    const auto made = co_await make(
         {.verb = "POST", .target = "/networks/create", .body = network_body(plan_, here_.launcher)});
     if (!made) co_return std::unexpected(made.error());
     if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
@@ -81,15 +83,38 @@ awaitable<Status> ContainerAccess::prepare() {
   co_return Status{};
 }
 
+struct ContainerAccess::Making {
+  explicit Making(const asio::any_io_executor& executor) : over(executor, TimePoint::max()) {}
+  std::optional<Expected<DockerEngine::Answer>> answer;
+  asio::steady_timer over;
+};
+
+// The answer is heard also when nobody waits for it any more: what the engine has been asked to make comes in
+// any case, and finish() has to find it.
+awaitable<Expected<DockerEngine::Answer>> ContainerAccess::make(DockerEngine::Request request) {
+  if (finishing_) co_return failure(ErrorCode::kUnavailable, "the start was given up");
+  const auto making = std::make_shared<Making>(executor_);
+  makings_.spawn(ask_until_there(std::move(request), making));
+  boost::system::error_code ignored;
+  while (!making->answer)
+    co_await making->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_return *making->answer;
+}
+
 // An engine that is being restarted is waited for.
-awaitable<Expected<DockerEngine::Answer>> ContainerAccess::ask_until_there(DockerEngine::Request request) {
+awaitable<void> ContainerAccess::ask_until_there(DockerEngine::Request request,
+                                                 std::shared_ptr<Making> making) {
   const TimePoint deadline = Clock::now() + plan_.remote.connect_timeout;
   for (;;) {
     auto answer = co_await engine_.ask(request);
     const bool gone = !answer && answer.error().code() == ErrorCode::kUnavailable;
-    if (!gone || Clock::now() >= deadline) co_return answer;
+    if (!gone || finishing_ || Clock::now() >= deadline) {
+      making->answer = std::move(answer);
+      break;
+    }
     co_await pause(executor_, kRetryPause);
   }
+  making->over.cancel();
 }
 
 // The node's earlier container may still be there.
@@ -115,7 +140,7 @@ awaitable<Expected<std::string>> ContainerAccess::make_container(AgentId agent, 
                                       .body = container_body(plan_, agent, arguments, here_)};
   const TimePoint deadline = Clock::now() + kRoomLimit;
   for (;;) {
-    const auto made = co_await ask_until_there(request);
+    const auto made = co_await make(request);
     if (!made) co_return std::unexpected(made.error());
     if (made->good()) {
       const std::string id = text_at(Json::parse(made->body, nullptr, false), "/Id");
@@ -182,6 +207,8 @@ awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId b
 
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
+  finishing_ = true;
+  while (!makings_.empty()) co_await pause(executor_, kMakingPause);
   const auto removed = co_await remove_labelled(engine_, {job_label()});
   if (removed) guardian_.dismiss();
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/net/task_group.h"
 #include "launcher/core/fleet/container_spec.h"
 #include "launcher/core/settings/plan.h"
 #include "launcher/io/fleet/container_guardian.h"
@@ -34,7 +35,9 @@ class ContainerAccess final : public HostAccess {
   awaitable<void> finish() override;
 
  private:
-  awaitable<Expected<DockerEngine::Answer>> ask_until_there(DockerEngine::Request request);
+  awaitable<Expected<DockerEngine::Answer>> make(DockerEngine::Request request);
+  struct Making;
+  awaitable<void> ask_until_there(DockerEngine::Request request, std::shared_ptr<Making> making);
   awaitable<Expected<std::string>> make_container(AgentId agent, const Words& arguments);
   awaitable<Status> make_room(const std::string& name);
   awaitable<void> watch_memory();
@@ -48,6 +51,8 @@ class ContainerAccess final : public HostAccess {
   DockerEngine engine_;
   ContainerGuardian guardian_;
   std::map<std::string, std::weak_ptr<ContainerShell>> shells_;  // by the container's id
+  net::TaskGroup makings_;                                       // what the engine is asked to make
+  bool finishing_ = false;
 };
 
 }  // namespace muster::launcher

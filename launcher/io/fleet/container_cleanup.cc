@@ -1,5 +1,7 @@
 #include "launcher/io/fleet/container_cleanup.h"
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,6 +13,8 @@ namespace muster::launcher {
 namespace {
 
 using Json = nlohmann::json;
+using Remover = awaitable<bool> (*)(DockerEngine&, std::string id);
+using namespace asio::experimental::awaitable_operators;
 
 // "Id" or another string of an object that the engine has sent; empty if there is none.
 std::string text_of(const Json& object, const char* key) {
@@ -38,43 +42,77 @@ awaitable<Expected<std::vector<Json>>> networks(DockerEngine& engine, std::vecto
   co_return co_await list(engine, "/networks?filters=" + label_filter(labels));
 }
 
-// A container that is being removed counts as removed; a network has containers until they are gone.
-awaitable<bool> remove_one(DockerEngine& engine, std::string target) {
-  constexpr int kTries = 50;
+awaitable<void> pause(DockerEngine& engine) {
   constexpr Duration kPause = std::chrono::milliseconds(100);
+  asio::steady_timer timer(engine.executor(), kPause);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+// A container that the engine removes by itself is waited for, and counts as removed.
+awaitable<bool> remove_container(DockerEngine& engine, std::string id) {
+  constexpr int kTries = 50;
+  constexpr Duration kLimit = std::chrono::milliseconds(500);
+  bool there = false;
   for (int tries = 0; tries < kTries; ++tries) {
-    const auto answer = co_await engine.ask({.verb = "DELETE", .target = target});
-    if (!answer || answer->good() || answer->is_missing()) co_return answer && answer->good();
-    asio::steady_timer timer(engine.executor(), kPause);
-    boost::system::error_code ignored;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    const auto answer =
+        co_await engine.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", id)});
+    if (!answer || answer->good() || answer->is_missing()) co_return answer && (answer->good() || there);
+    there = true;
+    const auto removed = co_await engine.ask(
+        {.verb = "POST", .target = fmt::format("/containers/{}/wait?condition=removed", id)}, kLimit);
+    if (removed && !removed->good() && !removed->is_missing()) co_await pause(engine);
   }
   co_return false;
 }
 
-std::string container_target(const std::string& id) {
-  return fmt::format("/containers/{}?force=1&v=1", id);
+// A network has containers until they have ended.
+awaitable<bool> remove_network(DockerEngine& engine, std::string id) {
+  constexpr int kTries = 50;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const auto answer = co_await engine.ask({.verb = "DELETE", .target = "/networks/" + id});
+    if (!answer || answer->good() || answer->is_missing()) co_return answer && answer->good();
+    co_await pause(engine);
+  }
+  co_return false;
+}
+
+// How many of [from, to) were removed; all at once.
+awaitable<std::size_t> remove_some(DockerEngine& engine, Remover remove,
+                                   std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
+                                   std::size_t to) {
+  if (from == to) co_return 0;
+  if (to - from == 1) co_return co_await remove(engine, ids->at(from));
+  const std::size_t middle = from + (to - from) / 2;
+  const auto [left, right] = co_await (remove_some(engine, remove, ids, from, middle) &&
+                                       remove_some(engine, remove, ids, middle, to));
+  co_return left + right;
+}
+
+awaitable<std::size_t> remove_all(DockerEngine& engine, Remover remove, const std::vector<Json>& objects) {
+  auto ids = std::make_shared<std::vector<std::string>>();
+  for (const Json& each : objects) ids->push_back(text_of(each, "Id"));
+  return remove_some(engine, remove, ids, 0, ids->size());
 }
 
 }  // namespace
 
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels) {
-  std::size_t removed = 0;
-  const auto left = co_await containers(engine, labels);
+  const auto [left, nets] = co_await (containers(engine, labels) && networks(engine, labels));
   if (!left) co_return std::unexpected(left.error());
-  for (const Json& each : *left)
-    removed += co_await remove_one(engine, container_target(text_of(each, "Id")));
-  const auto nets = co_await networks(engine, labels);
   if (!nets) co_return std::unexpected(nets.error());
-  for (const Json& each : *nets) removed += co_await remove_one(engine, "/networks/" + text_of(each, "Id"));
-  co_return removed;
+  // The engine takes as long for a network as for a container, and a network is free when its containers have
+  // ended, which is before they are removed.
+  const auto [some, others] =
+      co_await (remove_all(engine, remove_container, *left) && remove_all(engine, remove_network, *nets));
+  co_return some + others;
 }
 
 awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine) {
   std::set<std::string> abandoned;
-  const auto all = co_await containers(engine, {kLauncherLabel});
+  const auto [all, nets] =
+      co_await (containers(engine, {kLauncherLabel}) && networks(engine, {kLauncherLabel}));
   if (!all) co_return std::unexpected(all.error());
-  const auto nets = co_await networks(engine, {kLauncherLabel});
   if (!nets) co_return std::unexpected(nets.error());
   for (const auto* objects : {&*all, &*nets}) {
     for (const Json& each : *objects) {
