@@ -278,27 +278,41 @@ void Engine::unmount() const {
   waitpid(pid, nullptr, 0);
 }
 
-void Engine::cut_one_way(const std::string& container, Direction direction) const {
+std::string Engine::inspected(const std::string& container, const std::string& format) const {
+  std::string text;
+  if (docker({"inspect", "--format", format, container}, &text) != 0) return "";
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// False if the container does not run, or ends meanwhile: dockerd may learn of the end later than nsenter.
+bool Engine::change_filter_inside(const std::string& container, const std::vector<std::string>& rule) const {
+  const std::string pid = inspected(container, "{{.State.Pid}}");
+  if (pid.empty() || pid == "0") return false;
+  std::vector<std::string> words{"nsenter", "-t", pid, "-n", "iptables", "-w", "-t", "raw"};
+  words.insert(words.end(), rule.begin(), rule.end());
+  std::string said;
+  const bool done = host_.run(words, &said) == 0;
+  CHECK(done || said.contains("cannot open"), "{}", said);
+  return done;
+}
+
+bool Engine::cut_one_way(const std::string& container, Direction direction) const {
   // In both cases where a packet comes in: a rule where it goes out would be an error of its sender's.
-  if (direction == Direction::kHeard) {
-    const std::string pid = printed_by({"inspect", "--format", "{{.State.Pid}}", container});
-    CHECK(host_.run({"nsenter", "-t", pid, "-n", "iptables", "-w", "-t", "raw", "-A", "PREROUTING", "!", "-i",
-                     "lo", "-j", "DROP"}) == 0);
-    return;
-  }
-  const auto addresses = list(
-      {"inspect", "--format", "{{range .NetworkSettings.Networks}}{{println .IPAddress}}{{end}}", container});
-  CHECK(!addresses.empty(), "{} has no address", container);
-  for (const std::string& address : addresses)
-    CHECK(host_.run({"iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-s", address, "-j", "DROP"}) == 0);
+  if (direction == Direction::kHeard)
+    return change_filter_inside(container, {"-A", "PREROUTING", "!", "-i", "lo", "-j", "DROP"});
+  const std::string addresses =
+      inspected(container, "{{range .NetworkSettings.Networks}}{{println .IPAddress}}{{end}}");
+  if (addresses.empty()) return false;
+  for (const std::string_view address : split(addresses, '\n'))
+    CHECK(host_.run({"iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-s", std::string(address), "-j",
+                     "DROP"}) == 0);
+  return true;
 }
 
 void Engine::heal() const {
   CHECK(host_.run({"iptables", "-w", "-t", "raw", "-F", "PREROUTING"}) == 0);
-  for (const std::string& id : list({"ps", "--quiet"})) {
-    const std::string pid = printed_by({"inspect", "--format", "{{.State.Pid}}", id});
-    CHECK(host_.run({"nsenter", "-t", pid, "-n", "iptables", "-w", "-t", "raw", "-F", "PREROUTING"}) == 0);
-  }
+  for (const std::string& id : list({"ps", "--quiet"})) change_filter_inside(id, {"-F", "PREROUTING"});
 }
 
 }  // namespace muster::docker

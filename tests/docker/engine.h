@@ -61,16 +61,19 @@ class Engine {
   void kill();
   void start();  // ready when it returns
 
-  // Drops packets of a running container in one direction, to and from everybody; no error tells the sender
-  // so. kSent is about the addresses that the container has now.
+  // Drops packets of a container in one direction, to and from everybody; no error tells the sender so. kSent
+  // is about the addresses that the container has now. False: it does not run, or has no network.
   enum class Direction { kSent, kHeard };
-  void cut_one_way(const std::string& container, Direction direction = Direction::kSent) const;
+  bool cut_one_way(const std::string& container, Direction direction = Direction::kSent) const;
   void heal() const;  // ends all cuts
 
  private:
   std::vector<std::string> command(const std::vector<std::string>& words) const;
   std::vector<pid_t> daemons() const;
   std::vector<std::string> list(const std::vector<std::string>& words) const;
+  // What `docker inspect` prints of it, without the line ends; empty too if there is no such container.
+  std::string inspected(const std::string& container, const std::string& format) const;
+  bool change_filter_inside(const std::string& container, const std::vector<std::string>& rule) const;
   bool answers() const;
   void end_dockerd(int signal);
   void end_processes();

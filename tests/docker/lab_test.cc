@@ -104,7 +104,7 @@ TEST_F(DockerLab, AContainerThatIsCutOneWayHearsOrIsHeardAlone) {
   run_sleeper("one", "net");
   run_sleeper("other", "net");
   ASSERT_TRUE(pings("one", "other"));
-  engine().cut_one_way("one");
+  ASSERT_TRUE(engine().cut_one_way("one"));
   const int before = pings_heard("other");
   EXPECT_FALSE(pings("one", "other"));
   EXPECT_EQ(pings_heard("other"), before) << "what one sent has come";
@@ -114,7 +114,7 @@ TEST_F(DockerLab, AContainerThatIsCutOneWayHearsOrIsHeardAlone) {
   engine().heal();
   EXPECT_TRUE(pings("one", "other"));
 
-  engine().cut_one_way("one", Engine::Direction::kHeard);
+  ASSERT_TRUE(engine().cut_one_way("one", Engine::Direction::kHeard));
   const int sent = pings_heard("other");
   EXPECT_FALSE(pings("one", "other"));
   EXPECT_EQ(pings_heard("other"), sent + 1) << "what one sent has not come";
@@ -123,6 +123,7 @@ TEST_F(DockerLab, AContainerThatIsCutOneWayHearsOrIsHeardAlone) {
   EXPECT_EQ(pings_heard("one"), deaf) << "one hears";
   engine().heal();
   EXPECT_TRUE(pings("other", "one"));
+  EXPECT_FALSE(engine().cut_one_way("nobody"));
 }
 
 TEST_F(DockerLab, AnEngineThatIsStoppedOrKilledEndsContainersAndComesBack) {

@@ -1,12 +1,13 @@
 """An ordinary PyTorch script, written for torchrun; it knows nothing of Muster.
 
-usage: python_ddp_script.py CHECKPOINT [FAIL_AT_STEP]
+usage: python_ddp_script.py CHECKPOINT [FAIL_AT_STEP [PAUSE_SECONDS]]
 Trains a small net with DDP over Gloo, keeps a checkpoint of each step, resumes from it, prints the parameters' hash.
 """
 import hashlib
 import os
 import signal
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,7 @@ STEPS = 8
 
 def main():
     checkpoint, fail_at = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else -1
+    pause_seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0
     dist.init_process_group("gloo")
     rank, restarts = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     torch.manual_seed(0)
@@ -42,6 +44,7 @@ def main():
                        checkpoint + ".tmp")
             os.replace(checkpoint + ".tmp", checkpoint)
         dist.barrier()
+        time.sleep(pause_seconds)
     digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
     print(f"rank {rank} parameters {digest}")
     dist.destroy_process_group()

@@ -1,0 +1,318 @@
+// chaos_containers --faults N --seed S [--job I]: jobs in containers that are disturbed, four faults each,
+// and what became of them.
+//
+// The program knows nothing of Muster: each rank counts, and keeps how far it is in a file of its own. After
+// each job: it succeeded if and only if it was let, all ranks of its last attempt have counted to the end,
+// its exit code is the one that its report has, and no container, network or process is left. A launcher that
+// was killed is followed by another one. Prints a line a job; ends with exit code 1 if any failed.
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "tests/chaos/samples.h"
+#include "tests/docker/container_faults.h"
+#include "tests/docker/lab.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster::docker {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kNodes = 3;
+constexpr int kFaultsPerJob = 4;
+constexpr auto kFaultPatience = 15s;  // for what is to be hit to be there
+constexpr auto kEndLimit = 60s;       // of a job that nothing disturbs any more
+constexpr auto kLeftLimit = 15s;      // the silence limit, the controller grace, the grace, and more
+
+// Counts to 30, and on until all faults were made: a job does not end before them. The second word is the
+// number of the launch.
+constexpr const char* kCounter = R"(#!/bin/sh
+mine=$1/rank_$RANK
+n=$(cat $mine 2>/dev/null || echo 0)
+echo ready at $n
+while [ $n -lt 30 ] || [ ! -e $1/enough ]; do
+  sleep 0.1
+  n=$((n+1))
+  echo $n >$mine.$$ && mv $mine.$$ $mine
+done
+echo $n >$1/done_$2_${MUSTER_ATTEMPT}_$RANK
+)";
+
+struct Plan {
+  enum class Size { kSpare, kElastic, kFixed } size = Size::kSpare;
+  bool stdio = false;
+  bool interrupted = false;  // at last, by Ctrl-C
+  std::vector<Fault> faults;
+};
+
+Plan make_plan(std::uint64_t seed, int fault_count) {
+  std::mt19937_64 random(seed);
+  Plan plan;
+  plan.size = static_cast<Plan::Size>(random() % 3);
+  plan.stdio = random() % 3 == 0;
+  plan.interrupted = random() % 5 == 0;
+  for (int i = 0; i < fault_count; ++i) plan.faults.push_back(draw(random, kNodes));
+  return plan;
+}
+
+std::string text_of(const Plan& plan) {
+  constexpr const char* kSizes[] = {"spare", "elastic", "fixed"};
+  std::string text =
+      fmt::format("{}, {}", kSizes[static_cast<int>(plan.size)], plan.stdio ? "stdio" : "auto");
+  for (const Fault& fault : plan.faults)
+    text += fmt::format("; +{} ms {}", fault.pause.count(), text_of(fault));
+  return text + (plan.interrupted ? "; Ctrl-C" : "");
+}
+
+class Trial {
+ public:
+  Trial(Lab& lab, const Plan& plan) : lab_(lab), plan_(plan), faults_(lab.engine, "counter") {}
+  // What was not as it should be.
+  std::vector<std::string> run();
+  int faults_made() const { return faults_made_; }
+  std::string said() const;
+
+ private:
+  void launch();
+  std::vector<std::string> words() const;
+  bool ready() const;
+  void wait(std::chrono::milliseconds time);
+  void disturb();
+  bool begin(const Fault& fault);
+  void check_end();
+  void check_success(const nlohmann::json& report);
+  void check_left();
+  std::vector<std::string> left() const;
+  LaunchRun& current() const { return *launches_.back(); }
+  void expect(bool held, const std::string& what) {
+    if (!held) violations_.push_back(what);
+  }
+
+  Lab& lab_;
+  const Plan& plan_;
+  Faults faults_;
+  ScratchDirectory scratch_;  // where launch runs, and seen by the containers
+  std::vector<std::unique_ptr<LaunchRun>> launches_;
+  std::vector<std::string> violations_;
+  int faults_made_ = 0;
+};
+
+std::vector<std::string> Trial::words() const {
+  const bool elastic = plan_.size == Plan::Size::kElastic;
+  std::vector<std::string> all{"--image", "bookworm", "--nodes", elastic ? "2:3" : "3"};
+  if (plan_.size == Plan::Size::kSpare) all.insert(all.end(), {"--spare-nodes", "1"});
+  all.insert(all.end(), {"--control", plan_.stdio ? "stdio" : "auto", "--silence-limit", "2"});
+  all.insert(all.end(), {"--controller-grace", "4", "--grace", "2", "--connect-timeout", "20"});
+  all.insert(all.end(), {"--max-restarts", "100", "--no-progress-limit", "0", "--restart-delay", "0.2"});
+  all.insert(all.end(), {scratch_ / "counter", scratch_.path(), std::to_string(launches_.size())});
+  return all;
+}
+
+void Trial::launch() {
+  launches_.push_back(
+      std::make_unique<LaunchRun>(words(), lab_.environment(), LAUNCH_PROGRAM, [this](const std::string&) {
+        const pid_t pid = lab_.host.fork();
+        if (pid == 0 && chdir(scratch_.path().c_str()) != 0) _exit(98);
+        return pid;
+      }));
+}
+
+bool Trial::ready() const {
+  const std::string out = current().out();
+  int count = 0;
+  for (std::size_t at = out.find("ready at"); at != std::string::npos; at = out.find("ready at", at + 1))
+    ++count;
+  return count >= kNodes;
+}
+
+void Trial::wait(std::chrono::milliseconds time) {
+  for (const TimePoint until = Clock::now() + time; Clock::now() < until;) {
+    faults_.end_due();
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+bool Trial::begin(const Fault& fault) {
+  if (fault.kind != Kind::kKillLauncher) return faults_.begin(fault);
+  current().signal(SIGKILL);
+  current().exit_code();
+  launch();
+  return true;
+}
+
+void Trial::disturb() {
+  for (const Fault& fault : plan_.faults) {
+    wait(fault.pause);
+    const TimePoint until = Clock::now() + kFaultPatience;
+    bool made = false;
+    while (!(made = begin(fault)) && Clock::now() < until && is_running(current().pid())) wait(20ms);
+    faults_made_ += made ? 1 : 0;
+  }
+}
+
+std::vector<std::string> Trial::run() {
+  std::ofstream(scratch_ / "counter") << kCounter;
+  std::filesystem::permissions(scratch_ / "counter", std::filesystem::perms(0755));
+  launch();
+  const auto there = [this] { return ready() || !is_running(current().pid()); };
+  if (eventually(there, 40s) && ready()) {
+    disturb();
+    expect(is_running(current().pid()), "the job ended before it was let");
+  } else {
+    expect(false, "the ranks are not there");
+  }
+  if (plan_.interrupted || !violations_.empty()) {
+    current().signal(SIGINT);
+  } else {
+    std::ofstream(scratch_ / "enough") << "";
+  }
+  // Faults that have not ended go on.
+  while (!faults_.over() && is_running(current().pid())) wait(10ms);
+  for (const TimePoint until = Clock::now() + kEndLimit; is_running(current().pid()) && Clock::now() < until;)
+    wait(10ms);
+  faults_.end_all();
+  check_end();
+  check_left();
+  return std::move(violations_);
+}
+
+std::string Trial::said() const {
+  std::string all;
+  for (const auto& run : launches_) all += fmt::format("{}--\n", run->err());
+  return all;
+}
+
+void Trial::check_end() {
+  if (is_running(current().pid())) {
+    expect(false, "the job does not end");
+    current().signal(SIGKILL);
+    current().exit_code();
+    return;
+  }
+  const int code = current().exit_code();
+  const nlohmann::json report = current().report();
+  expect(report.value("exit_code", -1) == code,
+         fmt::format("it exited with {}, and its report has {}", code, report.value("exit_code", -1)));
+  const int wanted = plan_.interrupted ? 130 : 0;
+  expect(code == wanted, fmt::format("it exited with {}, not with {}", code, wanted));
+  if (code == 0) check_success(report);
+}
+
+void Trial::check_success(const nlohmann::json& report) {
+  const auto& last = report.at("attempts").back();
+  const int ranks = last.at("world_size");
+  expect(ranks >= (plan_.size == Plan::Size::kElastic ? kNodes - 1 : kNodes),
+         fmt::format("only {} ranks took part", ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string name =
+        fmt::format("done_{}_{}_{}", launches_.size() - 1, last.at("attempt").get<int>(), rank);
+    const auto counted = read_file(scratch_ / name, 64);
+    const int steps = counted ? std::atoi(counted->c_str()) : 0;
+    expect(steps >= 30, fmt::format("WRONG SUCCESS: rank {} counted to {}", rank, steps));
+  }
+}
+
+std::vector<std::string> Trial::left() const {
+  std::vector<std::string> found;
+  for (const std::string& name : lab_.engine.containers()) found.push_back("container " + name);
+  for (const std::string& name : lab_.engine.networks()) found.push_back("network " + name);
+  std::vector<pid_t> processes = lab_.engine.processes();
+  for (const auto& run : launches_) {
+    for (const pid_t pid : run->descendants()) processes.push_back(pid);
+  }
+  for (const pid_t pid : processes) {
+    std::string command = read_file(fmt::format("/proc/{}/cmdline", pid), 1 << 16).value_or("");
+    std::ranges::replace(command, '\0', ' ');
+    found.push_back(fmt::format("process {} {}", pid, command));
+  }
+  return found;
+}
+
+// The next job begins with a clean engine whatever was left.
+void Trial::check_left() {
+  if (eventually([this] { return left().empty(); }, kLeftLimit)) return;
+  for (const std::string& each : left()) expect(false, "LEFT: " + each);
+  for (const std::string& name : lab_.engine.containers()) lab_.engine.docker({"rm", "--force", name});
+  for (const std::string& name : lab_.engine.networks()) lab_.engine.docker({"network", "rm", name});
+}
+
+struct Options {
+  std::uint64_t faults = 20;
+  std::uint64_t seed = std::random_device{}();
+  std::optional<std::uint64_t> job;
+};
+
+bool read_options(const std::vector<std::string>& words, Options& options) {
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const auto number = i + 1 < words.size() ? parse_number<std::uint64_t>(words[i + 1]) : std::nullopt;
+    if (!number) return false;
+    if (words[i] == "--faults") {
+      options.faults = *number;
+    } else if (words[i] == "--seed") {
+      options.seed = *number;
+    } else if (words[i] == "--job") {
+      options.job = *number;
+    } else {
+      return false;
+    }
+  }
+  return options.faults > 0;
+}
+
+int run(const Options& options) {
+  if (const std::string why = why_no_engine(); !why.empty()) {
+    fmt::print("chaos_containers: left out: {}\n", why);
+    return 0;
+  }
+  fmt::print("chaos_containers: {} faults, seed {}\n", options.faults, options.seed);
+  Lab lab;
+  lab.engine.load("bookworm");
+  int made = 0, jobs = 0, failed = 0;
+  const std::uint64_t first = options.job.value_or(0);
+  const std::uint64_t last = options.job ? first + 1 : (options.faults + kFaultsPerJob - 1) / kFaultsPerJob;
+  for (std::uint64_t i = first; i < last; ++i) {
+    const auto left = static_cast<int>(options.faults - i * kFaultsPerJob);
+    const Plan plan = make_plan(chaos::mix(options.seed * 1000003 + i), std::min(left, kFaultsPerJob));
+    const TimePoint began = Clock::now();
+    Trial trial(lab, plan);
+    const std::vector<std::string> violations = trial.run();
+    made += trial.faults_made();
+    ++jobs;
+    failed += violations.empty() ? 0 : 1;
+    fmt::print("job {}: {} ({:.1f} s): {}\n", i, violations.empty() ? "passed" : "FAILED",
+               std::chrono::duration<double>(Clock::now() - began).count(), text_of(plan));
+    for (const std::string& violation : violations) fmt::print("  {}\n", violation);
+    if (!violations.empty()) fmt::print("{}\n", trial.said());
+    (void)std::fflush(stdout);
+  }
+  fmt::print("{} of {} jobs as they should be, {} faults made (seed {})\n", jobs - failed, jobs, made,
+             options.seed);
+  if (made == 0) fmt::print(stderr, "chaos_containers: nothing was disturbed\n");
+  return failed == 0 && made > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace muster::docker
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  muster::docker::Options options;
+  if (!muster::docker::read_options({argv + 1, argv + argc}, options)) {
+    fmt::print(stderr, "usage: chaos_containers [--faults N] [--seed S] [--job I]\n");
+    return 2;
+  }
+  return muster::docker::run(options);
+}
