@@ -94,7 +94,8 @@ class Preparation {
 
   awaitable<void> prepare_and_say(StopSignal& stop) {
     const Status ready = co_await prepare();
-    if (!ready) {
+    const bool stopped = exit_code_ != 0;  // what was under way then failed for that
+    if (!ready && !stopped) {
       setting_.say(ready.error().message());
       exit_code_ = ready.error().code() == ErrorCode::kInvalidArgument ? kExitUsage : kExitInternal;
     }

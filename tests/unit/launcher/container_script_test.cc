@@ -145,6 +145,15 @@ TEST_F(ContainerScript, PullsAndKillsByName) {
                                    ElementsAre("kill", "muster-j1-1")));
 }
 
+TEST_F(ContainerScript, MountsAnAgentThatWasDeliveredFromWhereItLies) {
+  const AgentPlace delivered{
+      .path = "", .digest = std::string(64, 'a'), .module = "lib/muster/libmuster_tls.so"};
+  const std::string script = start(1, delivered);
+  EXPECT_THAT(script,
+              HasSubstr("\"--mount=type=bind,source=$d/bin/agent,target=/muster/bin/agent,readonly\""));
+  EXPECT_THAT(script, HasSubstr("\"--mount=type=bind,source=$d/lib/muster/libmuster_tls.so,target="));
+}
+
 // `docker ps` shows incarnation and id of each.
 TEST_F(ContainerScript, SweepsOlderContainersOnly) {
   docker_is("case $1 in ps) echo 1 aaa; echo 2 bbb; echo 3 ccc;; esac");

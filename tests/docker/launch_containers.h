@@ -1,0 +1,143 @@
+// A job in containers of one engine, for tests: `launch --image` on the engine's host, and what can be asked
+// about its containers. Nothing of them may be left after a test.
+#pragma once
+
+#include <filesystem>
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "common/base/file.h"
+#include "tests/docker/lab.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+
+namespace muster::docker {
+
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+inline int count_in(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Sleeps in all attempts but the given one.
+inline Words ready_until(int attempt) {
+  return {"sh", "-c",
+          fmt::format(
+              "echo ready $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = {} ] || sleep 1000",
+              attempt)};
+}
+
+// One engine for all tests; those that stop it start it again.
+class DockerLaunch : public testing::Test {
+ protected:
+  static void TearDownTestSuite() { lab_.reset(); }
+  void SetUp() override {
+    if (lab_ != nullptr) return;
+    if (const std::string why = why_no_engine(); !why.empty()) GTEST_SKIP() << why;
+    lab_ = std::make_unique<Lab>();
+    engine().load("bookworm");
+  }
+  void TearDown() override {
+    if (lab_ == nullptr) return;
+    run_.reset();
+    nothing_is_left();
+  }
+  static Engine& engine() { return lab_->engine; }
+  static void nothing_is_left(std::chrono::milliseconds limit = 15s) {
+    EXPECT_TRUE(eventually([] { return engine().containers().empty(); }, limit))
+        << testing::PrintToString(engine().containers());
+    EXPECT_TRUE(eventually([] { return engine().networks().empty(); }, limit))
+        << testing::PrintToString(engine().networks());
+    EXPECT_TRUE(eventually([] { return engine().processes().empty(); }, limit));
+  }
+
+  struct Caller {
+    uid_t user = 0;
+    std::map<std::string, std::string> environment{};
+  };
+  // In the run's own directory.
+  static std::unique_ptr<LaunchRun> launched(const Words& flags, const Words& program, const Caller& caller) {
+    Words words{"--silence-limit", "2", "--controller-grace", "4"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), program.begin(), program.end());
+    auto environment = caller.environment;
+    environment.merge(lab_->environment());
+    return std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM, [&](const std::string& directory) {
+      EXPECT_EQ(chown(directory.c_str(), caller.user, caller.user), 0);
+      const pid_t pid = lab_->host.fork(caller.user);
+      if (pid == 0 && chdir(directory.c_str()) != 0) _exit(98);
+      return pid;
+    });
+  }
+  static std::unique_ptr<LaunchRun> launched(const Words& flags, const Words& program) {
+    return launched(flags, program, {});
+  }
+  void launch(const Words& flags, const Words& program, const Caller& caller) {
+    Words all{"--image", "bookworm"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    run_ = launched(all, program, caller);
+  }
+  void launch(const Words& flags, const Words& program) { launch(flags, program, {}); }
+
+  // Ends with this code, and with one line on stderr that has these parts.
+  static void expect_refusal(LaunchRun& run, int code, const Words& parts) {
+    EXPECT_EQ(run.exit_code(), code) << run.err();
+    EXPECT_EQ(count_in(run.err(), "\n"), 1) << run.err();
+    for (const std::string& part : parts) EXPECT_THAT(run.err(), testing::HasSubstr(part));
+    EXPECT_EQ(run.out(), "");
+  }
+  static void all_are_ready(const LaunchRun& run, int ranks, int attempt = 0) {
+    const std::string text = fmt::format("ready {}\n", attempt);
+    ASSERT_TRUE(eventually([&] { return count_in(run.out(), text) == ranks; })) << run.out() << run.err();
+  }
+  static std::string container_of(int node) {
+    return engine().printed_by(
+        {"ps", "--filter", fmt::format("label=muster.node={}", node), "--format", "{{.Names}}"});
+  }
+  static std::string network_of(int node) {
+    return engine().printed_by({"inspect", "--format",
+                                "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}",
+                                container_of(node)});
+  }
+  // So many agents have called the launcher, and speak to it by TLS.
+  static bool by_network(int agents) {
+    return eventually([&] {
+      std::string tcp;
+      lab_->host.run({"cat", "/proc/net/tcp"}, &tcp);
+      return count_in(tcp, " 01 ") >= agents;
+    });
+  }
+  void expect_recovered(int node) {
+    ASSERT_EQ(run_->exit_code(), 0) << run_->err();
+    const auto report = run_->report();
+    EXPECT_EQ(report["restarts"], 1) << run_->err();
+    ASSERT_FALSE(report["attempts"].empty());
+    EXPECT_EQ(report["attempts"][0]["culprit"]["node"], node) << run_->err();
+  }
+  // A job of two containers with two workers each, which end in the second attempt.
+  void start_pair(const Words& flags = {}) {
+    Words all{"--nodes", "2", "--gpus-per-node", "2"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    launch(all, ready_until(1));
+    ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 4));
+  }
+  // The launcher's guardian is the only other process of that program.
+  static pid_t guardian_of(const LaunchRun& run) {
+    for (const pid_t pid : run.descendants())
+      if (read_file(fmt::format("/proc/{}/comm", pid), 64).value_or("") == "launch\n") return pid;
+    return 0;
+  }
+
+  static inline std::unique_ptr<Lab> lab_;
+  std::unique_ptr<LaunchRun> run_;
+};
+
+}  // namespace muster::docker
