@@ -33,11 +33,13 @@ void Chronicle::note_step(Rank rank, std::int64_t step) {
   if (step > current.resumed_step.value_or(current.offered_step.value_or(0))) stepped_ = true;
 }
 
+// An attempt that ended before it trained hides no steps of those before it.
 void Chronicle::note_resume(const wire::WorkerReported& reported) {
   if (reported.rank != Rank(0)) return;
   AttemptHistory& current = history_.back();
   current.resumed_step = reported.step;
-  const auto before = history_.size() > 1 ? history_[history_.size() - 2].last_step : std::nullopt;
+  std::optional<std::int64_t> before;
+  for (std::size_t i = history_.size() - 1; i-- > 0 && !before;) before = history_[i].last_step;
   if (before) current.repeated_steps = std::max<std::int64_t>(0, *before - reported.step);
 }
 

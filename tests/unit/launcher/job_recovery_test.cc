@@ -58,6 +58,24 @@ TEST_F(JobTest, WhatWasLeftBehindHoldsNoLaterLossUp) {
   EXPECT_EQ(job.phase(), Phase::kLeaving);
 }
 
+TEST_F(JobTest, RemembersRepeatedStepsOverAnAttemptThatDidNotTrain) {
+  anew(two_nodes_of_two(5));
+  run();
+  said(0, wire::WorkerReported{Rank(0), wire::ReportKind::kCommitted, 40, ""});
+  said(1, wire::WorkerReported{Rank(2), wire::ReportKind::kStep, 57, ""});
+  for (int failures = 0; failures < 2; ++failures) {
+    worker_exits(2, 0, SIGKILL);
+    empty_all();
+    if (job.phase() != Phase::kBeginning) pass(5s);
+    begin();
+    start_workers();
+  }
+  said(0, wire::WorkerReported{Rank(0), wire::ReportKind::kResumed, 40, ""});
+  ASSERT_EQ(job.history().size(), 3U);
+  EXPECT_EQ(job.history()[1].repeated_steps, std::nullopt);
+  EXPECT_EQ(job.history()[2].repeated_steps, 17);
+}
+
 TEST_F(ElasticTest, GoesOnWithTheNodesThatLive) {
   run();
   end_agent(0, "its agent was killed by SIGKILL");
