@@ -31,6 +31,30 @@ inline std::string one_line(std::string text) {
   return text;
 }
 
+// RFC 3629: what JSON can hold.
+inline bool is_utf8(std::string_view text) {
+  const auto byte_at = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  for (std::size_t at = 0; at < text.size();) {
+    const unsigned char first = byte_at(at);
+    const std::size_t length = first < 0x80   ? 1
+                               : first < 0xC2 ? 0
+                               : first < 0xE0 ? 2
+                               : first < 0xF0 ? 3
+                               : first < 0xF5 ? 4
+                                              : 0;
+    if (length == 0 || text.size() - at < length) return false;
+    for (std::size_t i = 1; i < length; ++i) {
+      if ((byte_at(at + i) & 0xC0) != 0x80) return false;
+    }
+    const unsigned char second = length > 1 ? byte_at(at + 1) : 0;
+    const bool too_long = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+    const bool no_letter = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+    if (too_long || no_letter) return false;
+    at += length;
+  }
+  return true;
+}
+
 // Nothing unless the whole text is a number that fits.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

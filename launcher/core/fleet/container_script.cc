@@ -9,7 +9,7 @@ namespace muster::launcher {
 namespace {
 
 std::string name_of(const Plan& plan, NodeId node) {
-  return fmt::format("muster-{}-{}", plan.job.job_id, node);
+  return container_name(plan.job.job_id, node.value());
 }
 
 // `source` may be what sh has to expand.

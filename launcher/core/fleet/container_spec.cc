@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "16:32" or "16".
+// NAME=SOFT[:HARD], which was checked.
 Json ulimit(std::string_view text) {
   const std::size_t equals = text.find('=');
   const auto limits = split(text.substr(std::min(equals + 1, text.size())), ':');
@@ -23,12 +23,14 @@ Json ulimit(std::string_view text) {
   return {{"Name", text.substr(0, equals)}, {"Soft", soft}, {"Hard", hard}};
 }
 
-// HERE[:THERE[:PERMISSIONS]]
+// HERE[:THERE[:PERMISSIONS]] or HERE:PERMISSIONS.
 Json device(std::string_view text) {
   const auto parts = split(text, ':');
+  const bool has_place = parts.size() > 1 && parts[1].starts_with('/');
+  const bool has_permissions = parts.size() > 1 && !parts.back().starts_with('/');
   return {{"PathOnHost", parts[0]},
-          {"PathInContainer", parts.size() > 1 ? parts[1] : parts[0]},
-          {"CgroupPermissions", parts.size() > 2 ? parts[2] : "rwm"}};
+          {"PathInContainer", has_place ? parts[1] : parts[0]},
+          {"CgroupPermissions", has_permissions ? parts.back() : "rwm"}};
 }
 
 void set_pair(Json& map, std::string_view text, char separator) {
@@ -132,7 +134,6 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
                {"User", options.user.empty() ? here.user : options.user},
                {"Entrypoint", Json::array()},
                {"Cmd", command},
-               {"Env", here.variables},
                {"WorkingDir", "/"},
                {"Labels", labels(plan, here.launcher)},
                {"AttachStdin", true},
@@ -217,6 +218,9 @@ std::string container_advice(std::string_view message) {
   if (says("permission denied") && says("Docker daemon socket")) return "join the group docker there";
   if (says("Cannot connect to the Docker daemon")) return "start it there: `systemctl start docker`";
   if (says("docker: not found") || says("docker: command not found")) return "install Docker there";
+  if (says("Range of CPUs")) return "give --cpus as many as the machine has, at most";
+  if (says("no such host") || says("dial tcp") || says("i/o timeout"))
+    return "check the registry's name and the network, or bring the image by `docker load`";
   if (says("unknown runtime") || says("Unknown runtime")) return "check the runtime's name";
   if (says("GLIBC_")) return "the image's C library is older than Muster needs: use a newer image";
   if (says("GLIBCXX_")) return "the image's libstdc++ is older than Muster needs: use a newer image";

@@ -21,11 +21,10 @@ inline constexpr const char* kAgentInContainer = "/muster/bin/agent";
 
 // What this machine adds to what the plan says.
 struct ContainerSurroundings {
-  std::string user;                      // UID:GID of the caller
-  std::vector<Mount> programs;           // agent, its TLS module, launcher
-  std::int64_t memory_bytes = 0;         // of this machine
-  std::string launcher;                  // launcher_label()
-  std::vector<std::string> variables{};  // NAME=VALUE, of the agent
+  std::string user;               // UID:GID of the caller
+  std::vector<Mount> programs;    // agent, its TLS module, launcher
+  std::int64_t memory_bytes = 0;  // of this machine
+  std::string launcher;           // launcher_label()
 };
 
 // "muster-JOB-K", as the plan calls the node's host.

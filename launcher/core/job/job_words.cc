@@ -56,6 +56,8 @@ std::string Job::too_few_text(TimePoint now) const {
 // What helps where a host lacks something that this one has.
 std::string Job::advice_for(const wire::AttemptRefused& refused) const {
   if (refused.missing.empty()) return "";
+  if (plan_.remote.in_containers())
+    return " (it is not in the image; containers see the working directory, and what --mount shows)";
   const std::string& directory = plan_.job.working_directory;
   const bool is_path = refused.missing.contains('/');
   const std::string path = (std::filesystem::path(directory) / refused.missing).lexically_normal().string();

@@ -74,8 +74,9 @@ bool are_gpus(std::string_view text) {
   constexpr std::string_view kDevice = "device=";
   if (text == "all") return true;
   if (!text.starts_with(kDevice)) {
+    constexpr std::int32_t kMost = 1024;
     const auto number = parse_number<std::int32_t>(text);
-    return number && *number > 0;
+    return number && *number > 0 && *number <= kMost;
   }
   text.remove_prefix(kDevice.size());
   return !text.empty() && std::ranges::all_of(split(text, ','), is_docker_name);
@@ -102,7 +103,7 @@ void read_limits(SettingReader& reader, ContainerOptions& container) {
   }
 }
 
-// NAME=NUMBER or NAME=SOFT:HARD.
+// NAME=SOFT[:HARD], -1: no limit.
 bool is_ulimit(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string_view::npos) return false;
@@ -111,6 +112,31 @@ bool is_ulimit(std::string_view text) {
            const auto number = parse_number<std::int64_t>(limit);
            return number && *number >= -1;
          });
+}
+
+bool is_device(std::string_view text) {
+  const auto parts = split(text, ':');
+  const auto are_permissions = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("rwm") == std::string_view::npos;
+  };
+  if (parts.size() > 3 || !parts[0].starts_with('/')) return false;
+  if (parts.size() == 2) return parts[1].starts_with('/') || are_permissions(parts[1]);
+  return parts.size() == 1 || (parts[1].starts_with('/') && are_permissions(parts[2]));
+}
+
+// Why the value cannot be given; empty: it can.
+std::string_view wrong_with(const ContainerArgument& argument) {
+  if (argument.name == "ulimit" && !is_ulimit(argument.value))
+    return "is no limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none";
+  if (argument.name == "device" && !is_device(argument.value))
+    return "is no device: give device=/dev/X, device=/dev/X:/dev/Y or device=/dev/X:/dev/Y:rwm";
+  if (argument.name == "label" && argument.value.starts_with("muster."))
+    return "is a label of Muster's own: give another name";
+  if (argument.name == "security-opt" && argument.value.starts_with("seccomp=") &&
+      argument.value != "seccomp=unconfined")
+    return "names a profile, which would have to be read: seccomp=unconfined can be given";
+  if (!is_utf8(argument.value)) return "is no UTF-8";
+  return "";
 }
 
 void read_arguments(SettingReader& reader, ContainerOptions& container) {
@@ -128,26 +154,9 @@ void read_arguments(SettingReader& reader, ContainerOptions& container) {
       return reader.refuse({setting->source, {given}},
                            fmt::format("is no argument of a container: give NAME=VALUE, of {}", names));
     }
-    if (argument.name == "label" && argument.value.starts_with("muster."))
-      return reader.refuse({setting->source, {given}}, "is a label of Muster's own: give another name");
-    if (argument.name == "ulimit" && !is_ulimit(argument.value))
-      return reader.refuse({setting->source, {given}},
-                           "is no limit: give ulimit=NAME=NUMBER or NAME=SOFT:HARD, -1 for none");
+    if (const std::string_view wrong = wrong_with(argument); !wrong.empty())
+      return reader.refuse({setting->source, {given}}, wrong);
     container.arguments.push_back(std::move(argument));
-  }
-}
-
-// On hosts they stand in a script.
-void check_words(SettingReader& reader) {
-  for (const char* name : {"image", "mount", "container-arg"}) {
-    const Setting* setting = reader.find(name);
-    if (setting == nullptr) continue;
-    for (const std::string& value : setting->values) {
-      if (!fits_script(value) || value.contains(','))
-        return reader.refuse(
-            {setting->source, {value}},
-            "cannot be given to every shell: leave out quotes, backslashes, commas, $, ! and `");
-    }
   }
 }
 
@@ -189,7 +198,6 @@ void read_containers(SettingReader& reader, const Surroundings& here, Options& o
     return reader.refuse(*user, "is no user: give UID, UID:GID, or a name of the image's");
   reader.flag("read-only", container.read_only);
   read_arguments(reader, container);
-  if (!options.hosts.empty()) check_words(reader);
 }
 
 std::vector<Mount> with_own_directories(std::vector<Mount> mounts,

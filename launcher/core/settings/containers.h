@@ -8,6 +8,11 @@
 
 namespace muster::launcher {
 
+// Of the container that is a node.
+inline std::string container_name(std::string_view job_id, std::int32_t node) {
+  return "muster-" + std::string(job_id) + "-" + std::to_string(node);
+}
+
 enum class Pull { kMissing, kAlways, kNever };
 
 struct Mount {
@@ -37,7 +42,7 @@ struct ContainerOptions {
   double cpus = 0;                // 0: no limit
   std::string gpus{};             // "all", a number, or "device=0,1"; empty: none
   std::string network{};          // empty: one that the job makes for itself
-  std::string user{};             // UID:GID
+  std::string user{};             // UID, UID:GID, or a name of the image's; empty: the caller's
   bool read_only = false;         // the root file system
   std::vector<ContainerArgument> arguments{};
   bool operator==(const ContainerOptions&) const = default;

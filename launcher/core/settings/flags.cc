@@ -78,9 +78,10 @@ constexpr Flag kOwnFlags[] = {
      "containers"},
     {"network", 0, "NAME", kOption,
      "Network of the containers, one of the engine's or host (default: one of the job's own).", "containers"},
-    {"container-user", 0, "UID[:GID]", kOption, "User in the containers (default: your uid and gid).",
+    {"container-user", 0, "UID[:GID]", kOption,
+     "User in the containers, or a name of the image's (default: your uid and gid).", "containers"},
+    {"read-only", 0, "", kOption, "The image's files cannot be changed; /tmp and /run are in memory.",
      "containers"},
-    {"read-only", 0, "", kOption, "The image's files cannot be changed; /tmp is a tmpfs.", "containers"},
     {"container-arg", 0, "NAME=VALUE", kOption,
      "Give this option of `docker run` to the containers: add-host, cap-add, cpuset-cpus, device, dns, "
      "group-add, ipc, label, runtime, security-opt, sysctl, tmpfs or ulimit. May be repeated.",

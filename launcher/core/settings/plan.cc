@@ -119,7 +119,7 @@ std::vector<Host> with_slots(const Options& options, std::int32_t per_node) {
 std::vector<Host> containers_of(const Options& options, std::string_view job_id, std::int32_t per_node) {
   std::vector<Host> containers;
   for (std::int32_t node = 0; node < options.nodes + options.spare_nodes; ++node)
-    containers.push_back({.name = fmt::format("muster-{}-{}", job_id, node), .slots = per_node});
+    containers.push_back({.name = container_name(job_id, node), .slots = per_node});
   return containers;
 }
 
@@ -140,6 +140,12 @@ Status settle_containers(Plan& plan, const Options& options, const Machine& mach
   plan.remote.container.mounts =
       with_own_directories(plan.remote.container.mounts,
                            {here.working_directory, plan.job.log_directory, options.checkpoint_directory});
+  for (const Mount& mount : plan.remote.container.mounts) {
+    if (!is_utf8(mount.source + mount.destination))
+      return failure(ErrorCode::kInvalidArgument,
+                     "--image: {} cannot be mounted: use a directory whose name is UTF-8",
+                     one_line(mount.destination));
+  }
   if (plan.remote.bootstrap != BootstrapKind::kDocker) return check_for_scripts(plan.remote.container);
   plan.remote.passed.try_emplace(
       kThreads, std::to_string(threads_in_container(options, machine, plan.nodes.front().worker_count)));

@@ -10,7 +10,9 @@ namespace {
 std::optional<std::int64_t> bytes_of(std::string_view text) {
   constexpr std::string_view kUnits = "KMGT";
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  const std::size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
+  const char last = text.empty() ? ' ' : text.back();
+  const std::size_t unit =
+      kUnits.find(last >= 'a' && last <= 'z' ? static_cast<char>(last - 'a' + 'A') : last);
   const int shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<int>(unit) + 1);
   if (shift > 0) text.remove_suffix(1);
   const auto number = parse_number<std::int64_t>(text);

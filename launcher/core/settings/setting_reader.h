@@ -24,7 +24,7 @@ class SettingReader {
   // At least `low`; `what` is counted, for the message.
   void count(std::string_view name, std::int32_t low, std::string_view what, std::int32_t& value);
   void seconds(std::string_view name, bool may_be_zero, Duration& value);
-  // A number of bytes with K, M, G or T (1024 each) behind it or nothing, `low` at least.
+  // A number of bytes with K, M, G or T (1024 each; k, m, g, t too) behind it or nothing, `low` at least.
   void bytes(std::string_view name, std::int64_t low, std::int64_t& value);
   // Seconds, or MM:SS, or HH:MM:SS; more than zero.
   void time(std::string_view name, std::optional<Duration>& value);

@@ -22,6 +22,12 @@ constexpr std::string_view kKept[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DE
                                       "TORCH_NCCL_ASYNC_ERROR_HANDLING"};
 constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"};
 
+// CUDA_HOME, HF_HOME, ...: where something is on this machine.
+bool is_place(std::string_view name) {
+  constexpr std::string_view kEnds[] = {"_HOME", "_PATH", "_DIR", "_ROOT", "_CACHE", "_FILE"};
+  return std::ranges::any_of(kEnds, [name](std::string_view end) { return name.ends_with(end); });
+}
+
 bool matches(std::string_view name, std::string_view pattern) {
   if (!pattern.ends_with('*')) return name == pattern;
   pattern.remove_suffix(1);
@@ -49,7 +55,8 @@ std::string_view shown_value(std::string_view name, std::string_view value) {
 std::map<std::string, std::string> passed_environment(const Environment& here) {
   std::map<std::string, std::string> passed = passed_to_containers(here);
   for (const auto& [name, value] : here) {
-    if (is_in(name, kPlaces) && !is_secret(name)) passed[name] = value;
+    if ((is_in(name, kPlaces) || (is_in(name, kPassed) && is_place(name))) && !is_secret(name))
+      passed[name] = value;
   }
   return passed;
 }
@@ -57,7 +64,8 @@ std::map<std::string, std::string> passed_environment(const Environment& here) {
 std::map<std::string, std::string> passed_to_containers(const Environment& here) {
   std::map<std::string, std::string> passed;
   for (const auto& [name, value] : here) {
-    if (is_in(name, kPassed) && !is_in(name, kKept) && !is_secret(name)) passed[name] = value;
+    if (is_in(name, kPassed) && !is_in(name, kKept) && !is_secret(name) && !is_place(name))
+      passed[name] = value;
   }
   return passed;
 }

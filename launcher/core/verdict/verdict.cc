@@ -259,7 +259,7 @@ void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
   }
   std::ranges::sort(verdict.collateral);
   verdict.collateral_count = verdict.kind == Kind::kNodeLost
-                                 ? facts.world_size
+                                 ? (facts.started ? facts.world_size : 0)
                                  : static_cast<std::int32_t>(verdict.collateral.size());
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <utility>
 
@@ -10,22 +9,18 @@
 #include "common/base/text.h"
 #include "common/net/tls.h"
 #include "launcher/io/fleet/container_cleanup.h"
+#include "launcher/io/fleet/engine_json.h"
+#include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr Duration kRetryPause = std::chrono::milliseconds(200);
 constexpr Duration kMakingPause = std::chrono::milliseconds(5);
+constexpr Duration kContainerSweepLimit = std::chrono::seconds(5);
+constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kRoomLimit = std::chrono::seconds(10);  // for an older container to be removed
-
-awaitable<void> pause(const asio::any_io_executor& executor, Duration time) {
-  asio::steady_timer timer(executor, time);
-  boost::system::error_code ignored;
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-}
 
 std::string clean(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().string();
@@ -48,11 +43,6 @@ ContainerSurroundings look_around(const std::string& agent_program) {
 Error refused(const std::string& message) {
   const std::string todo = container_advice(message);
   return Error(ErrorCode::kInvalidArgument, todo.empty() ? message : fmt::format("{} ({})", message, todo));
-}
-
-std::string text_at(const Json& json, std::string_view pointer) {
-  const Json::json_pointer place{std::string(pointer)};
-  return json.contains(place) && json[place].is_string() ? json[place].get<std::string>() : "";
 }
 
 }  // namespace
@@ -79,7 +69,6 @@ awaitable<Status> ContainerAccess::prepare() {
     if (!made) co_return std::unexpected(made.error());
     if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
   }
-  asio::co_spawn(executor_, watch_memory(), asio::detached);
   co_return Status{};
 }
 
@@ -112,24 +101,26 @@ awaitable<void> ContainerAccess::ask_until_there(DockerEngine::Request request,
       making->answer = std::move(answer);
       break;
     }
-    co_await pause(executor_, kRetryPause);
+    co_await pause_for(executor_, kRetryPause);
   }
   making->over.cancel();
 }
 
 // The node's earlier container may still be there.
-awaitable<Status> ContainerAccess::make_room(const std::string& name) {
+awaitable<Status> ContainerAccess::make_room(AgentId agent, const std::string& name) {
   const auto found =
       co_await engine_.ask({.verb = "GET", .target = fmt::format("/containers/{}/json", name)});
   if (!found) co_return std::unexpected(found.error());
   if (!found->good()) co_return Status{};
-  const Json json = Json::parse(found->body, nullptr, false);
-  const std::string label = fmt::format("/Config/Labels/{}", kJobLabel);
-  if (json.is_discarded() || text_at(json, label) != plan_.job.job_id)
-    co_return std::unexpected(Error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the name {} is another container's: `docker rm -f {}` if nobody needs it", name, name)));
-  (void)co_await engine_.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", name)});
+  const Json json = parse_json(found->body);
+  const Json& labels = member(member(json, "Config"), "Labels");
+  if (text_in(labels, kJobLabel) != plan_.job.job_id)
+    co_return failure(ErrorCode::kInvalidArgument,
+                      "the name {} is another container's: `docker rm -f {}` if nobody needs it", name, name);
+  const auto incarnation = parse_number<std::uint32_t>(text_in(labels, kIncarnationLabel));
+  if (incarnation && Incarnation(*incarnation) > agent.incarnation)
+    co_return failure(ErrorCode::kUnavailable, "a newer container of the node is there");
+  (void)co_await remove_container(engine_, text_in(json, "Id"), Clock::now() + kRoomLimit);
   co_return Status{};
 }
 
@@ -142,13 +133,11 @@ awaitable<Expected<std::string>> ContainerAccess::make_container(AgentId agent, 
   for (;;) {
     const auto made = co_await make(request);
     if (!made) co_return std::unexpected(made.error());
-    if (made->good()) {
-      const std::string id = text_at(Json::parse(made->body, nullptr, false), "/Id");
-      if (!id.empty()) co_return id;
-    }
+    const std::string id = made->good() ? text_in(parse_json(made->body), "Id") : "";
+    if (!id.empty()) co_return id;
     if (!made->is_conflict() || Clock::now() >= deadline) co_return std::unexpected(refused(made->message()));
-    if (const Status room = co_await make_room(name); !room) co_return std::unexpected(room.error());
-    co_await pause(executor_, kRetryPause);
+    if (const Status room = co_await make_room(agent, name); !room) co_return std::unexpected(room.error());
+    co_await pause_for(executor_, kRetryPause);
   }
 }
 
@@ -159,10 +148,10 @@ awaitable<HostAccess::Shell> ContainerAccess::start_agent(AgentId agent, Words a
       engine_, *id, fmt::format("{}/agent.node{}.log", plan_.job.log_directory, agent.node));
   if (shell) {
     std::erase_if(shells_, [](const auto& each) { return each.second.expired(); });
-    shells_[*id] = *shell;
+    shells_[agent] = *shell;
     co_return *std::move(shell);
   }
-  (void)co_await engine_.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", *id)});
+  (void)co_await remove_container(engine_, *id, Clock::now() + kRoomLimit);
   const Error& why = shell.error();
   co_return std::unexpected(why.code() == ErrorCode::kInvalidArgument ? refused(why.message()) : why);
 }
@@ -174,61 +163,67 @@ awaitable<Expected<HostAccess::Errand>> ContainerAccess::bring(NodeId, HostStart
 
 // A container that is paused is killed like any other.
 awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting, TimePoint deadline) {
+  const auto found = shells_.find(agent);
+  const auto shell = found == shells_.end() ? nullptr : found->second.lock();
+  if (!shell) co_return true;
   const auto killed = co_await engine_.ask(
-      {.verb = "POST",
-       .target = fmt::format("/containers/{}/kill?signal=KILL", container_name(plan_, agent.node))},
+      {.verb = "POST", .target = fmt::format("/containers/{}/kill?signal=KILL", shell->id())},
       deadline - Clock::now());
   co_return killed.has_value();
 }
 
 // What has ended in a container has no processes left, whether or not the engine has removed it yet.
-awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill, TimePoint) {
+awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill) {
+  const TimePoint deadline = Clock::now() + kContainerSweepLimit;
   const std::string filter = label_filter({job_label(), fmt::format("{}={}", kNodeLabel, below.node)});
-  const auto answer = co_await engine_.ask({.verb = "GET", .target = "/containers/json?filters=" + filter});
-  if (!answer || !answer->good()) co_return std::nullopt;
+  const auto answer = co_await engine_.ask({.verb = "GET", .target = "/containers/json?filters=" + filter},
+                                           deadline - Clock::now());
+  const Json all = answer ? parse_json(answer->body) : Json();
+  if (!all.is_array()) co_return std::nullopt;
   std::vector<Leftover> left;
-  for (const Json& each : Json::parse(answer->body, nullptr, false)) {
-    const std::string id = text_at(each, "/Id");
-    const auto incarnation =
-        parse_number<std::uint32_t>(text_at(each, fmt::format("/Labels/{}", kIncarnationLabel)));
+  for (const Json& each : all) {
+    const std::string id = text_in(each, "Id");
+    const auto incarnation = parse_number<std::uint32_t>(text_in(member(each, "Labels"), kIncarnationLabel));
     const bool older =
         below.incarnation == Incarnation() || (incarnation && Incarnation(*incarnation) < below.incarnation);
     if (id.empty() || !older) continue;
-    if (kill) {
-      const auto removed =
-          co_await engine_.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", id)});
-      if (removed && (removed->good() || removed->is_missing())) continue;
-    }
-    left.push_back(
-        {.pid = 1, .name = "container " + id.substr(0, 12), .uid = 0, .error = 0, .node = below.node});
+    const bool gone = kill && co_await remove_container(engine_, id, deadline);
+    if (!gone)
+      left.push_back(
+          {.pid = 1, .name = "container " + id.substr(0, 12), .uid = 0, .error = 0, .node = below.node});
   }
   co_return left;
 }
 
+// An engine that hangs keeps nobody waiting: the guardian goes on then.
 awaitable<void> ContainerAccess::finish() {
   if (!socket_) co_return;
   finishing_ = true;
-  while (!makings_.empty()) co_await pause(executor_, kMakingPause);
-  const auto removed = co_await remove_labelled(engine_, {job_label()});
-  if (removed) guardian_.dismiss();
+  const TimePoint deadline = Clock::now() + kFinishLimit;
+  while (!makings_.empty() && Clock::now() < deadline) co_await pause_for(executor_, kMakingPause);
+  const bool unsure = !makings_.empty();  // what may yet be made is the guardian's
+  makings_.cancel();
+  while (!makings_.empty()) co_await pause_for(executor_, kMakingPause);
+  const auto removed = co_await remove_labelled(engine_, {job_label()}, deadline);
+  if (removed && !unsure) guardian_.dismiss();
 }
 
-awaitable<void> ContainerAccess::watch_memory() {
+awaitable<void> ContainerAccess::watch() {
   const std::string filter =
       percent_encoded(Json({{"type", {"container"}}, {"event", {"oom"}}, {"label", {job_label()}}}).dump());
   for (;;) {
     (void)co_await engine_.read_lines({.verb = "GET", .target = "/events?filters=" + filter},
                                       [this](std::string_view event) { hear_of_memory(event); });
-    co_await pause(executor_, std::chrono::seconds(1));  // the engine went away
+    co_await pause_for(executor_, std::chrono::seconds(1));  // the engine went away
   }
 }
 
 void ContainerAccess::hear_of_memory(std::string_view event) {
-  const Json json = Json::parse(event, nullptr, false);
-  if (json.is_discarded()) return;
-  const auto found = shells_.find(text_at(json, "/Actor/ID"));
-  if (found == shells_.end()) return;
-  if (const auto shell = found->second.lock()) shell->ran_out_of_memory();
+  const std::string id = text_in(member(parse_json(event), "Actor"), "ID");
+  for (const auto& [agent, weak] : shells_) {
+    const auto shell = weak.lock();
+    if (shell && shell->id() == id) shell->ran_out_of_memory();
+  }
 }
 
 }  // namespace muster::launcher

@@ -30,8 +30,9 @@ class ContainerAccess final : public HostAccess {
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
-  awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                        TimePoint deadline) override;
+  awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
+  // Listens to the engine's events: who runs out of memory is not told otherwise.
+  awaitable<void> watch() override;
   awaitable<void> finish() override;
 
  private:
@@ -39,8 +40,7 @@ class ContainerAccess final : public HostAccess {
   struct Making;
   awaitable<void> ask_until_there(DockerEngine::Request request, std::shared_ptr<Making> making);
   awaitable<Expected<std::string>> make_container(AgentId agent, const Words& arguments);
-  awaitable<Status> make_room(const std::string& name);
-  awaitable<void> watch_memory();
+  awaitable<Status> make_room(AgentId agent, const std::string& name);
   void hear_of_memory(std::string_view event);
   std::string job_label() const;
 
@@ -50,8 +50,8 @@ class ContainerAccess final : public HostAccess {
   Expected<std::string> socket_;  // of the engine
   DockerEngine engine_;
   ContainerGuardian guardian_;
-  std::map<std::string, std::weak_ptr<ContainerShell>> shells_;  // by the container's id
-  net::TaskGroup makings_;                                       // what the engine is asked to make
+  std::map<AgentId, std::weak_ptr<ContainerShell>> shells_;
+  net::TaskGroup makings_;  // what the engine is asked to make
   bool finishing_ = false;
 };
 

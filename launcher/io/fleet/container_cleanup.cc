@@ -2,132 +2,123 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/base/process.h"
 #include "launcher/core/fleet/container_spec.h"
+#include "launcher/io/fleet/engine_json.h"
+#include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
 
 namespace {
 
-using Json = nlohmann::json;
-using Remover = awaitable<bool> (*)(DockerEngine&, std::string id);
+using Remover = awaitable<bool> (*)(DockerEngine&, std::string id, TimePoint deadline);
 using namespace asio::experimental::awaitable_operators;
 
-// "Id" or another string of an object that the engine has sent; empty if there is none.
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
+constexpr Duration kRemovePause = std::chrono::milliseconds(50);
 
-awaitable<Expected<std::vector<Json>>> list(DockerEngine& engine, std::string target) {
-  const auto answer = co_await engine.ask({.verb = "GET", .target = std::move(target)});
+awaitable<Expected<std::vector<Json>>> list(DockerEngine& engine, std::string target, TimePoint deadline) {
+  const auto answer =
+      co_await engine.ask({.verb = "GET", .target = std::move(target)}, deadline - Clock::now());
   if (!answer) co_return std::unexpected(answer.error());
-  const Json json = Json::parse(answer->body, nullptr, false);
-  std::vector<Json> objects;
-  if (!json.is_array()) co_return objects;
-  for (const Json& each : json) {
-    if (each.is_object()) objects.push_back(each);
-  }
-  co_return objects;
+  const Json json = parse_json(answer->body);
+  if (!json.is_array()) co_return failure(ErrorCode::kUnavailable, "{}", answer->message());
+  co_return std::vector<Json>(json.begin(), json.end());
 }
 
-awaitable<Expected<std::vector<Json>>> containers(DockerEngine& engine, std::vector<std::string> labels) {
-  co_return co_await list(engine, "/containers/json?all=1&filters=" + label_filter(labels));
+awaitable<Expected<std::vector<Json>>> containers(DockerEngine& engine, std::vector<std::string> labels,
+                                                  TimePoint deadline) {
+  co_return co_await list(engine, "/containers/json?all=1&filters=" + label_filter(labels), deadline);
 }
 
-awaitable<Expected<std::vector<Json>>> networks(DockerEngine& engine, std::vector<std::string> labels) {
-  co_return co_await list(engine, "/networks?filters=" + label_filter(labels));
-}
-
-awaitable<void> pause(DockerEngine& engine) {
-  constexpr Duration kPause = std::chrono::milliseconds(100);
-  asio::steady_timer timer(engine.executor(), kPause);
-  boost::system::error_code ignored;
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-}
-
-// A container that the engine removes by itself is waited for, and counts as removed.
-awaitable<bool> remove_container(DockerEngine& engine, std::string id) {
-  constexpr int kTries = 50;
-  constexpr Duration kLimit = std::chrono::milliseconds(500);
-  bool there = false;
-  for (int tries = 0; tries < kTries; ++tries) {
-    const auto answer =
-        co_await engine.ask({.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", id)});
-    if (!answer || answer->good() || answer->is_missing()) co_return answer && (answer->good() || there);
-    there = true;
-    const auto removed = co_await engine.ask(
-        {.verb = "POST", .target = fmt::format("/containers/{}/wait?condition=removed", id)}, kLimit);
-    if (removed && !removed->good() && !removed->is_missing()) co_await pause(engine);
-  }
-  co_return false;
+awaitable<Expected<std::vector<Json>>> networks(DockerEngine& engine, std::vector<std::string> labels,
+                                                TimePoint deadline) {
+  co_return co_await list(engine, "/networks?filters=" + label_filter(labels), deadline);
 }
 
 // A network has containers until they have ended.
-awaitable<bool> remove_network(DockerEngine& engine, std::string id) {
-  constexpr int kTries = 50;
-  for (int tries = 0; tries < kTries; ++tries) {
-    const auto answer = co_await engine.ask({.verb = "DELETE", .target = "/networks/" + id});
-    if (!answer || answer->good() || answer->is_missing()) co_return answer && answer->good();
-    co_await pause(engine);
+awaitable<bool> remove_network(DockerEngine& engine, std::string id, TimePoint deadline) {
+  while (Clock::now() < deadline) {
+    const auto answer =
+        co_await engine.ask({.verb = "DELETE", .target = "/networks/" + id}, deadline - Clock::now());
+    if (!answer) co_return false;
+    if (answer->good() || answer->is_missing()) co_return true;
+    co_await pause_for(engine.executor(), kRemovePause);
   }
   co_return false;
 }
 
-// How many of [from, to) were removed; all at once.
-awaitable<std::size_t> remove_some(DockerEngine& engine, Remover remove,
-                                   std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
-                                   std::size_t to) {
-  if (from == to) co_return 0;
-  if (to - from == 1) co_return co_await remove(engine, ids->at(from));
+// Whether those in [from, to) are gone; all are removed at once.
+awaitable<bool> remove_some(DockerEngine& engine, Remover remove,
+                            std::shared_ptr<const std::vector<std::string>> ids, std::size_t from,
+                            std::size_t to, TimePoint deadline) {
+  if (from == to) co_return true;
+  if (to - from == 1) co_return co_await remove(engine, ids->at(from), deadline);
   const std::size_t middle = from + (to - from) / 2;
-  const auto [left, right] = co_await (remove_some(engine, remove, ids, from, middle) &&
-                                       remove_some(engine, remove, ids, middle, to));
-  co_return left + right;
+  const auto [left, right] = co_await (remove_some(engine, remove, ids, from, middle, deadline) &&
+                                       remove_some(engine, remove, ids, middle, to, deadline));
+  co_return left && right;
 }
 
-awaitable<std::size_t> remove_all(DockerEngine& engine, Remover remove, const std::vector<Json>& objects) {
+awaitable<bool> remove_all(DockerEngine& engine, Remover remove, const std::vector<Json>& objects,
+                           TimePoint deadline) {
   auto ids = std::make_shared<std::vector<std::string>>();
-  for (const Json& each : objects) ids->push_back(text_of(each, "Id"));
-  return remove_some(engine, remove, ids, 0, ids->size());
+  for (const Json& each : objects) ids->push_back(text_in(each, "Id"));
+  return remove_some(engine, remove, ids, 0, ids->size(), deadline);
 }
 
 }  // namespace
 
-awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels) {
-  const auto [left, nets] = co_await (containers(engine, labels) && networks(engine, labels));
-  if (!left) co_return std::unexpected(left.error());
-  if (!nets) co_return std::unexpected(nets.error());
-  // The engine takes as long for a network as for a container, and a network is free when its containers have
-  // ended, which is before they are removed.
-  const auto [some, others] =
-      co_await (remove_all(engine, remove_container, *left) && remove_all(engine, remove_network, *nets));
-  co_return some + others;
+// One that the engine removes by itself is waited for.
+awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline) {
+  constexpr Duration kLimit = std::chrono::milliseconds(500);
+  while (Clock::now() < deadline) {
+    const auto answer = co_await engine.ask(
+        {.verb = "DELETE", .target = fmt::format("/containers/{}?force=1&v=1", container)},
+        deadline - Clock::now());
+    if (!answer) co_return false;
+    if (answer->good() || answer->is_missing()) co_return true;
+    const auto removed = co_await engine.ask(
+        {.verb = "POST", .target = fmt::format("/containers/{}/wait?condition=removed", container)}, kLimit);
+    if (removed && !removed->good() && !removed->is_missing())
+      co_await pause_for(engine.executor(), kRemovePause);
+  }
+  co_return false;
 }
 
-awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine) {
+// The engine takes as long for a network as for a container, and a network is free when its containers have
+// ended, which is before they are removed.
+awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
+                                                 TimePoint deadline) {
+  const auto [left, nets] =
+      co_await (containers(engine, labels, deadline) && networks(engine, labels, deadline));
+  if (!left) co_return std::unexpected(left.error());
+  if (!nets) co_return std::unexpected(nets.error());
+  const auto [some, others] = co_await (remove_all(engine, remove_container, *left, deadline) &&
+                                        remove_all(engine, remove_network, *nets, deadline));
+  if (!some || !others) co_return failure(ErrorCode::kUnavailable, "the Docker engine has not removed all");
+  co_return left->size() + nets->size();
+}
+
+awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine, TimePoint deadline) {
   std::set<std::string> abandoned;
-  const auto [all, nets] =
-      co_await (containers(engine, {kLauncherLabel}) && networks(engine, {kLauncherLabel}));
+  const auto [all, nets] = co_await (containers(engine, {kLauncherLabel}, deadline) &&
+                                     networks(engine, {kLauncherLabel}, deadline));
   if (!all) co_return std::unexpected(all.error());
   if (!nets) co_return std::unexpected(nets.error());
   for (const auto* objects : {&*all, &*nets}) {
     for (const Json& each : *objects) {
-      const auto labels = each.find("Labels");
-      if (labels == each.end() || !labels->is_object()) continue;
-      const std::string label = text_of(*labels, kLauncherLabel);
+      const std::string label = text_in(member(each, "Labels"), kLauncherLabel);
       const auto launcher = parse_launcher_label(label);
       if (launcher && is_alive(*launcher) == false) abandoned.insert(label);
     }
   }
   std::size_t removed = 0;
   for (const std::string& label : abandoned) {
-    const auto count = co_await remove_labelled(engine, {fmt::format("{}={}", kLauncherLabel, label)});
-    if (!count) co_return std::unexpected(count.error());
-    removed += *count;
+    const auto count =
+        co_await remove_labelled(engine, {fmt::format("{}={}", kLauncherLabel, label)}, deadline);
+    removed += count.value_or(0);  // what is left is the next launch's to remove
   }
   co_return removed;
 }

@@ -8,9 +8,12 @@
 
 namespace muster::launcher {
 
-// All that has these labels, whatever state it is in. How much that was.
-awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels);
+// Whether it is gone, whatever state it was in. `container`: its id or name.
+awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline);
+// All that has these labels. How much that was. kUnavailable: something is left, or nobody knows.
+awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
+                                                 TimePoint deadline);
 // All that belongs to launchers which have ended on this machine. How much that was.
-awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine);
+awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine, TimePoint deadline);
 
 }  // namespace muster::launcher

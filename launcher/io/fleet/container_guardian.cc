@@ -8,21 +8,23 @@
 #include <utility>
 
 #include "launcher/io/fleet/container_cleanup.h"
+#include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
 
 namespace {
 
 constexpr int kLineFd = 3;
+constexpr Duration kGoLimit = std::chrono::seconds(1);
 
 // A container that the engine was about to make when the launcher died may come a moment later.
 awaitable<void> remove_all(DockerEngine& engine, std::string label) {
   constexpr int kLooks = 3;
   constexpr Duration kPause = std::chrono::seconds(1);
+  constexpr Duration kLimit = std::chrono::minutes(2);
   for (int look = 0; look < kLooks; ++look) {
-    (void)co_await remove_labelled(engine, {label});
-    asio::steady_timer timer(engine.executor(), kPause);
-    co_await timer.async_wait(asio::use_awaitable);
+    (void)co_await remove_labelled(engine, {label}, Clock::now() + kLimit);
+    co_await pause_for(engine.executor(), kPause);
   }
 }
 
@@ -66,7 +68,12 @@ Status ContainerGuardian::start(const std::string& socket, const std::string& la
 void ContainerGuardian::dismiss() {
   if (pid_ == 0) return;
   (void)write_all(line_.get(), ".", "the guardian");
-  waitpid(std::exchange(pid_, 0), nullptr, 0);
+  const pid_t pid = std::exchange(pid_, 0);
+  const TimePoint deadline = Clock::now() + kGoLimit;
+  while (waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (Clock::now() >= deadline) kill(pid, SIGKILL);  // it was stopped, perhaps
+    usleep(500);
+  }
 }
 
 }  // namespace muster::launcher

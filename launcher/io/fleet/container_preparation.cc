@@ -2,8 +2,9 @@
 
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/task_group.h"
 #include "launcher/core/fleet/container_spec.h"
@@ -12,6 +13,7 @@
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/container_cleanup.h"
 #include "launcher/io/fleet/docker_engine.h"
+#include "launcher/io/fleet/engine_json.h"
 #include "launcher/io/fleet/registry_credentials.h"
 #include "launcher/io/stop_signal.h"
 
@@ -19,29 +21,28 @@ namespace muster::launcher {
 
 namespace {
 
-using Json = nlohmann::json;
-
+constexpr Duration kCleanupLimit = std::chrono::seconds(30);
 constexpr Duration kPullProgressPeriod = std::chrono::seconds(2);
 
 // What the lines of a pull say of its layers.
 class PullProgress {
  public:
   void hear(std::string_view line) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) return;
-    if (json.contains("error") && json["error"].is_string())
-      error_ = one_line(json["error"].get<std::string>());
-    if (!json.contains("id") || !json.contains("status") || !json["id"].is_string()) return;
-    const std::string status = json["status"].is_string() ? json["status"].get<std::string>() : "";
-    if (status.starts_with("Pulling from")) return;
-    Layer& layer = layers_[json["id"].get<std::string>()];
+    constexpr std::size_t kMostLayers = 1000;
+    const Json json = parse_json(line);
+    if (const std::string error = text_in(json, "error"); !error.empty()) error_ = one_line(error);
+    const std::string id = text_in(json, "id");
+    const std::string status = text_in(json, "status");
+    if (id.empty() || status.empty() || status.starts_with("Pulling from") || layers_.size() >= kMostLayers)
+      return;
+    Layer& layer = layers_[id];
     layer.done = status == "Pull complete" || status == "Already exists";
-    const auto detail = json.find("progressDetail");
-    if (status != "Downloading" || detail == json.end() || !detail->is_object()) return;
-    layer.got = detail->value("current", std::int64_t{0});
-    layer.size = detail->value("total", std::int64_t{0});
+    if (status != "Downloading") return;
+    layer.got = bytes_in(member(json, "progressDetail"), "current");
+    layer.size = bytes_in(member(json, "progressDetail"), "total");
   }
   const std::string& error() const { return error_; }
+  bool has_begun() const { return !layers_.empty(); }
   // "3 of 5 layers, 120 of 300 MB"
   std::string text() const {
     std::size_t done = 0;
@@ -63,6 +64,14 @@ class PullProgress {
     std::int64_t got = 0;
     std::int64_t size = 0;
   };
+  static std::int64_t bytes_in(const Json& object, const std::string& key) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+    const Json& number = member(object, key);
+    return number.is_number_unsigned()
+               ? static_cast<std::int64_t>(std::min(number.get<std::uint64_t>(), kMost))
+               : 0;
+  }
+
   std::map<std::string, Layer> layers_;
   std::string error_;
 };
@@ -105,14 +114,25 @@ class Preparation {
 
   // Errors: kInvalidArgument, a flag names what is not there.
   awaitable<Status> prepare() {
-    const auto removed = co_await remove_abandoned(engine_);
+    const auto removed = co_await remove_abandoned(engine_, Clock::now() + kCleanupLimit);
     if (!removed) co_return std::unexpected(unusable(removed.error()));
     if (*removed > 0)
       setting_.say(fmt::format(
           "removed {} of launchers that are gone",
           *removed == 1 ? "1 container or network" : fmt::format("{} containers and networks", *removed)));
     if (Status there = co_await find_network(); !there) co_return there;
+    give_logs_away();
     co_return co_await find_image();
+  }
+
+  // Where root lets somebody else run in the containers, their logs are somebody else's to write.
+  void give_logs_away() const {
+    const auto parts = split(options().user, ':');
+    const auto user = parse_number<uid_t>(parts.front());
+    const auto group = parse_number<gid_t>(parts.back());
+    if (geteuid() != 0 || !user) return;
+    const bool given = chown(plan_.job.log_directory.c_str(), *user, group.value_or(*user)) == 0;
+    if (!given) log::warning("{} cannot be given to {}", plan_.job.log_directory, options().user);
   }
 
   static Error unusable(const Error& error) { return Error(ErrorCode::kUnavailable, error.message()); }
@@ -170,7 +190,7 @@ class Preparation {
     progress_.expires_after(kPullProgressPeriod);
     progress_.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
-      setting_.say(fmt::format("pulling {}: {}", options().image, pulled_.text()));
+      if (pulled_.has_begun()) setting_.say(fmt::format("pulling {}: {}", options().image, pulled_.text()));
       tell_progress();
     });
   }

@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr int kKilled = 137;
 constexpr Duration kOutOfMemoryBefore = std::chrono::seconds(2);  // the container's end, if it is the cause
-constexpr int kEngineGone = 125;  // the exit code that counts where the engine tells none
 
 }  // namespace
 
@@ -34,8 +33,8 @@ struct ContainerShell::Container {
   std::string early;   // what has come of it before
   net::Socket inside;  // the shell's other end
   UniqueFd messages;
-  asio::steady_timer over;  // ends when the container has
-  std::optional<int> code;
+  asio::steady_timer over;            // ends when the container has
+  std::optional<Expected<int>> code;  // or the engine went away
   TimePoint ended_at{};
   TimePoint out_of_memory_at{};  // the last time
 
@@ -66,7 +65,9 @@ awaitable<bool> read_exactly(Container& container, char* to, std::size_t count) 
 awaitable<void> pass_output_on(Held container) {
   std::array<char, 8> header{};
   std::string piece;
-  while (co_await read_exactly(*container, header.data(), header.size())) {
+  for (;;) {
+    const bool more = co_await read_exactly(*container, header.data(), header.size());
+    if (!more) break;
     std::size_t left = 0;
     for (std::size_t i = 4; i < header.size(); ++i) left = left << 8 | static_cast<unsigned char>(header[i]);
     bool good = true;
@@ -105,7 +106,7 @@ awaitable<void> pass_input_on(Held container) {
 }
 
 awaitable<void> wait_for_end(Held container, std::unique_ptr<DockerEngine::End> end) {
-  container->code = (co_await end->code()).value_or(kEngineGone);
+  container->code = co_await end->code();
   container->ended_at = Clock::now();
   container->over.cancel();
 }
@@ -163,6 +164,10 @@ awaitable<Expected<int>> ContainerShell::ended(TimePoint deadline) {
   co_return *container->code;
 }
 
+const std::string& ContainerShell::id() const {
+  return container_->id;
+}
+
 void ContainerShell::ran_out_of_memory() {
   container_->out_of_memory_at = Clock::now();
 }
@@ -170,7 +175,8 @@ void ContainerShell::ran_out_of_memory() {
 // Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
 std::string ContainerShell::last_error_line() const {
   const Container& container = *container_;
-  if (container.code == kKilled && container.out_of_memory_at != TimePoint() &&
+  if (container.code && *container.code && **container.code == kKilled &&
+      container.out_of_memory_at != TimePoint() &&
       container.ended_at - container.out_of_memory_at < kOutOfMemoryBefore)
     return "it ran out of the memory that --memory gives";
   return HostShell::last_error_line();

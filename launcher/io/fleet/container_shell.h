@@ -20,11 +20,12 @@ class ContainerShell final : public HostShell {
 
   awaitable<Expected<int>> ended(TimePoint deadline) override;
   void terminate() override;
+  const std::string& id() const;
   // A process in the container has been killed for want of memory.
   void ran_out_of_memory();
   std::string last_error_line() const override;
 
-  // Outlives the shell while the engine's streams do.
+  // Keeps itself alive while the engine's streams are open, and the engine tells of no end.
   struct Container;
 
  private:

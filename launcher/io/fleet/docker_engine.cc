@@ -17,6 +17,7 @@ namespace http = beast::http;
 constexpr int kOldestMinor = 40;  // of the API, 1.40: Docker 19.03, the first with GPUs
 constexpr int kNewestMinor = 47;
 constexpr std::size_t kMostBufferBytes = 1 << 20;
+constexpr std::size_t kMostBodyBytes = 16 << 20;  // of an answer that is kept
 
 // One connection, for one question.
 struct Wire {
@@ -84,7 +85,7 @@ class EngineTalk {
   }
 
   awaitable<Status> read_header() {
-    wire_.parser.body_limit(boost::none);
+    wire_.parser.body_limit(kMostBodyBytes);
     boost::system::error_code error;
     co_await http::async_read_header(wire_.socket, wire_.buffer, wire_.parser,
                                      asio::redirect_error(asio::use_awaitable, error));
@@ -204,10 +205,12 @@ awaitable<Expected<DockerEngine::Answer>> DockerEngine::read_lines(
   if (done) done = co_await talk.read_header();
   auto& response = wire.parser.get();
   const auto status = static_cast<int>(response.result_int());
+  const bool good = status < 400;
+  if (done && good) wire.parser.body_limit(boost::none);
   while (done && !wire.parser.is_done()) {
     done = co_await talk.read_some();
     std::string& body = response.body();
-    if (status >= 400) continue;
+    if (!good) continue;
     std::size_t begin = 0;
     for (std::size_t end = 0; (end = body.find('\n', begin)) != std::string::npos; begin = end + 1)
       on_line(std::string_view(body).substr(begin, end - begin));

@@ -36,10 +36,11 @@ class HostAccess {
   virtual awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) = 0;
   // Kills an agent that has greeted, and waits for that until `deadline`. False: the host does not say.
   virtual awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) = 0;
-  // What the node's agents below an incarnation have left there. Nothing: the host did not say by `deadline`.
-  virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                                TimePoint deadline) = 0;
-  // Nothing of the job's is to be left.
+  // What the node's agents below an incarnation have left there. Nothing: the host does not say.
+  virtual awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) = 0;
+  // Runs while agents may, from prepare() on.
+  virtual awaitable<void> watch() = 0;
+  // Nothing of the job's is to be left. No other call runs, and none follows.
   virtual awaitable<void> finish() = 0;
 };
 

@@ -68,6 +68,7 @@ awaitable<Expected<std::string>> HostShell::read_line(TimePoint deadline) {
   for (;;) {
     char bytes[4096];
     const ssize_t seen = recv(socket_.native_handle(), bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (seen == 0 && !line_.empty()) co_return std::exchange(line_, {});  // it had no newline
     if (seen == 0) co_return failure(ErrorCode::kUnavailable, "its output has ended");
     if (seen < 0) {
       boost::system::error_code error;

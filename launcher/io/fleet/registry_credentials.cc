@@ -1,18 +1,16 @@
 #include "launcher/io/fleet/registry_credentials.h"
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "common/base/file.h"
 #include "common/base/text.h"
+#include "launcher/io/fleet/engine_json.h"
 #include "launcher/io/fleet/host_shell.h"
 
 namespace muster::launcher {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr Duration kHelperLimit = std::chrono::seconds(30);
@@ -54,17 +52,7 @@ std::string header(const std::string& user, const std::string& password, const s
   // A helper tells of an identity token by this name.
   const Json token = {{"identitytoken", password}, {"serveraddress", registry}};
   const Json login = {{"username", user}, {"password", password}, {"serveraddress", registry}};
-  return base64url((user == "<token>" ? token : login).dump());
-}
-
-std::string text_in(const Json& object, const std::string& key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-const Json* part(const Json& object, const std::string& key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found == object.end() ? nullptr : &*found;
+  return base64url((user == "<token>" ? token : login).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // `docker-credential-NAME get`: the registry on stdin, JSON on stdout.
@@ -79,9 +67,13 @@ awaitable<Expected<std::string>> ask_helper(std::string helper, std::string regi
   (void)co_await (*shell)->write(registry, kHelperLimit);
   (*shell)->end_input();
   std::string text;
-  while (const auto line = co_await (*shell)->read_line(deadline)) text += *line + "\n";
+  for (;;) {
+    const auto line = co_await (*shell)->read_line(deadline);
+    if (!line) break;
+    text += *line + "\n";
+  }
   const auto code = co_await (*shell)->ended(deadline);
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (code && *code == 0 && !text_in(json, "Secret").empty())
     co_return header(text_in(json, "Username"), text_in(json, "Secret"), registry);
   if (code && text.contains("credentials not found")) co_return std::string();
@@ -110,22 +102,18 @@ awaitable<Expected<std::string>> registry_auth(std::string directory, std::strin
   const auto text = read_regular_file(path, kMostBytes);
   if (!text && text.error().code() == ErrorCode::kNotFound) co_return std::string();
   if (!text) co_return std::unexpected(text.error());
-  const Json config = Json::parse(*text, nullptr, false);
+  const Json config = parse_json(*text);
   if (!config.is_object()) co_return failure(ErrorCode::kCorrupt, "{} is no JSON object", path);
   const std::string key = key_of(registry);
   std::string helper = text_in(config, "credsStore");
-  if (const Json* helpers = part(config, "credHelpers")) {
-    if (const std::string own = text_in(*helpers, key); !own.empty()) helper = own;
-  }
+  if (const std::string own = text_in(member(config, "credHelpers"), key); !own.empty()) helper = own;
   if (!helper.empty()) co_return co_await ask_helper(std::move(helper), key, std::move(errors));
-  const Json* logins = part(config, "auths");
-  if (logins == nullptr) co_return std::string();
+  const Json& logins = member(config, "auths");
   for (const std::string& name : {key, "https://" + key, "http://" + key, "https://" + key + "/v1/"}) {
-    const Json* login = part(*logins, name);
-    if (login == nullptr) continue;
-    if (const std::string token = text_in(*login, "identitytoken"); !token.empty())
+    const Json& login = member(logins, name);
+    if (const std::string token = text_in(login, "identitytoken"); !token.empty())
       co_return header("<token>", token, key);
-    const auto pair = from_base64(text_in(*login, "auth"));
+    const auto pair = from_base64(text_in(login, "auth"));
     const std::size_t colon = pair ? pair->find(':') : std::string::npos;
     if (colon != std::string::npos) co_return header(pair->substr(0, colon), pair->substr(colon + 1), key);
   }

@@ -18,7 +18,6 @@ namespace {
 
 constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents call after a second
-constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
 constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
 constexpr int kBySignal = 128;
@@ -100,6 +99,7 @@ awaitable<Status> RemoteBootstrap::prepare() {
   if (!std::exchange(preparing_, true)) {
     preparation_ = co_await access_->prepare();
     prepared_.cancel();
+    if (*preparation_) tasks_.spawn(access_->watch());
   }
   boost::system::error_code ignored;
   if (!preparation_) co_await prepared_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -282,16 +282,18 @@ Expected<std::string> RemoteBootstrap::key_of(AgentId agent) {
 awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   const std::shared_ptr<HostShell> shell = find(agent)->shell;
   const auto code = co_await shell->ended();
+  const bool left = code && *code == 0;
   Duration look = kFirstLook;
   for (;;) {
     const Child* const child = find(agent);
     if (child == nullptr) co_return;
-    if (!is_over_tls(*child) || *code == 0) break;
+    if (!is_over_tls(*child) || left) break;
     co_await pause(look);
     look = std::min(2 * look, kLongestLook);
   }
-  if (*code != 0) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
-  std::string last = *code == 0 ? "" : shell->last_error_line();
+  if (!left) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
+  if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
+  std::string last = left ? "" : shell->last_error_line();
   if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
   tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
                                 last.empty() ? "" : ": ", one_line(last)));
@@ -317,7 +319,8 @@ void RemoteBootstrap::kill(AgentId agent) {
 
 awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostShell> shell,
                                             AgentGreeting greeting) {
-  if (!co_await access_->kill_agent(agent, greeting, Clock::now() + kKillLimit))
+  const bool killed = co_await access_->kill_agent(agent, greeting, Clock::now() + kKillLimit);
+  if (!killed)
     log::warning("host {}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
   expect_leftovers(agent.node);
@@ -373,7 +376,7 @@ awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId no
   for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
     if (agent.node == node && !child.killed) below = agent;
   }
-  auto left = co_await access_->sweep(below, kill, Clock::now() + kSweepLimit);
+  auto left = co_await access_->sweep(below, kill);
   if (!left) {
     if (sweeping_later_.insert(node).second) tasks_.spawn(sweep_later(node));
     co_return std::nullopt;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kPullLimit = std::chrono::minutes(30);
+constexpr Duration kSweepLimit = std::chrono::seconds(1);
 
 std::string normal_path(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().string();
@@ -64,8 +65,7 @@ awaitable<bool> ShellAccess::kill_agent(AgentId agent, AgentGreeting greeting, T
   co_return code.has_value();
 }
 
-awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below, bool kill,
-                                                                   TimePoint deadline) {
+awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below, bool kill) {
   Shell shell;
   if (plan_.remote.in_containers()) {
     shell = open(below.node, sweep_container_script(plan_, below, kill));
@@ -81,6 +81,7 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   if (!shell) co_return std::nullopt;
   (*shell)->end_input();
   std::vector<Leftover> left;
+  const TimePoint deadline = Clock::now() + kSweepLimit;
   for (;;) {
     const auto line = co_await (*shell)->read_line(deadline);
     if (!line || line->starts_with("muster-agent absent")) break;  // it never had one

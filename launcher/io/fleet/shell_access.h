@@ -20,8 +20,8 @@ class ShellAccess final : public HostAccess {
   awaitable<Shell> start_agent(AgentId agent, Words arguments) override;
   awaitable<Expected<Errand>> bring(NodeId node, HostStart::Missing missing) override;
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
-  awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill,
-                                                        TimePoint deadline) override;
+  awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
+  awaitable<void> watch() override { co_return; }
   awaitable<void> finish() override { co_return; }
 
  private:

@@ -1,4 +1,4 @@
-// A deadline for what waits on a socket, a descriptor or a timer.
+// A deadline for what waits on a socket, a descriptor or a timer; and a pause.
 #pragma once
 
 #include <memory>
@@ -37,5 +37,11 @@ class WaitLimit {
   asio::steady_timer timer_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+inline awaitable<void> pause_for(asio::any_io_executor executor, Duration time) {
+  asio::steady_timer timer(executor, time);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
 
 }  // namespace muster::launcher
