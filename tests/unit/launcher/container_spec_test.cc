@@ -23,7 +23,6 @@ const ContainerSurroundings kMachine{.user = "1000:100",
                                      .programs = {{"/opt/muster/agent", kAgentInContainer, true}},
                                      .memory_bytes = std::int64_t{64} << 30,
                                      .launcher = "boot ns 7 8 here",
-                                     .variables = {"A=b"}};
 
 Json body_of(ContainerOptions container, int node = 1) {
   return Json::parse(container_body(plan_of(std::move(container)), {NodeId(node), Incarnation(3)},
