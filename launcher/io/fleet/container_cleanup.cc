@@ -58,7 +58,7 @@ awaitable<bool> remove_some(DockerEngine& engine, Remover remove,
   const std::size_t middle = from + (to - from) / 2;
   const auto [left, right] = co_await (remove_some(engine, remove, ids, from, middle, deadline) &&
                                        remove_some(engine, remove, ids, middle, to, deadline));
-  co_return left && right;
+  co_return left&& right;
 }
 
 awaitable<bool> remove_all(DockerEngine& engine, Remover remove, const std::vector<Json>& objects,

@@ -22,7 +22,7 @@ Plan plan_of(ContainerOptions container) {
 const ContainerSurroundings kMachine{.user = "1000:100",
                                      .programs = {{"/opt/muster/agent", kAgentInContainer, true}},
                                      .memory_bytes = std::int64_t{64} << 30,
-                                     .launcher = "boot ns 7 8 here",
+                                     .launcher = "boot ns 7 8 here"};
 
 Json body_of(ContainerOptions container, int node = 1) {
   return Json::parse(container_body(plan_of(std::move(container)), {NodeId(node), Incarnation(3)},
@@ -35,7 +35,6 @@ TEST(ContainerBody, IsAContainerThatCanGainNothingAndGoesWithItsAgent) {
   EXPECT_EQ(body["User"], "1000:100");
   EXPECT_EQ(body["Entrypoint"], Json::array()) << "the image's own would be first";
   EXPECT_EQ(body["Cmd"], Json({kAgentInContainer, "--stdio", "--node", "1"}));
-  EXPECT_EQ(body["Env"], Json({"A=b"}));
   EXPECT_EQ(body["WorkingDir"], "/");
   EXPECT_EQ(body["Hostname"], "node1");
   EXPECT_EQ(body["Labels"], Json({{"muster.job", "j1"},
