@@ -118,7 +118,7 @@ class Crowd final : public launcher::Bootstrap, public launcher::Lineage, public
   void show_stacks(const wire::WorkerStacks&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId, Attempt, const wire::LogPiece&, LogAnswer) override {}
-  void agent_gone(NodeId) override {}
+  void agent_closed(NodeId) override {}
   std::string logs_to_come() const override { return ""; }
 
  private:

@@ -399,16 +399,19 @@ awaitable<void> RemoteBootstrap::sweep_later(NodeId node) {
 void RemoteBootstrap::close() {
   if (control_port_) control_port_->stop();
   tasks_.cancel();
+  std::vector<std::shared_ptr<HostShell>> shells;
   for (auto& [agent, child] : std::exchange(children_, {})) {
-    if (child.shell) last_tasks_.spawn(bury(std::move(child.shell)));
+    if (child.shell) shells.push_back(std::move(child.shell));
   }
-  last_tasks_.spawn(access_->finish());
+  last_tasks_.spawn(bury(std::move(shells)));
 }
 
 // An agent that hears nobody leaves when its stdin ends, which its shell's end brings about.
-awaitable<void> RemoteBootstrap::bury(std::shared_ptr<HostShell> shell) {
-  shell->terminate();
-  (void)co_await shell->ended(Clock::now() + kKillLimit);
+awaitable<void> RemoteBootstrap::bury(std::vector<std::shared_ptr<HostShell>> shells) {
+  for (const auto& shell : shells) shell->terminate();
+  const TimePoint deadline = Clock::now() + kKillLimit;
+  for (const auto& shell : shells) (void)co_await shell->ended(deadline);
+  co_await access_->finish();
 }
 
 // ---- Parts ----

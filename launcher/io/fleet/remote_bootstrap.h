@@ -83,7 +83,7 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> sweep_into(std::shared_ptr<Answers> answers, NodeId node, bool kill);
   awaitable<void> sweep_all();
   awaitable<void> sweep_later(NodeId node);
-  awaitable<void> bury(std::shared_ptr<HostShell> shell);
+  awaitable<void> bury(std::vector<std::shared_ptr<HostShell>> shells);
   awaitable<void> pause(Duration time);
 
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);

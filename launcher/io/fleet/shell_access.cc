@@ -14,6 +14,7 @@ namespace {
 constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kPullLimit = std::chrono::minutes(30);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
+constexpr Duration kShellFinishLimit = std::chrono::seconds(3);
 
 std::string normal_path(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().string();
@@ -34,6 +35,7 @@ awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words argum
   if (!place) co_return std::unexpected(place.error());
   if (!plan_.remote.in_containers())
     co_return run(agent.node, agent_shell(plan_.remote, host_of(agent.node), *place, arguments));
+  containers_.insert(agent.node);
   co_return open(agent.node,
                  start_container_script(plan_, agent, *place,
                                         normal_path(net::Tls::file_beside(kAgentInContainer)), arguments));
@@ -90,6 +92,17 @@ awaitable<std::optional<std::vector<Leftover>>> ShellAccess::sweep(AgentId below
   }
   (*shell)->terminate();
   co_return std::nullopt;
+}
+
+// A `docker run` that was cut short may have made a container which it did not start.
+awaitable<void> ShellAccess::finish() {
+  std::vector<std::shared_ptr<HostShell>> sweeps;
+  for (const NodeId node : containers_) {
+    const auto shell = open(node, sweep_container_script(plan_, {node, Incarnation()}, /*kill=*/true));
+    if (shell) sweeps.push_back(*shell);
+  }
+  const TimePoint deadline = Clock::now() + kShellFinishLimit;
+  for (const auto& shell : sweeps) (void)co_await shell->ended(deadline);
 }
 
 HostAccess::Shell ShellAccess::open(NodeId node, std::string_view script) const {

@@ -3,6 +3,8 @@
 // With --image the agent is the first process of a container on its host, by the host's own `docker run`.
 #pragma once
 
+#include <set>
+
 #include "launcher/core/settings/plan.h"
 #include "launcher/io/fleet/delivery.h"
 #include "launcher/io/fleet/host_access.h"
@@ -22,7 +24,7 @@ class ShellAccess final : public HostAccess {
   awaitable<bool> kill_agent(AgentId agent, AgentGreeting greeting, TimePoint deadline) override;
   awaitable<std::optional<std::vector<Leftover>>> sweep(AgentId below, bool kill) override;
   awaitable<void> watch() override { co_return; }
-  awaitable<void> finish() override { co_return; }
+  awaitable<void> finish() override;
 
  private:
   Shell open(NodeId node, std::string_view script) const;
@@ -33,6 +35,7 @@ class ShellAccess final : public HostAccess {
   asio::any_io_executor executor_;
   const Plan& plan_;
   Delivery delivery_;
+  std::set<NodeId> containers_;  // nodes whose hosts were asked for one
   rlimit descriptors_;
 };
 
