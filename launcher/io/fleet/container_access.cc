@@ -8,8 +8,8 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/tls.h"
+#include "launcher/core/text/foreign_json.h"
 #include "launcher/io/fleet/container_cleanup.h"
-#include "launcher/io/fleet/engine_json.h"
 #include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {

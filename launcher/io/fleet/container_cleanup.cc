@@ -6,7 +6,7 @@
 
 #include "common/base/process.h"
 #include "launcher/core/fleet/container_spec.h"
-#include "launcher/io/fleet/engine_json.h"
+#include "launcher/core/text/foreign_json.h"
 #include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {

@@ -1,7 +1,6 @@
 #include "launcher/io/fleet/container_preparation.h"
 
 #include <cstdlib>
-#include <map>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -9,11 +8,12 @@
 #include "common/net/task_group.h"
 #include "launcher/core/fleet/container_spec.h"
 #include "launcher/core/fleet/image_name.h"
+#include "launcher/core/text/foreign_json.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
+#include "launcher/core/view/pull_progress.h"
 #include "launcher/io/fleet/container_cleanup.h"
 #include "launcher/io/fleet/docker_engine.h"
-#include "launcher/io/fleet/engine_json.h"
 #include "launcher/io/fleet/registry_credentials.h"
 #include "launcher/io/stop_signal.h"
 
@@ -23,58 +23,6 @@ namespace {
 
 constexpr Duration kCleanupLimit = std::chrono::seconds(30);
 constexpr Duration kPullProgressPeriod = std::chrono::seconds(2);
-
-// What the lines of a pull say of its layers.
-class PullProgress {
- public:
-  void hear(std::string_view line) {
-    constexpr std::size_t kMostLayers = 1000;
-    const Json json = parse_json(line);
-    if (const std::string error = text_in(json, "error"); !error.empty()) error_ = one_line(error);
-    const std::string id = text_in(json, "id");
-    const std::string status = text_in(json, "status");
-    if (id.empty() || status.empty() || status.starts_with("Pulling from") || layers_.size() >= kMostLayers)
-      return;
-    Layer& layer = layers_[id];
-    layer.done = status == "Pull complete" || status == "Already exists";
-    if (status != "Downloading") return;
-    layer.got = bytes_in(member(json, "progressDetail"), "current");
-    layer.size = bytes_in(member(json, "progressDetail"), "total");
-  }
-  const std::string& error() const { return error_; }
-  bool has_begun() const { return !layers_.empty(); }
-  // "3 of 5 layers, 120 of 300 MB"
-  std::string text() const {
-    std::size_t done = 0;
-    std::int64_t got = 0;
-    std::int64_t size = 0;
-    for (const auto& [id, layer] : layers_) {
-      done += layer.done ? 1 : 0;
-      got += layer.done ? layer.size : layer.got;
-      size += layer.size;
-    }
-    constexpr double kMegabyte = 1e6;
-    return fmt::format("{} of {} layers, {:.0f} of {:.0f} MB", done, layers_.size(),
-                       static_cast<double>(got) / kMegabyte, static_cast<double>(size) / kMegabyte);
-  }
-
- private:
-  struct Layer {
-    bool done = false;
-    std::int64_t got = 0;
-    std::int64_t size = 0;
-  };
-  static std::int64_t bytes_in(const Json& object, const std::string& key) {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
-    const Json& number = member(object, key);
-    return number.is_number_unsigned()
-               ? static_cast<std::int64_t>(std::min(number.get<std::uint64_t>(), kMost))
-               : 0;
-  }
-
-  std::map<std::string, Layer> layers_;
-  std::string error_;
-};
 
 class Preparation {
  public:
@@ -190,7 +138,9 @@ class Preparation {
     progress_.expires_after(kPullProgressPeriod);
     progress_.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
-      if (pulled_.has_begun()) setting_.say(fmt::format("pulling {}: {}", options().image, pulled_.text()));
+      std::string text = pulled_.text();
+      if (text != said_) setting_.say(fmt::format("pulling {}: {}", options().image, text));
+      said_ = std::move(text);
       tell_progress();
     });
   }
@@ -202,6 +152,7 @@ class Preparation {
   DockerEngine engine_;
   asio::steady_timer progress_;
   PullProgress pulled_;
+  std::string said_;  // the last of its texts
   int exit_code_ = 0;
 };
 

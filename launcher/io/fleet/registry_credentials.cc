@@ -5,7 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/base/text.h"
-#include "launcher/io/fleet/engine_json.h"
+#include "launcher/core/text/foreign_json.h"
 #include "launcher/io/fleet/host_shell.h"
 
 namespace muster::launcher {
