@@ -239,8 +239,7 @@ TEST_F(DockerTraining, AnEngineThatIsRestartedCostsStepsButNoBitOfTheResult) {
               engine().start();
             },
             {},
-            4,
-            {"--max-restarts", "10"}});
+            4});
 }
 
 // Containers go on without dockerd, which ends them when it comes back.
@@ -251,8 +250,7 @@ TEST_F(DockerTraining, AnEngineThatIsKilledCostsStepsButNoBitOfTheResult) {
               engine().start();
             },
             {},
-            30,
-            {"--max-restarts", "10"}});
+            30});
 }
 
 // In the first attempt one rank's first process takes all memory when it is told to, beside the training.
