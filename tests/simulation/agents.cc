@@ -307,6 +307,7 @@ bool Agents::hit_link(const Fault& fault) {
       agent->line->hold(0, until);
       agent->line->hold(1, until);
       world_.disturbed(until);
+      world_.clocks_unsure_until = until + 1s;  // the next ping
       break;
     default: agent->line->inject(1 - side, std::string(40, '\xFF')); break;
   }

@@ -77,6 +77,12 @@ void for_seeds(std::uint64_t count, std::initializer_list<std::uint64_t> once_fa
   for_seeds_from(base, count / 4, body);
 }
 
+// Of MUSTER_TEST_SEED alone, with MUSTER_TEST_TRACE: a line for each thing that happens.
+std::function<void(const std::string&)> trace() {
+  if (std::getenv("MUSTER_TEST_SEED") == nullptr || std::getenv("MUSTER_TEST_TRACE") == nullptr) return {};
+  return [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+}
+
 // What all seeds together must have shown, unless one alone was asked for.
 void expect_at_least(int count, int least, const std::string& what) {
   if (!testing::Test::HasFailure() && std::getenv("MUSTER_TEST_SEED") == nullptr)
@@ -97,8 +103,8 @@ const Verdict& verdict_of(const Cluster& cluster) {
 TEST(Cluster, KeepsItsGuaranteesUnderRandomFaults) {
   std::array<int, kFaultKindCount> made{};
   int cleared_up = 0, got_input = 0;
-  for_seeds(1200, {2005109, 2006438, 4006809}, [&](std::uint64_t seed) {
-    Cluster cluster(short_script(seed), seed);
+  for_seeds(1200, {2005109, 2006438, 4006809, 922109450910, 932498977145}, [&](std::uint64_t seed) {
+    Cluster cluster(short_script(seed), seed, trace());
     const Outcome outcome = run(cluster);
     for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) made.at(kind) += outcome.faults.at(kind);
     if (cluster.first().cleared_up()) ++cleared_up;
@@ -130,7 +136,7 @@ TEST(Cluster, KeepsItsGuaranteesInLongTrainings) {
 TEST(Cluster, EndsWithNothingLeftWheneverTheUserInterrupts) {
   int interrupted = 0;
   for_seeds(400, {}, [&](std::uint64_t seed) {
-    Cluster cluster(short_script(seed), seed);
+    Cluster cluster(short_script(seed), seed, trace());
     Chance chance(seed, 100);
     Duration when = chance.between(0ms, 4s);
     for (int count = 0; count == 0 || (count < 3 && chance.one_in(2)); ++count) {
@@ -164,7 +170,7 @@ TEST(Cluster, SavesAndLeavesOnNoticeOrEndsAtOnce) {
   int preempted = 0;
   for_seeds(400, {1019416, 1341690392608806, 3244991385174115, 3379704856838203, 4269117931520098},
             [&](std::uint64_t seed) {
-              Cluster cluster(short_script(seed), seed);
+              Cluster cluster(short_script(seed), seed, trace());
               Chance chance(seed, 100);
               cluster.at(chance.between(0ms, 4s), [](Launch& launch) { launch.interrupt(SIGTERM); });
               run(cluster);

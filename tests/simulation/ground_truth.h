@@ -28,6 +28,7 @@ class GroundTruth {
   void happened(const Happened& what);
   // The launcher stands still until then, and hears of everything at once.
   void is_blind_until(TimePoint time) { blind_until_ = time; }
+  TimePoint sees_since() const { return blind_until_; }
   // The launcher knows that the node's agent is gone.
   void noticed(NodeId node);
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was

@@ -111,12 +111,13 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   if (!known.slept) must.blames_one_of(verdict, culprits);
 }
 
-// Where the rank that is to get it takes part, for longer than a link that clogs holds it up.
+// Where the rank that is to get it takes part, for longer than a link that clogs holds it up, and the
+// launcher has been awake for as long.
 bool Judge::may_expect_input(const Known& known) const {
   constexpr Duration kInputIsLate = std::chrono::seconds(5);
   return world_.script.input && known.ranks != nullptr &&
          known.ranks->world_size() == world_.script.node_count * world_.script.workers_per_node &&
-         world_.timeline.now() >= known.ranks->began() + kInputIsLate;
+         world_.timeline.now() >= std::max(known.ranks->began(), truth().sees_since()) + kInputIsLate;
 }
 
 void Judge::judge_end(const launcher::Job& job, const Known& known) {

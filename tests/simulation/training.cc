@@ -143,7 +143,8 @@ void Training::stall(Rank culprit) {
 // it for ever. Who says nothing of a peer does so when clocks can tell who was first.
 void Training::peers_fail(bool with_words) {
   const bool hang = !with_words && world_.chance.one_in(3);
-  const bool speak = with_words || world_.chance.one_in(2);
+  const bool speak =
+      with_words || world_.chance.one_in(2) || world_.timeline.now() < world_.clocks_unsure_until;
   const Duration least = speak ? Duration(1ms) : world_.clock_error;
   for (const auto& [rank, seat] : seats_) {
     world_.timeline.after(
