@@ -1,12 +1,17 @@
-// Starting what the benchmarks measure, with its output thrown away, and waiting for its end.
+// Starting what the benchmarks measure, with its output out of the way, and waiting for its end.
 #pragma once
 
+#include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
+#include <map>
+#include <optional>
 #include <poll.h>
 #include <spawn.h>
 #include <string>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -35,6 +40,30 @@ inline bool ends_within(pid_t pid, int milliseconds) {
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd waiting{pidfd.get(), POLLIN, 0};
   return poll(&waiting, 1, milliseconds) > 0;
+}
+
+// The status, as waitpid() gives it, of a child of ours that ends in time; one that does not is ended.
+inline std::optional<int> status_within(pid_t pid, int milliseconds) {
+  const bool hung = !ends_within(pid, milliseconds);
+  if (hung) kill(pid, SIGTERM);
+  if (hung && !ends_within(pid, 2000)) kill(pid, SIGKILL);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return hung ? std::nullopt : std::optional(status);
+}
+
+// A child of ours becomes the command, with these variables on top of its own; what it prints goes to a file.
+[[noreturn]] inline void become(const Command& command, const std::map<std::string, std::string>& environment,
+                                const std::string& output) {
+  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), STDOUT_FILENO);
+  dup2(STDOUT_FILENO, STDERR_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  _exit(127);
 }
 
 }  // namespace muster::bench

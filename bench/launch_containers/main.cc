@@ -6,12 +6,8 @@
 //
 //   launch_containers [--nodes 1,4,8] [--runs 15] [--json]
 #include <CLI/CLI.hpp>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/command.h"
@@ -102,16 +98,8 @@ std::vector<Contender> contenders(const Ground& ground, int count) {
 pid_t spawn_on_host(const Ground& ground, const Command& command, const std::string& output) {
   const pid_t pid = ground.lab.host.fork();
   if (pid != 0) return pid;
-  for (const auto& [name, value] : ground.lab.environment()) setenv(name.c_str(), value.c_str(), 1);
   if (chdir(ground.folder.c_str()) != 0) _exit(126);
-  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), STDOUT_FILENO);
-  dup2(STDOUT_FILENO, STDERR_FILENO);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  _exit(127);
+  become(command, ground.lab.environment(), output);
 }
 
 // The last rank's; 0 if there were not as many as expected.
@@ -127,22 +115,19 @@ Expected<Times> measure(const Ground& ground, const Contender& contender, int co
   const std::string output = ground.folder + "/output";
   const std::int64_t begin = now_ns();
   const pid_t pid = spawn_on_host(ground, contender.command, output);
-  const bool hung = !ends_within(pid, kLimitMilliseconds);
+  const auto status = status_within(pid, kLimitMilliseconds);
   const std::int64_t end = now_ns();
-  if (hung) kill(pid, SIGKILL);
-  int status = 0;
-  waitpid(pid, &status, 0);
   const std::int64_t last = last_stamp(ground, count);
   const docker::Engine& engine = ground.lab.engine;
   const bool clean = engine.containers().empty() && engine.networks().empty();
-  if (!hung && status == 0 && last != 0 && clean)
+  if (status == 0 && last != 0 && clean)
     return Times{static_cast<double>(last - begin) / 1e6, static_cast<double>(end - begin) / 1e6};
   const std::string said = read_file(output, 1 << 20).value_or("");
   return failure(ErrorCode::kUnavailable, "{}: {}",
-                 hung          ? "did not end"
-                 : status != 0 ? "failed"
-                 : last == 0   ? "not as many ranks ran as were started"
-                               : "left something",
+                 !status        ? "did not end"
+                 : *status != 0 ? "failed"
+                 : last == 0    ? "not as many ranks ran as were started"
+                                : "left something",
                  said);
 }
 

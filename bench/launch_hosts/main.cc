@@ -5,15 +5,12 @@
 //
 //   launch_hosts [--hosts 1,2,4,8,16] [--runs 15] [--channels plain,ssh] [--silent] [--json]
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench/command.h"
 #include "bench/measure.h"
@@ -110,21 +107,6 @@ std::vector<Contender> contenders(const Ground& ground, bool plain) {
   return all;
 }
 
-// In the head; what it prints goes to a file that is shown when something is wrong.
-pid_t spawn_on_head(const hosts::Lab& lab, const Command& command, const std::string& output) {
-  const pid_t pid = lab.head().fork();
-  if (pid != 0) return pid;
-  for (const auto& [name, value] : lab.environment(0)) setenv(name.c_str(), value.c_str(), 1);
-  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), STDOUT_FILENO);
-  dup2(STDOUT_FILENO, STDERR_FILENO);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  _exit(127);
-}
-
 // When the last rank was in main; nothing if there was not one on every host. A host has its own /tmp, so a
 // rank that ran elsewhere is missed.
 std::optional<std::int64_t> last_of(const Ground& ground) {
@@ -142,19 +124,16 @@ Expected<double> measure(const Ground& ground, const Contender& contender) {
   for (int i = 0; i < ground.lab.size(); ++i) fs::remove(ground.stamps_on(static_cast<std::size_t>(i)));
   const std::string output = ground.lab.shared() + "/output";
   const std::int64_t begin = now_ns();
-  const pid_t pid = spawn_on_head(ground.lab, contender.command, output);
-  const bool hung = !ends_within(pid, kLimitMilliseconds);
-  if (hung) kill(pid, SIGTERM);
-  if (hung && !ends_within(pid, 2000)) kill(pid, SIGKILL);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const pid_t pid = ground.lab.head().fork();
+  if (pid == 0) become(contender.command, ground.lab.environment(0), output);
+  const auto status = status_within(pid, kLimitMilliseconds);
   const auto last = last_of(ground);
-  if (!hung && status == 0 && last) return static_cast<double>(*last - begin) / 1e6;
+  if (status == 0 && last) return static_cast<double>(*last - begin) / 1e6;
   std::string said = read_file(output, 1 << 20).value_or("");
   while (!said.empty() && said.back() == '\n') said.pop_back();
-  const std::string why = hung          ? "did not end"
-                          : status != 0 ? "failed"
-                                        : "no rank, or more than one, ran on some host";
+  const std::string why = !status        ? "did not end"
+                          : *status != 0 ? "failed"
+                                         : "no rank, or more than one, ran on some host";
   return failure(ErrorCode::kUnavailable, "{}{}", why,
                  said.empty() ? "" : ": " + said.substr(said.rfind('\n') + 1));
 }

@@ -1,6 +1,7 @@
 #include "common/net/tls.h"
 
 #include <dlfcn.h>
+#include <filesystem>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -29,7 +30,7 @@ Expected<const Tls*> load_module() {
 }  // namespace
 
 std::string Tls::file_beside(const std::string& program) {
-  return program.substr(0, program.rfind('/') + 1) + MUSTER_TLS_MODULE;
+  return std::filesystem::path(program).replace_filename(MUSTER_TLS_MODULE).lexically_normal();
 }
 
 Expected<const Tls*> Tls::load() {

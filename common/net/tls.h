@@ -49,7 +49,7 @@ class Tls {
  public:
   // Loads the module at the first call; it stays until the program ends. An error names the file.
   static Expected<const Tls*> load();
-  // Where the program in this file looks for its module.
+  // Where the program in this file looks for its module; without dots.
   static std::string file_beside(const std::string& program);
 
   // HMAC-SHA256 of the identity, keyed with the job's secret: for two agents that are to share a key

@@ -1,5 +1,4 @@
 // `launch check --hosts`: whether a job could run on these hosts.
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -62,7 +61,6 @@ int check_hosts(const Prepared& prepared) {
   int failed = 0;
   {
     const Mark mark(demand.checkpoint_directory);
-    const auto say = [](const std::string& text) { std::fputs(("launch: " + text + "\n").c_str(), stderr); };
     if (plan.remote.bootstrap == BootstrapKind::kDocker) failed = prepare_containers(plan, {-1, say});
     if (failed == 0) reports = HostSurvey(plan, *agent_program, mark.path()).run();
   }

@@ -37,8 +37,12 @@ int print(std::string_view text, int exit_code) {
   return exit_code;
 }
 
+void say(const std::string& text) {
+  write_text(STDERR_FILENO, fmt::format("launch: {}\n", one_line(text)));
+}
+
 int refuse(const Error& error, int exit_code) {
-  write_text(STDERR_FILENO, fmt::format("launch: {}\n", one_line(error.message())));
+  say(error.message());
   return exit_code;
 }
 

@@ -40,8 +40,9 @@ int man(const Invocation& invocation);
 
 Surroundings look_around();
 
-// On stdout, and one line on stderr; returns the exit code given.
+// On stdout, and one line on stderr; print() and refuse() return the exit code given.
 int print(std::string_view text, int exit_code = 0);
+void say(const std::string& text);
 int refuse(const Error& error, int exit_code);
 
 // The flags and operands of a command that starts nothing. Has answered --help itself where it returns an

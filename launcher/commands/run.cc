@@ -111,8 +111,10 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
   net::LogWriter files(context.get_executor());
   const auto say = [&terminal](const std::string& text) { terminal.say(text); };
-  int failed = plan.remote.sync.empty() ? 0 : sync_hosts(plan, {signals, say});
-  if (plan.remote.bootstrap == BootstrapKind::kDocker) failed = prepare_containers(plan, {signals, say});
+  int failed = 0;
+  if (!plan.remote.sync.empty()) failed = sync_hosts(plan, {signals, say});
+  if (failed == 0 && plan.remote.bootstrap == BootstrapKind::kDocker)
+    failed = prepare_containers(plan, {signals, say});
   if (failed != 0) {
     std::error_code ignored;
     std::filesystem::remove_all(plan.job.log_directory, ignored);  // no job has been

@@ -1,8 +1,9 @@
-// Waits for the first signal that asks a launch to end while no job runs yet.
+// What stops a launch while no job runs yet, and whom it tells.
 #pragma once
 
 #include <csignal>
 #include <functional>
+#include <string>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,13 @@
 
 namespace muster::launcher {
 
+// What is done before a job gets this; all of it outlives that.
+struct BeforeJob {
+  int signals;  // a signalfd: the first of INT, TERM, HUP and QUIT ends it; -1: none
+  std::function<void(const std::string&)> say;
+};
+
+// Waits for the first of these signals.
 class StopSignal {
  public:
   // `signals`: a signalfd, which stays the caller's; -1: the signals do what they do. Calls once, with the

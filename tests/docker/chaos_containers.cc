@@ -6,25 +6,23 @@
 // its exit code is the one that its report has, and no container, network or process is left. A launcher that
 // was killed is followed by another one. Prints a line a job; ends with exit code 1 if any failed.
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 #include <thread>
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/base/text.h"
-#include "tests/chaos/samples.h"
+#include "tests/chaos/disturbed_jobs.h"
 #include "tests/docker/container_faults.h"
 #include "tests/docker/lab.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::docker {
 namespace {
@@ -32,7 +30,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNodes = 3;
-constexpr int kFaultsPerJob = 4;
 constexpr auto kFaultPatience = 15s;  // for what is to be hit to be there
 constexpr auto kEndLimit = 60s;       // of a job that nothing disturbs any more
 constexpr auto kLeftLimit = 15s;      // the silence limit, the controller grace, the grace, and more
@@ -131,11 +128,7 @@ void Trial::launch() {
 }
 
 bool Trial::ready() const {
-  const std::string out = current().out();
-  int count = 0;
-  for (std::size_t at = out.find("ready at"); at != std::string::npos; at = out.find("ready at", at + 1))
-    ++count;
-  return count >= kNodes;
+  return count_in(current().out(), "ready at") >= kNodes;
 }
 
 void Trial::wait(std::chrono::milliseconds time) {
@@ -254,59 +247,19 @@ void Trial::check_left() {
   for (const std::string& name : lab_.engine.networks()) lab_.engine.docker({"network", "rm", name});
 }
 
-struct Options {
-  std::uint64_t faults = 20;
-  std::uint64_t seed = std::random_device{}();
-  std::optional<std::uint64_t> job;
-};
-
-bool read_options(const std::vector<std::string>& words, Options& options) {
-  for (std::size_t i = 0; i < words.size(); i += 2) {
-    const auto number = i + 1 < words.size() ? parse_number<std::uint64_t>(words[i + 1]) : std::nullopt;
-    if (!number) return false;
-    if (words[i] == "--faults") {
-      options.faults = *number;
-    } else if (words[i] == "--seed") {
-      options.seed = *number;
-    } else if (words[i] == "--job") {
-      options.job = *number;
-    } else {
-      return false;
-    }
-  }
-  return options.faults > 0;
-}
-
-int run(const Options& options) {
+int run(const chaos::DisturbedJobs& jobs) {
   if (const std::string why = why_no_engine(); !why.empty()) {
-    fmt::print("chaos_containers: left out: {}\n", why);
+    fmt::print("{}: left out: {}\n", jobs.program, why);
     return 0;
   }
-  fmt::print("chaos_containers: {} faults, seed {}\n", options.faults, options.seed);
   Lab lab;
   lab.engine.load("bookworm");
-  int made = 0, jobs = 0, failed = 0;
-  const std::uint64_t first = options.job.value_or(0);
-  const std::uint64_t last = options.job ? first + 1 : (options.faults + kFaultsPerJob - 1) / kFaultsPerJob;
-  for (std::uint64_t i = first; i < last; ++i) {
-    const auto left = static_cast<int>(options.faults - i * kFaultsPerJob);
-    const Plan plan = make_plan(chaos::mix(options.seed * 1000003 + i), std::min(left, kFaultsPerJob));
-    const TimePoint began = Clock::now();
+  return chaos::run_all(jobs, [&lab](std::uint64_t seed, int faults) {
+    const Plan plan = make_plan(seed, faults);
     Trial trial(lab, plan);
-    const std::vector<std::string> violations = trial.run();
-    made += trial.faults_made();
-    ++jobs;
-    failed += violations.empty() ? 0 : 1;
-    fmt::print("job {}: {} ({:.1f} s): {}\n", i, violations.empty() ? "passed" : "FAILED",
-               std::chrono::duration<double>(Clock::now() - began).count(), text_of(plan));
-    for (const std::string& violation : violations) fmt::print("  {}\n", violation);
-    if (!violations.empty()) fmt::print("{}\n", trial.said());
-    (void)std::fflush(stdout);
-  }
-  fmt::print("{} of {} jobs as they should be, {} faults made (seed {})\n", jobs - failed, jobs, made,
-             options.seed);
-  if (made == 0) fmt::print(stderr, "chaos_containers: nothing was disturbed\n");
-  return failed == 0 && made > 0 ? 0 : 1;
+    std::vector<std::string> violations = trial.run();
+    return chaos::DisturbedJob{text_of(plan), std::move(violations), trial.faults_made(), trial.said()};
+  });
 }
 
 }  // namespace
@@ -314,10 +267,6 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  muster::docker::Options options;
-  if (!muster::docker::read_options({argv + 1, argv + argc}, options)) {
-    fmt::print(stderr, "usage: chaos_containers [--faults N] [--seed S] [--job I]\n");
-    return 2;
-  }
-  return muster::docker::run(options);
+  muster::chaos::DisturbedJobs jobs{.program = "chaos_containers", .faults = 20};
+  return muster::chaos::read_command_line(argc, argv, jobs) ? muster::docker::run(jobs) : 2;
 }

@@ -15,17 +15,12 @@
 #include "tests/docker/lab.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::docker {
 
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
-
-inline int count_in(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 // Sleeps in all attempts but the given one.
 inline Words ready_until(int attempt) {
@@ -114,13 +109,6 @@ class DockerLaunch : public testing::Test {
       lab_->host.run({"cat", "/proc/net/tcp"}, &tcp);
       return count_in(tcp, " 01 ") >= agents;
     });
-  }
-  void expect_recovered(int node) {
-    ASSERT_EQ(run_->exit_code(), 0) << run_->err();
-    const auto report = run_->report();
-    EXPECT_EQ(report["restarts"], 1) << run_->err();
-    ASSERT_FALSE(report["attempts"].empty());
-    EXPECT_EQ(report["attempts"][0]["culprit"]["node"], node) << run_->err();
   }
   // A job of two containers with two workers each, which end in the second attempt.
   void start_pair(const Words& flags = {}) {

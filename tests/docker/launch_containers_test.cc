@@ -87,7 +87,7 @@ TEST_F(DockerLaunch, AKilledContainerIsALossAtOnce) {
   ASSERT_NO_FATAL_FAILURE(start_pair());
   const std::string name = container_of(1);
   engine().printed_by({"kill", name});
-  ASSERT_NO_FATAL_FAILURE(expect_recovered(1));
+  ASSERT_NO_FATAL_FAILURE(expect_recovered(*run_, 1));
   EXPECT_THAT(run_->err(), HasSubstr(fmt::format(
                                "node1 ({}) was lost: its agent has ended: container ended with 137", name)));
   EXPECT_EQ(count_in(run_->out(), "ready 1\n"), 4);
@@ -96,20 +96,20 @@ TEST_F(DockerLaunch, AKilledContainerIsALossAtOnce) {
 TEST_F(DockerLaunch, ARemovedContainerIsALoss) {
   ASSERT_NO_FATAL_FAILURE(start_pair());
   engine().printed_by({"rm", "--force", container_of(0)});
-  expect_recovered(0);
+  expect_recovered(*run_, 0);
 }
 
 TEST_F(DockerLaunch, APausedContainerIsALossAndIsKilledAsItIs) {
   ASSERT_NO_FATAL_FAILURE(start_pair());
   engine().printed_by({"pause", container_of(1)});
-  expect_recovered(1);
+  expect_recovered(*run_, 1);
 }
 
 TEST_F(DockerLaunch, AContainerWithoutItsNetworkIsALoss) {
   ASSERT_NO_FATAL_FAILURE(start_pair());
   ASSERT_TRUE(by_network(2));
   engine().printed_by({"network", "disconnect", network_of(1), container_of(1)});
-  expect_recovered(1);
+  expect_recovered(*run_, 1);
 }
 
 TEST_F(DockerLaunch, AContainerThatIsCutOneWayIsALoss) {
@@ -120,7 +120,7 @@ TEST_F(DockerLaunch, AContainerThatIsCutOneWayIsALoss) {
     EXPECT_TRUE(run_->printed("was lost: its agent was silent for 2 s")) << run_->err();
     // The next container may get the same address.
     EXPECT_EQ(lab_->host.run({"iptables", "-w", "-t", "raw", "-F", "PREROUTING"}), 0);
-    expect_recovered(1);
+    expect_recovered(*run_, 1);
   }
 }
 
@@ -164,7 +164,7 @@ TEST_F(DockerLaunch, TwoJobsAtOnceDoNotTouchEachOther) {
                               {"sh", "-c", "echo ready 0; until [ -e go ]; do sleep 0.1; done"});
   ASSERT_NO_FATAL_FAILURE(all_are_ready(*other, 2));
   engine().printed_by({"kill", name});
-  ASSERT_NO_FATAL_FAILURE(expect_recovered(1));
+  ASSERT_NO_FATAL_FAILURE(expect_recovered(*run_, 1));
   EXPECT_EQ(engine().containers().size(), 2U) << "those of the other job";
   std::ofstream(other->scratch() / "go") << "\n";
   EXPECT_EQ(other->exit_code(), 0) << other->err();

@@ -9,10 +9,7 @@
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -30,21 +27,6 @@ std::string htpasswd_line(const Login& login) {
   const char* hash = crypt_r(login.password.c_str(), salt, &data);
   CHECK(hash != nullptr, "{}", std::strerror(errno));
   return fmt::format("{}:{}\n", login.user, hash);
-}
-
-// In a process of the host.
-bool connects(int port) {
-  sockaddr_in address{.sin_family = AF_INET,
-                      .sin_port = htons(static_cast<std::uint16_t>(port)),
-                      .sin_addr = {},
-                      .sin_zero = {}};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  for (int tries = 0; tries < 1000; ++tries) {
-    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 }  // namespace
@@ -73,10 +55,7 @@ Registry::Registry(const Engine& engine, const std::string& directory, const std
           nullptr);
     _exit(127);
   }
-  const pid_t asking = engine_.host().fork();
-  if (asking == 0) _exit(connects(port_) ? 0 : 1);
-  int status = 0;
-  CHECK(waitpid(asking, &status, 0) == asking && status == 0, "no registry: {}",
+  CHECK(engine_.host().answers(static_cast<std::uint16_t>(port_)), "no registry: {}",
         read_file(log, 1 << 20).value_or(""));
 }
 

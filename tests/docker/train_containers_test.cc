@@ -10,16 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
-#include <sstream>
 #include <thread>
 #include <unistd.h>
 
-#include "common/base/file.h"
 #include "tests/docker/image.h"
 #include "tests/docker/lab.h"
 #include "tests/invariants.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::docker {
 namespace {
@@ -30,11 +29,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr const char* kData = "/usr/share/datasets/fashion-mnist";
-
-// Seconds since 1970, as in events.jsonl.
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::string read_only(const std::string& path) {
   return fmt::format("{}:{}:ro", path, path);
@@ -119,7 +113,7 @@ class DockerTraining : public DockerJobs {
     train();
     ASSERT_EQ(run_->exit_code(), 0) << run_->err();
     EXPECT_EQ(run_->report()["restarts"], 0) << run_->err();
-    undisturbed_ = digest();
+    undisturbed_ = parameters_digest(*run_);
     ASSERT_EQ(undisturbed_.size(), 32U) << run_->out();
     nothing_is_left();
     DockerJobs::TearDown();
@@ -135,24 +129,9 @@ class DockerTraining : public DockerJobs {
            {TRAIN_PROGRAM, "--batch-size", "4", "--num-workers", "1", "--checkpoint-every", "20",
             "--max-steps", "100"});
   }
-  // When the first event of one of these kinds came after `from`; nothing if none did.
-  std::optional<double> time_of(std::initializer_list<const char*> kinds, double from) const {
-    std::istringstream lines(read_file(run_->job_directory() + "/events.jsonl", 1 << 26).value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-      const json event = json::parse(line, nullptr, false);
-      if (event.is_discarded() || event["time"] < from) continue;
-      if (std::ranges::find(kinds, event["event"]) != kinds.end()) return event["time"];
-    }
-    return std::nullopt;
-  }
-  std::string digest() const {
-    std::smatch found;
-    const std::string out = run_->out();
-    return std::regex_search(out, found, std::regex("parameters xxh3 ([0-9a-f]{32})")) ? found[1].str() : "";
-  }
   void survives(const Fault& fault) {
     train(fault.flags);
-    ASSERT_TRUE(it_comes([this] { return time_of({"committed"}, 0).has_value(); })) << run_->err();
+    ASSERT_TRUE(it_comes([this] { return event_time(*run_, {"committed"}).has_value(); })) << run_->err();
     std::this_thread::sleep_for(500ms);  // it strikes between two checkpoints
     const double struck = unix_now();
     fault.strike();
@@ -166,10 +145,10 @@ class DockerTraining : public DockerJobs {
     }
     EXPECT_EQ(attempts.back()["world_size"], 6);
     EXPECT_GE(attempts.back()["resumed_step"], 20);
-    const auto noticed = time_of({"worker_exited", "node_lost"}, struck);
+    const auto noticed = event_time(*run_, {"worker_exited", "node_lost"}, struck);
     ASSERT_TRUE(noticed);
     EXPECT_LT(*noticed - struck, fault.noticed_within_seconds);
-    const auto resumed = time_of({"resumed"}, *noticed);
+    const auto resumed = event_time(*run_, {"resumed"}, *noticed);
     ASSERT_TRUE(resumed);
     std::int64_t furthest = 0;
     for (const json& attempt : attempts) {
@@ -178,7 +157,7 @@ class DockerTraining : public DockerJobs {
     }
     table_ += fmt::format("| {} | {:.2f} s | {:.2f} s | {} |\n", fault.what, *noticed - struck,
                           *resumed - *noticed, furthest - attempts.back()["resumed_step"].get<int>());
-    invariants::ends_as_undisturbed(digest(), undisturbed_);
+    invariants::ends_as_undisturbed(parameters_digest(*run_), undisturbed_);
     nothing_is_left();
   }
 
@@ -221,7 +200,7 @@ TEST_F(DockerTraining, AContainerThatIsNotHeardCostsStepsButNoBitOfTheResult) {
   survives({"a container hears the others, and they do not hear it",
             [this] {
               EXPECT_TRUE(engine().cut_one_way(container(1)));
-              EXPECT_TRUE(it_comes([this] { return time_of({"node_lost"}, 0).has_value(); }));
+              EXPECT_TRUE(it_comes([this] { return event_time(*run_, {"node_lost"}).has_value(); }));
               engine().heal();
             },
             1, 4});

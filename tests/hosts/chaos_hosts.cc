@@ -5,7 +5,6 @@
 // each job: it succeeded if and only if it was let, all ranks of its last attempt have counted to the end,
 // its exit code is the one that its report has, and no process is left on any host. Prints a line a job; ends
 // with exit code 1 if any failed.
-#include <cstdio>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
@@ -14,11 +13,11 @@
 #include <random>
 #include <thread>
 
-#include "common/base/text.h"
-#include "tests/chaos/samples.h"
+#include "tests/chaos/disturbed_jobs.h"
 #include "tests/hosts/disturbance.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::hosts {
 namespace {
@@ -27,7 +26,6 @@ using namespace std::chrono_literals;
 
 constexpr int kHosts = 5;
 constexpr int kNodes = 4;
-constexpr int kFaultsPerJob = 4;
 constexpr auto kFaultPatience = 8s;  // for what is to be hit to be there
 constexpr auto kEndLimit = 75s;      // of a job that nothing disturbs any more
 constexpr auto kLeftLimit = 15s;     // the silence limit, the controller grace, the grace, and 5 s
@@ -132,11 +130,7 @@ void Trial::launch() {
 }
 
 bool Trial::ready() const {
-  const std::string out = run_->out();
-  int count = 0;
-  for (std::size_t at = out.find("ready at"); at != std::string::npos; at = out.find("ready at", at + 1))
-    ++count;
-  return count >= kNodes;
+  return count_in(run_->out(), "ready at") >= kNodes;
 }
 
 void Trial::wait(std::chrono::milliseconds time) {
@@ -228,58 +222,18 @@ void Trial::check_hosts() {
   }
 }
 
-struct Options {
-  std::uint64_t faults = 40;
-  std::uint64_t seed = std::random_device{}();
-  std::optional<std::uint64_t> job;
-};
-
-bool read_options(const std::vector<std::string>& words, Options& options) {
-  for (std::size_t i = 0; i < words.size(); i += 2) {
-    const auto number = i + 1 < words.size() ? parse_number<std::uint64_t>(words[i + 1]) : std::nullopt;
-    if (!number) return false;
-    if (words[i] == "--faults") {
-      options.faults = *number;
-    } else if (words[i] == "--seed") {
-      options.seed = *number;
-    } else if (words[i] == "--job") {
-      options.job = *number;
-    } else {
-      return false;
-    }
-  }
-  return options.faults > 0;
-}
-
-int run(const Options& options) {
+int run(const chaos::DisturbedJobs& jobs) {
   if (const std::string why = why_no_lab(); !why.empty()) {
-    fmt::print("chaos_hosts: left out: {}\n", why);
+    fmt::print("{}: left out: {}\n", jobs.program, why);
     return 0;
   }
-  fmt::print("chaos_hosts: {} faults, seed {}\n", options.faults, options.seed);
   Lab lab(kHosts);
-  int made = 0, jobs = 0, failed = 0;
-  const std::uint64_t first = options.job.value_or(0);
-  const std::uint64_t last = options.job ? first + 1 : (options.faults + kFaultsPerJob - 1) / kFaultsPerJob;
-  for (std::uint64_t i = first; i < last; ++i) {
-    const auto left = static_cast<int>(options.faults - i * kFaultsPerJob);
-    const Plan plan = make_plan(chaos::mix(options.seed * 1000003 + i), std::min(left, kFaultsPerJob));
-    const TimePoint began = Clock::now();
+  return chaos::run_all(jobs, [&lab](std::uint64_t seed, int faults) {
+    const Plan plan = make_plan(seed, faults);
     Trial trial(lab, plan);
-    const std::vector<std::string> violations = trial.run();
-    made += trial.faults_made();
-    ++jobs;
-    failed += violations.empty() ? 0 : 1;
-    fmt::print("job {}: {} ({:.1f} s): {}\n", i, violations.empty() ? "passed" : "FAILED",
-               std::chrono::duration<double>(Clock::now() - began).count(), text_of(plan));
-    for (const std::string& violation : violations) fmt::print("  {}\n", violation);
-    if (!violations.empty()) fmt::print("{}\n", trial.said());
-    (void)std::fflush(stdout);
-  }
-  fmt::print("{} of {} jobs as they should be, {} faults made (seed {})\n", jobs - failed, jobs, made,
-             options.seed);
-  if (made == 0) fmt::print(stderr, "chaos_hosts: nothing was disturbed\n");
-  return failed == 0 && made > 0 ? 0 : 1;
+    std::vector<std::string> violations = trial.run();
+    return chaos::DisturbedJob{text_of(plan), std::move(violations), trial.faults_made(), trial.said()};
+  });
 }
 
 }  // namespace
@@ -287,10 +241,6 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  muster::hosts::Options options;
-  if (!muster::hosts::read_options({argv + 1, argv + argc}, options)) {
-    fmt::print(stderr, "usage: chaos_hosts [--faults N] [--seed S] [--job I]\n");
-    return 2;
-  }
-  return muster::hosts::run(options);
+  muster::chaos::DisturbedJobs jobs{.program = "chaos_hosts", .faults = 40};
+  return muster::chaos::read_command_line(argc, argv, jobs) ? muster::hosts::run(jobs) : 2;
 }

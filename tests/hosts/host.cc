@@ -1,5 +1,6 @@
 #include "tests/hosts/host.h"
 
+#include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -9,11 +10,14 @@
 #include <filesystem>
 #include <fmt/core.h>
 #include <grp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -46,6 +50,18 @@ void enter_processes(const UniqueFd& space) {
   CHECK(setsid() > 0 && write(ready, pid.data(), pid.size()) > 0, "{}", std::strerror(errno));
   close(ready);
   for (;;) pause();
+}
+
+// On the host where this process is.
+bool takes_connections(std::uint16_t port) {
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int tries = 0; tries < 1000; ++tries) {
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
 }
 
 }  // namespace
@@ -117,6 +133,14 @@ int Host::run(const std::vector<std::string>& words, std::string* output, uid_t 
   int status = 0;
   CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "{}", std::strerror(errno));
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+bool Host::answers(std::uint16_t port) const {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(takes_connections(port) ? 0 : 1);
+  int status = 0;
+  CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "{}", std::strerror(errno));
+  return status == 0;
 }
 
 std::vector<pid_t> Host::processes() const {

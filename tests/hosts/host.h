@@ -5,6 +5,7 @@
 // the test that fork() made, and their descendants. One thread; other threads stay outside.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <sys/types.h>
@@ -31,6 +32,8 @@ class Host {
   // Runs a program there until its end: its exit code, or 128 + signal; 127 if there is none. What it prints
   // to both streams goes to `output` when that is given, and else to the test's own.
   int run(const std::vector<std::string>& words, std::string* output = nullptr, uid_t user = 0) const;
+  // Waits until somebody takes connections on this port of its loopback: whether that comes.
+  bool answers(std::uint16_t port) const;
   // Processes there as the test sees them, without the first one, and without those of hosts below.
   std::vector<pid_t> processes() const;
 

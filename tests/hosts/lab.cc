@@ -1,7 +1,6 @@
 #include "tests/hosts/lab.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -11,7 +10,6 @@
 #include <fmt/core.h>
 #include <fstream>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -43,18 +41,6 @@ void bind_over(const std::string& from, const std::string& to) {
 
 void mount_empty(const char* directory) {
   CHECK(mount("tmpfs", directory, "tmpfs", 0, "mode=0755") == 0, "{}: {}", directory, std::strerror(errno));
-}
-
-// Waits until somebody takes connections on a port of this host.
-bool answers(std::uint16_t port) {
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  for (int tries = 0; tries < 1000; ++tries) {
-    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 // Of the switch, towards a host.
@@ -249,11 +235,7 @@ void Lab::restart_sshd(int index, const std::string& lines) {
     execl("/usr/sbin/sshd", "/usr/sbin/sshd", "-D", "-e", "-f", (own + "/etc/sshd_config").c_str(), nullptr);
     _exit(127);
   }
-  const pid_t asking = on.fork();
-  if (asking == 0) _exit(answers(22) ? 0 : 1);
-  int status = 0;
-  CHECK(waitpid(asking, &status, 0) == asking && status == 0, "no sshd on {}: {}", on.name(),
-        text_of(own + "/sshd.log"));
+  CHECK(on.answers(22), "no sshd on {}: {}", on.name(), text_of(own + "/sshd.log"));
 }
 
 std::vector<pid_t> Lab::processes(int index) const {

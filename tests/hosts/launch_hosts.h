@@ -14,6 +14,7 @@
 #include "tests/hosts/lab.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::hosts {
 
@@ -63,22 +64,9 @@ class LaunchHosts : public testing::Test {
     const std::string directory = fmt::format("{}/attempt_{}", run_->job_directory(), number);
     return eventually([&] { return std::filesystem::exists(directory); }, limit);
   }
-  int printed_count(const std::string& text) const {
-    int count = 0;
-    const std::string out = run_->out();
-    for (std::size_t at = out.find(text); at != std::string::npos; at = out.find(text, at + 1)) ++count;
-    return count;
-  }
+  int printed_count(const std::string& text) const { return count_in(run_->out(), text); }
   void all_are_ready(int ranks) const {
     ASSERT_TRUE(eventually([&] { return printed_count(": ready") == ranks; })) << run_->out() << run_->err();
-  }
-  // The job has gone on in a second attempt, and has blamed this node.
-  void expect_recovered(int node) {
-    ASSERT_EQ(run_->exit_code(), 0) << run_->err();
-    const auto report = run_->report();
-    EXPECT_EQ(report["restarts"], 1) << run_->err();
-    ASSERT_FALSE(report["attempts"].empty());
-    EXPECT_EQ(report["attempts"][0]["culprit"]["node"], node) << run_->err();
   }
 
   std::unique_ptr<Lab> lab_;

@@ -70,7 +70,7 @@ TEST_F(LaunchNodes, AHostThatComesBackCleansUpWhileTheJobGoesOnWithoutIt) {
   EXPECT_TRUE(eventually([&] { return lab_->processes(1, "sleep").empty(); }, 12s)) << commands(1);
   EXPECT_TRUE(is_running(run_->pid()));
   go();
-  expect_recovered(1);
+  expect_recovered(*run_, 1);
   expect_nothing_left();
 }
 
@@ -81,7 +81,7 @@ TEST_F(LaunchNodes, FewerNodesGoOnWithoutAHostThatIsCutOff) {
   lab_->isolate(2);
   EXPECT_TRUE(eventually([&] { return printed_count("ready 1 of 2") == 2; })) << run_->err();
   go();
-  expect_recovered(2);
+  expect_recovered(*run_, 2);
   lab_->heal();
   expect_nothing_left(10s);
 }

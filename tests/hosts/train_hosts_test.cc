@@ -8,26 +8,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
-#include <sstream>
 #include <thread>
 
-#include "common/base/file.h"
 #include "tests/hosts/lab.h"
 #include "tests/invariants.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::hosts {
 namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-
-// Seconds since 1970, as in events.jsonl.
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Four nodes, and a fifth host that is a spare.
 class TrainHosts : public testing::Test {
@@ -52,24 +45,9 @@ class TrainHosts : public testing::Test {
     run_ = std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM,
                                        [this](const std::string&) { return lab_->head().fork(); });
   }
-  // When the first event of one of these kinds came after `from`; nothing if none did.
-  std::optional<double> time_of(std::initializer_list<const char*> kinds, double from) const {
-    std::istringstream lines(read_file(run_->job_directory() + "/events.jsonl", 1 << 26).value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-      const json event = json::parse(line, nullptr, false);
-      if (event.is_discarded() || event["time"] < from) continue;
-      if (std::ranges::find(kinds, event["event"]) != kinds.end()) return event["time"];
-    }
-    return std::nullopt;
-  }
-  std::string digest() const {
-    std::smatch found;
-    const std::string out = run_->out();
-    return std::regex_search(out, found, std::regex("parameters xxh3 ([0-9a-f]{32})")) ? found[1].str() : "";
-  }
   // Of a run to which nothing happens, which is made once.
   void ends_as_undisturbed() {
-    const std::string hit = digest();
+    const std::string hit = parameters_digest(*run_);
     if (undisturbed_.empty()) {
       run_.reset();
       lab_.reset();  // it gives the environment back before the next one takes it
@@ -77,7 +55,7 @@ class TrainHosts : public testing::Test {
       train();
       ASSERT_EQ(run_->exit_code(), 0) << run_->err();
       EXPECT_EQ(run_->report()["restarts"], 0) << run_->err();
-      undisturbed_ = digest();
+      undisturbed_ = parameters_digest(*run_);
       ASSERT_EQ(undisturbed_.size(), 32U) << run_->out();
     }
     invariants::ends_as_undisturbed(hit, undisturbed_);
@@ -98,7 +76,7 @@ class TrainHosts : public testing::Test {
   }
   // The fault strikes between two checkpoints.
   void wait_for_steps_that_no_checkpoint_has() const {
-    ASSERT_TRUE(eventually([&] { return time_of({"committed"}, 0).has_value(); }, 40s)) << run_->err();
+    ASSERT_TRUE(eventually([&] { return event_time(*run_, {"committed"}).has_value(); }, 40s)) << run_->err();
     std::this_thread::sleep_for(500ms);
   }
 
@@ -152,10 +130,10 @@ TEST_P(TrainHostsThrough, CostsStepsButNoBitOfTheResult) {
   EXPECT_EQ(report["attempts"][0]["culprit"]["node"], fault.node) << run_->err();
   EXPECT_EQ(report["attempts"][1]["world_size"], 8);
   EXPECT_GE(report["attempts"][1]["resumed_step"], 20);
-  const auto noticed = time_of({"worker_exited", "node_lost"}, struck);
+  const auto noticed = event_time(*run_, {"worker_exited", "node_lost"}, struck);
   ASSERT_TRUE(noticed);
   EXPECT_LT(*noticed - struck, fault.noticed_within_seconds);
-  const auto resumed = time_of({"resumed"}, *noticed);
+  const auto resumed = event_time(*run_, {"resumed"}, *noticed);
   ASSERT_TRUE(resumed);
   add_row(fault.what, *noticed - struck, *resumed - *noticed, report["attempts"][1]["repeated_steps"]);
   lab_->heal();
@@ -195,8 +173,8 @@ TEST_F(TrainHosts, AHostThatNeverAnswersAtTheStartIsReplacedByTheSpare) {
   ASSERT_EQ(run_->exit_code(), 0) << run_->err();
   const json report = run_->report();
   EXPECT_EQ(report["attempts"].back()["world_size"], 8);
-  const auto begun = time_of({"attempt_begun"}, began_);
-  const auto noticed = time_of({"node_lost"}, began_);
+  const auto begun = event_time(*run_, {"attempt_begun"}, began_);
+  const auto noticed = event_time(*run_, {"node_lost"}, began_);
   ASSERT_TRUE(begun);
   add_row("a host never answers at the start (`--connect-timeout 2`)",
           noticed ? std::optional(*noticed - began_) : std::nullopt, *begun - noticed.value_or(began_), 0);

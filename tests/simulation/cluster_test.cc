@@ -54,6 +54,12 @@ class SeedsNamed {
   ~SeedsNamed() { restore_handlers(); }
 };
 
+// The job ends after this fault, and others.
+void begin_with(Script& script, const Fault& fault) {
+  script.faults.insert(script.faults.begin(), fault);
+  script.until_faults_are_made = true;
+}
+
 template <class Body>
 void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
   for (current_seed = first; current_seed - first < count && !testing::Test::HasFailure(); ++current_seed) {
@@ -188,8 +194,7 @@ TEST(Cluster, LeavesNothingBehindWhenTheLauncherIsKilled) {
     Fault end{.kind = chance.one_in(2) ? FaultKind::kLauncherFallsSilent : FaultKind::kLauncherDies,
               .gap = chance.between(0ms, 6s),
               .choice = 1};
-    script.faults.insert(script.faults.begin(), end);
-    script.until_faults_are_made = true;
+    begin_with(script, end);
     Cluster cluster(script, seed);
     run(cluster);
     if (!cluster.first().finished()) ++lost;
@@ -206,8 +211,7 @@ TEST(Cluster, LetsNoMoreThanOneLaunchGoOnInACheckpointDirectory) {
     script.length = chance.between(2s, 10s);
     Fault second{
         .kind = FaultKind::kSecondLauncher, .gap = chance.between(0ms, 4s), .choice = chance.below(12)};
-    script.faults.insert(script.faults.begin(), second);
-    script.until_faults_are_made = true;
+    begin_with(script, second);
     Cluster cluster(script, seed);
     const Outcome outcome = run(cluster);
     second_count += outcome.faults.at(static_cast<std::size_t>(FaultKind::kSecondLauncher));

@@ -42,6 +42,7 @@ class AttemptRun {
   // `streams`: the worker's stdin (-1: it has nothing to read), stdout and stderr.
   OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, std::array<int, 3> streams,
                            WarmStart& warm);
+  Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
   // Processes::other_checkpoints().
   std::string other_checkpoints() const;
   // The template that this attempt's ranks can be forked from, or why there is none.

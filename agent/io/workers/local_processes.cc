@@ -61,7 +61,6 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   if (!run) return std::unexpected(std::move(run.error()));
   run_ = *std::move(run);
   attempt_ = attempt.attempt;
-  plan_ = attempt.plan;
   stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
     return socket_ != nullptr && socket_->send(address, datagram);
   });
@@ -92,12 +91,13 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   workers_.insert(started->process.pid);
   // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.
   if (had_template && !warm_.has_template()) kill_leftovers();
-  setting_.tasks.spawn(watch(local_rank, std::move(started->process), started->facts.gpu));
+  setting_.tasks.spawn(
+      watch(local_rank, run_->rank_of(local_rank), std::move(started->process), started->facts.gpu));
   return std::move(started->facts);
 }
 
 Expected<int> LocalProcesses::open_input(LocalRank local_rank) {
-  if (job_.input_rank != rank_of(local_rank)) return -1;
+  if (job_.input_rank != run_->rank_of(local_rank)) return -1;
   auto input = WorkerInput::open(setting_.io.get_executor(),
                                  [this](const wire::InputTaken& taken) { listener_->input_taken(taken); });
   if (!input) return std::unexpected(input.error());
@@ -118,7 +118,7 @@ void LocalProcesses::close_input() {
 }
 
 // A worker has ended when its pidfd says so; its pipes may be held open by other processes.
-awaitable<void> LocalProcesses::watch(LocalRank local_rank, Process process,
+awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process process,
                                       std::optional<std::uint32_t> gpu) {
   co_await asio::post(setting_.io, asio::use_awaitable);  // not before all workers have been started
   asio::posix::stream_descriptor pidfd(setting_.io, process.pidfd.release());
@@ -135,8 +135,8 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Process process,
   exited.peak_memory_bytes = ending.peak_memory_bytes;
   exited.at_ns = to_ns(now);
   setting_.vitals.worker_ended(exited, gpu);
-  if (stacks_) stacks_->ended(rank_of(local_rank));
-  if (job_.input_rank == rank_of(local_rank)) close_input();
+  if (stacks_) stacks_->ended(rank);
+  if (job_.input_rank == rank) close_input();
   listener_->worker_ended(local_rank, std::move(exited));
   reap_leftovers();
 }

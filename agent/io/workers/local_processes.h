@@ -62,7 +62,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void dump_stacks(const std::vector<Worker>& workers) override;
 
  private:
-  awaitable<void> watch(LocalRank local_rank, Process process, std::optional<std::uint32_t> gpu);
+  awaitable<void> watch(LocalRank local_rank, Rank rank, Process process, std::optional<std::uint32_t> gpu);
   // What the worker reads; -1: nothing.
   Expected<int> open_input(LocalRank local_rank);
   void close_input();
@@ -75,7 +75,6 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void kill_leftovers();
   NodeContext context(Attempt attempt) const;
   bool prepare_template(std::expected<TemplateSpec, std::string> wanted);
-  Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
 
   Setting setting_;
   rlimit worker_descriptor_limit_;
@@ -87,7 +86,6 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::optional<Stacks> stacks_;          // of its workers
   std::shared_ptr<WorkerInput> input_;    // of the worker that gets it, while that runs
   Attempt attempt_;
-  wire::PrepareAttempt plan_;
   std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;
 };

@@ -8,10 +8,6 @@ namespace muster::launcher {
 
 namespace {
 
-std::string name_of(const Plan& plan, NodeId node) {
-  return container_name(plan.job.job_id, node.value());
-}
-
 // `source` may be what sh has to expand.
 std::string mount_word(std::string_view type, const std::string& source, const std::string& destination,
                        bool read_only) {
@@ -41,11 +37,12 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
                                    const std::string& module_in_container,
                                    const std::vector<std::string>& arguments) {
   const ContainerOptions& options = plan.remote.container;
+  const std::string name = container_name(plan.job.job_id, agent.node.value());
   const bool delivered = place.path.empty();
   std::vector<std::string> words = {"--rm",
                                     "--interactive",
                                     "--pull=never",
-                                    "--name=" + name_of(plan, agent.node),
+                                    "--name=" + name,
                                     fmt::format("--label={}={}", kJobLabel, plan.job.job_id),
                                     fmt::format("--label={}={}", kNodeLabel, agent.node),
                                     fmt::format("--label={}={}", kIncarnationLabel, agent.incarnation),
@@ -64,12 +61,12 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
   const std::string module_file = delivered ? "$d/" + place.module : place.module;
   words.push_back(mount_word("bind", agent_file, kAgentInContainer, true));
   words.push_back(mount_word("bind", module_file, module_in_container, true));
-  for (const auto& [name, value] : options.arguments) words.push_back(fmt::format("--{}={}", name, value));
+  for (const auto& [option, value] : options.arguments)
+    words.push_back(fmt::format("--{}={}", option, value));
   words.push_back(options.image);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::string command = fmt::format("mkdir -p \"{}\" 2>/dev/null; ", plan.job.log_directory);
-  if (agent.incarnation > Incarnation(1))
-    command += fmt::format("docker rm -f {} >/dev/null 2>&1; ", name_of(plan, agent.node));
+  if (agent.incarnation > Incarnation(1)) command += fmt::format("docker rm -f {} >/dev/null 2>&1; ", name);
   command += "exec docker run";
   for (const std::string& word : words) command += " \"" + word + '"';
   return where_agent_is(place, command);
@@ -80,7 +77,7 @@ std::string pull_script(std::string_view image) {
 }
 
 std::string kill_container_script(const Plan& plan, NodeId node) {
-  return fmt::format("exec docker kill {}", name_of(plan, node));
+  return fmt::format("exec docker kill {}", container_name(plan.job.job_id, node.value()));
 }
 
 std::string sweep_container_script(const Plan& plan, AgentId below, bool kill) {

@@ -227,4 +227,9 @@ std::string container_advice(std::string_view message) {
   return "";
 }
 
+std::string with_container_advice(const std::string& message) {
+  const std::string todo = container_advice(message);
+  return todo.empty() ? message : fmt::format("{} ({})", message, todo);
+}
+
 }  // namespace muster::launcher

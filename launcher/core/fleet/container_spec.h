@@ -50,5 +50,7 @@ std::string percent_encoded(std::string_view text);
 
 // What to do about a message of the engine's, or "".
 std::string container_advice(std::string_view message);
+// The message, with that behind it.
+std::string with_container_advice(const std::string& message);
 
 }  // namespace muster::launcher

@@ -315,6 +315,10 @@ NodeNames Plan::names() const {
   return NodeNames(std::move(names));
 }
 
+std::string Plan::agent_log(NodeId node) const {
+  return fmt::format("{}/agent.node{}.log", job.log_directory, node);
+}
+
 std::int32_t Plan::room_of(NodeId node) const {
   return hosts.empty() ? nodes.front().worker_count : *hosts.at(static_cast<std::size_t>(node.value())).slots;
 }

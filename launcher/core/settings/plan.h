@@ -51,6 +51,8 @@ struct Plan {
   // Nodes that may ever take part in one attempt.
   std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
   NodeNames names() const;
+  // The file for what the node's agent writes to stderr, and the host shell that it runs in.
+  std::string agent_log(NodeId node) const;
 };
 
 // `job_id` is unique; its directory is LOG_DIRECTORY/job_id. Errors: more workers than GPUs, no GPUs where

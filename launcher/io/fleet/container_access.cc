@@ -22,27 +22,20 @@ constexpr Duration kContainerSweepLimit = std::chrono::seconds(5);
 constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kRoomLimit = std::chrono::seconds(10);  // for an older container to be removed
 
-std::string clean(const std::string& path) {
-  return std::filesystem::path(path).lexically_normal().string();
-}
-
-ContainerSurroundings look_around(const std::string& agent_program) {
-  const std::string agent = clean(agent_program);
+ContainerSurroundings look_around(const std::string& agent) {
   ContainerSurroundings here;
   here.user = fmt::format("{}:{}", getuid(), getgid());
-  here.programs = {
-      {agent, kAgentInContainer, true},
-      {clean(net::Tls::file_beside(agent)), clean(net::Tls::file_beside(kAgentInContainer)), true},
-      {std::filesystem::path(agent).replace_filename("launch").string(),
-       std::filesystem::path(kAgentInContainer).replace_filename("launch").string(), true}};
+  here.programs = {{agent, kAgentInContainer, true},
+                   {net::Tls::file_beside(agent), net::Tls::file_beside(kAgentInContainer), true},
+                   {std::filesystem::path(agent).replace_filename("launch").string(),
+                    std::filesystem::path(kAgentInContainer).replace_filename("launch").string(), true}};
   here.memory_bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   here.launcher = launcher_label(own_identity());
   return here;
 }
 
 Error refused(const std::string& message) {
-  const std::string todo = container_advice(message);
-  return Error(ErrorCode::kInvalidArgument, todo.empty() ? message : fmt::format("{} ({})", message, todo));
+  return Error(ErrorCode::kInvalidArgument, with_container_advice(message));
 }
 
 }  // namespace
@@ -144,8 +137,7 @@ awaitable<Expected<std::string>> ContainerAccess::make_container(AgentId agent, 
 awaitable<HostAccess::Shell> ContainerAccess::start_agent(AgentId agent, Words arguments) {
   const auto id = co_await make_container(agent, arguments);
   if (!id) co_return std::unexpected(id.error());
-  auto shell = co_await ContainerShell::start(
-      engine_, *id, fmt::format("{}/agent.node{}.log", plan_.job.log_directory, agent.node));
+  auto shell = co_await ContainerShell::start(engine_, *id, plan_.agent_log(agent.node));
   if (shell) {
     std::erase_if(shells_, [](const auto& each) { return each.second.expired(); });
     shells_[agent] = *shell;
@@ -166,9 +158,7 @@ awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting, TimePo
   const auto found = shells_.find(agent);
   const auto shell = found == shells_.end() ? nullptr : found->second.lock();
   if (!shell) co_return true;
-  const auto killed = co_await engine_.ask(
-      {.verb = "POST", .target = fmt::format("/containers/{}/kill?signal=KILL", shell->id())},
-      deadline - Clock::now());
+  const auto killed = co_await engine_.ask(DockerEngine::Request::kill(shell->id()), deadline - Clock::now());
   co_return killed.has_value();
 }
 

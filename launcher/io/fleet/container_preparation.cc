@@ -15,7 +15,6 @@
 #include "launcher/io/fleet/container_cleanup.h"
 #include "launcher/io/fleet/docker_engine.h"
 #include "launcher/io/fleet/registry_credentials.h"
-#include "launcher/io/stop_signal.h"
 
 namespace muster::launcher {
 
@@ -26,7 +25,7 @@ constexpr Duration kPullProgressPeriod = std::chrono::seconds(2);
 
 class Preparation {
  public:
-  Preparation(const Plan& plan, const PreparationSetting& setting, std::string socket)
+  Preparation(const Plan& plan, const BeforeJob& setting, std::string socket)
       : plan_(plan),
         setting_(setting),
         tasks_(context_.get_executor()),
@@ -129,9 +128,8 @@ class Preparation {
     if (!pulled) co_return std::unexpected(unusable(pulled.error()));
     const std::string why = pulled->good() ? pulled_.error() : pulled->message();
     if (why.empty()) co_return Status{};
-    const std::string todo = container_advice(why);
-    co_return failure(ErrorCode::kUnavailable, "--image: {} cannot be pulled: {}{}", image, why,
-                      todo.empty() ? "" : fmt::format(" ({})", todo));
+    co_return failure(ErrorCode::kUnavailable, "--image: {} cannot be pulled: {}", image,
+                      with_container_advice(why));
   }
 
   void tell_progress() {
@@ -146,7 +144,7 @@ class Preparation {
   }
 
   const Plan& plan_;
-  const PreparationSetting& setting_;
+  const BeforeJob& setting_;
   asio::io_context context_{1};
   net::TaskGroup tasks_;
   DockerEngine engine_;
@@ -158,7 +156,7 @@ class Preparation {
 
 }  // namespace
 
-int prepare_containers(const Plan& plan, const PreparationSetting& setting) {
+int prepare_containers(const Plan& plan, const BeforeJob& setting) {
   auto socket = docker_socket(std::getenv("DOCKER_HOST"));
   if (!socket) {
     setting.say(socket.error().message());

@@ -70,11 +70,10 @@ awaitable<void> pass_output_on(Held container) {
     if (!more) break;
     std::size_t left = 0;
     for (std::size_t i = 4; i < header.size(); ++i) left = left << 8 | static_cast<unsigned char>(header[i]);
-    bool good = true;
-    while (left > 0 && good) {
+    while (left > 0) {
       piece.resize(std::min(left, kPieceBytes));
-      good = co_await read_exactly(*container, piece.data(), piece.size());
-      if (!good) break;
+      const bool whole = co_await read_exactly(*container, piece.data(), piece.size());
+      if (!whole) break;
       left -= piece.size();
       if (header[0] == 2) {
         (void)write_all(container->messages.get(), piece, "stderr");
@@ -84,7 +83,7 @@ awaitable<void> pass_output_on(Held container) {
       co_await asio::async_write(container->inside, asio::buffer(piece),
                                  asio::redirect_error(asio::use_awaitable, error));
     }
-    if (!good) break;
+    if (left > 0) break;  // the stream has ended
   }
   boost::system::error_code ignored;
   container->inside.shutdown(net::Socket::shutdown_send, ignored);
@@ -112,8 +111,7 @@ awaitable<void> wait_for_end(Held container, std::unique_ptr<DockerEngine::End> 
 }
 
 awaitable<void> kill_now(Held container) {
-  (void)co_await container->engine.ask(
-      {.verb = "POST", .target = fmt::format("/containers/{}/kill?signal=KILL", container->id)});
+  (void)co_await container->engine.ask(DockerEngine::Request::kill(container->id));
 }
 
 template <class Task>

@@ -93,9 +93,7 @@ Expected<AgentPlace> Delivery::place() {
     digest = net::to_hex((*tls)->digest({files->agent, files->module}));
     remember_digest(stamp, digest);
   }
-  place_ = {.path = "",
-            .digest = std::move(digest),
-            .module = std::filesystem::path(net::Tls::file_beside(kAgentFile)).lexically_normal().string()};
+  place_ = {.path = "", .digest = std::move(digest), .module = net::Tls::file_beside(kAgentFile)};
   return *place_;
 }
 

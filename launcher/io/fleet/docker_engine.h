@@ -29,6 +29,10 @@ class DockerEngine {
     std::string target;  // without the version: "/containers/json?all=1"
     std::string body{};  // JSON
     std::string registry_auth{};
+    // Of a container's processes.
+    static Request kill(const std::string& container) {
+      return {.verb = "POST", .target = "/containers/" + container + "/kill?signal=KILL"};
+    }
   };
   struct Answer {
     int status = 0;

@@ -132,7 +132,7 @@ Expected<LocalBootstrap::Started> LocalBootstrap::start_with_tcp(AgentId agent) 
 
 Expected<pid_t> LocalBootstrap::spawn(AgentId agent, std::vector<std::string> arguments, int input,
                                       int socket) const {
-  const std::string log = fmt::format("{}/agent.node{}.log", plan_.job.log_directory, agent.node);
+  const std::string log = plan_.agent_log(agent.node);
   const UniqueFd messages(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!messages) return system_failure("cannot open " + log, errno);
   arguments.insert(arguments.end(), {"--node", fmt::format("{}", agent.node), "--incarnation",

@@ -11,6 +11,7 @@
 #include "launcher/core/text/words.h"
 #include "launcher/io/fleet/container_access.h"
 #include "launcher/io/fleet/shell_access.h"
+#include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
 
@@ -122,7 +123,7 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
       co_return HostStart::GiveUp{.why = agreed.error().message()};
     }
     if (const auto* again = std::get_if<HostStart::Start>(&step)) {
-      if (again->after > Duration::zero()) co_await pause(again->after);
+      if (again->after > Duration::zero()) co_await pause_for(executor_, again->after);
       step = co_await try_start(agent, start);
     } else {
       step = co_await bring(agent, start, std::get<HostStart::Bring>(step).what);
@@ -236,7 +237,7 @@ bool RemoteBootstrap::is_over_tls(const Child& child) const {
 
 // What TLS needs is loaded when the start is behind.
 awaitable<void> RemoteBootstrap::take_calls() {
-  co_await pause(kTakeCallsAfter);
+  co_await pause_for(executor_, kTakeCallsAfter);
   if (const Status started = control_port_->start(); !started)
     log::error("agents cannot call: {}", started.error().message());
 }
@@ -288,7 +289,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     const Child* const child = find(agent);
     if (child == nullptr) co_return;
     if (!is_over_tls(*child) || left) break;
-    co_await pause(look);
+    co_await pause_for(executor_, look);
     look = std::min(2 * look, kLongestLook);
   }
   if (!left) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
@@ -346,7 +347,7 @@ awaitable<void> RemoteBootstrap::sweep_into(std::shared_ptr<Answers> answers, No
 // A host that does not answer has no leftovers that anybody knows of. It is asked again later. What has come
 // up since a host was asked is asked at once: an answer from before may say that nothing is left.
 awaitable<void> RemoteBootstrap::sweep_all() {
-  co_await pause(next_sweep_ - Clock::now());
+  co_await pause_for(executor_, next_sweep_ - Clock::now());
   const bool kill = std::exchange(sweep_kills_, false);
   const auto answers = std::make_shared<Answers>(executor_);
   std::uint64_t asked = 0;
@@ -390,7 +391,7 @@ awaitable<void> RemoteBootstrap::sweep_later(NodeId node) {
   log::warning("host {} does not say what node{} has left there; it is asked again", host_of(node).name,
                node);
   while (to_sweep_.contains(node)) {
-    co_await pause(kSweepPause);
+    co_await pause_for(executor_, kSweepPause);
     (void)co_await sweep(node, /*kill=*/true);
   }
   sweeping_later_.erase(node);
@@ -415,12 +416,6 @@ awaitable<void> RemoteBootstrap::bury(std::vector<std::shared_ptr<HostShell>> sh
 }
 
 // ---- Parts ----
-
-awaitable<void> RemoteBootstrap::pause(Duration time) {
-  asio::steady_timer timer(executor_, time);
-  boost::system::error_code ignored;
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-}
 
 RemoteBootstrap::Child* RemoteBootstrap::find(AgentId agent) {
   const auto found = children_.find(agent);

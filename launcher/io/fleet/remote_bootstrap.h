@@ -84,7 +84,6 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<void> sweep_all();
   awaitable<void> sweep_later(NodeId node);
   awaitable<void> bury(std::vector<std::shared_ptr<HostShell>> shells);
-  awaitable<void> pause(Duration time);
 
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);

@@ -1,6 +1,5 @@
 #include "launcher/io/fleet/shell_access.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "common/net/tls.h"
@@ -15,10 +14,6 @@ constexpr Duration kDeliveryLimit = std::chrono::minutes(2);
 constexpr Duration kPullLimit = std::chrono::minutes(30);
 constexpr Duration kSweepLimit = std::chrono::seconds(1);
 constexpr Duration kShellFinishLimit = std::chrono::seconds(3);
-
-std::string normal_path(const std::string& path) {
-  return std::filesystem::path(path).lexically_normal().string();
-}
 
 }  // namespace
 
@@ -36,9 +31,8 @@ awaitable<HostAccess::Shell> ShellAccess::start_agent(AgentId agent, Words argum
   if (!plan_.remote.in_containers())
     co_return run(agent.node, agent_shell(plan_.remote, host_of(agent.node), *place, arguments));
   containers_.insert(agent.node);
-  co_return open(agent.node,
-                 start_container_script(plan_, agent, *place,
-                                        normal_path(net::Tls::file_beside(kAgentInContainer)), arguments));
+  co_return open(agent.node, start_container_script(plan_, agent, *place,
+                                                    net::Tls::file_beside(kAgentInContainer), arguments));
 }
 
 awaitable<Expected<HostAccess::Errand>> ShellAccess::bring(NodeId node, HostStart::Missing missing) {
@@ -110,8 +104,7 @@ HostAccess::Shell ShellAccess::open(NodeId node, std::string_view script) const 
 }
 
 HostAccess::Shell ShellAccess::run(NodeId node, Words words) const {
-  return ChildShell::start(executor_, std::move(words),
-                           fmt::format("{}/agent.node{}.log", plan_.job.log_directory, node), descriptors_);
+  return ChildShell::start(executor_, std::move(words), plan_.agent_log(node), descriptors_);
 }
 
 const Host& ShellAccess::host_of(NodeId node) const {
@@ -122,7 +115,7 @@ Expected<AgentPlace> ShellAccess::agent_place() {
   if (plan_.remote.remote_agent.empty()) return delivery_.place();
   return AgentPlace{.path = plan_.remote.remote_agent,
                     .digest = "",
-                    .module = normal_path(net::Tls::file_beside(plan_.remote.remote_agent))};
+                    .module = net::Tls::file_beside(plan_.remote.remote_agent)};
 }
 
 }  // namespace muster::launcher

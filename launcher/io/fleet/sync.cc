@@ -10,7 +10,6 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/host_shell.h"
-#include "launcher/io/stop_signal.h"
 
 namespace muster::launcher {
 
@@ -20,19 +19,21 @@ constexpr Duration kProgressPeriod = std::chrono::seconds(2);
 
 class Sync {
  public:
-  Sync(const Plan& plan, const SyncSetting& setting)
-      : plan_(plan), setting_(setting), tasks_(context_.get_executor()), progress_(context_) {
+  Sync(const Plan& plan, const BeforeJob& setting)
+      : plan_(plan),
+        setting_(setting),
+        tasks_(context_.get_executor()),
+        progress_(context_),
+        stop_(context_, setting_.signals, [this](int number) {
+          exit_code_ = 128 + number;
+          end();
+        }) {
     getrlimit(RLIMIT_NOFILE, &descriptors_);
   }
   Sync(const Sync&) = delete;
   Sync& operator=(const Sync&) = delete;
 
   int run() {
-    StopSignal stop(context_, setting_.signals, [this](int number) {
-      exit_code_ = 128 + number;
-      end();
-    });
-    stop_ = &stop;
     const std::size_t at_once =
         std::min(plan_.hosts.size(), static_cast<std::size_t>(plan_.remote.ssh_parallel));
     running_ = at_once;
@@ -94,16 +95,16 @@ class Sync {
   // What still runs is killed with its tasks.
   void end() {
     progress_.cancel();
-    stop_->cancel();
+    stop_.cancel();
     tasks_.cancel();
   }
 
   const Plan& plan_;
-  const SyncSetting& setting_;
+  const BeforeJob& setting_;
   asio::io_context context_{1};
   net::TaskGroup tasks_;
-  StopSignal* stop_ = nullptr;  // while it runs
   asio::steady_timer progress_;
+  StopSignal stop_;
   rlimit descriptors_{};
   std::error_code ignored_;
   std::minstd_rand random_{std::random_device()()};
@@ -116,7 +117,7 @@ class Sync {
 
 }  // namespace
 
-int sync_hosts(const Plan& plan, const SyncSetting& setting) {
+int sync_hosts(const Plan& plan, const BeforeJob& setting) {
   for (const std::string& directory : plan.remote.sync) {
     if (std::error_code error; std::filesystem::is_directory(directory, error)) continue;
     setting.say(fmt::format("--sync: {} is no directory here: give one that is to be copied", directory));

@@ -4,20 +4,13 @@
 // Blocking. Nothing is deleted on a host, and files that have not changed are not sent again.
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "launcher/core/settings/plan.h"
+#include "launcher/io/stop_signal.h"
 
 namespace muster::launcher {
 
-struct SyncSetting {
-  int signals;  // a signalfd: the first of INT, TERM, HUP and QUIT ends it
-  std::function<void(const std::string&)> say;
-};
-
 // 0, or the exit code of a launch that cannot go on; why has been said, in a line for each host. What rsync
 // and host shells write goes to sync.nodeN.log of the job's log directory.
-int sync_hosts(const Plan& plan, const SyncSetting& setting);
+int sync_hosts(const Plan& plan, const BeforeJob& setting);
 
 }  // namespace muster::launcher
