@@ -68,7 +68,8 @@ struct World {
   bool may_end = false;  // the training has gone on for long enough
   // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.
   Duration clock_error;
-  TimePoint clocks_unsure_until = began;  // pings that were held up may be all that there is to correct them by
+  TimePoint clocks_unsure_until =
+      began;  // pings that were held up may be all that there is to correct them by
   TimePoint disturbed_until = began;
   TimePoint progressed_at = began;
   TimePoint steps_told_at = began;  // until then ranks tell of the step in which one hangs
