@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
+#include "runtime/checkpoint/shard.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/control/step_time.h"
@@ -114,6 +115,9 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
 void check_options(const CheckpointerOptions& options) {
   if (options.every < 1)
     throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
+  if (options.staging_bytes < 1)
+    throw std::invalid_argument(
+        "Checkpointer: staging_bytes = 0 leaves no room for a copy; 8 MiB is the least that is used");
   if (options.keep < 1)
     throw std::invalid_argument(fmt::format("Checkpointer: keep = {} must be at least 1", options.keep));
   if (options.read_only && options.start_over)
@@ -127,15 +131,18 @@ struct Checkpointer::State {
       : job(a_job),
         options(the_options),
         meeting(a_job.store(), a_job.rank(), a_job.world_size()),
-        stop(a_job.store(), a_job.rank(), a_job.world_size()) {}
+        stop(a_job.store(), a_job.rank(), a_job.world_size()),
+        staging(the_options.staging_bytes) {}
 
   bool enabled() const { return !options.directory.empty(); }
   // What is only read, as by an evaluation, is not this job's progress.
   bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
-  Expected<Safetensors> gather(TrainState& state, SavedState& saved) const;
-  void write(const Expected<Safetensors>& shard, std::int64_t step);
+  Expected<ShardImage> gather(TrainState& state);
+  void prepare(TrainState& state);
+  void stage(ShardImage& image);
+  void write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step);
   void warn_of_failure(std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
@@ -159,7 +166,12 @@ struct Checkpointer::State {
 
   Status outcome;            // of the last save; the writer's while it runs
   bool has_refused = false;  // and has said so; likewise
-  std::jthread writer;
+  Staging staging;
+  bool is_prepared = false;
+  bool has_told_wait = false;
+  Background disk{"muster-disk", 2, /*yielding=*/true};
+  Background writer{"muster-ckpt", 1, /*yielding=*/true};
+  std::future<void> under_way;  // the writer's task
 };
 
 void Checkpointer::State::require_restored() const {
@@ -173,28 +185,36 @@ void Checkpointer::State::require_restored() const {
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
-  SavedState saved;
-  auto shard = gather(state, saved);
+  is_prepared = true;
+  auto gathered = gather(state);
+  if (gathered) {
+    if (Status reserved = staging.reserve(gathered->size_bytes); !reserved)
+      gathered = std::unexpected(reserved.error());
+    else
+      staging.begin(gathered->size_bytes);
+  }
+  Expected<std::shared_ptr<ShardImage>> image;
+  if (gathered)
+    image = std::make_shared<ShardImage>(*std::move(gathered));
+  else
+    image = std::unexpected(gathered.error());
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
   meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
-  if (!options.check_finite) saved.finite.clear();
   try {
-    writer = start_quiet_thread("muster-ckpt", [this, shard = std::move(shard),
-                                                finite = std::move(saved.finite),
-                                                step = steps](const std::stop_token&) {
-      Status checked = shard ? without_throwing([&] { return check_all_finite(*shard, finite); }) : Status();
-      write(checked ? shard : std::unexpected(std::move(checked).error()), step);
-    });
+    under_way = writer.submit([this, image, step = steps] { write(image, step); });
   } catch (...) {  // the others wait for a word of this rank
     write(failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text()),
           steps);
+    return;
   }
+  if (image) stage(**image);
 }
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting. Parts may be
 // collectives: none is left out because one before it has failed.
-Expected<Safetensors> Checkpointer::State::gather(TrainState& state, SavedState& saved) const {
+Expected<ShardImage> Checkpointer::State::gather(TrainState& state) {
+  SavedState saved;
   Status gathered;
   for (const auto& part : state.parts()) {
     Status done = without_throwing([&]() -> Status {
@@ -204,14 +224,54 @@ Expected<Safetensors> Checkpointer::State::gather(TrainState& state, SavedState&
     if (gathered) gathered = std::move(done);
   }
   if (!gathered) return std::unexpected(gathered.error());
-  return without_throwing(
-      [&]() -> Expected<Safetensors> { return gather_shard(saved, job.rank(), job.world_size()); });
+  if (!options.check_finite) saved.finite.clear();
+  return without_throwing([&] { return gather_shard(saved, job.rank(), job.world_size()); });
 }
 
-void Checkpointer::State::write(const Expected<Safetensors>& shard, std::int64_t step) {
+// The memory for the copy, before the first save needs it.
+void Checkpointer::State::prepare(TrainState& state) {
+  if (std::exchange(is_prepared, true)) return;
+  const auto image = gather(state);
+  if (!image) return;  // the save will say why
+  try {
+    settle();
+    under_way = writer.submit([this, size_bytes = image->size_bytes] { (void)staging.reserve(size_bytes); });
+  } catch (const std::system_error&) {  // no thread: the save will say so
+  }
+}
+
+// While the writing thread takes it away. Whatever happens, the training thread goes on.
+void Checkpointer::State::stage(ShardImage& image) {
+  Status staged = without_throwing([&]() -> Status {
+    stage_shard(image, staging);
+    return {};
+  });
+  if (!staged) {
+    log::warning("rank {} cannot copy its share of the checkpoint of step {}: {}", job.rank(), steps,
+                 staged.error().message());
+    staging.abandon();
+  }
+  if (staging.waited() > std::chrono::nanoseconds() && !std::exchange(has_told_wait, true))
+    log::warning(
+        "rank {} waited {:.1f} s for the disk: its share of a checkpoint, {} MiB, is larger than "
+        ".staging_bytes, "
+        "{} MiB",
+        job.rank(), Seconds(staging.waited()).count(), image.size_bytes >> 20, staging.capacity() >> 20);
+}
+
+void Checkpointer::State::write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step) {
+  const auto write_mine = [&](const std::string& directory,
+                              const std::string& name) -> Expected<ManifestFile> {
+    if (!image) return std::unexpected(image.error());
+    return write_shard(directory, name, (*image)->size_bytes, staging, disk,
+                       [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+                         return check_all_finite(**image, offset, bytes);
+                       });
+  };
   // Throws if the store is gone.
   outcome = without_throwing(
-      [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), shard); });
+      [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), write_mine); });
+  staging.abandon();  // nobody takes anything more
   if (outcome) {
     last_committed = step;
     has_refused = false;
@@ -237,9 +297,9 @@ void Checkpointer::State::warn_of_failure(std::int64_t step) {
 }
 
 bool Checkpointer::State::settle() {
-  if (writer.joinable()) {
+  if (under_way.valid()) {
     const auto waiting = section("checkpoint commit");
-    writer.join();
+    std::exchange(under_way, {}).get();
   }
   if (!outcome && outcome.error().code() == ErrorCode::kFenced) throw FencedError(outcome.error().message());
   return outcome.has_value();
@@ -337,6 +397,7 @@ void Checkpointer::step(TrainState& state) {
   if (state_->tells_agent()) reports_of(state_->job).step(state_->steps);
   if (!state_->plan) return;
   const bool last = state_->is_last_before_preemption();
+  state_->prepare(state);
   if (last || state_->steps % state_->options.every == 0) state_->start_save(state);
   if (last) state_->leave();
 }

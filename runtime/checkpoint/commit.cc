@@ -37,8 +37,7 @@ Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
 }
 
 Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, int rank,
-                                      const Expected<Safetensors>& shard) {
-  if (!shard) return std::unexpected(shard.error());
+                                      const WriteShard& write) {
   // A checkpoint that somebody may load is not written over.
   const auto committed = is_committed(plan, id);
   if (!committed) return std::unexpected(committed.error());
@@ -47,7 +46,7 @@ Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, i
   if (Status clear = check_fence(plan); !clear) return std::unexpected(clear.error());
   const std::string directory = plan.directory.path_of(id);
   if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
-  return write_shard(directory, shard_name(rank), *shard);
+  return write(directory, shard_name(rank));
 }
 
 Status status_of(const std::string& word) {
@@ -167,11 +166,11 @@ Status check_fence(const CommitPlan& plan) {
 }
 
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
-                         const Expected<Safetensors>& shard) {
+                         const WriteShard& write) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
   // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
   // instead would keep the others waiting.
-  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, meeting.rank(), shard); })));
+  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, meeting.rank(), write); })));
   if (meeting.rank() != 0) {
     const auto word = meeting.listen(kDecisionTimeout + plan.timeout);
     return word ? status_of(*word)

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "common/wire/checkpoint_directory.h"
 #include "runtime/checkpoint/meeting.h"
-#include "runtime/checkpoint/safetensors.h"
 
 namespace muster {
 
@@ -22,16 +22,20 @@ struct CommitPlan {
   std::chrono::milliseconds timeout{};
 };
 
+// Writes this rank's shard into the directory of the checkpoint, under this name.
+using WriteShard =
+    std::function<Expected<ManifestFile>(const std::string& directory, const std::string& name)>;
+
 // kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host. Never
 // kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it with its shard, or with why it has none, in a meeting of its own. Rank 0 decides, and
-// all ranks return the same: committed; kFenced: a newer attempt has taken over, and the message says who;
-// kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because what a rank
-// has to write may not be committed as it is. kTimedOut: this rank alone has not heard
-// the decision, so that it must leave its shard as it is. An exception of torch if the store is gone.
+// Every rank calls it with what writes its shard or says why it has none, in a meeting of its own. Rank 0
+// decides, and all ranks return the same: committed; kFenced: a newer attempt has taken over, and the message
+// says who; kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because
+// what a rank has to write may not be committed as it is. kTimedOut: this rank alone has not heard the
+// decision, so that it must leave its shard as it is. An exception of torch if the store is gone.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
-                         const Expected<Safetensors>& shard);
+                         const WriteShard& write);
 
 }  // namespace muster

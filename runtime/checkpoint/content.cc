@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/content.h"
 
 #include <algorithm>
-#include <cmath>
 #include <torch/torch.h>
 #include <vector>
 
@@ -29,31 +28,6 @@ std::map<std::string, int> writers_of(const TensorMap& shared, int world_size) {
   return writers;
 }
 
-at::Tensor copy_to_host(const at::Tensor& tensor) {
-  return at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false))
-      .copy_(tensor.detach());
-}
-
-template <class Float>
-bool all_finite(const at::Tensor& tensor) {
-  const auto* const values = static_cast<const Float*>(tensor.const_data_ptr());
-  bool finite = true;  // without a branch, so that many are looked at at once
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) finite &= std::isfinite(static_cast<double>(values[i]));
-  return finite;
-}
-
-// On the CPU and contiguous; of a type that training does not use for parameters: true.
-bool is_finite(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kHalf: return all_finite<at::Half>(tensor);
-    case at::kBFloat16: return all_finite<at::BFloat16>(tensor);
-    case at::kFloat: return all_finite<float>(tensor);
-    case at::kDouble: return all_finite<double>(tensor);
-    case at::kComplexFloat: return all_finite<float>(at::view_as_real(tensor));
-    default: return true;
-  }
-}
-
 Status add_shard(LoadedState& state, const Safetensors& shard, bool mine) {
   for (const auto& [key, value] : shard.metadata) {
     if (key.starts_with(kValueKey)) state.values.emplace(key.substr(kValueKey.size()), value);
@@ -70,27 +44,18 @@ Status add_shard(LoadedState& state, const Safetensors& shard, bool mine) {
 
 }  // namespace
 
-Safetensors gather_shard(const SavedState& state, int rank, int world_size) {
+Expected<ShardImage> gather_shard(const SavedState& state, int rank, int world_size) {
   Safetensors shard;
   const auto writers = writers_of(state.shared, world_size);
   for (const auto& [name, tensor] : state.shared) {
-    if (writers.at(name) == rank) shard.tensors[name] = copy_to_host(tensor);
+    if (writers.at(name) == rank) shard.tensors[name] = tensor;
   }
-  for (const auto& [name, tensor] : state.of_rank)
-    shard.tensors[std::string(kOfRankKey) + name] = copy_to_host(tensor);
-  if (rank != 0) return shard;
-  for (const auto& [name, tensor] : state.of_rank_0) shard.tensors[name] = copy_to_host(tensor);
-  for (const auto& [name, value] : state.values) shard.metadata[std::string(kValueKey) + name] = value;
-  return shard;
-}
-
-Status check_all_finite(const Safetensors& shard, const std::set<std::string>& names) {
-  for (const auto& [name, tensor] : shard.tensors) {
-    if (names.contains(name) && !is_finite(tensor))
-      return failure(ErrorCode::kCorrupt, "{} has a NaN or an infinity (.check_finite = false allows it)",
-                     name);
+  for (const auto& [name, tensor] : state.of_rank) shard.tensors[std::string(kOfRankKey) + name] = tensor;
+  if (rank == 0) {
+    for (const auto& [name, tensor] : state.of_rank_0) shard.tensors[name] = tensor;
+    for (const auto& [name, value] : state.values) shard.metadata[std::string(kValueKey) + name] = value;
   }
-  return {};
+  return lay_out_safetensors(shard, state.finite);
 }
 
 Expected<LoadedState> read_checkpoint(const CheckpointDirectory& directory, CheckpointId id, int rank) {

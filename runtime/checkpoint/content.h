@@ -1,11 +1,9 @@
 // Between the parts of a training state and the shards of a checkpoint: which rank writes what, and who gets
 // what back.
 //
-// Plain functions for the training thread; gather_shard copies, so that training may go on while its result
-// is written.
+// Plain functions for the training thread, which copy nothing.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "common/wire/checkpoint_directory.h"
@@ -14,12 +12,8 @@
 
 namespace muster {
 
-// What `rank` has to write, copied to the CPU. Tensors that all ranks have are shared out by size, the same
-// way on all ranks.
-Safetensors gather_shard(const SavedState& state, int rank, int world_size);
-
-// kCorrupt names the first of these tensors, where the shard has them, that has a NaN or an infinity.
-Status check_all_finite(const Safetensors& shard, const std::set<std::string>& names);
+// What `rank` has to write. Tensors that all ranks have are shared out by size, the same way on all ranks.
+Expected<ShardImage> gather_shard(const SavedState& state, int rank, int world_size);
 
 // A whole checkpoint, every byte of it verified, as `rank` needs it. Errors say which file is wrong and how.
 Expected<LoadedState> read_checkpoint(const CheckpointDirectory& directory, CheckpointId id, int rank);

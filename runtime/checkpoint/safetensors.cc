@@ -22,6 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kHeaderLimit = 100'000'000;  // the reference implementation's
 constexpr std::uint64_t kAlignment = 8;
+constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::string_view kDigestKey = "xxh3:";
 
 struct TypeName {
@@ -52,8 +53,9 @@ std::string_view bytes_of(const at::Tensor& tensor) {
 }
 
 // Large elements first, so that every tensor is aligned to its element.
-std::vector<const std::pair<const std::string, at::Tensor>*> in_file_order(const Safetensors& content) {
-  std::vector<const std::pair<const std::string, at::Tensor>*> order;
+using FileOrder = std::vector<const std::pair<const std::string, at::Tensor>*>;
+FileOrder in_file_order(const Safetensors& content) {
+  FileOrder order;
   for (const auto& entry : content.tensors) order.push_back(&entry);
   std::ranges::stable_sort(order, std::greater(),
                            [](const auto* entry) { return entry->second.element_size(); });
@@ -142,13 +144,10 @@ at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
   return (aligned ? bytes : bytes.clone()).view(entry.type).view(entry.shape);
 }
 
-}  // namespace
-
-Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write) {
-  const auto order = in_file_order(content);
+// Length and header, padded to a multiple of `alignment`.
+Expected<std::string> encode_head(const FileOrder& order, const std::map<std::string, std::string>& metadata,
+                                  std::uint64_t alignment) {
   nlohmann::json header;
-  nlohmann::json metadata = nlohmann::json::object();
-  for (const auto& [key, value] : content.metadata) metadata[key] = value;
   std::uint64_t offset = 0;
   for (const auto* entry : order) {
     const auto& [name, tensor] = *entry;
@@ -157,31 +156,58 @@ Status encode_safetensors(const Safetensors& content, const std::function<Status
       return failure(ErrorCode::kInvalidArgument, "tensor {} has the type {}, which safetensors cannot hold",
                      name, c10::toString(tensor.scalar_type()));
     }
-    metadata[std::string(kDigestKey) + name] = xxh3_digest(bytes_of(tensor));
     header[name] = {{"dtype", type->name},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {offset, offset + tensor.nbytes()}}};
     offset += tensor.nbytes();
   }
-  header["__metadata__"] = std::move(metadata);
+  header["__metadata__"] = metadata;
   std::string text;
   try {
     text = header.dump();
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kInvalidArgument, "a name or value is not UTF-8: {}", error.what());
   }
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  text.append((alignment - (kLengthBytes + text.size()) % alignment) % alignment, ' ');
   if (text.size() > kHeaderLimit)
     return failure(ErrorCode::kInvalidArgument, "a header of {} bytes is too large", text.size());
-  std::array<char, kLengthBytes> length{};
   const std::uint64_t header_bytes = text.size();
-  std::memcpy(length.data(), &header_bytes, length.size());
-  if (Status wrote = write(std::string_view(length.data(), length.size())); !wrote) return wrote;
-  if (Status wrote = write(text); !wrote) return wrote;
+  return std::string(reinterpret_cast<const char*>(&header_bytes), kLengthBytes) + text;
+}
+
+}  // namespace
+
+Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write) {
+  const auto order = in_file_order(content);
+  std::map<std::string, std::string> metadata = content.metadata;
+  for (const auto* entry : order)
+    metadata[std::string(kDigestKey) + entry->first] = xxh3_digest(bytes_of(entry->second));
+  const auto head = encode_head(order, metadata, kAlignment);
+  if (!head) return std::unexpected(head.error());
+  if (Status wrote = write(*head); !wrote) return wrote;
   for (const auto* entry : order) {
     if (Status wrote = write(bytes_of(entry->second)); !wrote) return wrote;
   }
   return {};
+}
+
+Expected<ShardImage> lay_out_safetensors(const Safetensors& content, const std::set<std::string>& finite) {
+  const auto order = in_file_order(content);
+  auto head = encode_head(order, content.metadata, kPageBytes);
+  if (!head) return std::unexpected(head.error());
+  ShardImage image{.head = *std::move(head), .segments = {}, .size_bytes = 0};
+  image.size_bytes = image.head.size();
+  for (const auto* entry : order) {
+    const auto& [name, tensor] = *entry;
+    image.segments.push_back({.name = name,
+                              .tensor = tensor,
+                              .offset = image.size_bytes,
+                              .size_bytes = tensor.nbytes(),
+                              .type = tensor.scalar_type(),
+                              .finite = finite.contains(name)});
+    image.size_bytes += tensor.nbytes();
+  }
+  return image;
 }
 
 Expected<Safetensors> parse_safetensors(const at::Tensor& file) {

@@ -9,10 +9,12 @@
 #include <ATen/core/Tensor.h>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "common/base/error.h"
+#include "runtime/checkpoint/shard_image.h"
 
 namespace muster {
 
@@ -23,6 +25,10 @@ struct Safetensors {
 
 // Gives the file's bytes piece by piece, in order, to `write`, and stops at its first failure.
 Status encode_safetensors(const Safetensors& content, const std::function<Status(std::string_view)>& write);
+
+// A file with these tensors, which may lie on any device and in any order of their elements, and without
+// digests of each: whoever writes it takes one of all that it writes. Its data begins at a page.
+Expected<ShardImage> lay_out_safetensors(const Safetensors& content, const std::set<std::string>& finite);
 
 // `file` is a whole file as a tensor of bytes; the tensors are views of it where alignment allows. kCorrupt
 // says what is wrong.

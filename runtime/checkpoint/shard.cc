@@ -1,8 +1,10 @@
 #include "runtime/checkpoint/shard.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <deque>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <torch/torch.h>
@@ -17,21 +19,132 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 << 20;
 
+// A file that is written past the page cache, from memory and at places that begin at a page: what is on its
+// way to the disk takes nothing from training's memory, and no burst of it is flushed later.
+class DirectFile {
+ public:
+  static Expected<std::unique_ptr<DirectFile>> create(const std::string& path, std::uint64_t size_bytes) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    UniqueFd fd(open(path.c_str(), flags | O_DIRECT, 0644));
+    const bool direct = static_cast<bool>(fd);
+    if (!fd && errno == EINVAL) fd.reset(open(path.c_str(), flags, 0644));
+    if (!fd) return system_failure("cannot create " + path, errno);
+    // A full disk is seen before anything is written, and the blocks lie together.
+    if (size_bytes > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(size_bytes)) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS)
+      return system_failure("cannot write " + path, errno);
+    return std::unique_ptr<DirectFile>(new DirectFile(path, std::move(fd), size_bytes, direct));
+  }
+
+  // `bytes` has room for the rest of its last page behind it.
+  Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
+    std::size_t size = (bytes.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
+    const std::byte* from = bytes.data();
+    while (size > 0) {
+      const bool was_direct = direct_;
+      const ssize_t put = pwrite(fd_.get(), from, size, static_cast<off_t>(offset));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0 && errno == EINVAL && was_direct) {  // a file system that had taken the flag
+        direct_ = false;
+        fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) & ~O_DIRECT);
+        continue;
+      }
+      if (put < 0) return system_failure("cannot write " + path_, errno);
+      from += put;
+      offset += static_cast<std::uint64_t>(put);
+      size -= static_cast<std::size_t>(put);
+    }
+    return {};
+  }
+
+  Status finish() {
+    // The last page was written as a whole.
+    if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes_)) != 0)
+      return system_failure("cannot write " + path_, errno);
+    if (fsync(fd_.get()) != 0) return system_failure("cannot sync " + path_, errno);
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kPageBytes = 4096;
+  DirectFile(std::string path, UniqueFd fd, std::uint64_t size_bytes, bool direct)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes), direct_(direct) {}
+  std::string path_;
+  UniqueFd fd_;
+  std::uint64_t size_bytes_;
+  std::atomic<bool> direct_;
+};
+
+// Writes on their way to the disk, the oldest first.
+class Writes {
+ public:
+  Writes(DirectFile& file, Staging& staging, Background& disk)
+      : file_(file), staging_(staging), disk_(disk) {}
+  ~Writes() {
+    while (!under_way_.empty()) (void)wait();
+  }
+  Status add(std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (under_way_.size() == kDepth) {
+      if (Status written = wait(); !written) return written;
+    }
+    auto& write = under_way_.emplace_back(std::make_unique<Write>());
+    write->end = offset + bytes.size();
+    write->done =
+        disk_.submit([this, offset, bytes, &result = write->result] { result = file_.write(offset, bytes); });
+    return {};
+  }
+  Status wait() {
+    const auto write = std::move(under_way_.front());
+    under_way_.pop_front();
+    write->done.wait();
+    staging_.release(write->end);
+    return write->result;
+  }
+  Status wait_for_all() {
+    while (!under_way_.empty())
+      if (Status written = wait(); !written) return written;
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kDepth = 4;
+  struct Write {
+    std::uint64_t end = 0;
+    Status result;
+    std::future<void> done;
+  };
+  DirectFile& file_;
+  Staging& staging_;
+  Background& disk_;
+  std::deque<std::unique_ptr<Write>> under_way_;
+};
+
+// Small enough to be in the processor's cache when it is hashed after it was looked at.
+constexpr std::size_t kHashBytes = 256 << 10;
+
 Expected<ManifestFile> write_content(const std::string& path, const std::string& name,
-                                     const Safetensors& content) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return system_failure("cannot create " + path, errno);
-  ManifestFile file{.name = name, .size_bytes = 0, .xxh3 = {}};
+                                     std::uint64_t size_bytes, Staging& staging, Background& disk,
+                                     const Inspect& inspect) {
+  auto file = DirectFile::create(path, size_bytes);
+  if (!file) return std::unexpected(file.error());
+  ManifestFile result{.name = name, .size_bytes = size_bytes, .xxh3 = {}};
   Digest digest;
-  Status written = encode_safetensors(content, [&](std::string_view bytes) {
-    digest.add(bytes);
-    file.size_bytes += bytes.size();
-    return write_all(fd.get(), bytes, path);
-  });
-  if (!written) return failure_within("cannot write " + name, std::move(written));
-  if (fsync(fd.get()) != 0) return system_failure("cannot sync " + path, errno);
-  file.xxh3 = digest.text();
-  return file;
+  Writes writes(**file, staging, disk);
+  for (std::uint64_t offset = 0; offset < size_bytes;) {
+    const auto chunk = staging.wait_for_chunk(offset);
+    if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the copy of {} was given up", name);
+    for (std::size_t at = 0; at < chunk.size(); at += kHashBytes) {
+      const auto part = chunk.subspan(at, std::min(kHashBytes, chunk.size() - at));
+      if (Status good = inspect(offset + at, part); !good) return std::unexpected(good.error());
+      digest.add({reinterpret_cast<const char*>(part.data()), part.size()});
+    }
+    if (Status added = writes.add(offset, chunk); !added) return std::unexpected(added.error());
+    offset += chunk.size();
+  }
+  if (Status written = writes.wait_for_all(); !written) return std::unexpected(written.error());
+  if (Status finished = (*file)->finish(); !finished) return std::unexpected(finished.error());
+  result.xxh3 = digest.text();
+  return result;
 }
 
 Status read_into(const at::Tensor& buffer, const std::string& path, Digest& digest) {
@@ -64,13 +177,15 @@ std::string shard_name(int rank) {
 }
 
 Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
-                                   const Safetensors& content) {
+                                   std::uint64_t size_bytes, Staging& staging, Background& disk,
+                                   const Inspect& inspect) {
   const std::string path = directory + "/" + name;
   const std::string temporary = path + ".tmp";
-  auto file = write_content(temporary, name, content);
+  auto file = write_content(temporary, name, size_bytes, staging, disk, inspect);
   if (file && rename(temporary.c_str(), path.c_str()) != 0)
     file = system_failure("cannot rename to " + path, errno);
   if (!file) {
+    staging.abandon();
     unlink(temporary.c_str());
     return file;
   }

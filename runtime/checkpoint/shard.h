@@ -5,19 +5,28 @@
 // checkpoint_directory.h.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 
 #include "common/wire/checkpoint_manifest.h"
+#include "runtime/checkpoint/background.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/staging.h"
 
 namespace muster {
 
 std::string shard_name(int rank);  // rank-00003.safetensors
 
-// Writes DIRECTORY/NAME: temporary file, sync, rename, sync of the directory. On failure nothing of it is
-// left.
+// Looks at bytes of the file, in order, before they are written; its failure is the write's.
+using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
+
+// Writes DIRECTORY/NAME from `staging`, as it fills: temporary file, sync, rename, sync of the directory. On
+// failure nothing of it is left, and the staging is given up. Past the page cache where the file system can;
+// `disk` writes while the caller's thread hashes.
 Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
-                                   const Safetensors& content);
+                                   std::uint64_t size_bytes, Staging& staging, Background& disk,
+                                   const Inspect& inspect);
 
 // kCorrupt when size, digest or structure are not as they should be.
 Expected<Safetensors> read_shard(const std::string& directory, const ManifestFile& file);

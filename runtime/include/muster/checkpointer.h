@@ -10,8 +10,8 @@
 // that is gone, parameters that are not finite) warns and costs nothing but itself. All ranks call the same
 // functions at the same steps, from the training thread. Without a directory it only counts steps.
 //
-// Memory: while a save is written, each rank holds a copy of its share of the state; while restore() runs,
-// each rank holds the whole checkpoint, all shards, on the CPU.
+// Memory: each rank keeps room for a copy of its share of the state, which is made with the first step; while
+// restore() runs, each rank holds the whole checkpoint, all shards, on the CPU.
 #pragma once
 
 #include <chrono>
@@ -30,6 +30,9 @@ struct CheckpointerOptions {
   std::int64_t every = 100;  // steps from one save to the next
   std::string directory{};   // empty: job.checkpoint_dir()
   int keep = 3;              // newest checkpoints that stay on the disk
+  // The most memory that a rank takes for the copy that is written while training goes on; it takes no more
+  // than its share of the state has. Where that is larger, training waits while it is written in pieces.
+  std::uint64_t staging_bytes = std::uint64_t{16} << 30;
   // For the slowest rank to write its shard.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
   // restore() only, beside a training that goes on: the directory is not taken over, nothing is written, and

@@ -1,0 +1,58 @@
+#include "runtime/checkpoint/background.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/base/quiet_thread.h"
+
+namespace muster {
+
+namespace {
+
+// A tenth of a processor's share beside a thread that computes, and the last place at the disk.
+constexpr int kNiceness = 10;
+constexpr int kLeastOfBestEffort = 2 << 13 | 7;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
+constexpr int kThisThread = 1;                   // IOPRIO_WHO_PROCESS, of which 0 is the caller
+
+}  // namespace
+
+Background::~Background() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+std::future<void> Background::submit(std::function<void()> task) {
+  std::packaged_task<void()> packaged(std::move(task));
+  std::future<void> result = packaged.get_future();
+  const std::lock_guard lock(mutex_);
+  while (std::cmp_less(threads_.size(), thread_count_)) {
+    try {
+      threads_.push_back(start_quiet_thread(name_, [this](const std::stop_token& stop) { work(stop); }));
+    } catch (...) {
+      if (threads_.empty()) throw;
+      break;  // fewer do it too
+    }
+  }
+  tasks_.push_back(std::move(packaged));
+  has_tasks_.notify_one();
+  return result;
+}
+
+void Background::work(const std::stop_token& stop) {
+  if (yielding_) {
+    // Where the system refuses, they only yield less.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
+    syscall(SYS_ioprio_set, kThisThread, 0, kLeastOfBestEffort);
+  }
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (!has_tasks_.wait(lock, stop, [this] { return !tasks_.empty(); })) return;
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+  }
+}
+
+}  // namespace muster

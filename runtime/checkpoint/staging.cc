@@ -1,0 +1,111 @@
+#include "runtime/checkpoint/staging.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/clock.h"
+
+namespace muster {
+
+namespace {
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
+  if (address == MAP_FAILED)
+    return failure(ErrorCode::kUnavailable, "no {} bytes of memory for the copy of a checkpoint", size_bytes);
+  return StagingMemory{
+      .bytes = {static_cast<std::byte*>(address), size_bytes},
+      .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
+}
+
+}  // namespace
+
+Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
+  auto memory = mapped(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                       size_bytes);
+  if (!memory) return memory;
+  // Kernels that do not know these make the pages when they are touched.
+  madvise(memory->bytes.data(), size_bytes, MADV_HUGEPAGE);
+  madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
+  return memory;
+}
+
+Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
+  return mapped(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0),
+                size_bytes);
+}
+
+Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)
+    : limit_bytes_(std::max(limit_bytes / kChunkBytes, std::uint64_t{2}) * kChunkBytes),
+      allocate_(std::move(allocate)) {}
+
+Status Staging::reserve(std::uint64_t file_bytes) {
+  const std::uint64_t wanted = std::min(limit_bytes_, round_up(file_bytes, kChunkBytes));
+  if (wanted <= capacity()) return {};
+  memory_ = {};  // before there are two
+  auto memory = allocate_(wanted);
+  if (!memory) return std::unexpected(memory.error());
+  memory_ = *std::move(memory);
+  return {};
+}
+
+void Staging::begin(std::uint64_t file_bytes) {
+  CHECK(capacity() >= std::min(limit_bytes_, file_bytes));
+  const std::lock_guard lock(mutex_);
+  file_bytes_ = file_bytes;
+  filled_ = released_ = 0;
+  abandoned_ = false;
+  waited_ = {};
+}
+
+Staging::Room Staging::wait_for_room() {
+  std::unique_lock lock(mutex_);
+  // A quarter at least, so that many processors may copy at once.
+  const std::uint64_t left = file_bytes_ - filled_;
+  const std::uint64_t least = std::min(left, std::max(kChunkBytes, capacity() / 4));
+  const auto has_room = [&] { return abandoned_ || released_ + capacity() - filled_ >= least; };
+  if (!has_room()) {
+    const TimePoint before = Clock::now();
+    changed_.wait(lock, has_room);
+    waited_ += Clock::now() - before;
+  }
+  if (abandoned_ || left == 0) return {};
+  const std::uint64_t begin = filled_ % capacity();
+  const std::uint64_t size = std::min({left, released_ + capacity() - filled_, capacity() - begin});
+  return {.offset = filled_, .bytes = memory_.bytes.subspan(begin, size)};
+}
+
+void Staging::fill(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  filled_ += count;
+  changed_.notify_all();
+}
+
+std::span<std::byte> Staging::wait_for_chunk(std::uint64_t offset) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t end = std::min(offset + kChunkBytes, file_bytes_);
+  changed_.wait(lock, [&] { return abandoned_ || filled_ >= end; });
+  if (abandoned_) return {};
+  return memory_.bytes.subspan(offset % capacity(), end - offset);
+}
+
+void Staging::release(std::uint64_t end) {
+  const std::lock_guard lock(mutex_);
+  released_ = end;
+  changed_.notify_all();
+}
+
+void Staging::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace muster
