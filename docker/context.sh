@@ -54,7 +54,8 @@ context=$(realpath "$context")
 rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
 
 mkdir -p "$context"/{programs/bin,scripts/lib/muster,libraries}
-cmake --install "$build" --prefix "$context/muster" >/dev/null
+installed=$(cmake --install "$build" --prefix "$context/muster" 2>&1) ||
+  die "$build cannot be installed, as after ./dev demo, which builds a part: run ./dev build first ($(tr -s '\n ' ' ' <<<"$installed" | sed 's/.*CMake Error at [^ ]* ([^)]*): //; s/ *Call Stack.*//; s/ *$//'))"
 # What programs are compiled with stays outside.
 rm -rf "$context/muster/include" "$context/muster/lib/cmake" "$context"/muster/lib/{*.a,muster/*.o}
 cp "${programs[@]}" "$context/programs/bin"

@@ -10,6 +10,7 @@
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -19,6 +20,7 @@
 #include "agent/io/workers/program.h"
 #include "common/base/clock.h"
 #include "common/base/process.h"
+#include "common/base/python_torch.h"
 
 namespace muster::agent {
 
@@ -35,19 +37,16 @@ std::int64_t free_bytes(std::filesystem::path path) {
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
 }
 
-// The version that this host's python3 has; or empty.
-std::string torch_version() {
+// Of the interpreter, as torch_in() says it.
+std::optional<std::string> torch_of(const std::string& python) {
+  setenv("MUSTER_ASKED_PYTHON", python.c_str(), /*overwrite=*/1);
+  setenv("MUSTER_ASKED", kAskForTorch, /*overwrite=*/1);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
-      popen("timeout 20 python3 -c 'import importlib.metadata as m; print(\"torch\", m.version(\"torch\"))' "
-            "2>/dev/null </dev/null",
-            "r"),
+      popen(R"(timeout 20 "$MUSTER_ASKED_PYTHON" -c "$MUSTER_ASKED" 2>/dev/null </dev/null)", "r"),
       [](FILE* file) { return pclose(file); });
-  if (!pipe) return "";
+  if (!pipe) return std::nullopt;
   char bytes[4096];
-  std::string text(bytes, fread(bytes, 1, sizeof bytes, pipe.get()));
-  const std::size_t at = text.rfind("torch ");
-  if (at == std::string::npos) return "";
-  return text.substr(at + 6, text.find('\n', at) - at - 6);
+  return torch_in({bytes, fread(bytes, 1, sizeof bytes, pipe.get())});
 }
 
 std::int32_t gpu_count() {
@@ -137,10 +136,16 @@ std::string why_no_directory(const std::string& directory) {
   return fmt::format("{}: {}", directory, std::strerror(errno));
 }
 
-std::string why_no_program(const wire::JobSpec& job) {
-  if (job.command.empty() || job.command.front().empty()) return "";
-  const auto found = find_program_of(job, search_path(own_environment(), job));
-  return found ? "" : found.error().message();
+// Which torch the program has, and why it cannot run; where it is no Python, the torch is python3's.
+void look_at_program(const wire::JobSpec& job, wire::HostChecked& found) {
+  const auto program = find_program_of(job, search_path(own_environment(), job));
+  if (!program) found.program_error = program.error().message();
+  const bool runs_python = program && is_python(job.command.front());
+  const std::string python = runs_python ? *program : "python3";
+  const auto torch = torch_of(python);
+  found.torch = torch.value_or("");
+  if (runs_python && torch && torch->empty() && script_imports_torch(job.command, job.working_directory))
+    found.program_error = fmt::format("{} has no torch, which the script imports", python);
 }
 
 }  // namespace
@@ -157,8 +162,7 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
     for (const auto& [name, value] : *variables) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   found.link_port = listen_anywhere(listener_);
   found.directory_error = why_no_directory(question.job.working_directory);
-  found.program_error = why_no_program(question.job);
-  found.torch = torch_version();
+  look_at_program(question.job, found);
   found.gpu_count = gpu_count();
   found.log_free_bytes = free_bytes(question.job.log_directory);
   if (!question.job.checkpoint_directory.empty()) {

@@ -278,7 +278,7 @@ struct HostChecked {
   std::int32_t link_port = 0;           // where the others can try this host; 0: nowhere
   std::string directory_error{};
   std::string program_error{};
-  std::string torch{};  // the version that python3 has there; or empty
+  std::string torch{};  // the version that the workers' Python, or else python3, has there; or empty
   std::int32_t gpu_count = 0;
   std::int64_t log_free_bytes = -1;  // -1: not known
   std::int64_t checkpoint_free_bytes = -1;

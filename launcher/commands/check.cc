@@ -18,7 +18,7 @@ int check(const Invocation& invocation) {
   const auto prepared = prepare(invocation);
   if (!prepared) return prepared.error();
   const Plan& plan = prepared->plan;
-  if (!plan.hosts.empty()) return check_hosts(*prepared);
+  if (!plan.hosts.empty()) return check_hosts(*prepared, invocation.here);
   const Demand demand = demand_of(plan);
   std::vector<Finding> findings;
   if (prepared->request.has_program) findings.push_back(check_program_file(*prepared, invocation.here));

@@ -43,7 +43,7 @@ class Mark {
 
 }  // namespace
 
-int check_hosts(const Prepared& prepared) {
+int check_hosts(const Prepared& prepared, const Surroundings& here) {
   Plan plan = prepared.plan;
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
@@ -52,8 +52,8 @@ int check_hosts(const Prepared& prepared) {
     return refuse(system_failure("cannot make a directory in " + directory, errno).error(), kExitInternal);
   const HostDemand demand{.program = prepared.request.has_program,
                           .checkpoint_directory = plan.job.checkpoint_directory};
-  if (!demand.program) plan.job.command.clear();
-  for (Mount& mount : plan.remote.container.mounts) {  // what would be the job's
+  if (!demand.program) plan.job.command = {python_of(here)};  // whose torch is looked for
+  for (Mount& mount : plan.remote.container.mounts) {         // what would be the job's
     if (mount.destination == plan.job.log_directory) mount.source = mount.destination = directory;
   }
   plan.job.log_directory = directory;

@@ -1,12 +1,11 @@
 // The program, the torch that it would use, and the GPUs.
-#include <algorithm>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <filesystem>
 
 #include "common/base/elf_file.h"
 #include "common/base/file.h"
 #include "common/base/program.h"
+#include "common/base/python_torch.h"
 #include "common/base/text.h"
 #include "launcher/commands/captured_run.h"
 #include "launcher/commands/checks.h"
@@ -19,10 +18,6 @@ namespace {
 using enum Finding::Result;
 
 constexpr Duration kRunLimit = std::chrono::seconds(20);
-constexpr const char* kAskPython =
-    "import importlib.util as u, importlib.metadata as m\n"
-    "s = u.find_spec('torch')\n"
-    "print('torch', m.version('torch') if s else '-', s.origin if s else '-')";
 
 std::string path_variable(const Prepared& prepared, const Surroundings& here) {
   return variable_of(prepared.plan, here, "PATH").value_or("/usr/bin:/bin");
@@ -37,56 +32,24 @@ std::vector<std::string> environment_of(const Prepared& prepared, const Surround
   return entries;
 }
 
-bool is_python(const std::string& program) {
-  return program.substr(program.rfind('/') + 1).starts_with("python");
-}
-
-// "torch" of "  torch.nn as nn"
-std::string_view first_name(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  return text.substr(0, text.find_first_of(" \t\r.;#"));
-}
-
-// A line of a script.
-bool imports_torch(std::string_view line) {
-  const std::string_view keyword = first_name(line);
-  if (keyword != "import" && keyword != "from") return false;
-  const auto modules = line.substr(static_cast<std::size_t>(keyword.end() - line.begin()));
-  return std::ranges::any_of(split(modules, ','),
-                             [](std::string_view module) { return first_name(module) == "torch"; });
-}
-
-// Of `python3 -u train.py --lr 1`, the script.
-bool script_imports_torch(const Prepared& prepared, const Surroundings& here) {
-  const std::vector<std::string>& command = prepared.plan.job.command;
-  const auto script = std::find_if(command.begin() + 1, command.end(),
-                                   [](const std::string& word) { return !word.starts_with('-'); });
-  if (script == command.end()) return false;
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  const auto text =
-      read_regular_file((std::filesystem::path(here.working_directory) / *script).string(), kMostBytes);
-  return text && std::ranges::any_of(split(*text, '\n'), imports_torch);
-}
-
 Finding check_python_torch(const std::string& python, bool needed, const Prepared& prepared,
                            const Surroundings& here) {
   const FoundProgram found = look_up_program(python, path_variable(prepared, here), "");
   const std::string advice = "activate the environment that has torch, or name its python in PYTHON_EXEC";
   if (found.error != 0)
     return {needed ? kFail : kWarn, "torch", fmt::format("{} is not found in PATH", python), advice};
-  const auto asked = run_captured({found.path, "-c", kAskPython}, environment_of(prepared, here), kRunLimit);
+  const auto asked =
+      run_captured({found.path, "-c", kAskForTorch}, environment_of(prepared, here), kRunLimit);
   if (!asked) return {kWarn, "torch", asked.error().message(), advice};
-  // Whatever a start-up file prints before it.
-  const std::size_t at = asked->out.rfind("torch ");
-  if (asked->exit_code != 0 || at == std::string::npos)
+  const auto torch = torch_in(asked->out);
+  if (asked->exit_code != 0 || !torch)
     return {kWarn, "torch", fmt::format("{} cannot be asked for its torch", found.path), advice};
-  const auto words = split(std::string_view(asked->out).substr(at, asked->out.find('\n', at) - at), ' ');
-  if (words.size() < 3 || words[1] == "-") {
-    const bool wanted = needed && script_imports_torch(prepared, here);
+  if (torch->empty()) {
+    const bool wanted = needed && script_imports_torch(prepared.plan.job.command, here.working_directory);
     return {wanted ? kFail : kWarn, "torch",
             fmt::format("{} has no torch{}", found.path, wanted ? ", which the script imports" : ""), advice};
   }
-  return {kOk, "torch", fmt::format("torch {} in {}", words[1], found.path)};
+  return {kOk, "torch", fmt::format("torch {} in {}", *torch, found.path)};
 }
 
 Finding judge_libraries(const std::string& listed) {
@@ -115,6 +78,11 @@ std::string cuda_driver() {
 
 }  // namespace
 
+std::string python_of(const Surroundings& here) {
+  const auto named = here.environment.find("PYTHON_EXEC");
+  return named == here.environment.end() || named->second.empty() ? "python3" : named->second;
+}
+
 Finding check_program_file(const Prepared& prepared, const Surroundings& here) {
   const Status found = check_program(prepared.plan.job.command, path_variable(prepared, here));
   if (found) return {kOk, "program", fmt::format("{} can be executed", prepared.plan.job.command.front())};
@@ -122,10 +90,7 @@ Finding check_program_file(const Prepared& prepared, const Surroundings& here) {
 }
 
 Finding check_torch(const Prepared& prepared, const Surroundings& here) {
-  const auto named = here.environment.find("PYTHON_EXEC");
-  const std::string default_python =
-      named == here.environment.end() || named->second.empty() ? "python3" : named->second;
-  if (!prepared.request.has_program) return check_python_torch(default_python, false, prepared, here);
+  if (!prepared.request.has_program) return check_python_torch(python_of(here), false, prepared, here);
   const std::string& program = prepared.plan.job.command.front();
   if (is_python(program)) return check_python_torch(program, true, prepared, here);
   const FoundProgram found = look_up_program(program, path_variable(prepared, here), "");

@@ -21,7 +21,9 @@ Finding check_processes(const Demand& demand);
 Finding check_shared_memory(const Demand& demand);
 Finding check_disk(std::string name, const std::string& directory, std::uint64_t wanted_bytes);
 
-// check_program.cc: the program, the torch that it would use, the GPUs.
+// check_program.cc: the interpreter that a script would get, the program, the torch that it would use, the
+// GPUs.
+std::string python_of(const Surroundings& here);
 Finding check_program_file(const Prepared& prepared, const Surroundings& here);
 Finding check_torch(const Prepared& prepared, const Surroundings& here);
 Finding check_gpus(const Prepared& prepared);
@@ -36,6 +38,6 @@ std::optional<Finding> check_checkpoint_use(const Options& options);
 
 // check_hosts.cc: the whole command, where the plan has hosts. Its exit code: 1 if something would stop a
 // job.
-int check_hosts(const Prepared& prepared);
+int check_hosts(const Prepared& prepared, const Surroundings& here);
 
 }  // namespace muster::launcher

@@ -93,6 +93,7 @@ class Printer {
     }
   }
   void flush() { print(std::exchange(text_, {})); }
+  bool has_shown() const { return attempt_ != 0; }
 
  private:
   using Line = std::pair<LogSource, std::string>;
@@ -128,16 +129,21 @@ class Printer {
   std::string text_;
 };
 
-Error no_such_rank(const CommandArguments& arguments, const JobRecord& job) {
-  std::string wanted;
-  for (const char* flag : {"rank", "node"}) {
-    if (arguments.has(flag)) wanted += fmt::format(" --{} {}", flag, arguments.value(flag));
+// " for --rank 2"; or "".
+std::string chosen_by(std::initializer_list<const char*> flags, const CommandArguments& arguments) {
+  std::string chosen;
+  for (const char* flag : flags) {
+    if (arguments.has(flag))
+      chosen += fmt::format("{} --{} {}", chosen.empty() ? " for" : "", flag, arguments.value(flag));
   }
+  return chosen;
+}
+
+Error no_such_rank(const CommandArguments& arguments, const JobRecord& job) {
   const NodePlan& last = job.nodes.back();
-  return {ErrorCode::kNotFound,
-          fmt::format("{} has no logs{}{}: it was to have ranks 0 to {} on nodes 0 to {}", job.job_id,
-                      wanted.empty() ? "" : " for", wanted, last.first_rank.value() + last.worker_count - 1,
-                      last.node)};
+  return {ErrorCode::kNotFound, fmt::format("{} has no logs{}: it was to have ranks 0 to {} on nodes 0 to {}",
+                                            job.job_id, chosen_by({"rank", "node"}, arguments),
+                                            last.first_rank.value() + last.worker_count - 1, last.node)};
 }
 
 }  // namespace
@@ -176,6 +182,9 @@ int logs(const Invocation& invocation) {
     if (!job) return refuse(job.error(), 1);
   }
   if (files.empty()) return refuse(no_such_rank(*arguments, job->record), kExitUsage);
+  if (!printer.has_shown() && !wishes->follow && wishes->tail != 0 && exit_code == 0)
+    say(fmt::format("{} has no lines{}", job->record.job_id,
+                    chosen_by({"rank", "node", "grep", "since"}, *arguments)));
   return exit_code;
 }
 

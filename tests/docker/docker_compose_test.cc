@@ -1,11 +1,14 @@
 // docker/: each target of the Dockerfile is built, and the cluster of compose.yaml trains and loses a node.
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <regex>
 #include <sstream>
 
+#include "common/base/file.h"
 #include "tests/docker/image.h"
 #include "tests/docker/lab.h"
 #include "tests/invariants.h"
@@ -108,6 +111,22 @@ class DockerFolder : public testing::Test {
   static inline std::unique_ptr<Lab> engine_;
   std::unique_ptr<ScratchDirectory> scratch_;
 };
+
+TEST(DockerContext, NamesABuildOfWhichThereIsOnlyAPart) {
+  const ScratchDirectory scratch;
+  const std::string build = scratch / "build";
+  std::filesystem::create_directories(build);
+  std::ofstream(build + "/cmake_install.cmake")
+      << "file(INSTALL DESTINATION \"${CMAKE_INSTALL_PREFIX}/lib\" TYPE FILE FILES \"/nowhere/lib.a\")\n";
+  const std::string said = scratch / "said";
+  const std::string command = fmt::format(DOCKER_FOLDER "context.sh --build {} {} {} >{} 2>&1", build,
+                                          scratch / "context", TRAIN_PROGRAM, said);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_EQ(read_file(said, 1 << 16).value_or(""),
+            "context.sh: " + build +
+                " cannot be installed, as after ./dev demo, which builds a part: run ./dev build first (file "
+                "INSTALL cannot find \"/nowhere/lib.a\": No such file or directory.)\n");
+}
 
 TEST_F(DockerFolder, TheTargetForCpusTrains) {
   ASSERT_NO_FATAL_FAILURE(make_context({}));

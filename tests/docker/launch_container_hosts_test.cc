@@ -87,10 +87,14 @@ TEST_F(DockerHosts, AnImageThatOneHostLacksIsPulledThereOrNamed) {
   other_->load("bookworm");
   registry.take("bookworm");
   lab_->engine.printed_by({"tag", "bookworm", image});
-  launch({image, "--gpus-per-node", "1", "--pull", "never", "--max-restarts", "0"}, {"echo", "it runs"});
-  EXPECT_NE(run_->exit_code(), 0);
+  launch({image, "--gpus-per-node", "1", "--pull", "never"}, {"echo", "it runs"});
+  EXPECT_EQ(run_->exit_code(), 125) << "the host would say the same again";
+  EXPECT_EQ(run_->report()["restarts"], 0);
   EXPECT_THAT(run_->err(), AllOf(HasSubstr("node1 (h1)"), HasSubstr("No such image: " + image),
                                  HasSubstr("check the image's name")));
+  launch({image, "--gpus-per-node", "1", "--pull", "never", "--nodes", "1:2"}, {"echo", "it runs"});
+  EXPECT_EQ(run_->exit_code(), 0) << "one host will do" << run_->err();
+  EXPECT_EQ(count_in(run_->out(), "it runs\n"), 1) << run_->out();
   launch({image, "--gpus-per-node", "1"}, {"echo", "it runs"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   EXPECT_EQ(count_in(run_->out(), "it runs\n"), 2) << run_->out();

@@ -8,6 +8,7 @@
 
 #include "tests/hosts/lab.h"
 #include "tests/process/agent_test_launcher.h"
+#include "tests/process/run_facts.h"
 
 namespace muster::hosts {
 namespace {
@@ -63,6 +64,7 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
         "rank 2 (node1, h1) was killed by SIGKILL at step 30; attempt 2 resumes from step 20",
         "4 ranks succeeded", "node1:2: h1", ": rank 1: 16 0.1 6", "rank 1 got yes", "rank 1 runs slow"})
     EXPECT_THAT(all, HasSubstr(text));
+  EXPECT_EQ(count_in(all, "node0:0: parameters xxh3 "), 2) << "as it ran, and from its log";
   if (std::getenv("CLUSTERS_PAGE_SHOW") != nullptr) std::fputs(all.c_str(), stdout);
   for (int i = 0; i < lab.size(); ++i)
     EXPECT_TRUE(eventually([&] { return lab.processes(i).empty(); }, std::chrono::seconds(10)))

@@ -26,6 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 
 class LaunchHosts : public testing::Test {
@@ -147,7 +148,7 @@ TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
 
 TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed) {
   const std::map<std::string, std::string> at_home{{"HOME", scratch_.path().string()}};
-  LaunchRun run({"--hosts", "h0,h1", "--exec", "env", "echo", "ran"}, at_home);
+  LaunchRun run({"--hosts", "h0,h1", "--exec", "env HOST={host}", "echo", "ran"}, at_home);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
   LaunchRun missing({"--hosts", "h0", "--exec", "/missing/shell {host}", "--max-restarts", "0", "true"});
@@ -384,6 +385,28 @@ TEST_F(LaunchHosts, WhatWouldStopAJobStandsBelowTheTableOfAllHosts) {
   EXPECT_EQ(document["hosts"][1]["reached"], false);
   EXPECT_EQ(document["hosts"][2]["links"][0]["works"], true);
   expect_nothing_left(json);
+}
+
+// The interpreter that runs the script, as each host has it.
+TEST_F(LaunchHosts, AScriptWhosePythonLacksTorchOnAHostIsNamedByTheCheck) {
+  const std::string python = scratch_ / "python-fake";
+  std::ofstream(python) << "#!/bin/sh\ncase $HOME in *h1) echo torch - -;; *) echo torch 9.8.7 /x;; esac\n";
+  std::filesystem::permissions(python, std::filesystem::perms(0755));
+  std::ofstream(scratch_ / "train.py") << "import torch\n";
+  const auto checked = [&](std::vector<std::string> more) {
+    LaunchRun run(with_command("check", on("h0,h1", std::move(more))), {{"PYTHON_EXEC", python}});
+    run.exit_code();
+    return run.out();
+  };
+  const std::string table = checked({scratch_ / "train.py"});
+  EXPECT_THAT(table, testing::ContainsRegex("h0 +[a-z]+ +[^ ]+ +ok +9.8.7 "));
+  EXPECT_THAT(table, HasSubstr("FAIL  h1: " + python + " has no torch, which the script imports\n"));
+  EXPECT_THAT(table, Not(HasSubstr("FAIL  h0")));
+  const std::string by_name = checked({python, "-u", scratch_ / "train.py"});
+  EXPECT_THAT(by_name, HasSubstr("FAIL  h1: " + python + " has no torch"));
+  EXPECT_THAT(checked({}), testing::ContainsRegex("h0 +[a-z]+ +[^ ]+ +9.8.7 .*h1 +[a-z]+ +[^ ]+ +- "));
+  std::ofstream(scratch_ / "train.py") << "import os\n";
+  EXPECT_THAT(checked({scratch_ / "train.py"}), Not(HasSubstr("FAIL")));
 }
 
 TEST_F(LaunchHosts, AProgramIsLookedForInThePathThatItsWorkersHave) {

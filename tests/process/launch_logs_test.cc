@@ -51,6 +51,21 @@ TEST_F(LaunchLogs, PrintWhatEveryRankWroteWithNodeAndRank) {
             "node1:2: loss 0.2\nnode1:2 stderr: bad 2\nnode1:3: loss 0.3\nnode1:3 stderr: bad 3\n");
 }
 
+TEST_F(LaunchLogs, SayThatThereIsNothing) {
+  LaunchRun job(started({"--gpus-per-node", "2", "sh", "-c", "[ $RANK = 1 ] || echo loss"}));
+  EXPECT_EQ(job.exit_code(), 0) << job.err();
+  const auto told = [this](Words flags) {
+    flags.insert(flags.begin(), "logs");
+    LaunchRun run(flags, environment());
+    EXPECT_EQ(run.exit_code(), 0);
+    EXPECT_EQ(run.out(), "");
+    return run.err();
+  };
+  EXPECT_THAT(told({"--rank", "1", "--tail", "5"}), testing::EndsWith(" has no lines for --rank 1\n"));
+  EXPECT_THAT(told({"--grep", "gain"}), testing::EndsWith(" has no lines for --grep gain\n"));
+  EXPECT_EQ(told({"--tail", "0"}), "");
+}
+
 // A rank may print before the launcher has written that its node's workers have started.
 TEST_F(LaunchLogs, KnowTheNodeOfARankWhoseStartIsNotWrittenYet) {
   run_four();

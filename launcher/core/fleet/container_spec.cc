@@ -91,6 +91,46 @@ std::string hostname_of(NodeId node) {
   return fmt::format("node{}", node);
 }
 
+// What to do about a message that has any of the parts.
+struct Advice {
+  std::vector<std::string_view> parts;
+  const char* text;
+  bool lasting = true;  // the same would be refused again, unless somebody does it
+};
+
+const Advice* advice_for(std::string_view message) {
+  static const std::vector<Advice> kAll = {
+      {{"could not select device driver"},
+       "the engine has no GPU driver: install the NVIDIA Container Toolkit there, or leave --gpus out"},
+      {{"RLIMIT", "rlimit"},
+       "the engine may not set such a limit: leave the ulimit out, or raise the engine's own"},
+      {{"could not find an available", "all predefined address pools have been fully subnetted"},
+       "remove networks that nobody uses, `docker network prune`, or give --network NAME",
+       false},
+      {{"is already in use by container"}, "remove or rename that container", false},
+      {{"bind source path does not exist"}, "make it, or mount another one"},
+      {{"no such image", "No such image", "manifest unknown", "not found: manifest"},
+       "check the image's name and tag"},
+      {{"unauthorized", "authentication required", "no basic auth credentials", "access denied",
+        "requested access"},
+       "log in to the registry: `docker login`"},
+      {{"permission denied while trying to connect to the"}, "join the group docker there"},
+      {{"Cannot connect to the Docker daemon"}, "start it there: `systemctl start docker`", false},
+      {{"docker: not found", "docker: command not found"}, "install Docker there"},
+      {{"Range of CPUs"}, "give --cpus as many as the machine has, at most"},
+      {{"no such host", "dial tcp", "i/o timeout"},
+       "check the registry's name and the network, or bring the image by `docker load`",
+       false},
+      {{"unknown runtime", "Unknown runtime"}, "check the runtime's name"},
+      {{"GLIBC_"}, "the image's C library is older than Muster needs: use a newer image"},
+      {{"GLIBCXX_"}, "the image's libstdc++ is older than Muster needs: use a newer image"}};
+  const auto found = std::ranges::find_if(kAll, [message](const Advice& advice) {
+    return std::ranges::any_of(advice.parts,
+                               [message](std::string_view part) { return message.contains(part); });
+  });
+  return found == kAll.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 const std::string& container_name(const Plan& plan, NodeId node) {
@@ -200,31 +240,13 @@ std::string label_filter(const std::vector<std::string>& labels) {
 }
 
 std::string container_advice(std::string_view message) {
-  const auto says = [message](std::string_view part) { return message.contains(part); };
-  if (says("could not select device driver"))
-    return "the engine has no GPU driver: install the NVIDIA Container Toolkit there, or leave --gpus out";
-  if (says("RLIMIT") || says("rlimit"))
-    return "the engine may not set such a limit: leave the ulimit out, or raise the engine's own";
-  if (says("could not find an available") || says("all predefined address pools have been fully subnetted"))
-    return "remove networks that nobody uses, `docker network prune`, or give --network NAME";
-  if (says("is already in use by container")) return "remove or rename that container";
-  if (says("bind source path does not exist")) return "make it, or mount another one";
-  if (says("no such image") || says("No such image") || says("manifest unknown") ||
-      says("not found: manifest"))
-    return "check the image's name and tag";
-  if (says("unauthorized") || says("authentication required") || says("no basic auth credentials") ||
-      says("access denied") || says("requested access"))
-    return "log in to the registry: `docker login`";
-  if (says("permission denied") && says("Docker daemon socket")) return "join the group docker there";
-  if (says("Cannot connect to the Docker daemon")) return "start it there: `systemctl start docker`";
-  if (says("docker: not found") || says("docker: command not found")) return "install Docker there";
-  if (says("Range of CPUs")) return "give --cpus as many as the machine has, at most";
-  if (says("no such host") || says("dial tcp") || says("i/o timeout"))
-    return "check the registry's name and the network, or bring the image by `docker load`";
-  if (says("unknown runtime") || says("Unknown runtime")) return "check the runtime's name";
-  if (says("GLIBC_")) return "the image's C library is older than Muster needs: use a newer image";
-  if (says("GLIBCXX_")) return "the image's libstdc++ is older than Muster needs: use a newer image";
-  return "";
+  const Advice* const advice = advice_for(message);
+  return advice == nullptr ? "" : advice->text;
+}
+
+bool is_lasting_refusal(std::string_view message) {
+  const Advice* const advice = advice_for(message);
+  return advice != nullptr && advice->lasting;
 }
 
 std::string with_container_advice(const std::string& message) {

@@ -50,7 +50,9 @@ std::string percent_encoded(std::string_view text);
 
 // What to do about a message of the engine's, or "".
 std::string container_advice(std::string_view message);
-// The message, with that behind it.
+// Whether the same would be refused again, on a host of which nobody takes care meanwhile.
+bool is_lasting_refusal(std::string_view message);
+// The message, with the advice behind it.
 std::string with_container_advice(const std::string& message);
 
 }  // namespace muster::launcher

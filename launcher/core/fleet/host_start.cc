@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/base/text.h"
+#include "launcher/core/fleet/container_spec.h"
 
 namespace muster::launcher {
 
@@ -39,7 +40,10 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   if (lacks_image && options_.container.pull == Pull::kMissing && !pulled_) return Bring{Missing::kImage};
   const bool busy = failure.exit_code && is_busy(*failure.exit_code, failure.last_line);
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
-  const bool refused = failure.refused || (failure.exit_code && options_.bootstrap == BootstrapKind::kDocker);
+  // A container of this machine's engine has ended before its agent spoke; on a host much may pass.
+  const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
+                        (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line));
+  const bool refused = failure.refused || (failure.exit_code && for_good);
   if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line), refused};
   return Start{*pause};
 }

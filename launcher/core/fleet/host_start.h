@@ -28,13 +28,14 @@ class HostStart {
   };
   struct GiveUp {
     std::string why;       // in one line, with what to do
-    bool refused = false;  // the same would be refused again
+    bool refused = false;  // the same would be refused again, and the job end for that
   };
   using Step = std::variant<Start, Bring, Speak, GiveUp>;
 
-  // `machine`: what the agent that can be delivered runs on, as `uname -m` says it.
-  HostStart(RemoteOptions options, Host host, std::string machine)
-      : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)) {}
+  // `machine`: what the agent that can be delivered runs on, as `uname -m` says it. `needed`: the job cannot
+  // do without this host.
+  HostStart(RemoteOptions options, Host host, std::string machine, bool needed)
+      : options_(std::move(options)), host_(std::move(host)), machine_(std::move(machine)), needed_(needed) {}
 
   Step first() const;
   // A line of what the start script's shell prints. Nothing: it is of the user's own start-up files.
@@ -53,6 +54,7 @@ class HostStart {
   RemoteOptions options_;
   Host host_;
   std::string machine_;
+  bool needed_;
   bool delivered_ = false;
   bool pulled_ = false;
   int busy_count_ = 0;

@@ -107,6 +107,13 @@ void read_bootstrap(SettingReader& reader, Options& options) {
     if (!words || words->empty() || words->front().empty())
       return reader.refuse(
           *exec, "is no command: give one that runs a command on {host}, such as 'lxc exec {host} --'");
+    const bool names_host =
+        std::ranges::any_of(*words, [](const std::string& word) { return word.contains("{host}"); });
+    if (!names_host && options.hosts.size() > 1)
+      return reader.refuse(*exec,
+                           fmt::format("runs the same for each of the {} hosts: put {{host}} where the "
+                                       "host's name belongs, such as 'lxc exec {{host}} --'",
+                                       options.hosts.size()));
     remote.exec = *words;
   }
   if (const Setting* chosen = reader.find("bootstrap")) {
@@ -180,7 +187,8 @@ bool is_interface(std::string_view text) {
          text.find_first_of(kNone) == std::string_view::npos;
 }
 
-void read_addresses(SettingReader& reader, RemoteOptions& remote) {
+void read_addresses(SettingReader& reader, Options& options) {
+  RemoteOptions& remote = options.remote;
   if (const Setting* listen = reader.find("listen")) {
     for (std::string_view address : split(all_of(*listen), ',')) {
       if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
@@ -191,6 +199,11 @@ void read_addresses(SettingReader& reader, RemoteOptions& remote) {
     }
   }
   if (const Setting* interface = reader.find("interface")) {
+    if (remote.bootstrap == BootstrapKind::kLocal)
+      return contradict(reader, *interface,
+                        "{} is where hosts reach each other, and all nodes are on this machine: leave it "
+                        "out, or give --hosts",
+                        interface->values.back());
     remote.interface = interface->values.back();
     const bool good =
         remote.interface.contains('/') ? is_network(remote.interface) : is_interface(remote.interface);
@@ -254,7 +267,7 @@ void read_hosts(SettingReader& reader, const Surroundings& here, Options& option
   read_numbers(reader, options);
   read_bootstrap(reader, options);
   read_control(reader, options);
-  read_addresses(reader, remote);
+  read_addresses(reader, options);
   read_sync(reader, here, options);
   reader.count("ssh-parallel", 1, "host shells", remote.ssh_parallel);
   reader.seconds("connect-timeout", false, remote.connect_timeout);

@@ -245,6 +245,13 @@ void add_container_lines(const ContainerOptions& container, Line line) {
                       (mount.read_only ? ", read only" : ""));
   if (!container.network.empty()) line("network", container.network);
   if (!container.gpus.empty()) line("gpus", container.gpus);
+  if (container.memory_bytes > 0)
+    line("memory", size_text(static_cast<std::uint64_t>(container.memory_bytes)));
+  if (container.cpus > 0) line("cpus", fmt::format("{:g}", container.cpus));
+  if (container.shm_bytes > 0) line("shm size", size_text(static_cast<std::uint64_t>(container.shm_bytes)));
+  if (!container.user.empty()) line("user", container.user);
+  if (container.read_only) line("root", "read only");
+  for (const auto& [name, value] : container.arguments) line("argument", fmt::format("{}={}", name, value));
 }
 
 template <class Line>
@@ -287,12 +294,29 @@ nlohmann::ordered_json hosts_json(const Plan& plan) {
   return hosts;
 }
 
+void add_container(const ContainerOptions& container, nlohmann::ordered_json& json) {
+  using nlohmann::ordered_json;
+  json["image"] = container.image;
+  ordered_json mounts = ordered_json::array();
+  for (const Mount& mount : container.mounts)
+    mounts.push_back(
+        {{"source", mount.source}, {"destination", mount.destination}, {"read_only", mount.read_only}});
+  ordered_json arguments = ordered_json::array();
+  for (const auto& [name, value] : container.arguments)
+    arguments.push_back(fmt::format("{}={}", name, value));
+  json["container"] = {{"mounts", std::move(mounts)},      {"network", container.network},
+                       {"gpus", container.gpus},           {"memory_bytes", container.memory_bytes},
+                       {"cpus", container.cpus},           {"shm_bytes", container.shm_bytes},
+                       {"user", container.user},           {"read_only", container.read_only},
+                       {"arguments", std::move(arguments)}};
+}
+
 void add_remote(const Plan& plan, nlohmann::ordered_json& json) {
   json["bootstrap"] = name_of(plan.remote.bootstrap);
   if (plan.hosts.empty()) return;
   json["exec"] = plan.remote.exec;
   json["control"] = name_of(plan.control);
-  if (plan.remote.in_containers()) json["image"] = plan.remote.container.image;
+  if (plan.remote.in_containers()) add_container(plan.remote.container, json);
   json["hosts"] = hosts_json(plan);
   json["sync"] = plan.remote.sync;
   nlohmann::ordered_json names = nlohmann::ordered_json::array();

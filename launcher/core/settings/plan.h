@@ -48,6 +48,7 @@ struct Plan {
   // How many workers the node may have: a spare's may be more than those of the node whose place it takes.
   std::int32_t room_of(NodeId node) const;
   std::int32_t agent_count() const;
+  bool needs_all_nodes() const { return spare_nodes == 0 && !min_nodes; }
   // Nodes that may ever take part in one attempt.
   std::int32_t most_nodes() const { return std::max(max_nodes, static_cast<std::int32_t>(nodes.size())); }
   NodeNames names() const;

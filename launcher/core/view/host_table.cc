@@ -150,7 +150,7 @@ std::string hosts_as_json(const std::vector<HostReport>& reports, const HostDema
     host["control"] = each.control;
     host["version"] = each.version;
     host["directory_error"] = found.directory_error;
-    host["program_error"] = found.program_error;
+    host["program_error"] = demand.program ? found.program_error : "";
     host["checkpoint_error"] = found.checkpoint_error;
     host["torch"] = found.torch;
     host["gpus"] = found.gpu_count;

@@ -111,7 +111,7 @@ awaitable<std::optional<HostStart::GiveUp>> RemoteBootstrap::start_agent(AgentId
   const HostStart::GiveUp given_up{.why = "its agent was given up"};
   if (const Status ready = co_await prepare(); !ready)
     co_return HostStart::GiveUp{ready.error().message(), ready.error().code() == ErrorCode::kInvalidArgument};
-  HostStart start(plan_.remote, host_of(agent.node), own_machine());
+  HostStart start(plan_.remote, host_of(agent.node), own_machine(), plan_.needs_all_nodes());
   HostStart::Step step = start.first();
   for (;;) {
     if (find(agent) == nullptr) co_return given_up;

@@ -216,6 +216,27 @@ TEST(ContainerPlan, MountsTheJobsOwnDirectoriesUnlessTheirPlacesAreTaken) {
   EXPECT_THAT(with_own_directories({}, {"/a", "", "/a"}), ElementsAre(Mount{"/a", "/a", false}));
 }
 
+TEST(ContainerPlan, ShowsWhatContainersAreGiven) {
+  const auto plan = plan_with_image({{"log-dir", "/logs"},
+                                     {"nodes", "2"},
+                                     {"memory", "2G"},
+                                     {"cpus", "1.5"},
+                                     {"shm-size", "64M"},
+                                     {"container-user", "7:8"},
+                                     {"read-only", "1"},
+                                     {"container-arg", "ulimit=nofile=99"}});
+  ASSERT_TRUE(plan) << plan.error().message();
+  const std::string text = plan_as_text(*plan);
+  for (const char* line : {"memory +2.0 GiB\n", "cpus +1.5\n", "shm size +64 MiB\n", "user +7:8\n",
+                           "root +read only\n", "argument +ulimit=nofile=99\n"})
+    EXPECT_THAT(text, testing::ContainsRegex(line));
+  const auto json = nlohmann::json::parse(plan_as_json(*plan));
+  EXPECT_EQ(json["image"], "debian:12");
+  EXPECT_EQ(json["container"]["memory_bytes"], std::int64_t{2} << 30);
+  EXPECT_EQ(json["container"]["arguments"][0], "ulimit=nofile=99");
+  EXPECT_EQ(json["container"]["mounts"].back()["destination"], "/logs/job");
+}
+
 TEST(ContainerPlan, SharesTheMachinesCoresAmongAllWorkers) {
   const auto threads = [](Flags values, const Surroundings& here = kQuay) {
     values.emplace_back("log-dir", "/logs");

@@ -15,6 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::SizeIs;
 using testing::StartsWith;
 
 using Values = std::vector<std::pair<std::string, std::string>>;
@@ -87,6 +88,7 @@ TEST(HostOptions, ChooseABootstrap) {
   const auto exec = made_of({{"hosts", "a"}, {"exec", "docker exec -i 'my {host}' \"\" a\\ b"}});
   EXPECT_EQ(exec->remote.bootstrap, BootstrapKind::kExec);
   EXPECT_THAT(exec->remote.exec, ElementsAre("docker", "exec", "-i", "my {host}", "", "a b"));
+  EXPECT_THAT(made_of({{"hosts", "a"}, {"exec", "enter the only one"}})->remote.exec, SizeIs(4));
   EXPECT_EQ(planned({})->control, Control::kSocket);
   EXPECT_EQ(planned({{"hosts", "a"}})->control, Control::kAuto);
   EXPECT_EQ(planned({{"hosts", "a"}, {"control", "stdio"}})->control, Control::kStdio);
@@ -132,6 +134,8 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"exec", "env"}}, "--exec: needs hosts to run a command on: give --hosts or --hostfile"},
       {{{"exec", "a 'b"}, {"hosts", "a"}}, "--exec: a 'b is no command: give one that runs"},
       {{{"exec", " "}, {"hosts", "a"}}, "--exec:   is no command"},
+      {{{"exec", "lxc exec node0 --"}, {"hosts", "a,b"}},
+       "--exec: lxc exec node0 -- runs the same for each of the 2 hosts: put {host} where the host's name"},
       {{{"control", "socket"}, {"hosts", "a"}}, "--control: socket is inherited by agents on this machine"},
       {{{"sync", "/work"}}, "--sync: needs hosts to copy a directory to: give --hosts or --hostfile"},
       {{{"sync", "/"}, {"hosts", "a"}}, "--sync: / is no directory to copy: give a path below /"},
@@ -145,6 +149,8 @@ TEST(HostOptions, RefuseContradictionsInOneLine) {
       {{{"interface", "10.0.0.0/40"}, {"hosts", "a"}},
        "--interface: 10.0.0.0/40 is no interface: give its name"},
       {{{"interface", "-i"}, {"hosts", "a"}}, "--interface: -i is no interface"},
+      {{{"interface", "eth0"}, {"nodes", "2"}},
+       "--interface: eth0 is where hosts reach each other, and all nodes are on this machine: leave it out"},
       {{{"node-rank", "1"}, {"hosts", "a,b"}}, "--node-rank: 1 says that this is one of several launchers"},
       {{{"env-file", "BAD"}}, "--env-file: BAD line 2: expected NAME=VALUE"},
   };

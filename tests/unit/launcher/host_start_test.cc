@@ -13,7 +13,7 @@ using testing::StartsWith;
 constexpr const char* kGateClosed = "kex_exchange_identification: Connection closed by remote host";
 
 HostStart at_host() {
-  return {{.bootstrap = BootstrapKind::kSsh}, {.name = "h1"}, "x86_64"};
+  return {{.bootstrap = BootstrapKind::kSsh}, {.name = "h1"}, "x86_64", /*needed=*/true};
 }
 
 template <class Step>
@@ -84,10 +84,10 @@ TEST(HostStart, AnyOtherFailureIsTheEnd) {
   }
 }
 
-HostStart of_containers(Pull pull, BootstrapKind bootstrap = BootstrapKind::kSsh) {
+HostStart of_containers(Pull pull, BootstrapKind bootstrap = BootstrapKind::kSsh, bool needed = true) {
   RemoteOptions options{.bootstrap = bootstrap};
   options.container = {.image = "train:1", .pull = pull};
-  return {options, {.name = "h1"}, "x86_64"};
+  return {options, {.name = "h1"}, "x86_64", needed};
 }
 
 const HostStart::Failure kNoImage{"ssh ended with 125", 125, "docker: Error: No such image: train:1."};
@@ -127,7 +127,8 @@ TEST(HostStart, AnImageIsBroughtFirstOrNotAtAllIfThatIsWanted) {
   EXPECT_TRUE(as<HostStart::GiveUp>(no_container.on_failure(kNoImage, 0)));
 }
 
-// Of this machine's engine; on another host much may pass.
+// Of this machine's engine whatever it says; on another host much may pass, and where the job can do without
+// the host it is only lost.
 TEST(HostStart, AContainerThatEndsBeforeItsAgentSpeaksIsRefused) {
   const HostStart::Failure ended{"container ended with 1", 1, "agent: version `GLIBC_2.34' not found"};
   const auto refused = [&](HostStart start, const HostStart::Failure& failure) {
@@ -139,7 +140,13 @@ TEST(HostStart, AContainerThatEndsBeforeItsAgentSpeaksIsRefused) {
                       {.what = "no such network", .refused = true}));
   EXPECT_FALSE(
       refused(of_containers(Pull::kMissing, BootstrapKind::kDocker), {.what = "no answer within 10 s"}));
-  EXPECT_FALSE(refused(of_containers(Pull::kMissing), ended));
+  EXPECT_TRUE(refused(of_containers(Pull::kMissing), ended));
+  EXPECT_TRUE(refused(of_containers(Pull::kNever), kNoImage));
+  EXPECT_TRUE(refused(of_containers(Pull::kMissing, BootstrapKind::kDocker, false), ended));
+  EXPECT_FALSE(refused(of_containers(Pull::kMissing, BootstrapKind::kSsh, false), ended));
+  for (const char* passing : {"docker: Cannot connect to the Docker daemon at unix:///s.",
+                              "Get https://r/v2/: dial tcp 10.0.0.1:443: i/o timeout", "who knows", ""})
+    EXPECT_FALSE(refused(of_containers(Pull::kMissing), {"ssh ended with 125", 125, passing})) << passing;
   HostStart start = of_containers(Pull::kMissing, BootstrapKind::kDocker);
   const auto step = start.on_failure(ended, 0);
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why,
