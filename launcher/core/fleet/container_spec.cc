@@ -141,15 +141,17 @@ std::string network_name(const Plan& plan) {
   return "muster-" + plan.job.job_id;
 }
 
-std::string network_of(const Plan& plan) {
-  return plan.remote.container.network.empty() ? network_name(plan) : plan.remote.container.network;
+std::string network_of(const Plan& plan, const ContainerSurroundings& here) {
+  const std::string& given = plan.remote.container.network;
+  if (!given.empty()) return given;
+  return plan.hosts.size() == 1 && here.has_bridge ? "bridge" : network_name(plan);
 }
 
 std::string container_body(const Plan& plan, AgentId agent, const std::vector<std::string>& arguments,
                            const ContainerSurroundings& here) {
   const ContainerOptions& options = plan.remote.container;
   const NodeId node = agent.node;
-  const std::string network = network_of(plan);
+  const std::string network = network_of(plan, here);
   Json mounts = Json::array();
   for (const auto* list : {&options.mounts, &here.programs}) {
     for (const Mount& mount : *list) mounts.push_back(mount_json(mount));
@@ -188,9 +190,8 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   body["Labels"][kIncarnationLabel] = std::to_string(agent.incarnation.value());
   const bool own_namespace = network != "host" && network != "none";
   if (own_namespace) body["Hostname"] = hostname_of(node);
-  if (options.network.empty()) {
+  if (network == network_name(plan))
     body["NetworkingConfig"]["EndpointsConfig"][network] = {{"Aliases", {hostname_of(node)}}};
-  }
   for (const ContainerArgument& argument : options.arguments) add_argument(body, argument);
   return body.dump();
 }

@@ -25,14 +25,16 @@ struct ContainerSurroundings {
   std::vector<Mount> programs;    // agent, its TLS module, launcher
   std::int64_t memory_bytes = 0;  // of this machine
   std::string launcher;           // launcher_label()
+  bool has_bridge = false;        // the engine has the network that Docker makes for containers of no other
 };
 
 // "muster-JOB-K", as the plan calls the node's host.
 const std::string& container_name(const Plan& plan, NodeId node);
 // "muster-JOB", of a network that the job makes.
 std::string network_name(const Plan& plan);
-// The network that the job's containers are in.
-std::string network_of(const Plan& plan);
+// The network that the job's containers are in: the one of --network; "bridge" for a single container, which
+// has nobody to talk to; else the job's own.
+std::string network_of(const Plan& plan, const ContainerSurroundings& here);
 
 // Body of POST /containers/create. `arguments`: the agent's.
 std::string container_body(const Plan& plan, AgentId agent, const std::vector<std::string>& arguments,

@@ -56,12 +56,23 @@ std::string ContainerAccess::job_label() const {
 awaitable<Status> ContainerAccess::prepare() {
   if (!socket_) co_return std::unexpected(socket_.error());
   if (Status guarded = guardian_.start(*socket_, job_label()); !guarded) co_return guarded;
-  if (plan_.remote.container.network.empty()) {
-    const auto made = co_await make(
-        {.verb = "POST", .target = "/networks/create", .body = network_body(plan_, here_.launcher)});
-    if (!made) co_return std::unexpected(made.error());
-    if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
+  const bool alone = plan_.hosts.size() == 1 && plan_.remote.container.network.empty();
+  if (alone) {
+    const auto bridge = co_await engine_.ask({.verb = "GET", .target = "/networks/bridge"});
+    here_.has_bridge = bridge && bridge->good();
   }
+  if (network_of(plan_, here_) == network_name(plan_))
+    network_ =
+        make({.verb = "POST", .target = "/networks/create", .body = network_body(plan_, here_.launcher)});
+  co_return Status{};
+}
+
+// Containers are made while the network is.
+awaitable<Status> ContainerAccess::network_is_there() {
+  if (!network_) co_return Status{};
+  const auto made = co_await answer_to(network_);
+  if (!made) co_return std::unexpected(made.error());
+  if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
   co_return Status{};
 }
 
@@ -73,10 +84,17 @@ struct ContainerAccess::Making {
 
 // The answer is heard also when nobody waits for it any more: what the engine has been asked to make comes in
 // any case, and finish() has to find it.
-awaitable<Expected<DockerEngine::Answer>> ContainerAccess::make(DockerEngine::Request request) {
-  if (finishing_) co_return failure(ErrorCode::kUnavailable, "the start was given up");
-  const auto making = std::make_shared<Making>(executor_);
-  makings_.spawn(ask_until_there(std::move(request), making));
+std::shared_ptr<ContainerAccess::Making> ContainerAccess::make(DockerEngine::Request request) {
+  auto making = std::make_shared<Making>(executor_);
+  if (finishing_) {
+    making->answer = failure(ErrorCode::kUnavailable, "the start was given up");
+  } else {
+    makings_.spawn(ask_until_there(std::move(request), making));
+  }
+  return making;
+}
+
+awaitable<Expected<DockerEngine::Answer>> ContainerAccess::answer_to(std::shared_ptr<Making> making) {
   boost::system::error_code ignored;
   while (!making->answer)
     co_await making->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -124,7 +142,7 @@ awaitable<Expected<std::string>> ContainerAccess::make_container(AgentId agent, 
                                       .body = container_body(plan_, agent, arguments, here_)};
   const TimePoint deadline = Clock::now() + kRoomLimit;
   for (;;) {
-    const auto made = co_await make(request);
+    const auto made = co_await answer_to(make(request));
     if (!made) co_return std::unexpected(made.error());
     const std::string id = made->good() ? text_in(parse_json(made->body), "Id") : "";
     if (!id.empty()) co_return id;
@@ -137,7 +155,12 @@ awaitable<Expected<std::string>> ContainerAccess::make_container(AgentId agent, 
 awaitable<HostAccess::Shell> ContainerAccess::start_agent(AgentId agent, Words arguments) {
   const auto id = co_await make_container(agent, arguments);
   if (!id) co_return std::unexpected(id.error());
-  auto shell = co_await ContainerShell::start(engine_, *id, plan_.agent_log(agent.node));
+  Expected<std::shared_ptr<ContainerShell>> shell;
+  if (const Status network = co_await network_is_there(); !network) {
+    shell = std::unexpected(network.error());
+  } else {
+    shell = co_await ContainerShell::start(engine_, *id, plan_.agent_log(agent.node));
+  }
   if (shell) {
     std::erase_if(shells_, [](const auto& each) { return each.second.expired(); });
     shells_[agent] = *shell;

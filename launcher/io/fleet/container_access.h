@@ -36,8 +36,10 @@ class ContainerAccess final : public HostAccess {
   awaitable<void> finish() override;
 
  private:
-  awaitable<Expected<DockerEngine::Answer>> make(DockerEngine::Request request);
   struct Making;
+  std::shared_ptr<Making> make(DockerEngine::Request request);
+  awaitable<Expected<DockerEngine::Answer>> answer_to(std::shared_ptr<Making> making);
+  awaitable<Status> network_is_there();
   awaitable<void> ask_until_there(DockerEngine::Request request, std::shared_ptr<Making> making);
   awaitable<Expected<std::string>> make_container(AgentId agent, const Words& arguments);
   awaitable<Status> make_room(AgentId agent, const std::string& name);
@@ -51,7 +53,8 @@ class ContainerAccess final : public HostAccess {
   DockerEngine engine_;
   ContainerGuardian guardian_;
   std::map<AgentId, std::weak_ptr<ContainerShell>> shells_;
-  net::TaskGroup makings_;  // what the engine is asked to make
+  net::TaskGroup makings_;           // what the engine is asked to make
+  std::shared_ptr<Making> network_;  // null: no network of the job's own
   bool finishing_ = false;
 };
 

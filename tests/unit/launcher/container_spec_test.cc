@@ -155,9 +155,25 @@ TEST(ContainerNetwork, IsTheJobsOwn) {
   EXPECT_EQ(body["Name"], "muster-j1");
   EXPECT_EQ(body["Driver"], "bridge");
   EXPECT_EQ(body["Labels"], Json({{"muster.job", "j1"}, {"muster.launcher", "boot ns 7 8 here"}}));
-  EXPECT_EQ(network_of(plan_of({})), "muster-j1");
-  EXPECT_EQ(network_of(plan_of({.network = "lab"})), "lab");
+  EXPECT_EQ(network_of(plan_of({}), kMachine), "muster-j1");
+  EXPECT_EQ(network_of(plan_of({.network = "lab"}), kMachine), "lab");
   EXPECT_EQ(container_name(plan_of({}), NodeId(2)), "muster-j1-2");
+}
+
+TEST(ContainerNetwork, OfASingleContainerIsTheEngines) {
+  ContainerSurroundings here = kMachine;
+  here.has_bridge = true;
+  EXPECT_EQ(network_of(plan_of({}), here), "muster-j1");
+  Plan plan = plan_of({});
+  plan.hosts.resize(1);
+  EXPECT_EQ(network_of(plan, kMachine), "muster-j1") << "an engine without it";
+  EXPECT_EQ(network_of(plan, here), "bridge");
+  const Json body = Json::parse(container_body(plan, {NodeId(0), Incarnation(1)}, {}, here));
+  EXPECT_EQ(body["HostConfig"]["NetworkMode"], "bridge");
+  EXPECT_EQ(body["Hostname"], "node0");
+  EXPECT_FALSE(body.contains("NetworkingConfig")) << "it knows no names";
+  plan.remote.container.network = "lab";
+  EXPECT_EQ(network_of(plan, here), "lab");
 }
 
 TEST(LauncherLabel, NamesTheLauncherAgain) {
