@@ -16,11 +16,12 @@ from pathlib import Path
 from cpp_source import code_of, functions_of, includes_of
 
 # Who may include whom: the first folder that matches a file decides. Folders that are not named may include anything.
-COMMON = ["common/base", "common/wire", "common/net"]
+COMMON = ["common/base", "common/wire", "common/net", "common/checkpoint"]
 MAY_INCLUDE = {
     "common/base": ["common/base"],
     "common/wire": ["common/base", "common/wire"],
-    "common/net": COMMON,
+    "common/net": ["common/base", "common/wire", "common/net"],
+    "common/checkpoint": ["common/base", "common/wire", "common/checkpoint"],
     "launcher/core/text": ["common/base", "launcher/core/text"],
     "launcher/core/settings": ["common/base", "common/wire", "launcher/core/text", "launcher/core/settings"],
     "launcher/core/verdict": ["common/base", "common/wire", "launcher/core/text", "launcher/core/verdict"],
@@ -34,7 +35,7 @@ MAY_INCLUDE = {
     "agent/core": ["common/base", "common/wire", "agent/core"],
     "agent": [*COMMON, "agent"],
     "runtime/include": ["runtime/include"],
-    "runtime": ["common/base", "common/wire", "runtime"],
+    "runtime": ["common/base", "common/wire", "common/checkpoint", "runtime"],
     "examples": ["runtime/include", "examples"],
 }
 ASIO = re.compile(r"boost/asio|boost/beast|asio\.hpp|common/net/")
@@ -46,6 +47,7 @@ SHELL_ONLY = re.compile(
 FORBIDDEN_LIBRARIES = {
     "common/base": [(ASIO, "only common/net and io folders use Asio"), (TORCH, "common does not know torch")],
     "common/wire": [(ASIO, "only common/net and io folders use Asio"), (TORCH, "common does not know torch")],
+    "common/checkpoint": [(ASIO, "only common/net and io folders use Asio"), (TORCH, "common does not know torch")],
     "common": [(TORCH, "common does not know torch")],
     "launcher/core": [(ASIO, "decisions do no input or output"), (SHELL_ONLY, "decisions have no threads, system calls or clock")],
     "agent/core": [(ASIO, "decisions do no input or output"), (SHELL_ONLY, "decisions have no threads, system calls or clock")],

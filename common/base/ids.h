@@ -40,6 +40,13 @@ struct AgentId {
   auto operator<=>(const AgentId&) const = default;
 };
 
+// The state after `step` training steps, as written by `attempt`.
+struct CheckpointId {
+  std::uint64_t step = 0;
+  Attempt attempt;
+  auto operator<=>(const CheckpointId&) const = default;
+};
+
 }  // namespace muster
 
 template <class Tag, class Number>

@@ -12,7 +12,6 @@
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/base/process.h"
-#include "common/wire/checkpoint_manifest.h"
 
 namespace muster {
 

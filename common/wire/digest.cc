@@ -1,5 +1,6 @@
 #include "common/wire/digest.h"
 
+#include <charconv>
 #include <fmt/core.h>
 #include <xxhash.h>
 
@@ -7,8 +8,8 @@ namespace muster {
 
 namespace {
 
-std::string text_of(XXH128_hash_t hash) {
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+Digest128 digest_from(XXH128_hash_t hash) {
+  return {.high = hash.high64, .low = hash.low64};
 }
 
 }  // namespace
@@ -25,11 +26,29 @@ void Digest::add(std::string_view bytes) {
   XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
 }
 std::string Digest::text() const {
-  return text_of(XXH3_128bits_digest(&state_->hash));
+  return text_of(digest_from(XXH3_128bits_digest(&state_->hash)));
 }
 
 std::string xxh3_digest(std::string_view bytes) {
-  return text_of(XXH3_128bits(bytes.data(), bytes.size()));
+  return text_of(digest_of(bytes));
+}
+
+Digest128 digest_of(std::string_view bytes) {
+  return digest_from(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+std::string text_of(Digest128 digest) {
+  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
+}
+
+std::optional<Digest128> parse_digest(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  Digest128 digest;
+  if (text.size() != 2 * kDigits || text.find_first_not_of("0123456789abcdef") != text.npos)
+    return std::nullopt;
+  std::from_chars(text.data(), text.data() + kDigits, digest.high, 16);
+  std::from_chars(text.data() + kDigits, text.data() + text.size(), digest.low, 16);
+  return digest;
 }
 
 }  // namespace muster

@@ -3,7 +3,9 @@
 // Written as 32 hexadecimal digits, as `xxhsum -H2` prints them. One Digest is for one thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,5 +25,16 @@ class Digest {
 };
 
 std::string xxh3_digest(std::string_view bytes);
+
+// The same as a number, where there are many of them.
+struct Digest128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  bool operator==(const Digest128&) const = default;
+};
+Digest128 digest_of(std::string_view bytes);
+std::string text_of(Digest128 digest);
+// Nothing unless these are 32 hexadecimal digits in lower case.
+std::optional<Digest128> parse_digest(std::string_view text);
 
 }  // namespace muster

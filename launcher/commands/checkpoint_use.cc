@@ -1,6 +1,6 @@
 #include "launcher/commands/checkpoint_use.h"
 
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 
 namespace muster::launcher {
 

@@ -4,7 +4,7 @@
 // One thread; blocking.
 #pragma once
 
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "launcher/io/lineage.h"
 
 namespace muster::launcher {

@@ -111,7 +111,7 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   if (Status visible = check_visible(plan, id, *files); !visible) return visible;
   if (Status clear = check_fence(plan); !clear) return clear;
   const CheckpointManifest manifest{
-      .id = id, .job = plan.job, .world_size = meeting.world_size(), .files = *std::move(files)};
+      .format = 1, .id = id, .job = plan.job, .world_size = meeting.world_size(), .files = *std::move(files)};
   if (Status written = write_file_durably(plan.directory.manifest_path(id), encode_manifest(manifest));
       !written)
     return written;

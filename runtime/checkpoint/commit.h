@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/meeting.h"
 
 namespace muster {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/state_part.h"
 

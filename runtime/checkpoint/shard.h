@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "common/wire/checkpoint_manifest.h"
+#include "common/checkpoint/manifest.h"
 #include "runtime/checkpoint/background.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/staging.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 
 namespace muster::chaos {
 

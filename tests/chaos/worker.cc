@@ -19,7 +19,7 @@
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "common/wire/digest.h"
 #include "tests/chaos/diary.h"
 #include "tests/chaos/samples.h"

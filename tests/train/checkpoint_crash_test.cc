@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "runtime/control/uncaught.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"

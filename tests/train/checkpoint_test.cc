@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/content.h"
 #include "runtime/control/uncaught.h"
 #include "tests/fake_agent.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "common/checkpoint/manifest.h"
 #include "common/wire/attempt_record.h"
-#include "common/wire/checkpoint_manifest.h"
 
 namespace muster {
 

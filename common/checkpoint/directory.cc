@@ -1,4 +1,4 @@
-#include "common/wire/checkpoint_directory.h"
+#include "common/checkpoint/directory.h"
 
 #include <algorithm>
 #include <cerrno>
