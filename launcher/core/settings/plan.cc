@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "common/base/text.h"
 #include "common/wire/frame.h"
 #include "launcher/core/settings/container_options.h"
 #include "launcher/core/settings/debug_options.h"
