@@ -14,7 +14,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::uint64_t kHeaderLimit = 100'000'000;  // the reference implementation's
-constexpr std::uint64_t kAlignment = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
 Expected<HeaderTensor> parse_header_tensor(const std::string& name, const nlohmann::json& value) {
@@ -61,7 +60,7 @@ Status place_in_file(std::vector<HeaderTensor>& tensors, std::uint64_t data_begi
 }  // namespace
 
 Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
-                           const std::map<std::string, std::string>& metadata) {
+                           const std::map<std::string, std::string>& metadata, std::uint64_t head_alignment) {
   std::ranges::sort(tensors, [](const HeaderTensor& left, const HeaderTensor& right) {
     const auto left_bits = bits_of(left.dtype);
     const auto right_bits = bits_of(right.dtype);
@@ -89,7 +88,8 @@ Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kInvalidArgument, "a name or value is not UTF-8: {}", one_line(error.what()));
   }
-  head.text.append((kAlignment - head.text.size() % kAlignment) % kAlignment, ' ');
+  const std::uint64_t used = (kHeaderLengthBytes + head.text.size()) % head_alignment;
+  head.text.append(used == 0 ? 0 : head_alignment - used, ' ');
   const std::uint64_t length = head.text.size();
   if (length > kHeaderLimit)
     return failure(ErrorCode::kInvalidArgument, "a header of {} bytes is too large", length);

@@ -38,8 +38,10 @@ struct FileHead {
 // Decides where each tensor lies, and writes that into `tensors`, which it sorts: large elements first, so
 // that every tensor is aligned to its element, and else by name. kInvalidArgument: two of one name, a name or
 // value that is not UTF-8, a shape that has no whole bytes, or a header of more than 100,000,000 bytes.
+// `head_alignment`: a multiple of 8; the data begins at a multiple of it.
 Expected<FileHead> lay_out(std::vector<HeaderTensor>& tensors,
-                           const std::map<std::string, std::string>& metadata);
+                           const std::map<std::string, std::string>& metadata,
+                           std::uint64_t head_alignment = 8);
 
 inline constexpr std::uint64_t kHeaderLengthBytes = 8;
 // How many bytes follow the first 8; kCorrupt if they cannot be a header in a file of this size.

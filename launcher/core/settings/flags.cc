@@ -77,7 +77,9 @@ constexpr Flag kOwnFlags[] = {
      "(default: none).",
      "containers"},
     {"network", 0, "NAME", kOption,
-     "Network of the containers, one of the engine's or host (default: one of the job's own; bridge for one container).", "containers"},
+     "Network of the containers, one of the engine's or host (default: one of the job's own; bridge for one "
+     "container).",
+     "containers"},
     {"container-user", 0, "UID[:GID]", kOption,
      "User in the containers, or a name of the image's (default: your uid and gid).", "containers"},
     {"read-only", 0, "", kOption, "The image's files cannot be changed; /tmp and /run are in memory.",
