@@ -67,7 +67,7 @@ void Agent::obey(Attempt attempt, const wire::Input& input) {
 
 void Agent::obey(Attempt attempt, const wire::Welcome& said) {
   job_ = said.job;
-  Logs::Place place = parts_.logs.place_for(said.job);
+  LogPlace place = parts_.logs.place_for(said.job);
   if (!place.shared) parts_.link.send(attempt, wire::LogsElsewhere{place.directory});
   job_.log_directory = std::move(place.directory);
   parts_.link.set_output_limits(job_);

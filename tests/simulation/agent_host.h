@@ -71,7 +71,7 @@ class AgentHost final : public agent::Processes,
 
   // Logs.
   void begin(agent::LogsListener& listener) override { logs_listener_ = &listener; }
-  Place place_for(const wire::JobSpec& job) override {
+  agent::LogPlace place_for(const wire::JobSpec& job) override {
     return {.directory = job.log_directory, .shared = shares_logs()};
   }
   Expected<std::vector<std::string>> open(const wire::JobSpec& job,

@@ -27,19 +27,21 @@ LocalLogs::~LocalLogs() {
   log::divert({});
 }
 
-Logs::Place LocalLogs::place_for(const wire::JobSpec& job) {
-  if (!setting_.remote || sees_nonce(job)) return {.directory = job.log_directory};
-  const std::string own = fallback_log_directory(own_environment(), job.job_id);
+LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   const auto usable = [](const std::string& directory) {
     return make_directories(directory) && access(directory.c_str(), W_OK | X_OK) == 0;
   };
-  const bool leave_it = own.empty() || usable(job.log_directory) || !usable(own);
-  if (leave_it && job.log_nonce.empty()) return {.directory = job.log_directory};
-  if (!courier_) {
+  LogPlace place = choose_log_place({.of_job = job.log_directory,
+                                     .own = fallback_log_directory(own_environment(), job.job_id),
+                                     .remote = setting_.remote,
+                                     .nonce_given = !job.log_nonce.empty(),
+                                     .nonce_seen = setting_.remote && sees_nonce(job)},
+                                    usable);
+  if (!place.shared && !courier_) {
     courier_ = std::make_shared<LogCourier>(setting_.link);
     setting_.tasks.spawn(courier_->run());
   }
-  return {.directory = leave_it ? job.log_directory : own, .shared = false};
+  return place;
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {

@@ -27,7 +27,7 @@ class LocalLogs final : public Logs {
   ~LocalLogs() override;
 
   void begin(LogsListener& listener) override { listener_ = &listener; }
-  Place place_for(const wire::JobSpec& job) override;
+  LogPlace place_for(const wire::JobSpec& job) override;
   Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
   LastWords last_words(LocalRank local_rank) override;
   bool output_waits() const override;

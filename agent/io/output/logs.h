@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/core/node/node.h"
+#include "agent/core/output/log_place.h"
 #include "common/base/error.h"
 
 namespace muster::agent {
@@ -37,18 +38,13 @@ class Logs {
     std::vector<std::string> last_lines;  // of stderr, or of stdout when stderr is empty
   };
 
-  struct Place {
-    std::string directory;
-    bool shared = true;  // it is the launcher's too
-  };
-
   virtual ~Logs() = default;
   // Once, before anything else.
   virtual void begin(LogsListener& listener) = 0;
   // Where `job` has its logs on this host: its log directory, or another one if that cannot be made here and
   // the launcher is elsewhere. Whether either can be used is open()'s to find out. Log files in a place that
   // is not the launcher's are sent to it.
-  virtual Place place_for(const wire::JobSpec& job) = 0;
+  virtual LogPlace place_for(const wire::JobSpec& job) = 0;
   // Makes the directories of the attempt's logs, before its workers start. Returns lines for the user, one
   // for each disk that is nearly full. Errors name the directory. close() follows in any case.
   virtual Expected<std::vector<std::string>> open(const wire::JobSpec& job, const OpenAttempt& attempt) = 0;

@@ -150,7 +150,7 @@ struct HandVitals final : Vitals {
 struct HandLogs final : Logs {
   explicit HandLogs(Noted& noted) : asked(noted) {}
   void begin(LogsListener& agent) override { listener = &agent; }
-  Place place_for(const wire::JobSpec& job) override { return place.value_or(Place{job.log_directory}); }
+  LogPlace place_for(const wire::JobSpec& job) override { return place.value_or(LogPlace{job.log_directory}); }
   Expected<std::vector<std::string>> open(const wire::JobSpec&, const OpenAttempt&) override {
     asked.emplace_back("open logs");
     return opened;
@@ -169,7 +169,7 @@ struct HandLogs final : Logs {
   LogsListener* listener = nullptr;
   Expected<std::vector<std::string>> opened = std::vector<std::string>();
   bool waits = false;
-  std::optional<Place> place{};
+  std::optional<LogPlace> place{};
   bool all_sent = true;
 };
 

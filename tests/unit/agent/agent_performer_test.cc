@@ -303,7 +303,7 @@ TEST_F(AgentPerformerTest, LogFilesAreHurriedOnceTheLauncherIsGone) {
 
 TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHasThem) {
   EXPECT_TRUE(sent<wire::LogsElsewhere>().empty());
-  logs_.place = Logs::Place{.directory = "/own", .shared = false};
+  logs_.place = LogPlace{.directory = "/own", .shared = false};
   logs_.all_sent = false;
   say(Attempt(), wire::Welcome{kNode, {}});
   ASSERT_EQ(sent<wire::LogsElsewhere>().size(), 1U);
