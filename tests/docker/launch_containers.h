@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -67,6 +68,7 @@ class DockerLaunch : public testing::Test {
     environment.merge(lab_->environment());
     return std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM, [&](const std::string& directory) {
       EXPECT_EQ(chown(directory.c_str(), caller.user, caller.user), 0);
+      EXPECT_EQ(chmod(directory.c_str(), 0755), 0);  // containers may be another user's
       const pid_t pid = lab_->host.fork(caller.user);
       if (pid == 0 && chdir(directory.c_str()) != 0) _exit(98);
       return pid;

@@ -4,34 +4,23 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sstream>
 
 #include "tests/hosts/lab.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/run_facts.h"
+#include "tests/shell_blocks.h"
 
 namespace muster::hosts {
 namespace {
 
 using testing::HasSubstr;
 
-// The page's blocks of shell commands. Where it says /shared, the Lab has `shared`.
-std::vector<std::string> blocks(const std::string& shared) {
-  std::ifstream page(CLUSTERS_DOCUMENT);
-  std::vector<std::string> found;
-  bool inside = false;
-  for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("```")) {
-      inside = line == "```sh";
-      if (inside) found.emplace_back();
-    } else if (inside) {
-      for (std::size_t at = line.find("/shared/"); at != std::string::npos;
-           at = line.find("/shared/", at + shared.size()))
-        line.replace(at, 7, shared);
-      found.back() += line + "\n";
-    }
-  }
-  return found;
+// Where the page says /shared, the Lab has `shared`.
+std::string in_lab(std::string block, const std::string& shared) {
+  for (std::size_t at = block.find("/shared/"); at != std::string::npos;
+       at = block.find("/shared/", at + shared.size()))
+    block.replace(at, 7, shared);
+  return block;
 }
 
 void write_program(const std::string& path, const std::string& text) {
@@ -52,7 +41,8 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
                 "#!/bin/sh\nhost=$2\nshift 3\nexec " + lab.enter_program() + " $host \"$@\"\n");
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
   std::string all;
-  for (const std::string& block : blocks(lab.shared())) {
+  for (const std::string& each : shell_blocks(CLUSTERS_DOCUMENT)) {
+    const std::string block = in_lab(each, lab.shared());
     std::string said;
     const std::string script = "cd " + work + "; unset TMPDIR; export PATH=" + work + "/bin:" + programs +
                                ":$PATH HOME=" + lab.home(0) + "; set -euo pipefail\n" + block;
