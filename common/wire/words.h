@@ -27,6 +27,7 @@ enum class ReportKind : std::uint8_t {
   kHello,
   kStacks,
   kPreempted,
+  kSaved,
 };
 
 // Whether ranks are forked from a process that has loaded their program.
@@ -55,7 +56,7 @@ struct Words<ReportKind> {
       {ReportKind::kSaving, "saving"},       {ReportKind::kFenced, "fenced"},
       {ReportKind::kIdle, "idle"},           {ReportKind::kFinished, "finished"},
       {ReportKind::kHello, "hello"},         {ReportKind::kStacks, "stacks"},
-      {ReportKind::kPreempted, "preempted"},
+      {ReportKind::kPreempted, "preempted"}, {ReportKind::kSaved, "saved"},
   };
 };
 template <>

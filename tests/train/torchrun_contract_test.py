@@ -232,6 +232,10 @@ class TorchrunContract(unittest.TestCase):
             self.assertEqual(os.path.basename(found["directory"]), "launch")
             missing = set(expected["environment"]) - set(found["environment"]) - TORCHRUNS_OWN
             self.assertEqual(missing, set(), name)
+            *before, module = found["environment"].pop("PYTHONPATH").split(":")
+            self.assertEqual(os.path.basename(module), "python.zip", name)  # ours, behind the user's
+            if before:
+                found["environment"]["PYTHONPATH"] = ":".join(before)
             for variable in CONTRACT + row.also:
                 if variable in row.without or variable in (PORT, "PROBE_DIRECTORY"):
                     continue

@@ -58,7 +58,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   using enum wire::ReportKind;
   const wire::ReportKind kind = report.message.kind;
   if (kind == kFinished) return remove(report.message.rank);
-  if (rank.heartbeat || kind == kHeartbeat) rank.heartbeat = Wait{now};
+  if (rank.heartbeat || (kind == kHeartbeat && !report.may_be_late)) rank.heartbeat = Wait{now};
   if (kind == kStep || (kind == kHeartbeat && report.message.step > rank.newest_step))
     step(rank, report.message.step, now);
   if (kind == kIdle) rank.step.reset();

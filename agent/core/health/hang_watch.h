@@ -2,9 +2,9 @@
 //
 // The agent looks at every process once a kLookInterval and passes the states on; reports of workers come as
 // they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime. Heartbeats
-// are missed once there was one, steps once there were some, named sections from the start. How long a step
-// or section may take is learned, over all ranks of the node. An agent that overslept knows nothing about its
-// workers: everyone gets a fresh start. Decisions only, of one attempt; one thread.
+// are missed once there was one that may not be late, steps once there were some, named sections from the
+// start. How long a step or section may take is learned, over all ranks of the node. An agent that overslept
+// knows nothing about its workers: everyone gets a fresh start. Decisions only, of one attempt; one thread.
 #pragma once
 
 #include <map>

@@ -23,7 +23,7 @@ bool is_for_agent(ReportKind kind) {
 // About the job's exit code, and what follows from it.
 bool decides(ReportKind kind) {
   using enum ReportKind;
-  return kind == kHello || kind == kCommitted || kind == kPreempted || kind == kFenced;
+  return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced;
 }
 
 constexpr std::size_t kMaxSectionBytes = 128;
@@ -98,6 +98,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     report.message.text = parsed.value("text", std::string());
     if (kind == ReportKind::kStep && parsed.contains("busy_ms"))
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
+    report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
     read_section(parsed, report);
     return report;

@@ -1,9 +1,9 @@
 // What workers say over MUSTER_SOCKET: parsing one datagram, and how often it is passed on to the launcher.
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
-// What happens rarely (hello, profile, resumed, committed, saving, preempted, fenced, finished) is passed on
-// at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections and
-// answers to commands are the agent's own business. No sockets, no clock.
+// What happens rarely (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) is
+// passed on at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections
+// and answers to commands are the agent's own business. No sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct Report {
   std::optional<std::string> section;  // section: which; heartbeat: the innermost one, "" for none
   Duration section_time{};             // heartbeat: in it so far
   bool entered = false;                // section
+  bool may_be_late = false;            // heartbeat: the next one is not missed
 };
 
 // kCorrupt if it is no report of version 1.
@@ -49,8 +50,8 @@ class Reports {
   std::vector<wire::WorkerReported> take(Rank rank);
   std::optional<TimePoint> next_deadline() const;
   // Whether a report that on(), due() or take() gave is to be sent. When the launcher does not keep up
-  // (`crowded`), only reports that decide about the job are (`hello`, `committed`, `preempted`, `fenced`), up
-  // to kMostInSpite of each kind and rank. Reports that are not sent are counted.
+  // (`crowded`), only reports that decide about the job are (`hello`, `saved`, `committed`, `preempted`,
+  // `fenced`), up to kMostInSpite of each kind and rank. Reports that are not sent are counted.
   bool admit(const wire::WorkerReported& report, bool crowded);
   std::uint64_t dropped_count() const { return dropped_count_; }
 

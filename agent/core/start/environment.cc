@@ -110,6 +110,10 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
   environment["MUSTER_SOCKET"] = node.socket_path;
+  if (!node.python_module.empty()) {
+    std::string& places = environment["PYTHONPATH"];
+    places += (places.empty() ? "" : ":") + node.python_module;
+  }
   // What an outer job left in the environment must not be taken for this one's.
   environment.erase("MUSTER_CHECKPOINT_DIR");
   environment.erase("MUSTER_RESUME_STEP");

@@ -24,9 +24,10 @@ struct NodeContext {
   std::int32_t core_count = 1;
   NodeId node;
   Attempt attempt;
-  std::string socket_path;    // MUSTER_SOCKET
-  std::string run_directory;  // on a local disk, there before any worker; empty if there is none
-  std::string interface{};    // from which the node reaches the store; empty: not known, or loopback
+  std::string socket_path;      // MUSTER_SOCKET
+  std::string run_directory;    // on a local disk, there before any worker; empty if there is none
+  std::string python_module{};  // file for the end of PYTHONPATH; empty: none
+  std::string interface{};      // from which the node reaches the store; empty: not known, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R

@@ -8,6 +8,7 @@
 
 #include "agent/io/readable.h"
 #include "agent/io/signals.h"
+#include "agent/io/workers/python_module.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/process.h"
@@ -48,6 +49,9 @@ void LocalProcesses::open_worker_socket() {
   setting_.guardian.guard_run_directory(socket_->directory());
   setting_.logs.set_run_directory(socket_->directory());
   setting_.tasks.spawn(socket_->receive_all());
+  auto module = write_python_module(socket_->directory());
+  if (!module) return log::error("{}; Python programs find no module muster", module.error().message());
+  python_module_ = *std::move(module);
 }
 
 void LocalProcesses::set_job(const wire::JobSpec& job) {
@@ -74,7 +78,8 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           setting_.node,
           attempt,
           socket_ != nullptr ? socket_->path() : "",
-          socket_ != nullptr ? socket_->directory() : ""};
+          socket_ != nullptr ? socket_->directory() : "",
+          python_module_};
 }
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,

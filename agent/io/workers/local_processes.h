@@ -82,6 +82,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   wire::JobSpec job_;
   WarmStart warm_;
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
+  std::string python_module_;             // in the directory of socket_
   std::unique_ptr<AttemptRun> run_;       // of the attempt that is open
   std::optional<Stacks> stacks_;          // of its workers
   std::shared_ptr<WorkerInput> input_;    // of the worker that gets it, while that runs

@@ -12,7 +12,8 @@ void raise_to(std::optional<std::int64_t>& value, std::int64_t candidate) {
   value = std::max(value.value_or(candidate), candidate);
 }
 
-// That the next launch can go on from, as far as it was told.
+}  // namespace
+
 std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history) {
   std::optional<std::int64_t> saved;
   for (const AttemptHistory& attempt : history) {
@@ -22,8 +23,6 @@ std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history) 
   }
   return saved;
 }
-
-}  // namespace
 
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history) {
   std::optional<std::int64_t> newest;

@@ -54,6 +54,8 @@ struct AttemptHistory {
   }
 };
 
+// The step that the next attempt can go on from, as far as the workers have told; nothing: none is known.
+std::optional<std::int64_t> saved_step(std::span<const AttemptHistory> history);
 // How many reported steps are in no checkpoint, so that the next launch has to repeat them; nothing if no
 // steps were reported.
 std::optional<std::int64_t> lost_steps(std::span<const AttemptHistory> history);

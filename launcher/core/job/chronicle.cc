@@ -11,19 +11,21 @@ void Chronicle::begin(AttemptHistory attempt) {
   history_.push_back(std::move(attempt));
 }
 
-void Chronicle::note(const wire::WorkerReported& reported) {
+bool Chronicle::note(const wire::WorkerReported& reported) {
   using enum wire::ReportKind;
-  if (reported.step < 0) return;  // a heartbeat may come before the first step
+  if (reported.step < 0) return false;  // a heartbeat may come before the first step
   switch (reported.kind) {
     case kStep:
-    case kHeartbeat: return note_step(reported.rank, reported.step);
-    case kCommitted: return steps_.committed(reported.step);
-    case kResumed: return note_resume(reported);
+    case kHeartbeat: note_step(reported.rank, reported.step); break;
+    case kCommitted: steps_.committed(reported.step); return true;
+    case kSaved: return steps_.saved(reported.rank, reported.step, history_.back().world_size);
+    case kResumed: note_resume(reported); break;
     case kProfile:
       history_.back().profiles[reported.rank] = {reported.rank.value(), reported.step, reported.parts_ns};
-      return;
-    default: return;
+      break;
+    default: break;
   }
+  return false;
 }
 
 // A program that begins to train reports the step that it goes on from.

@@ -16,8 +16,8 @@ class Chronicle {
  public:
   // A new attempt begins; `attempt` holds what is known of it so far.
   void begin(AttemptHistory attempt);
-  // A rank of the newest attempt has reported this.
-  void note(const wire::WorkerReported& reported);
+  // A rank of the newest attempt has reported this. Returns whether a checkpoint is committed by that.
+  bool note(const wire::WorkerReported& reported);
   // A rank of this node has become slower than the others, or is no longer.
   void note(const PaceChanged& change, NodeId node);
   // The newest attempt ends with this verdict; a second one is ignored.

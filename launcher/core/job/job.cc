@@ -382,9 +382,11 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   history.attempt = attempt_;
   history.world_size = facts_.world_size;
   history.node_count = node_count;
-  if (begun.resume_step) history.offered_step = static_cast<std::int64_t>(*begun.resume_step);
+  history.offered_step = begun.resume_step ? std::optional(static_cast<std::int64_t>(*begun.resume_step))
+                                           : saved_step(chronicle_.history());
   chronicle_.begin(std::move(history));
-  record("attempt_begun", begun.resume_step ? fmt::format("resumes from step {}", *begun.resume_step) : "");
+  const auto from = chronicle_.resume_step();
+  record("attempt_begun", from ? fmt::format("resumes from step {}", *from) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
   const bool many_hosts = !plan_.hosts.empty() && node_count > 1;
   std::map<std::string, std::int32_t> agents_on;

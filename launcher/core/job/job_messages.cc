@@ -159,7 +159,7 @@ void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
 void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
   using enum wire::ReportKind;
   if (chronicle_.empty() || !crew_.owns(id, reported.rank)) return;
-  chronicle_.note(reported);
+  const bool commits = chronicle_.note(reported);
   if (reported.kind == kHello) {
     preemption_.hello(reported.rank, reported.text);
     give_time_notice(now);
@@ -175,10 +175,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     decide(Tell{fmt::format("saving step {}{}", reported.step, preemption_.how_to_end_now())},
            "all ranks agree on it");
   for (const wire::ReportKind kind : {kResumed, kCommitted, kSaving, kPreempted, kFenced}) {
-    if (reported.kind == kind)
+    if (reported.kind == kind || (commits && kind == kCommitted))
       record(std::string(name_of(kind)), fmt::format("step {}", reported.step), id, reported.rank);
   }
-  if (reported.kind == kCommitted) grow_if_wanted(reported.step, now);
+  if (commits) grow_if_wanted(reported.step, now);
   if (reported.kind != kFenced) return;
   react(Occurrence::kFenced, now, [&] {
     if (!facts_.refusal) facts_.refusal = Refusal{Refusal::Kind::kFenced, id, kExitInternal, reported.text};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "common/base/ids.h"
 #include "launcher/core/job/counts.h"
@@ -18,11 +19,26 @@ class Steps {
  public:
   void begin_attempt() {
     newest_.clear();
+    saved_.clear();
     committed_.reset();
   }
   void made(Rank rank, std::int64_t step) {
     std::int64_t& newest = newest_.try_emplace(rank, step).first->second;
     newest = std::max(newest, step);
+  }
+  // The rank has its part of the checkpoint of this step. Returns whether that was the last of so many
+  // ranks', so that it is committed.
+  bool saved(Rank rank, std::int64_t step, std::int32_t world_size) {
+    std::set<Rank>& ranks = saved_[step];
+    ranks.insert(rank);
+    const bool is_whole = ranks.size() == static_cast<std::size_t>(world_size);
+    if (is_whole) {
+      saved_.erase(saved_.begin(), saved_.upper_bound(step));  // ranks say it in order: no older one follows
+      committed(step);
+    } else if (saved_.size() > kMostUnfinished) {
+      saved_.erase(saved_.begin());
+    }
+    return is_whole;
   }
   void committed(std::int64_t step) {
     ++commit_count_;
@@ -49,16 +65,21 @@ class Steps {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(newest_, committed_, committed_ever_, commit_count_);
+    archive(newest_, saved_, committed_, committed_ever_, commit_count_);
   }
   // Whether these fields, which were read, can be its own.
   bool restored() const {
     return is_count(commit_count_) && committed_.value_or(0) >= 0 && committed_ever_.value_or(0) >= 0 &&
-           std::ranges::all_of(newest_, [](const auto& each) { return each.second >= 0; });
+           std::ranges::all_of(newest_, [](const auto& each) { return each.second >= 0; }) &&
+           saved_.size() <= kMostUnfinished &&
+           std::ranges::all_of(saved_, [](const auto& each) { return each.first >= 0; });
   }
 
  private:
+  static constexpr std::size_t kMostUnfinished = 64;
+
   std::map<Rank, std::int64_t> newest_;
+  std::map<std::int64_t, std::set<Rank>> saved_;  // not by all ranks yet
   std::optional<std::int64_t> committed_;
   std::optional<std::int64_t> committed_ever_;
   std::int64_t commit_count_ = 0;

@@ -146,6 +146,17 @@ TEST(EnvironmentOfAWorker, GivesAgentsOfOneMachineDisjointGpus) {
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "4,GPU-a")));
 }
 
+TEST(EnvironmentOfAWorker, HasThePythonModuleBehindTheUsersOwnPlaces) {
+  Given given;
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("PYTHONPATH"))));
+  given.node.python_module = "/run/python.zip";
+  EXPECT_THAT(given.of(0), Contains(Pair("PYTHONPATH", "/run/python.zip")));
+  given.node.inherited["PYTHONPATH"] = "/mine:/yours";
+  EXPECT_THAT(given.of(0), Contains(Pair("PYTHONPATH", "/mine:/yours:/run/python.zip")));
+  given.job.environment["PYTHONPATH"] = "";
+  EXPECT_THAT(given.of(0), Contains(Pair("PYTHONPATH", "/run/python.zip")));
+}
+
 TEST(EnvironmentOfAWorker, HasTheRunIdThatWasGiven) {
   Given given;
   given.job.run_id = "../a b";

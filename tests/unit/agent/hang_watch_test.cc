@@ -64,6 +64,17 @@ TEST_F(Hang, LeavesAPlainProgramAlone) {
   EXPECT_THAT(told, IsEmpty());
 }
 
+TEST_F(Hang, DoesNotMissAHeartbeatThatMayBeLate) {
+  begin(kDefaults);
+  say(0, R"("type":"heartbeat","may_be_late":true)");
+  run_to(100);
+  EXPECT_THAT(told, IsEmpty());
+  beat(0);
+  say(0, R"("type":"heartbeat","may_be_late":true)");
+  run_to(131);
+  EXPECT_THAT(told, ElementsAre("110 rank 0 soft", "130 rank 0 hard")) << "once it has sent one that may not";
+}
+
 TEST_F(Hang, TellsAStoppedProcessAfterThreeSecondsAndOnce) {
   begin(kDefaults);
   run_to(10);

@@ -486,5 +486,56 @@ TEST_F(PatientTest, TellsWhatHappenedAsRecords) {
   EXPECT_EQ(decided<Record>()[0].text, "exited with code 3");
 }
 
+TEST_F(JobTest, WhatEachRankSavesIsCommittedWithTheLast) {
+  run();
+  for (const int rank : {0, 1, 2}) reported(rank, "saved", 40);
+  for (const int rank : {0, 1, 2}) reported(rank, "saved", 50);
+  reported(0, "saved", 40);
+  EXPECT_EQ(job.steps().committed(), std::nullopt) << "rank 3 has saved nothing";
+  reported(3, "saved", 40);
+  EXPECT_EQ(job.steps().committed(), 40);
+  EXPECT_THAT(decided<Record>(), testing::Contains(testing::AllOf(testing::Field(&Record::event, "committed"),
+                                                                  testing::Field(&Record::text, "step 40"))));
+  EXPECT_EQ(job.steps().commit_count(), 1);
+  reported(3, "saved", 45);
+  EXPECT_EQ(job.steps().commit_count(), 1);
+  reported(3, "saved", 50);
+  EXPECT_EQ(job.steps().committed(), 50);
+}
+
+TEST_F(JobTest, WhatAnAttemptHasSavedIsNoPartOfTheNextOnes) {
+  run();
+  for (const int rank : {0, 1, 2}) reported(rank, "saved", 40);
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  begin();
+  start_workers();
+  reported(3, "saved", 40);
+  EXPECT_EQ(job.steps().committed(), std::nullopt);
+}
+
+TEST_F(JobTest, APlainProgramGoesOnFromWhatItHasCommittedItself) {
+  run();
+  reported(0, "committed", 40);
+  reported(0, "committed", 60);
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  happen(AttemptBegun{Attempt(2), std::nullopt});
+  EXPECT_THAT(told(), HasSubstr("attempt 2 resumes from step 60"));
+  start_workers();
+  EXPECT_EQ(sent<wire::StartWorkers>().at(0).second.resume_step, 60U);
+}
+
+TEST_F(JobTest, OfCheckpointsTheDirectoryKnowsMoreThanReports) {
+  run();
+  reported(0, "committed", 60);
+  worker_exits(2, 0, SIGKILL);
+  empty_all();
+  happen(AttemptBegun{Attempt(2), 40});
+  EXPECT_THAT(told(), HasSubstr("attempt 2 resumes from step 40"));
+  start_workers();
+  EXPECT_EQ(sent<wire::StartWorkers>().at(0).second.resume_step, 40U);
+}
+
 }  // namespace
 }  // namespace muster::launcher

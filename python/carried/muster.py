@@ -1,0 +1,15 @@
+"""Stands in for `muster` where the agent's copy is on PYTHONPATH, which Python searches before what is installed.
+
+A muster that is installed, or another project of that name, comes first; the copy beside this file comes last.
+"""
+
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(__file__)
+sys.path[:] = [place for place in sys.path if place != _here]
+del sys.modules[__name__]
+if importlib.util.find_spec("muster") is None:
+    sys.path.append(os.path.join(_here, "carried"))
+importlib.import_module("muster")

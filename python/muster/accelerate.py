@@ -1,0 +1,74 @@
+"""For Accelerate: a training's progress and its checkpoints, which are Accelerate's own.
+
+    training = muster.accelerate.Training(accelerator, "checkpoints", every=100)
+    for step in range(training.resume() + 1, steps + 1):
+        ...
+        training.step(step)
+"""
+
+import os
+import shutil
+
+import muster
+import muster.torch
+from muster import _checkpoints
+
+
+class Training:
+    """directory: that all ranks share. every: steps from one save to the next; 0: save() is called by the program."""
+
+    def __init__(self, accelerator, directory, every=0):
+        self._accelerator = accelerator
+        self._directory = os.fspath(directory)
+        self._every = every
+        self._leave = muster.torch.Leave()
+        self._own_work = muster.torch.OwnWork()
+        self._backward = accelerator.backward
+        accelerator.backward = self._wait_in_backward
+
+    def _wait_in_backward(self, *arguments, **options):
+        self._own_work.wait()
+        try:
+            return self._backward(*arguments, **options)
+        finally:
+            self._own_work.go_on()
+
+    def resume(self):
+        """Loads the checkpoint to go on from. Its step; 0: there is none. To be called behind accelerator.prepare()."""
+        found = _checkpoints.newest(_checkpoints.numbered(self._directory, r"^step-(\d+)$"))
+        if found:
+            with muster.section("checkpoint restore"):
+                self._accelerator.load_state(found[1])
+            muster.resumed(found[0])
+        muster.step(found[0] if found else 0)
+        return found[0] if found else 0
+
+    def step(self, step):
+        """So many steps are done. Saves when it is time, and leaves with exit code 75 on notice."""
+        muster.step(step)
+        leaves = self._leave.after(step)
+        if leaves or (self._every and step % self._every == 0):
+            self.save(step)
+        if leaves:
+            raise muster.Preempted
+
+    def save(self, step):
+        """accelerator.save_state() into DIRECTORY/step-STEP: whole, or not there. By all ranks."""
+        path, new = os.path.join(self._directory, f"step-{step}"), os.path.join(self._directory, f"new-step-{step}")
+        main = self._accelerator.is_main_process
+        with muster.section("checkpoint save"):
+            if main:
+                shutil.rmtree(new, ignore_errors=True)
+                os.makedirs(self._directory, exist_ok=True)
+            self._accelerator.wait_for_everyone()
+            self._accelerator.save_state(new)
+            self._accelerator.wait_for_everyone()
+            if main:
+                shutil.rmtree(path, ignore_errors=True)
+                os.replace(new, path)
+                muster.committed(step, all=True)
+            self._accelerator.wait_for_everyone()
+
+    def end(self):
+        """No more steps follow."""
+        muster.idle()

@@ -1,0 +1,116 @@
+"""For Lightning: progress, hang limits, the notice to leave, and which of Lightning's checkpoints to go on from.
+
+    checkpoints = ModelCheckpoint(dirpath="checkpoints", every_n_train_steps=100, save_top_k=2, monitor="step", mode="max")
+    trainer = Trainer(callbacks=[checkpoints, muster.lightning.MusterCallback()], ...)
+    trainer.fit(model, data, ckpt_path=muster.lightning.newest("checkpoints"))
+"""
+
+import functools
+import os
+
+try:
+    from lightning.pytorch.callbacks import Callback
+    from lightning.pytorch.plugins.io import AsyncCheckpointIO
+except ImportError:
+    from pytorch_lightning.callbacks import Callback
+    from pytorch_lightning.plugins.io import AsyncCheckpointIO
+
+import muster
+import muster.torch
+from muster import _checkpoints
+
+
+def newest(directory):
+    """The checkpoint in the directory to go on from, for ckpt_path; None: there is none. The names have the step, as
+    Lightning's own do: epoch=1-step=200.ckpt."""
+    found = _checkpoints.newest(_checkpoints.numbered(directory, r"step=(\d+).*\.ckpt$"))
+    return found and found[1]
+
+
+class MusterCallback(Callback):
+    """directory: where the checkpoint is saved that is made on notice; by default that of the ModelCheckpoint."""
+
+    def __init__(self, directory=None):
+        self._directory = directory
+        self._section = None
+
+    def setup(self, trainer, pl_module, stage):
+        if stage != "fit":
+            return
+        # What rank 0 writes behind the training is saved when it is written; else when all have returned.
+        outer = trainer.strategy.checkpoint_io
+        if isinstance(outer, AsyncCheckpointIO):
+            inner = outer.checkpoint_io
+            inner.save_checkpoint = functools.partial(self._written, inner.save_checkpoint)
+        else:
+            trainer.save_checkpoint = functools.partial(self._saved, trainer, trainer.save_checkpoint)
+
+    def teardown(self, trainer, pl_module, stage):
+        vars(trainer).pop("save_checkpoint", None)
+        outer = trainer.strategy.checkpoint_io
+        if isinstance(outer, AsyncCheckpointIO):
+            vars(outer.checkpoint_io).pop("save_checkpoint", None)
+
+    @staticmethod
+    def _saved(trainer, save, filepath, weights_only=None, *arguments, **options):
+        save(filepath, weights_only, *arguments, **options)
+        if not weights_only:
+            muster.committed(trainer.global_step)
+
+    @staticmethod
+    def _written(save, checkpoint, *arguments, **options):
+        save(checkpoint, *arguments, **options)
+        if "optimizer_states" in checkpoint:
+            muster.committed(checkpoint["global_step"], all=True)
+
+    def on_train_start(self, trainer, pl_module):
+        self._leave = muster.torch.Leave()
+        self._own_work = muster.torch.OwnWork()
+        self._step = trainer.global_step
+        if self._step:
+            muster.resumed(self._step)
+        muster.step(self._step)
+
+    def on_before_backward(self, trainer, pl_module, loss):
+        self._own_work.wait()
+
+    def on_after_backward(self, trainer, pl_module):
+        self._own_work.go_on()
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if trainer.global_step == self._step:
+            return  # gradients are being accumulated
+        self._step = trainer.global_step
+        muster.step(self._step)
+        if not self._leave.after(self._step):
+            return
+        checkpoints = trainer.checkpoint_callback
+        directory = self._directory or getattr(checkpoints, "dirpath", None) or trainer.default_root_dir
+        trainer.save_checkpoint(os.path.join(directory, f"epoch={trainer.current_epoch}-step={self._step}.ckpt"))
+        if isinstance(trainer.strategy.checkpoint_io, AsyncCheckpointIO):
+            trainer.strategy.checkpoint_io.teardown()  # waits until it is written
+        raise muster.Preempted
+
+    def on_train_end(self, trainer, pl_module):
+        muster.idle()
+
+    def _enter(self, name):
+        self._section = muster.section(name)
+        self._section.__enter__()
+
+    def _go_out(self):
+        if self._section:
+            section, self._section = self._section, None
+            section.__exit__()
+
+    def on_validation_start(self, trainer, pl_module):
+        self._enter("validation")
+
+    def on_validation_end(self, trainer, pl_module):
+        self._go_out()
+
+    def on_test_start(self, trainer, pl_module):
+        self._enter("test")
+
+    def on_test_end(self, trainer, pl_module):
+        self._go_out()

@@ -1,0 +1,74 @@
+"""For Transformers' Trainer: progress, hang limits, the notice to leave, and which of its checkpoints to go on from.
+
+    trainer = Trainer(..., callbacks=[muster.transformers.MusterCallback()])
+    trainer.train(resume_from_checkpoint=muster.transformers.newest(arguments.output_dir))
+"""
+
+import os
+
+from transformers import TrainerCallback
+
+import muster
+import muster.torch
+from muster import _checkpoints
+
+
+def newest(output_dir):
+    """The checkpoint in the directory to go on from, for resume_from_checkpoint; None: there is none. The Trainer's own
+    choice may be one that was being written when it was killed."""
+    found = _checkpoints.numbered(output_dir, r"^checkpoint-(\d+)$")
+    written_last = {step: path for step, path in found.items() if os.path.exists(os.path.join(path, "trainer_state.json"))}
+    chosen = _checkpoints.newest(written_last)
+    return chosen and chosen[1]
+
+
+class MusterCallback(TrainerCallback):
+    def __init__(self):
+        self._leaves = False
+        self._evaluation = None
+
+    def on_train_begin(self, args, state, control, model=None, **_):
+        self._leave = muster.torch.Leave()
+        self._own_work = muster.torch.OwnWork()
+        if model is not None:
+            self._own_work.watch(model)
+        if state.global_step:
+            muster.resumed(state.global_step)
+        muster.step(state.global_step)
+
+    def on_substep_end(self, args, state, control, **_):
+        self._own_work.go_on()
+
+    def on_pre_optimizer_step(self, args, state, control, **_):
+        self._own_work.go_on()
+
+    def on_step_end(self, args, state, control, **_):
+        self._own_work.go_on()
+        muster.step(state.global_step)
+        if self._leave.after(state.global_step):
+            self._leaves = control.should_save = True
+
+    def on_save(self, args, state, control, **_):
+        muster.committed(state.global_step)
+        if self._leaves:
+            raise muster.Preempted
+
+    def on_prediction_step(self, args, state, control, **_):
+        if not self._evaluation:
+            self._evaluation = muster.section("evaluation")
+            self._evaluation.__enter__()
+
+    def _evaluated(self):
+        if self._evaluation:
+            evaluation, self._evaluation = self._evaluation, None
+            evaluation.__exit__()
+
+    def on_evaluate(self, args, state, control, **_):
+        self._evaluated()
+
+    def on_predict(self, args, state, control, metrics, **_):
+        self._evaluated()
+
+    def on_train_end(self, args, state, control, **_):
+        self._own_work.end()
+        muster.idle()

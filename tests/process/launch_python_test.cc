@@ -1,0 +1,327 @@
+// The real launcher and agents, and plain Python programs with the module that workers find: none of them has
+// installed it, and none uses torch.
+#include <csignal>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "tests/process/agent_test_launcher.h"
+#include "tests/process/launch_run.h"
+#include "tests/scratch_directory.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A training with snapshots of its own, which knows nothing of Muster but its module. Steps wait for all
+// ranks, as an all-reduce does. Each rank adds up what it has seen: a step that is left out or comes twice
+// shows.
+constexpr const char* kTraining = R"(
+import json, os, sys, time
+import muster
+directory, last, every, pause, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
+rank, world, attempt = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["MUSTER_ATTEMPT"]
+
+def meet(step, word=""):
+    os.makedirs(f"{directory}/meet/{attempt}/{step}", exist_ok=True)
+    open(f"{directory}/meet/{attempt}/{step}/{rank}{word}", "w").close()
+    with muster.waiting():
+        while len(there := os.listdir(f"{directory}/meet/{attempt}/{step}")) < world:
+            time.sleep(0.002)
+    return any("leave" in name for name in there)
+
+def save(step, total):
+    with open(f"{directory}/new-{rank}", "w") as file:
+        json.dump(total, file)
+    os.replace(f"{directory}/new-{rank}", f"{directory}/snapshot-{rank}-{step}")
+    if way == "all":
+        meet(f"saved-{step}")
+        muster.committed(step, all=True)
+    else:
+        muster.committed(step)
+
+start, total = muster.resume_step() or 0, 0
+if start:
+    with open(f"{directory}/snapshot-{rank}-{start}") as file:
+        total = json.load(file)
+print(f"rank {rank} attempt {attempt} starts at {start}", flush=True)
+for step in range(start + 1, last + 1):
+    time.sleep(pause)
+    leave = meet(step, "leave" if muster.preemption_noticed() else "")
+    total += step * (rank + 1)
+    muster.step(step)
+    if leave or step % every == 0:
+        save(step, total)
+    if leave:
+        raise muster.Preempted
+print(f"rank {rank} total {total}", flush=True)
+)";
+
+std::string total_of(int rank, int last) {
+  return fmt::format("rank {} total {}", rank, last * (last + 1) / 2 * (rank + 1));
+}
+
+class LaunchPython : public testing::Test {
+ protected:
+  std::vector<std::string> training(std::vector<std::string> flags, std::vector<std::string> arguments) {
+    for (const std::string_view word : {"--", "python3", "-c", kTraining}) flags.emplace_back(word);
+    flags.push_back(directory_.path().string());
+    flags.insert(flags.end(), arguments.begin(), arguments.end());
+    return flags;
+  }
+  ScratchDirectory directory_;
+};
+
+class LaunchPythonSaves : public LaunchPython, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ways, LaunchPythonSaves, testing::Values("each", "all"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(LaunchPythonSaves, ATrainingWithSnapshotsOfItsOwnIsRecovered) {
+  LaunchRun run(training({"--nodes", "2", "--max-restarts", "2"}, {"60", "10", "0.02", GetParam()}));
+  const auto committed = [&](int step) {
+    return eventually([&] {
+      return read_file(run.job_directory() + "/events.jsonl", 1 << 20)
+          .value_or("")
+          .contains(fmt::format("\"text\":\"step {}\"", step));
+    });
+  };
+  ASSERT_TRUE(committed(20)) << run.err();
+  kill(run.agent_of(1), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 0) << run.err() << run.out();
+  const auto report = run.report();
+  ASSERT_EQ(report["attempts"].size(), 2U);
+  const std::int64_t resumed = report["attempts"][0]["committed_step"];
+  EXPECT_GE(resumed, 20);
+  EXPECT_EQ(report["attempts"][1]["resumed_step"], resumed);
+  EXPECT_EQ(report["attempts"][1]["last_step"], 60);
+  EXPECT_EQ(report["attempts"][1]["committed_step"], 60);
+  EXPECT_EQ(report["attempts"][1]["repeated_steps"],
+            report["attempts"][0]["last_step"].get<std::int64_t>() - resumed);
+  EXPECT_THAT(run.err(), HasSubstr(fmt::format("attempt 2 resumes from step {} (restart 1 of 2)", resumed)));
+  EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank 0 attempt 2 starts at {}", resumed)));
+  for (const int rank : {0, 1}) EXPECT_THAT(run.out(), HasSubstr(total_of(rank, 60)));
+  expect_nothing_left(run);
+}
+
+TEST_F(LaunchPython, WhatOneRankHasNotSavedIsNotCommitted) {
+  constexpr const char* kScript = R"(
+import os, muster
+rank, first = int(os.environ["RANK"]), os.environ["MUSTER_ATTEMPT"] == "1"
+print("resumes from", muster.resume_step(), flush=True)
+if first:
+    for step in (10, 20) if rank == 0 else (10,):
+        muster.step(step)
+        muster.committed(step)
+    muster.committed(30, all=True) if rank == 1 else None  # only rank 0 can speak for all
+    import time
+    time.sleep(1.5 if rank == 0 else 1)
+    os._exit(7)
+)";
+  LaunchRun run({"--gpus-per-node", "2", "--max-restarts", "1", "--", "python3", "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("resumes from None"));
+  EXPECT_THAT(run.out(), HasSubstr("resumes from 10"));
+  EXPECT_EQ(run.report()["attempts"][0]["committed_step"], 10);
+  EXPECT_EQ(run.report()["attempts"][0]["last_step"], 20);
+}
+
+TEST_F(LaunchPython, LeavesOnNoticeWithACommitOfTheStepThatAllHaveMade) {
+  LaunchRun run(training({"--gpus-per-node", "2"}, {"100000", "1000", "0.01", "each"}));
+  ASSERT_TRUE(run.printed("rank 1 attempt 1 starts at 0"));
+  ASSERT_TRUE(
+      eventually([&] { return read_file(run.job_directory() + "/events.jsonl", 1 << 20).has_value(); }));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(directory_ / "meet/1/20"); }));
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.exit_code(), 75) << run.err();
+  EXPECT_EQ(run.report()["class"], "preempted");
+  const auto attempt = run.report()["attempts"][0];
+  EXPECT_GE(attempt["committed_step"], 20);
+  EXPECT_EQ(attempt["committed_step"], attempt["last_step"]);
+  EXPECT_EQ(run.report()["lost_steps"], 0);
+}
+
+TEST_F(LaunchPython, ARankThatHangsInASectionIsNamedWithItAndItsStep) {
+  constexpr const char* kScript = R"(
+import os, time, muster
+@muster.section("evaluate")
+def evaluate():
+    time.sleep(1000)
+for step in range(1, 8):
+    time.sleep(0.05)
+    muster.step()
+if os.environ["RANK"] == "1":
+    evaluate()
+muster.idle()
+time.sleep(1000)
+)";
+  LaunchRun run(
+      {"--gpus-per-node", "2", "--max-restarts", "0", "--hang-limit", "3", "--", "python3", "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  const auto report = run.report();
+  EXPECT_EQ(report["class"], "hang");
+  EXPECT_EQ(report["culprit"]["rank"], 1);
+  EXPECT_EQ(report["culprit"]["step"], 7);
+  EXPECT_THAT(report["cause"].get<std::string>(), HasSubstr("is in section 'evaluate'"));
+  const auto stacks = read_file(run.job_directory() + "/attempt_1/rank_1/stacks.txt", 1 << 20).value_or("");
+  EXPECT_THAT(stacks, HasSubstr("in evaluate")) << "its Python stack";
+}
+
+TEST_F(LaunchPython, ASlowRankIsNamed) {
+  constexpr const char* kScript = R"(
+import os, time, muster
+directory = os.sys.argv[1]
+for step in range(1, 10**6):
+    time.sleep(0.12 if os.environ["RANK"] == "2" else 0.05)
+    with muster.waiting():
+        time.sleep(0.01)
+    muster.step(step)
+    if os.path.exists(directory + "/end"):
+        break
+)";
+  LaunchRun run({"--nodes", "3", "--", "python3", "-c", kScript, directory_.path()});
+  EXPECT_TRUE(eventually([&] { return run.err().contains("rank 2 (node2) is slower than the others: 12"); },
+                         std::chrono::seconds(50)))
+      << run.err();
+  const std::string out = directory_ / "status";
+  ASSERT_EQ(std::system(fmt::format("{} status --json --log-dir {} > {}", LAUNCH_PROGRAM,
+                                    std::filesystem::path(run.job_directory()).parent_path().string(), out)
+                            .c_str()),
+            0);
+  const auto status = nlohmann::json::parse(read_file(out, 1 << 20).value_or(""));
+  ASSERT_EQ(status["ranks"].size(), 3U);
+  for (const auto& rank : status["ranks"]) EXPECT_GT(rank["step"], 20) << status;
+  std::ofstream(directory_ / "end");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+}
+
+TEST_F(LaunchPython, WhatARankForksOrStartsIsSilent) {
+  constexpr const char* kScript = R"(
+import multiprocessing, os, subprocess, sys, threading, muster
+def in_child():
+    muster.step(500)
+    muster.committed(500, all=True)
+    with muster.section("child"):
+        pass
+    assert muster.preemption_noticed() is False
+if __name__ == "__main__":
+    muster.step(1)
+    threads = [threading.Thread(target=lambda: [muster.step() for _ in range(1000)]) for _ in range(4)]
+    [thread.start() for thread in threads]
+    for _ in range(20):
+        if os.fork() == 0:
+            in_child()
+            sys.exit(0)
+        assert os.wait()[1] == 0
+    [thread.join() for thread in threads]
+    subprocess.run([sys.executable, "-c", 'import muster; muster.step(900); muster.committed(900, all=True)'], check=True)
+    muster.step()
+    muster.committed(4002, all=True)
+    print("ended")
+)";
+  LaunchRun run({"--max-restarts", "0", "--", "python3", "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  const auto attempt = run.report()["attempts"][0];
+  EXPECT_EQ(attempt["last_step"], 4002);
+  EXPECT_EQ(attempt["committed_step"], 4002);
+  EXPECT_THAT(read_file(run.job_directory() + "/events.jsonl", 1 << 20).value_or(""),
+              Not(HasSubstr("step 500")));
+}
+
+TEST_F(LaunchPython, TakesAModuleThatIsInstalledOrTheUsersOwn) {
+  constexpr const char* kScript =
+      "import sys; import muster; print('found', muster.__file__, len([p for p in sys.path if 'python.zip' "
+      "in p]))";
+  std::filesystem::create_directories(directory_ / "site/muster");
+  std::ofstream(directory_ / "site/muster/__init__.py") << "";
+  std::ofstream(directory_ / "site/sitecustomize.py")
+      << fmt::format("import sys; sys.path.append('{}/installed')", directory_.path().string());
+  std::filesystem::create_directories(directory_ / "installed/muster");
+  std::ofstream(directory_ / "installed/muster/__init__.py") << "";
+  {
+    LaunchRun run({"--", "python3", "-c", kScript}, {{"PYTHONPATH", directory_ / "site"}});
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    EXPECT_THAT(run.out(), HasSubstr("found " + (directory_ / "site/muster/__init__.py")));
+  }
+  std::filesystem::remove_all(directory_ / "site/muster");
+  {
+    LaunchRun run({"--", "python3", "-c", kScript}, {{"PYTHONPATH", directory_ / "site"}});
+    EXPECT_EQ(run.exit_code(), 0) << run.err();
+    EXPECT_THAT(run.out(), HasSubstr("found " + (directory_ / "installed/muster/__init__.py") + " 0"));
+  }
+}
+
+TEST_F(LaunchPython, DoesNothingWithoutALauncherOrWithoutItsAgent) {
+  constexpr const char* kScript = R"(
+import os, signal, time, muster
+if "MUSTER_SOCKET" in os.environ:
+    muster.step(1)
+    if os.environ["MUSTER_SOCKET"].endswith("agent.sock"):
+        os.unlink(os.environ["MUSTER_SOCKET"])
+@muster.section("a")
+def work():
+    muster.step()
+for _ in range(1000):
+    work()
+with muster.section("b"), muster.waiting():
+    muster.committed(5)
+    muster.committed(5, all=True)
+muster.resumed(3)
+muster.idle()
+print(muster.preemption_noticed(), muster.resume_step())
+for wrong in (-1, "7", 1.5):
+    try:
+        muster.step(wrong)
+    except (TypeError, ValueError):
+        print("refused", wrong)
+try:
+    raise muster.Preempted
+except SystemExit as leaving:
+    print("code", leaving.code)
+)";
+  const std::string said = "False None\nrefused -1\nrefused 7\nrefused 1.5\ncode 75\n";
+  const std::string script = directory_ / "script.py", out = directory_ / "out";
+  std::ofstream(script) << kScript;
+  for (const char* variables :
+       {"", "MUSTER_SOCKET=/nowhere RANK=0 MUSTER_ATTEMPT=1", "MUSTER_SOCKET=/dev/null"}) {
+    ASSERT_EQ(
+        std::system(fmt::format("env {} PYTHONPATH={} python3 {} > {}", variables, PYTHON_FOLDER, script, out)
+                        .c_str()),
+        0);
+    EXPECT_EQ(read_file(out, 4096).value_or(""), said) << variables;
+  }
+  LaunchRun run({"--", "python3", script});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("refused 1.5"));
+}
+
+// The page's first program, and its commands.
+TEST_F(LaunchPython, TheFirstTrainingOfThePageDoesWhatThePageSays) {
+  const std::string page = read_file(PYTHON_DOCUMENT, 1 << 20).value_or("");
+  const auto block = [&](const std::string& kind) {
+    const std::size_t at = page.find("```" + kind + "\n") + kind.size() + 4;
+    return page.substr(at, page.find("```", at) - at);
+  };
+  std::ofstream(directory_ / "train.py") << block("python");
+  std::ofstream(directory_ / "commands") << "set -euo pipefail\n" << block("sh");
+  const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();
+  const int status = std::system(fmt::format("cd {0}; env -u MUSTER_LOG_DIR XDG_STATE_HOME={0}/state "
+                                             "PATH={1}:$PATH bash commands > out 2>&1",
+                                             directory_.path().string(), programs)
+                                     .c_str());
+  const std::string said = read_file(directory_ / "out", 1 << 20).value_or("");
+  EXPECT_EQ(status, 0) << said;
+  EXPECT_THAT(
+      said,
+      testing::ContainsRegex(
+          "rank 1 \\(node0\\) was killed by SIGKILL at step [0-9]+; attempt 2 resumes from step [0-9]+0 "));
+  EXPECT_THAT(said, HasSubstr("total 5050"));
+  EXPECT_THAT(said, HasSubstr("2 ranks succeeded"));
+}
+
+}  // namespace
+}  // namespace muster
