@@ -42,7 +42,8 @@ TEST(DockerPage, EveryCommandDoesWhatThePageSays) {
   std::filesystem::create_directories(lab.hosts.home(0) + "/data");
   std::ofstream(lab.hosts.home(0) + "/data/text") << "read from data\n";
   write_program(work + "/train.py",
-                "import os\nprint('python rank', os.environ['RANK'], open('/data/text').read())\n");
+                "import os, muster\nmuster.step(1)\nprint('python rank', os.environ['RANK'], "
+                "open('/data/text').read())\n");
   write_program(work + "/train", "#!/bin/sh\necho trains as rank $RANK on $(hostname)\n");
 
   const std::string programs = std::filesystem::path(LAUNCH_PROGRAM).parent_path();

@@ -33,8 +33,9 @@ TEST(ClustersPage, EveryCommandDoesWhatThePageSays) {
   const Lab lab(4);
   const std::string work = lab.shared() + "/work";
   std::filesystem::create_directories(work + "/bin");
-  write_program(work + "/train.py",
-                "import os\nprint('python rank', os.environ['RANK'], os.uname().nodename)\n");
+  write_program(
+      work + "/train.py",
+      "import os, muster\nmuster.step(1)\nprint('python rank', os.environ['RANK'], os.uname().nodename)\n");
   std::filesystem::create_symlink(TRAIN_PROGRAM, work + "/train");
   // A program that enters a host stands for the one that containers have.
   write_program(work + "/bin/lxc",

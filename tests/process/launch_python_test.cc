@@ -232,6 +232,22 @@ if __name__ == "__main__":
               Not(HasSubstr("step 500")));
 }
 
+TEST_F(LaunchPython, AStepCostsATrainingNothing) {
+  constexpr const char* kScript = R"(
+import time, muster
+took = []
+for step in range(20000):
+    before = time.perf_counter_ns()
+    muster.step(step)
+    took.append(time.perf_counter_ns() - before)
+print("median", sorted(took)[len(took) // 2] / 1000, "us")
+)";
+  LaunchRun run({"--", "python3", "-c", kScript});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  ASSERT_THAT(run.out(), HasSubstr("median "));
+  EXPECT_LE(std::stod(run.out().substr(run.out().find("median ") + 7)), 5);
+}
+
 TEST_F(LaunchPython, TakesAModuleThatIsInstalledOrTheUsersOwn) {
   constexpr const char* kScript =
       "import sys; import muster; print('found', muster.__file__, len([p for p in sys.path if 'python.zip' "

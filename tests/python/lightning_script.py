@@ -1,10 +1,12 @@
 """usage: lightning_script.py DIRECTORY: a training with Lightning's own checkpoints, on which the test's faults are tried."""
 
+import os
 import sys
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
 import muster.lightning
 from common import EVERY, STEPS, STEPS_OF_AN_EPOCH, batch_of, faults_after, net, print_digest
@@ -46,6 +48,7 @@ trainer = pl.Trainer(
     enable_progress_bar=False,
     enable_model_summary=False,
     default_root_dir=directory,
+    plugins=[AsyncCheckpointIO()] if os.environ["MUSTER_ATTEMPT"] == "2" else [],
     callbacks=[
         ModelCheckpoint(directory, every_n_train_steps=EVERY, save_top_k=2, monitor="step", mode="max"),
         muster.lightning.MusterCallback(),
