@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <muster/checkpointer.h>
 #include <muster/job.h>
 #include <muster/section.h>
@@ -10,9 +11,10 @@
 #include "common/base/log.h"
 #include "common/base/quiet_thread.h"
 #include "runtime/checkpoint/commit.h"
-#include "runtime/checkpoint/content.h"
 #include "runtime/checkpoint/restore.h"
+#include "runtime/checkpoint/save_agreement.h"
 #include "runtime/checkpoint/shard.h"
+#include "runtime/checkpoint/shard_image.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/control/step_time.h"
@@ -32,6 +34,8 @@ struct ForgottenRestore : std::logic_error, OnAllRanks {
   explicit ForgottenRestore(const std::string& text) : logic_error(text), OnAllRanks{.final = true} {}
 };
 
+// For the others to come to the save as well, however little time they have to write.
+constexpr auto kLeastPatience = std::chrono::seconds(1);
 // For rank 0 to take a directory over.
 constexpr auto kBeginTimeout = std::chrono::minutes(5);
 
@@ -112,6 +116,15 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
   return told;
 }
 
+void warn_of_partial(const Restored& restored) {
+  const auto warn = [&](std::string_view what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    log::warning("the checkpoint of step {} {}: {}", restored.id.step, what, fmt::join(names, ", "));
+  };
+  warn("lacks, so that the program's stays", restored.missing);
+  warn("has, and the program does not ask for it", restored.left_over);
+}
+
 void check_options(const CheckpointerOptions& options) {
   if (options.every < 1)
     throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
@@ -132,6 +145,8 @@ struct Checkpointer::State {
         options(the_options),
         meeting(a_job.store(), a_job.rank(), a_job.world_size()),
         stop(a_job.store(), a_job.rank(), a_job.world_size()),
+        agreement(the_options.check_replicas,
+                  std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience)),
         staging(the_options.staging_bytes) {}
 
   bool enabled() const { return !options.directory.empty(); }
@@ -139,10 +154,12 @@ struct Checkpointer::State {
   bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
-  Expected<ShardImage> gather(TrainState& state);
+  Expected<SavedState> gather(TrainState& state) const;
+  Expected<std::shared_ptr<ShardImage>> agree(TrainState& state);
   void prepare(TrainState& state);
   void stage(ShardImage& image);
   void write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step);
+  void conclude(Status done, std::int64_t step);
   void warn_of_failure(std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
@@ -166,6 +183,7 @@ struct Checkpointer::State {
 
   Status outcome;            // of the last save; the writer's while it runs
   bool has_refused = false;  // and has said so; likewise
+  SaveAgreement agreement;
   Staging staging;
   bool is_prepared = false;
   bool has_told_wait = false;
@@ -186,34 +204,42 @@ void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
   is_prepared = true;
-  auto gathered = gather(state);
-  if (gathered) {
-    if (Status reserved = staging.reserve(gathered->size_bytes); !reserved)
-      gathered = std::unexpected(reserved.error());
-    else
-      staging.begin(gathered->size_bytes);
-  }
-  Expected<std::shared_ptr<ShardImage>> image;
-  if (gathered)
-    image = std::make_shared<ShardImage>(*std::move(gathered));
-  else
-    image = std::unexpected(gathered.error());
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
   meeting.open(fmt::format("save/{}/{}/{}", restores, steps, tries));
+  auto image = agree(state);
+  if (!image) {
+    conclude(std::unexpected(image.error()), steps);
+    return;
+  }
+  Status reserved = staging.reserve((*image)->size_bytes);
+  if (reserved) staging.begin((*image)->size_bytes);
+  Expected<std::shared_ptr<ShardImage>> mine = *image;
+  if (!reserved) mine = std::unexpected(reserved.error());
   try {
-    under_way = writer.submit([this, image, step = steps] { write(image, step); });
+    under_way = writer.submit([this, mine, step = steps] { write(mine, step); });
   } catch (...) {  // the others wait for a word of this rank
     write(failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text()),
           steps);
     return;
   }
-  if (image) stage(**image);
+  if (reserved) stage(**image);
 }
 
-// What fails on this rank alone, as where memory is short, is its word in the meeting. Parts may be
-// collectives: none is left out because one before it has failed.
-Expected<ShardImage> Checkpointer::State::gather(TrainState& state) {
+// What fails on this rank alone, as where memory is short, is its word in the meeting.
+Expected<std::shared_ptr<ShardImage>> Checkpointer::State::agree(TrainState& state) {
+  const auto waiting = section("checkpoint commit");
+  const auto saved = gather(state);
+  const auto share = agreement.agree(meeting, saved);
+  if (!share) return std::unexpected(share.error());
+  if (!saved) return std::unexpected(saved.error());
+  auto image = without_throwing([&] { return lay_out_shard(*saved, *share, job.rank()); });
+  if (!image) return std::unexpected(image.error());
+  return std::make_shared<ShardImage>(*std::move(image));
+}
+
+// Parts may be collectives: none is left out because one before it has failed.
+Expected<SavedState> Checkpointer::State::gather(TrainState& state) const {
   SavedState saved;
   Status gathered;
   for (const auto& part : state.parts()) {
@@ -224,19 +250,23 @@ Expected<ShardImage> Checkpointer::State::gather(TrainState& state) {
     if (gathered) gathered = std::move(done);
   }
   if (!gathered) return std::unexpected(gathered.error());
-  if (!options.check_finite) saved.finite.clear();
-  return without_throwing([&] { return gather_shard(saved, job.rank(), job.world_size()); });
+  if (!options.check_finite)
+    for (auto& [key, tensor] : saved.tensors) tensor.finite = false;
+  return saved;
 }
 
-// The memory for the copy, before the first save needs it.
+// What the first save needs, before it: who writes what, and the memory for the copy. What fails will fail
+// again then, and be told.
 void Checkpointer::State::prepare(TrainState& state) {
   if (std::exchange(is_prepared, true)) return;
-  const auto image = gather(state);
-  if (!image) return;  // the save will say why
+  settle();
+  meeting.open(fmt::format("prepare/{}/{}", restores, steps));
+  const auto image = agree(state);
+  if (!image) return;
   try {
-    settle();
-    under_way = writer.submit([this, size_bytes = image->size_bytes] { (void)staging.reserve(size_bytes); });
-  } catch (const std::system_error&) {  // no thread: the save will say so
+    under_way =
+        writer.submit([this, size_bytes = (*image)->size_bytes] { (void)staging.reserve(size_bytes); });
+  } catch (const std::system_error&) {
   }
 }
 
@@ -260,18 +290,26 @@ void Checkpointer::State::stage(ShardImage& image) {
 }
 
 void Checkpointer::State::write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step) {
-  const auto write_mine = [&](const std::string& directory,
-                              const std::string& name) -> Expected<ManifestFile> {
+  const auto write_mine = [&](const std::string& directory) -> Expected<RankContents> {
     if (!image) return std::unexpected(image.error());
-    return write_shard(directory, name, (*image)->size_bytes, staging, disk,
-                       [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-                         return check_all_finite(**image, offset, bytes);
-                       });
+    RankContents contents = std::move((*image)->contents);
+    auto written = write_shard(directory, contents.files.front().name, (*image)->size_bytes, staging, disk,
+                               [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+                                 return check_all_finite(**image, offset, bytes);
+                               });
+    if (!written) return std::unexpected(written.error());
+    contents.files.front() = *std::move(written);
+    return contents;
   };
   // Throws if the store is gone.
-  outcome = without_throwing(
+  Status done = without_throwing(
       [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), write_mine); });
   staging.abandon();  // nobody takes anything more
+  conclude(std::move(done), step);
+}
+
+void Checkpointer::State::conclude(Status done, std::int64_t step) {
+  outcome = std::move(done);
   if (outcome) {
     last_committed = step;
     has_refused = false;
@@ -365,12 +403,16 @@ Checkpointer::~Checkpointer() {
   reports.send("idle", reports.newest_step());
 }
 
-std::int64_t Checkpointer::restore(TrainState& state) {
+std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& options) {
   if (!state_->enabled()) return 0;
   state_->settle();
   state_->outcome = {};
   const auto restoring = section("checkpoint restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
+  state_->restore_plan.rules = {.rank = state_->job.rank(),
+                                .strict = options.strict,
+                                .convert = options.convert,
+                                .rename = options.rename};
   const auto restored = restore_newest(state_->restore_plan, state_->meeting, state);
   if (!restored && restored.error().code() == ErrorCode::kFenced)
     throw FencedError(restored.error().message());
@@ -382,7 +424,8 @@ std::int64_t Checkpointer::restore(TrainState& state) {
                           {.final = misfit, .told = of_rank_0 && state_->job.rank() != 0});
   }
   state_->unread.reset();
-  state_->steps = *restored ? static_cast<std::int64_t>((*restored)->step) : 0;
+  state_->steps = *restored ? static_cast<std::int64_t>((*restored)->id.step) : 0;
+  if (*restored && !options.strict && state_->job.rank() == 0) warn_of_partial(**restored);
   state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
   if (!state_->tells_agent()) return state_->steps;
   if (*restored && state_->job.rank() == 0) reports_of(state_->job).send("resumed", state_->steps);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "runtime/checkpoint/shard.h"
 #include "runtime/control/uncaught.h"
 
 namespace muster {
@@ -36,8 +35,7 @@ Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
   return there;
 }
 
-Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, int rank,
-                                      const WriteShard& write) {
+Expected<RankContents> write_my_shard(const CommitPlan& plan, CheckpointId id, const WriteShard& write) {
   // A checkpoint that somebody may load is not written over.
   const auto committed = is_committed(plan, id);
   if (!committed) return std::unexpected(committed.error());
@@ -46,41 +44,30 @@ Expected<ManifestFile> write_my_shard(const CommitPlan& plan, CheckpointId id, i
   if (Status clear = check_fence(plan); !clear) return std::unexpected(clear.error());
   const std::string directory = plan.directory.path_of(id);
   if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
-  return write(directory, shard_name(rank));
+  return write(directory);
 }
 
-Status status_of(const std::string& word) {
-  if (word == kCommitted) return {};
-  if (word.starts_with(kFencedWord))
-    return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
-  if (word.starts_with(kRefusedWord))
-    return failure(ErrorCode::kCorrupt, "{}", word.substr(kRefusedWord.size()));
-  return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
+std::string word_of(const Expected<RankContents>& written) {
+  return written ? encode_rank_contents(*written) : word_of(Status(std::unexpected(written.error())));
 }
 
-std::string word_of(const Status& status) {
-  if (status) return std::string(kCommitted);
-  const ErrorCode code = status.error().code();
-  const std::string_view word = code == ErrorCode::kFenced    ? kFencedWord
-                                : code == ErrorCode::kCorrupt ? kRefusedWord
-                                                              : kFailedWord;
-  return std::string(word) + status.error().message();
-}
-
-std::string word_of(const Expected<ManifestFile>& file) {
-  if (!file) return word_of(Status(std::unexpected(file.error())));
-  return nlohmann::json{{"name", file->name}, {"bytes", file->size_bytes}, {"xxh3", file->xxh3}}.dump();
-}
-
-Expected<std::vector<ManifestFile>> files_of(const std::vector<std::string>& words) {
-  std::vector<ManifestFile> files;
+Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id,
+                                         const std::vector<std::string>& words) {
+  CheckpointManifest manifest{.id = id,
+                              .job = plan.job,
+                              .world_size = static_cast<std::int32_t>(words.size()),
+                              .files = {},
+                              .written_at = unix_ns() / 1'000'000'000};
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    if (!words[rank].starts_with('{'))
-      return failure_within(fmt::format("rank {}", rank), status_of(words[rank]));
-    const auto word = nlohmann::json::parse(words[rank]);
-    files.push_back({.name = word.at("name"), .size_bytes = word.at("bytes"), .xxh3 = word.at("xxh3")});
+    const std::string where = fmt::format("rank {}", rank);
+    if (!words[rank].starts_with('{')) return failure_within(where, status_of(words[rank]));
+    auto contents = parse_rank_contents(words[rank]);
+    if (!contents) return failure_within(where, std::move(contents));
+    if (Status added = add_rank(manifest, static_cast<std::int32_t>(rank), *std::move(contents)); !added)
+      return failure_within(where, std::move(added));
   }
-  return files;
+  if (Status good = check_manifest(manifest); !good) return std::unexpected(good.error());
+  return manifest;
 }
 
 // The others may have written to a disk of their own.
@@ -106,13 +93,11 @@ Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<
 Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   auto words = meeting.collect(plan.timeout);
   if (!words) return std::unexpected(words.error());
-  auto files = files_of(*words);
-  if (!files) return std::unexpected(files.error());
-  if (Status visible = check_visible(plan, id, *files); !visible) return visible;
+  const auto manifest = manifest_of(plan, id, *words);
+  if (!manifest) return std::unexpected(manifest.error());
+  if (Status visible = check_visible(plan, id, manifest->files); !visible) return visible;
   if (Status clear = check_fence(plan); !clear) return clear;
-  const CheckpointManifest manifest{
-      .format = 1, .id = id, .job = plan.job, .world_size = meeting.world_size(), .files = *std::move(files)};
-  if (Status written = write_file_durably(plan.directory.manifest_path(id), encode_manifest(manifest));
+  if (Status written = write_file_durably(plan.directory.manifest_path(id), encode_manifest(*manifest));
       !written)
     return written;
   if (Status synced = sync_directory(plan.directory.path()); !synced) return synced;
@@ -157,6 +142,24 @@ Status remove_failed(const CommitPlan& plan, CheckpointId id) {
 
 }  // namespace
 
+Status status_of(const std::string& word) {
+  if (word == kCommitted) return {};
+  if (word.starts_with(kFencedWord))
+    return failure(ErrorCode::kFenced, "{}", word.substr(kFencedWord.size()));
+  if (word.starts_with(kRefusedWord))
+    return failure(ErrorCode::kCorrupt, "{}", word.substr(kRefusedWord.size()));
+  return failure(ErrorCode::kUnavailable, "{}", word.substr(std::min(word.size(), kFailedWord.size())));
+}
+
+std::string word_of(const Status& status) {
+  if (status) return std::string(kCommitted);
+  const ErrorCode code = status.error().code();
+  const std::string_view word = code == ErrorCode::kFenced    ? kFencedWord
+                                : code == ErrorCode::kCorrupt ? kRefusedWord
+                                                              : kFailedWord;
+  return std::string(word) + status.error().message();
+}
+
 Status check_fence(const CommitPlan& plan) {
   Status clear = plan.directory.check_newest(plan.attempt);
   // kCorrupt is kept for what may not be committed as it is: a file that is in the way may go.
@@ -170,7 +173,7 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   const CheckpointId id{.step = step, .attempt = plan.attempt};
   // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
   // instead would keep the others waiting.
-  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, meeting.rank(), write); })));
+  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, write); })));
   if (meeting.rank() != 0) {
     const auto word = meeting.listen(kDecisionTimeout + plan.timeout);
     return word ? status_of(*word)

@@ -22,9 +22,13 @@ struct CommitPlan {
   std::chrono::milliseconds timeout{};
 };
 
-// Writes this rank's shard into the directory of the checkpoint, under this name.
-using WriteShard =
-    std::function<Expected<ManifestFile>(const std::string& directory, const std::string& name)>;
+// Writes this rank's shard into the directory of the checkpoint.
+using WriteShard = std::function<Expected<RankContents>(const std::string& directory)>;
+
+// A status as one rank tells it to others, and back: kFenced and kCorrupt stay so, and what else may have
+// failed is kUnavailable.
+std::string word_of(const Status& status);
+Status status_of(const std::string& word);
 
 // kFenced if an attempt newer than plan.attempt has begun; the message says which job on which host. Never
 // kCorrupt.

@@ -2,31 +2,18 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/load_model.h>
+#include <set>
 #include <stdexcept>
 #include <torch/torch.h>
 
 #include "common/base/log.h"
-#include "runtime/checkpoint/content.h"
+#include "runtime/checkpoint/loading.h"
 
 namespace muster {
 
 namespace {
 
-constexpr std::string_view kModelPrefix = "model.";
-
-struct SavedModel {
-  std::uint64_t step = 0;
-  TensorMap tensors;  // by their names in the module
-};
-
-Expected<SavedModel> read_model(const CheckpointDirectory& directory, CheckpointId id) {
-  auto loaded = read_checkpoint(directory, id, 0);
-  if (!loaded) return std::unexpected(loaded.error());
-  SavedModel model{.step = id.step, .tensors = {}};
-  for (auto& [name, tensor] : loaded->tensors)
-    if (name.starts_with(kModelPrefix)) model.tensors.emplace(name.substr(kModelPrefix.size()), tensor);
-  return model;
-}
+using TensorMap = std::map<std::string, at::Tensor>;
 
 std::vector<CheckpointEntry> candidates(const CheckpointDirectory& directory) {
   auto entries = directory.candidates();
@@ -35,36 +22,15 @@ std::vector<CheckpointEntry> candidates(const CheckpointDirectory& directory) {
   return *std::move(entries);
 }
 
-SavedModel read_step(const CheckpointDirectory& directory, std::uint64_t step) {
+CheckpointEntry find_step(const CheckpointDirectory& directory, std::uint64_t step) {
   const auto entries = candidates(directory);
   const auto found =
       std::ranges::find(entries, step, [](const CheckpointEntry& entry) { return entry.id.step; });
-  if (found == entries.end()) {
-    std::vector<std::uint64_t> steps;
-    for (const CheckpointEntry& entry : entries) steps.push_back(entry.id.step);
-    throw std::runtime_error(fmt::format("load_model: {} has no checkpoint of step {}, but of {}",
-                                         directory.path(), step, fmt::join(steps, ", ")));
-  }
-  auto model = read_model(directory, found->id);
-  if (!model) throw std::runtime_error("load_model: " + model.error().message());
-  return *std::move(model);
-}
-
-SavedModel read_newest(const CheckpointDirectory& directory) {
-  for (;;) {
-    const auto entries = candidates(directory);
-    std::string why;
-    for (const CheckpointEntry& entry : entries) {
-      auto model = read_model(directory, entry.id);
-      if (model) return *std::move(model);
-      why = model.error().message();
-      log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
-    }
-    // The training beside us may have written a newer one, and removed those that we wanted.
-    if (candidates(directory).front().id == entries.front().id)
-      throw std::runtime_error(
-          fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory.path(), why));
-  }
+  if (found != entries.end()) return *found;
+  std::vector<std::uint64_t> steps;
+  for (const CheckpointEntry& entry : entries) steps.push_back(entry.id.step);
+  throw std::runtime_error(fmt::format("load_model: {} has no checkpoint of step {}, but of {}",
+                                       directory.path(), step, fmt::join(steps, ", ")));
 }
 
 // All of a module's parameters and buffers; handles on them.
@@ -79,37 +45,99 @@ std::string list(std::string_view what, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("; {}: {}", what, fmt::join(names, ", "));
 }
 
+class Loading {
+ public:
+  Loading(const CheckpointDirectory& directory, torch::nn::Module& module, const LoadModelOptions& options)
+      : directory_(directory),
+        module_(module),
+        options_(options),
+        prefix_(options.name.empty() ? "model." : fmt::format("module.{}.", options.name)) {}
+
+  // An error: another checkpoint may do. std::invalid_argument: this one is whole and does not fit.
+  Expected<LoadedModel> load(CheckpointId id) {
+    auto manifest = read_contents(directory_, id);
+    if (!manifest) return std::unexpected(manifest.error());
+    LoadedState::Source source(directory_.path_of(id), *std::move(manifest),
+                               {.convert = true, .rename = options_.rename});
+    const LoadedModel result = compare(source, id);
+    add_requests(source);
+    if (Status there = source.check_files(); !there) return std::unexpected(there.error());
+    if (options_.device) {
+      module_.to(*options_.device);
+      add_requests(source);
+    }
+    if (Status filled = source.fill(); !filled) return std::unexpected(filled.error());
+    return result;
+  }
+
+  LoadedModel load_newest() {
+    for (;;) {
+      const auto entries = candidates(directory_);
+      std::string why;
+      for (const CheckpointEntry& entry : entries) {
+        auto loaded = load(entry.id);
+        if (loaded) return *std::move(loaded);
+        why = loaded.error().message();
+        log::warning("load_model: cannot use the checkpoint of step {}: {}", entry.id.step, why);
+      }
+      // The training beside us may have written a newer one, and removed those that we wanted.
+      if (candidates(directory_).front().id == entries.front().id)
+        throw std::runtime_error(
+            fmt::format("load_model: no checkpoint in {} can be used; the last: {}", directory_.path(), why));
+    }
+  }
+
+ private:
+  LoadedModel compare(const LoadedState::Source& source, CheckpointId id) const {
+    LoadedModel result{.step = static_cast<std::int64_t>(id.step), .missing = {}, .unexpected = {}};
+    std::vector<std::string> misshapen;
+    std::set<std::string> wanted;
+    for (const auto& [name, tensor] : state_of(module_)) {
+      const std::string saved_name = prefix_ + source.name_in_checkpoint(name);
+      const SavedTensor* const saved = source.find(saved_name);
+      wanted.insert(saved_name);
+      if (saved == nullptr)
+        result.missing.push_back(name);
+      else if (at::IntArrayRef(saved->shape) != tensor.sizes())
+        misshapen.push_back(fmt::format("{} {} for {}", name, c10::str(at::IntArrayRef(saved->shape)),
+                                        c10::str(tensor.sizes())));
+    }
+    for (const auto& [name, tensor] : source.manifest.shared.tensors)
+      if (name.starts_with(prefix_) && !wanted.contains(name))
+        result.unexpected.push_back(name.substr(prefix_.size()));
+    const bool differs = !result.missing.empty() || !result.unexpected.empty();
+    if (!misshapen.empty() || (options_.strict && differs))
+      throw std::invalid_argument(
+          fmt::format("load_model: the checkpoint of step {} in {} does not fit the module{}{}{}", id.step,
+                      directory_.path(), list("of another shape", misshapen),
+                      list("it lacks", result.missing), list("the module lacks", result.unexpected)));
+    return result;
+  }
+
+  void add_requests(LoadedState::Source& source) const {
+    source.requests.clear();
+    for (const auto& [name, tensor] : state_of(module_)) {
+      const std::string saved_name = prefix_ + source.name_in_checkpoint(name);
+      const SavedTensor* const saved = source.find(saved_name);
+      if (saved != nullptr) source.requests.push_back({saved_name, saved, whole_of(saved->shape), tensor});
+    }
+  }
+
+  const CheckpointDirectory& directory_;
+  torch::nn::Module& module_;
+  const LoadModelOptions& options_;
+  std::string prefix_;
+};
+
 }  // namespace
 
 LoadedModel load_model(torch::nn::Module& module, const std::string& path, const LoadModelOptions& options) {
   const CheckpointDirectory directory(path);
-  const SavedModel saved =
-      options.step ? read_step(directory, static_cast<std::uint64_t>(*options.step)) : read_newest(directory);
-  LoadedModel result{.step = static_cast<std::int64_t>(saved.step), .missing = {}, .unexpected = {}};
-  std::vector<std::string> misshapen;
-  const TensorMap wanted = state_of(module);
-  for (const auto& [name, tensor] : wanted) {
-    const auto found = saved.tensors.find(name);
-    if (found == saved.tensors.end())
-      result.missing.push_back(name);
-    else if (found->second.sizes() != tensor.sizes())
-      misshapen.push_back(
-          fmt::format("{} {} for {}", name, c10::str(found->second.sizes()), c10::str(tensor.sizes())));
-  }
-  for (const auto& [name, tensor] : saved.tensors)
-    if (!wanted.contains(name)) result.unexpected.push_back(name);
-  const bool differs = !result.missing.empty() || !result.unexpected.empty();
-  if (!misshapen.empty() || (options.strict && differs))
-    throw std::invalid_argument(
-        fmt::format("load_model: the checkpoint of step {} in {} does not fit the module{}{}{}", saved.step,
-                    path, list("of another shape", misshapen), list("it lacks", result.missing),
-                    list("the module lacks", result.unexpected)));
-  if (options.device) module.to(*options.device);
-  const torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : state_of(module))
-    if (const auto found = saved.tensors.find(name); found != saved.tensors.end())
-      at::Tensor(tensor).copy_(found->second);
-  return result;
+  Loading loading(directory, module, options);
+  if (!options.step) return loading.load_newest();
+  auto loaded = loading.load(find_step(directory, static_cast<std::uint64_t>(*options.step)).id);
+  if (!loaded) throw std::runtime_error("load_model: " + loaded.error().message());
+  return *std::move(loaded);
 }
 
 }  // namespace muster

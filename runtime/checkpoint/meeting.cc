@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "common/base/clock.h"
-
 namespace muster {
 
 Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
@@ -18,6 +16,7 @@ Meeting::Meeting(const c10::intrusive_ptr<c10d::Store>& store, int rank, int wor
 void Meeting::open(const std::string& name) {
   name_ = name;
   round_ = 0;
+  has_given_ = false;
   all_answered_ = false;
 }
 
@@ -30,6 +29,7 @@ std::string Meeting::announcement_key() const {
 
 void Meeting::give(const std::string& word) {
   store_->set(word_key(rank_), word);
+  has_given_ = true;
 }
 
 Expected<std::string> Meeting::get(const std::string& key, std::chrono::milliseconds timeout) {
@@ -44,22 +44,25 @@ Expected<std::string> Meeting::get(const std::string& key, std::chrono::millisec
 }
 
 Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds timeout) {
-  const TimePoint deadline = Clock::now() + timeout;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(word_key(rank));
   std::vector<std::string> words;
-  std::vector<int> missing;
-  for (int rank = 0; rank < world_size_; ++rank) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    auto word = get(word_key(rank), std::max(left, std::chrono::milliseconds(1)));
-    if (!word && word.error().code() != ErrorCode::kTimedOut) return std::unexpected(word.error());
-    if (!word) {
-      missing.push_back(rank);
-      continue;
-    }
-    words.push_back(*std::move(word));
-    store_->deleteKey(word_key(rank));
+  try {
+    store_->wait(keys, std::max(timeout, std::chrono::milliseconds(1)));
+    for (const auto& word : store_->multiGet(keys)) words.emplace_back(word.begin(), word.end());
+  } catch (const c10::DistStoreError&) {
+    return missing_words(timeout);
+  } catch (const c10::Error& error) {
+    return failure(ErrorCode::kUnavailable, "{}", error.what_without_backtrace());
   }
-  all_answered_ = missing.empty();
-  if (all_answered_) return words;
+  all_answered_ = true;
+  return words;
+}
+
+std::unexpected<Error> Meeting::missing_words(std::chrono::milliseconds timeout) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_size_; ++rank)
+    if (!store_->check({word_key(rank)})) missing.push_back(rank);
   return failure(ErrorCode::kTimedOut, "ranks {} did not answer within {} ms", fmt::join(missing, ", "),
                  timeout.count());
 }
@@ -69,6 +72,7 @@ void Meeting::announce(const std::string& word) {
   // Who answered in this round waits for nothing that was said before.
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
+    store_->deleteKey(word_key(rank_));
   }
   announced_.push_back(announcement_key());
   ++round_;
@@ -76,6 +80,9 @@ void Meeting::announce(const std::string& word) {
 
 Expected<std::string> Meeting::listen(std::chrono::milliseconds timeout) {
   auto word = get(announcement_key(), timeout);
+  // Rank 0 has read it. Each rank removes its own, so that rank 0 has not all of them to remove.
+  if (word && has_given_) store_->deleteKey(word_key(rank_));
+  has_given_ = false;
   ++round_;
   return word;
 }

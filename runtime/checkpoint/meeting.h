@@ -37,6 +37,7 @@ class Meeting {
  private:
   std::string word_key(int rank) const;
   std::string announcement_key() const;
+  std::unexpected<Error> missing_words(std::chrono::milliseconds timeout);
   Expected<std::string> get(const std::string& key, std::chrono::milliseconds timeout);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -44,7 +45,8 @@ class Meeting {
   int world_size_;
   std::string name_ = "first";
   int round_ = 0;
-  bool all_answered_ = false;           // in this round
+  bool has_given_ = false;              // in this round
+  bool all_answered_ = false;           // likewise
   std::vector<std::string> announced_;  // keys that somebody may still have to read
 };
 

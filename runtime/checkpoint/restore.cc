@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
-#include "runtime/checkpoint/content.h"
-#include "runtime/checkpoint/state_part.h"
 #include "runtime/control/uncaught.h"
 
 namespace muster {
@@ -16,7 +14,7 @@ namespace {
 constexpr auto kReadTimeout = std::chrono::minutes(30);
 
 // What rank 0 says to all.
-enum class Word { kTry, kLoad, kNext, kNothing, kFail, kFenced, kMisfit };
+enum class Word { kTry, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -26,40 +24,73 @@ std::string name_of(CheckpointId id) {
   return fmt::format("step {} of attempt {}", id.step, id.attempt);
 }
 
-// Only where a part says so: whatever else its check meets, such as too little memory, may pass.
-Status check_fits(const LoadedState& loaded, const TrainState& state) {
-  const auto misfit = [] {
-    return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}", current_exception_text());
-  };
-  try {
-    for (const auto& part : state.parts()) part->check(loaded);
-    return {};
-  } catch (const std::invalid_argument&) {
-    return misfit();
-  } catch (const nlohmann::json::exception&) {  // of another version
-    return misfit();
+// A checkpoint that this rank may load.
+class Candidate {
+ public:
+  // Finds all that the state asks for, and reads the little that decides whether it fits.
+  static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id,
+                                                   TrainState& state) {
+    return without_throwing([&]() -> Expected<std::unique_ptr<Candidate>> {
+      auto manifest = read_contents(plan.directory, id);
+      if (!manifest) return std::unexpected(manifest.error());
+      auto candidate = std::unique_ptr<Candidate>(new Candidate());
+      candidate->source_ =
+          std::make_shared<LoadedState::Source>(plan.directory.path_of(id), *std::move(manifest), plan.rules);
+      if (Status fits = candidate->check(state); !fits) return std::unexpected(fits.error());
+      if (Status there = candidate->source_->check_files(); !there) return std::unexpected(there.error());
+      return candidate;
+    });
   }
-}
 
-Expected<LoadedState> read_and_check(const RestorePlan& plan, CheckpointId id, int rank, TrainState& state) {
-  return without_throwing([&] {
-    auto loaded = read_checkpoint(plan.directory, id, rank);
-    if (!loaded) return loaded;
-    if (Status fits = check_fits(*loaded, state); !fits) loaded = std::unexpected(std::move(fits).error());
-    return loaded;
-  });
-}
+  Status fill() {
+    return without_throwing([this] { return source_->fill(); });
+  }
+  void finish() {
+    for (StatePart* part : found_) part->load();
+  }
+  Restored restored(CheckpointId id) const {
+    return {.id = id, .missing = source_->missing, .left_over = source_->left_over()};
+  }
 
-void load(const LoadedState& loaded, TrainState& state) {
-  for (const auto& part : state.parts()) part->load(loaded);
-}
+ private:
+  // Only where a part says so: whatever else its check meets, such as too little memory, may pass.
+  Status check(TrainState& state) {
+    const auto misfit = [] {
+      return failure(ErrorCode::kInvalidArgument, "it does not fit this program: {}",
+                     current_exception_text());
+    };
+    LoadedState loaded(source_);
+    for (const auto& part : state.parts()) {
+      const std::size_t asked = source_->requests.size();
+      try {
+        loaded.prefix.clear();
+        part->check(loaded);
+        found_.push_back(part.get());
+      } catch (const NotInCheckpoint& absent) {
+        if (source_->rules.strict) return misfit();
+        source_->missing.emplace_back(absent.what());
+        source_->requests.resize(asked);
+      } catch (const DamagedCheckpoint& damaged) {
+        return std::unexpected(damaged.error);
+      } catch (const std::invalid_argument&) {
+        return misfit();
+      } catch (const nlohmann::json::exception&) {  // of another version
+        return misfit();
+      }
+    }
+    return {};
+  }
+
+  std::shared_ptr<LoadedState::Source> source_;
+  std::vector<StatePart*> found_;  // what the checkpoint has
+};
 
 class Leader {
  public:
   Leader(const RestorePlan& plan, Meeting& meeting, TrainState& state)
       : plan_(plan), meeting_(meeting), state_(state) {}
 
-  Expected<std::optional<CheckpointId>> restore() {
+  Expected<std::optional<Restored>> restore() {
     // The others wait for a word, whatever happens here.
     auto result = without_throwing([this] { return choose(); });
     if (!result) {
@@ -89,7 +120,7 @@ class Leader {
     return entries;
   }
 
-  Expected<std::optional<CheckpointId>> choose() {
+  Expected<std::optional<Restored>> choose() {
     for (std::optional<CheckpointId> newest;;) {
       const auto entries = candidates();
       if (!entries) return std::unexpected(entries.error());
@@ -99,19 +130,19 @@ class Leader {
       if (newest == before) return cannot_choose();
       passed_over_.clear();
       misfits_ = true;
-      if (const auto chosen = first_usable(*entries)) return chosen;
+      if (auto chosen = first_usable(*entries)) return chosen;
       if (plan_.attempt) return cannot_choose();
     }
   }
 
-  std::optional<CheckpointId> first_usable(const std::vector<CheckpointEntry>& entries) {
+  std::optional<Restored> first_usable(const std::vector<CheckpointEntry>& entries) {
     for (const CheckpointEntry& entry : entries) {
-      const Status loaded = entry.damage ? Status(std::unexpected(*entry.damage)) : attempt(entry.id);
+      auto loaded = entry.damage ? Expected<Restored>(std::unexpected(*entry.damage)) : attempt(entry.id);
       if (loaded) {
         for (const PassedOver& each : passed_over_)
           log::warning("cannot use the checkpoint of {}: {}", each.names, each.why);
         if (!passed_over_.empty()) log::warning("falling back to the checkpoint of {}", name_of(entry.id));
-        return entry.id;
+        return *std::move(loaded);
       }
       pass_over(entry.id, loaded.error().message());
       misfits_ = misfits_ && loaded.error().code() == ErrorCode::kInvalidArgument;
@@ -120,7 +151,7 @@ class Leader {
   }
 
   // Nothing, or why, if there is something.
-  Expected<std::optional<CheckpointId>> cannot_choose() {
+  Expected<std::optional<Restored>> cannot_choose() {
     const auto unrecorded = plan_.only ? std::vector<CheckpointId>() : plan_.directory.unrecorded();
     if (!unrecorded) return std::unexpected(unrecorded.error());
     for (const CheckpointId& id : *unrecorded) pass_over(id, "its attempt file is missing");
@@ -146,19 +177,34 @@ class Leader {
   }
 
   // All ranks load it, or none does.
-  Status attempt(CheckpointId id) {
-    const auto loaded = read_and_check(plan_, id, 0, state_);
-    if (!loaded) return std::unexpected(loaded.error());
+  Expected<Restored> attempt(CheckpointId id) {
+    auto candidate = Candidate::find(plan_, id, state_);
+    if (!candidate) return std::unexpected(candidate.error());
     meeting_.announce(encode(Word::kTry, id));
     meeting_.give("");
+    if (Status agreed = hear_all(); !agreed) return give_up(id, agreed);
+    meeting_.announce(encode(Word::kLoad, id));
+    const Status filled = (*candidate)->fill();
+    if (filled) meeting_.give("");
+    if (!filled) meeting_.give(filled.error().message());
+    if (Status agreed = hear_all(); !agreed) return give_up(id, filled ? agreed : filled);
+    meeting_.announce(encode(Word::kDone, id));
+    (*candidate)->finish();
+    return (*candidate)->restored(id);
+  }
+
+  Status hear_all() {
     const auto words = meeting_.collect(kReadTimeout);
-    Status agreed = words ? Status() : Status(std::unexpected(words.error()));
-    for (std::size_t rank = 0; words && rank < words->size(); ++rank) {
-      if (!(*words)[rank].empty()) agreed = failure(ErrorCode::kCorrupt, "rank {}: {}", rank, (*words)[rank]);
+    if (!words) return std::unexpected(words.error());
+    for (std::size_t rank = 0; rank < words->size(); ++rank) {
+      if (!(*words)[rank].empty()) return failure(ErrorCode::kCorrupt, "rank {}: {}", rank, (*words)[rank]);
     }
-    meeting_.announce(encode(agreed ? Word::kLoad : Word::kNext, id));
-    if (agreed) load(*loaded, state_);
-    return agreed;
+    return {};
+  }
+
+  std::unexpected<Error> give_up(CheckpointId id, const Status& why) {
+    meeting_.announce(encode(Word::kNext, id));
+    return std::unexpected(why.error());
   }
 
   const RestorePlan& plan_;
@@ -172,34 +218,39 @@ class Leader {
   bool misfits_ = true;  // all of them, and nothing is wrong with the files
 };
 
-Expected<std::optional<CheckpointId>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {
-  Expected<LoadedState> loaded = LoadedState();
+Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {
+  Expected<std::unique_ptr<Candidate>> candidate;
   for (;;) {
-    // Rank 0 reads and verifies before it speaks.
+    // Rank 0 reads before it speaks.
     const auto text = meeting.listen(2 * kReadTimeout);
     if (!text) return std::unexpected(text.error());
     const auto said = nlohmann::json::parse(*text);
     const CheckpointId id{.step = said.at("step"), .attempt = Attempt(said.at("attempt"))};
+    const auto reason = [&] { return said.at("text").get<std::string>(); };
     switch (said.at("word").get<Word>()) {
       case Word::kTry:
-        loaded = read_and_check(plan, id, meeting.rank(), state);
-        meeting.give(loaded ? "" : loaded.error().message());
+        candidate = Candidate::find(plan, id, state);
+        meeting.give(candidate ? "" : candidate.error().message());
         break;
-      case Word::kLoad: load(*loaded, state); return id;
+      case Word::kLoad: {
+        const Status filled = (*candidate)->fill();
+        meeting.give(filled ? "" : filled.error().message());
+        break;
+      }
+      case Word::kDone: (*candidate)->finish(); return (*candidate)->restored(id);
       case Word::kNext: break;
       case Word::kNothing: return std::nullopt;
-      case Word::kFail: return failure(ErrorCode::kCorrupt, "{}", said.at("text").get<std::string>());
-      case Word::kFenced: return failure(ErrorCode::kFenced, "{}", said.at("text").get<std::string>());
-      case Word::kMisfit:
-        return failure(ErrorCode::kInvalidArgument, "{}", said.at("text").get<std::string>());
+      case Word::kFail: return failure(ErrorCode::kCorrupt, "{}", reason());
+      case Word::kFenced: return failure(ErrorCode::kFenced, "{}", reason());
+      case Word::kMisfit: return failure(ErrorCode::kInvalidArgument, "{}", reason());
     }
   }
 }
 
 }  // namespace
 
-Expected<std::optional<CheckpointId>> restore_newest(const RestorePlan& plan, Meeting& meeting,
-                                                     TrainState& state) {
+Expected<std::optional<Restored>> restore_newest(const RestorePlan& plan, Meeting& meeting,
+                                                 TrainState& state) {
   return meeting.rank() == 0 ? Leader(plan, meeting, state).restore() : follow(plan, meeting, state);
 }
 

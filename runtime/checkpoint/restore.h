@@ -1,8 +1,9 @@
 // Choosing and loading a checkpoint, all ranks together: rank 0 verifies and proposes, and all load it or all
 // go on to the next.
 //
-// For the training thread. Nothing of the state is changed before every rank has read and checked all of what
-// it will load.
+// For the training thread. Nothing of the state is changed before every rank has found that the checkpoint
+// has all of what it will load. Bytes are verified as they are read into the state, so that where some turn
+// out to be damaged another checkpoint has to follow.
 #pragma once
 
 #include <muster/train_state.h>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "common/checkpoint/directory.h"
+#include "runtime/checkpoint/loading.h"
 #include "runtime/checkpoint/meeting.h"
 
 namespace muster {
@@ -19,13 +21,20 @@ struct RestorePlan {
   std::optional<Attempt> attempt;  // ours; none: we only read, from the newest attempt on
   // Only checkpoints of these attempts count; none: all that the chain leads to.
   std::optional<std::vector<Attempt>> only;
+  LoadRules rules = {};
+};
+
+struct Restored {
+  CheckpointId id;
+  std::vector<std::string> missing;    // of the program's, not in the checkpoint; rank's own
+  std::vector<std::string> left_over;  // in the checkpoint, not asked for by this rank
 };
 
 // Every rank calls it; rank 0's plan counts. The checkpoint that was loaded, or none if the directory has
 // none that counts. What was passed over for it is printed by rank 0. kFenced if a newer attempt has begun;
 // kInvalidArgument if there are checkpoints and none fits the program, kCorrupt if none can be used for other
 // reasons.
-Expected<std::optional<CheckpointId>> restore_newest(const RestorePlan& plan, Meeting& meeting,
-                                                     TrainState& state);
+Expected<std::optional<Restored>> restore_newest(const RestorePlan& plan, Meeting& meeting,
+                                                 TrainState& state);
 
 }  // namespace muster

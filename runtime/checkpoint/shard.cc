@@ -7,7 +7,6 @@
 #include <deque>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -16,8 +15,6 @@
 namespace muster {
 
 namespace {
-
-constexpr std::size_t kReadBytes = 64 << 20;
 
 // A file that is written past the page cache, from memory and at places that begin at a page: what is on its
 // way to the disk takes nothing from training's memory, and no burst of it is flushed later.
@@ -79,12 +76,15 @@ class DirectFile {
 class Writes {
  public:
   Writes(DirectFile& file, Staging& staging, Background& disk)
-      : file_(file), staging_(staging), disk_(disk) {}
+      : file_(file),
+        staging_(staging),
+        disk_(disk),
+        depth_(std::clamp<std::size_t>(staging.capacity() / Staging::kChunkBytes / 2, 1, kMostAtOnce)) {}
   ~Writes() {
     while (!under_way_.empty()) (void)wait();
   }
   Status add(std::uint64_t offset, std::span<const std::byte> bytes) {
-    if (under_way_.size() == kDepth) {
+    if (under_way_.size() == depth_) {
       if (Status written = wait(); !written) return written;
     }
     auto& write = under_way_.emplace_back(std::make_unique<Write>());
@@ -107,7 +107,7 @@ class Writes {
   }
 
  private:
-  static constexpr std::size_t kDepth = 4;
+  static constexpr std::size_t kMostAtOnce = 4;
   struct Write {
     std::uint64_t end = 0;
     Status result;
@@ -116,58 +116,30 @@ class Writes {
   DirectFile& file_;
   Staging& staging_;
   Background& disk_;
+  const std::size_t depth_;  // the filler needs room meanwhile
   std::deque<std::unique_ptr<Write>> under_way_;
 };
 
-// Small enough to be in the processor's cache when it is hashed after it was looked at.
-constexpr std::size_t kHashBytes = 256 << 10;
+static_assert(Staging::kChunkBytes == kChunkBytes);
 
 Expected<ManifestFile> write_content(const std::string& path, const std::string& name,
                                      std::uint64_t size_bytes, Staging& staging, Background& disk,
                                      const Inspect& inspect) {
   auto file = DirectFile::create(path, size_bytes);
   if (!file) return std::unexpected(file.error());
-  ManifestFile result{.name = name, .size_bytes = size_bytes, .xxh3 = {}};
-  Digest digest;
+  ManifestFile result{.name = name, .size_bytes = size_bytes};
   Writes writes(**file, staging, disk);
   for (std::uint64_t offset = 0; offset < size_bytes;) {
     const auto chunk = staging.wait_for_chunk(offset);
     if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the copy of {} was given up", name);
-    for (std::size_t at = 0; at < chunk.size(); at += kHashBytes) {
-      const auto part = chunk.subspan(at, std::min(kHashBytes, chunk.size() - at));
-      if (Status good = inspect(offset + at, part); !good) return std::unexpected(good.error());
-      digest.add({reinterpret_cast<const char*>(part.data()), part.size()});
-    }
+    if (Status good = inspect(offset, chunk); !good) return std::unexpected(good.error());
+    result.chunks.push_back(digest_of({reinterpret_cast<const char*>(chunk.data()), chunk.size()}));
     if (Status added = writes.add(offset, chunk); !added) return std::unexpected(added.error());
     offset += chunk.size();
   }
   if (Status written = writes.wait_for_all(); !written) return std::unexpected(written.error());
   if (Status finished = (*file)->finish(); !finished) return std::unexpected(finished.error());
-  result.xxh3 = digest.text();
   return result;
-}
-
-Status read_into(const at::Tensor& buffer, const std::string& path, Digest& digest) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return system_failure("cannot open " + path, errno);
-  struct stat status{};
-  if (fstat(fd.get(), &status) != 0) return system_failure("cannot read " + path, errno);
-  if (status.st_size != buffer.numel()) {
-    return failure(ErrorCode::kCorrupt, "cannot use {}: it has {} bytes, the manifest says {}", path,
-                   status.st_size, buffer.numel());
-  }
-  auto* place = static_cast<char*>(buffer.mutable_data_ptr());
-  for (auto left = static_cast<std::size_t>(buffer.numel()); left > 0;) {
-    const ssize_t got = read(fd.get(), place, std::min(left, kReadBytes));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_failure("cannot read " + path, errno);
-    if (got == 0)
-      return failure(ErrorCode::kCorrupt, "cannot use {}: it became shorter while it was read", path);
-    digest.add({place, static_cast<std::size_t>(got)});
-    place += got;
-    left -= static_cast<std::size_t>(got);
-  }
-  return {};
 }
 
 }  // namespace
@@ -191,33 +163,6 @@ Expected<ManifestFile> write_shard(const std::string& directory, const std::stri
   }
   if (Status synced = sync_directory(directory); !synced) return std::unexpected(synced.error());
   return file;
-}
-
-Expected<Safetensors> read_shard(const std::string& directory, const ManifestFile& file) {
-  const std::string path = directory + "/" + file.name;
-  // Checked before memory is taken for it.
-  struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return system_failure("cannot open " + path, errno);
-  if (static_cast<std::uint64_t>(status.st_size) != file.size_bytes) {
-    return failure(ErrorCode::kCorrupt, "cannot use {}: it has {} bytes, the manifest says {}", path,
-                   status.st_size, file.size_bytes);
-  }
-  at::Tensor buffer;
-  try {
-    buffer = at::empty({static_cast<std::int64_t>(file.size_bytes)}, at::kByte);
-  } catch (const c10::Error& error) {
-    return failure(ErrorCode::kUnavailable, "no memory for {}, which has {} bytes: {}", path, file.size_bytes,
-                   error.what_without_backtrace());
-  }
-  Digest digest;
-  if (Status read = read_into(buffer, path, digest); !read) return std::unexpected(read.error());
-  if (digest.text() != file.xxh3) {
-    return failure(ErrorCode::kCorrupt, "cannot use {}: its digest is {}, the manifest says {}", path,
-                   digest.text(), file.xxh3);
-  }
-  auto content = parse_safetensors(buffer);
-  if (!content) return failure_within("cannot use " + path, std::move(content));
-  return content;
 }
 
 }  // namespace muster

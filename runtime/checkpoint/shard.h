@@ -1,8 +1,6 @@
-// One rank's file of a checkpoint: written so that it is whole or absent, read only if it is exactly what the
-// manifest says.
+// One rank's file of a checkpoint: written so that it is whole or absent.
 //
-// Blocking; safe to call from any thread. Errors name the path. Which shards make a checkpoint:
-// checkpoint_directory.h.
+// Blocking; safe to call from any thread. Errors name the path.
 #pragma once
 
 #include <functional>
@@ -11,7 +9,6 @@
 
 #include "common/checkpoint/manifest.h"
 #include "runtime/checkpoint/background.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/staging.h"
 
 namespace muster {
@@ -21,14 +18,11 @@ std::string shard_name(int rank);  // rank-00003.safetensors
 // Looks at bytes of the file, in order, before they are written; its failure is the write's.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-// Writes DIRECTORY/NAME from `staging`, as it fills: temporary file, sync, rename, sync of the directory. On
-// failure nothing of it is left, and the staging is given up. Past the page cache where the file system can;
-// `disk` writes while the caller's thread hashes.
+// Writes DIRECTORY/NAME, chunk by chunk, from `staging`, as it fills: temporary file, sync, rename, sync of
+// the directory. On failure nothing of it is left, and the staging is given up. Past the page cache where the
+// file system can; `disk` writes while the caller's thread hashes.
 Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
                                    std::uint64_t size_bytes, Staging& staging, Background& disk,
                                    const Inspect& inspect);
-
-// kCorrupt when size, digest or structure are not as they should be.
-Expected<Safetensors> read_shard(const std::string& directory, const ManifestFile& file);
 
 }  // namespace muster

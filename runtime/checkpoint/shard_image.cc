@@ -8,10 +8,15 @@
 #include <optional>
 #include <torch/torch.h>
 
+#include "common/checkpoint/safetensors_header.h"
+#include "runtime/checkpoint/dtype.h"
+#include "runtime/checkpoint/shard.h"
+
 namespace muster {
 
 namespace {
 
+constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
 constexpr std::uint64_t kPieceBytes = 1 << 20;
 constexpr std::uint64_t kLeastParallelBytes = 8 << 20;
 
@@ -137,6 +142,54 @@ bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
 }
 
 }  // namespace
+
+Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement::Share& share, int rank) {
+  std::vector<HeaderTensor> tensors;
+  std::map<std::string, std::pair<const std::string*, const SavedState::Tensor*>> saved;
+  for (const auto& [key, tensor] : state.tensors) {
+    const bool own = tensor.kind == SavedState::Kind::kOwn;
+    if (!own && !share.tensors.contains(key.second)) continue;
+    const auto dtype = dtype_of(tensor.tensor.scalar_type());
+    if (!dtype)
+      return failure(ErrorCode::kInvalidArgument, "tensor {} has the type {}, which safetensors cannot hold",
+                     key.second, c10::toString(tensor.tensor.scalar_type()));
+    const Slice slice{.offsets = tensor.slice.offsets, .sizes = tensor.tensor.sizes().vec()};
+    const std::string name =
+        own ? std::string(kOwnPrefix) + key.second : part_name(key.second, tensor.slice.shape, slice);
+    tensors.push_back({.name = name, .dtype = *dtype, .shape = slice.sizes});
+    saved.emplace(name, std::pair(&key.second, &tensor));
+  }
+  auto head = lay_out(tensors, {{"format", "pt"}});
+  if (!head) return std::unexpected(head.error());
+  ShardImage image;
+  image.head = std::move(head->text);
+  image.size_bytes = head->file_bytes;
+  for (const HeaderTensor& placed : tensors) {
+    const auto& [name, tensor] = saved.at(placed.name);
+    const bool own = tensor->kind == SavedState::Kind::kOwn;
+    image.segments.push_back({.name = *name,
+                              .tensor = tensor->tensor,
+                              .offset = placed.begin_bytes,
+                              .size_bytes = placed.size_bytes,
+                              .type = tensor->tensor.scalar_type(),
+                              .finite = tensor->finite});
+    Contents& contents = own ? image.contents.own : image.contents.shared;
+    contents.tensors[*name] = {
+        .dtype = placed.dtype,
+        .shape = tensor->slice.shape,
+        .parts = {{.file = 0,
+                   .offset_bytes = placed.begin_bytes,
+                   .slice = {.offsets = tensor->slice.offsets, .sizes = placed.shape}}}};
+  }
+  for (const auto& [key, value] : state.values) {
+    if (value.kind == SavedState::Kind::kOwn)
+      image.contents.own.values[key.second] = value.text;
+    else if (share.values.contains(key.second))
+      image.contents.shared.values[key.second] = value.text;
+  }
+  image.contents.files = {{.name = shard_name(rank), .size_bytes = image.size_bytes}};
+  return image;
+}
 
 void stage_shard(ShardImage& image, Staging& staging) {
   Stager stager(image);

@@ -6,17 +6,20 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
-#include <map>
+#include <muster/state_part.h>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/checkpoint/manifest.h"
+#include "runtime/checkpoint/save_agreement.h"
 #include "runtime/checkpoint/staging.h"
 
 namespace muster {
 
 struct ShardImage {
-  std::string head;  // all bytes before the tensors; a whole number of pages
+  std::string head;  // all bytes before the tensors
   struct Segment {
     std::string name;
     at::Tensor tensor;         // until it has been copied
@@ -27,7 +30,11 @@ struct ShardImage {
   };
   std::vector<Segment> segments;  // by offset, without holes
   std::uint64_t size_bytes = 0;   // of the file
+  RankContents contents;          // what the manifest will say of it, but for the file's digests
 };
+
+// Rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that safetensors has not.
+Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
 // Copies the file into `staging`, in pieces where that is smaller, until all is there or the taker has given
 // up, and lets go of the tensors. Those of a GPU are copied on a stream of their own, which the call waits

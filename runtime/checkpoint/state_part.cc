@@ -1,7 +1,6 @@
-#include "runtime/checkpoint/state_part.h"
-
 #include <charconv>
 #include <fmt/core.h>
+#include <muster/state_part.h>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -29,53 +28,60 @@ std::optional<Number> number_from(std::string_view text) {
   return static_cast<Number>(number);
 }
 
-const at::Tensor& fitting(const TensorMap& tensors, const std::string& name, const at::Tensor& like) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) throw std::invalid_argument(fmt::format("it has no {}", name));
-  const at::Tensor& saved = found->second;
-  if (saved.sizes() != like.sizes()) {
-    throw std::invalid_argument(fmt::format("its {} has the shape {}, not {}", name, c10::str(saved.sizes()),
-                                            c10::str(like.sizes())));
-  }
-  if (saved.scalar_type() != like.scalar_type()) {
-    throw std::invalid_argument(fmt::format("its {} is of the type {}, not {}", name,
-                                            c10::toString(saved.scalar_type()),
-                                            c10::toString(like.scalar_type())));
-  }
-  return saved;
+template <class Map, class Value>
+void add_once(Map& map, bool own, const std::string& name, Value value) {
+  if (!map.emplace(SavedState::Key(own, name), std::move(value)).second)
+    throw std::logic_error(fmt::format("{} is saved twice", name));
 }
 
 }  // namespace
 
-const at::Tensor& LoadedState::tensor(const std::string& name, const at::Tensor& like) const {
-  return fitting(tensors, name, like);
+void SavedState::shared(const std::string& name, const at::Tensor& tensor, bool finite) {
+  slice(name, tensor, {tensor.sizes().vec(), std::vector<std::int64_t>(tensor.sizes().size(), 0)}, finite);
 }
-
-const at::Tensor& LoadedState::own_tensor(const std::string& name, const at::Tensor& like) const {
-  return fitting(of_rank.contains(name) ? of_rank : tensors, name, like);
+void SavedState::slice(const std::string& name, const at::Tensor& tensor, const TensorSlice& slice,
+                       bool finite) {
+  const auto dimensions = static_cast<std::size_t>(tensor.dim());
+  bool fits = slice.shape.size() == dimensions && slice.offsets.size() == dimensions;
+  for (std::size_t d = 0; fits && d < dimensions; ++d)
+    fits = slice.offsets[d] >= 0 &&
+           slice.offsets[d] <= slice.shape[d] - tensor.size(static_cast<std::int64_t>(d));
+  if (!fits)
+    throw std::invalid_argument(fmt::format("{}: a slice of the shape {} at {} is not within {}", name,
+                                            c10::str(tensor.sizes()), c10::str(slice.offsets),
+                                            c10::str(slice.shape)));
+  add_once(tensors, false, prefix + name,
+           Tensor{.kind = Kind::kShared, .tensor = tensor, .slice = slice, .finite = finite});
 }
-
-const at::Tensor& LoadedState::list(const std::string& name, at::ScalarType type) const {
-  const auto found = tensors.find(name);
-  const std::int64_t length = found == tensors.end() ? 0 : found->second.numel();
-  return fitting(tensors, name, at::empty({length}, type));
+void SavedState::of_first(const std::string& name, const at::Tensor& tensor) {
+  const std::vector<std::int64_t> begin(tensor.sizes().size(), 0);
+  add_once(tensors, false, prefix + name,
+           Tensor{.kind = Kind::kOfFirst, .tensor = tensor, .slice = {tensor.sizes().vec(), begin}});
 }
-
-const std::string& LoadedState::value(const std::string& name) const {
-  const auto found = values.find(name);
-  if (found == values.end()) throw std::invalid_argument(fmt::format("it has no {}", name));
-  return found->second;
+void SavedState::own(const std::string& name, const at::Tensor& tensor) {
+  const std::vector<std::int64_t> begin(tensor.sizes().size(), 0);
+  add_once(tensors, true, prefix + name,
+           Tensor{.kind = Kind::kOwn, .tensor = tensor, .slice = {tensor.sizes().vec(), begin}});
+}
+void SavedState::shared_value(const std::string& name, const std::string& value) {
+  add_once(values, false, prefix + name, Value{Kind::kShared, value});
+}
+void SavedState::value_of_first(const std::string& name, const std::string& value) {
+  add_once(values, false, prefix + name, Value{Kind::kOfFirst, value});
+}
+void SavedState::own_value(const std::string& name, const std::string& value) {
+  add_once(values, true, prefix + name, Value{Kind::kOwn, value});
 }
 
 template <class Number>
-Number LoadedState::number(const std::string& name) const {
-  const std::string& text = value(name);
+Number LoadedState::number(const std::string& name) {
+  const std::string text = value(name);
   if (text.starts_with(kKind<Number>)) {
     if (const auto number = number_from<Number>(std::string_view(text).substr(kKind<Number>.size())))
       return *number;
   }
-  throw std::invalid_argument(fmt::format("its {} is '{}', not {}<number>{}", name, text, kKind<Number>,
-                                          std::is_same_v<Number, int> ? " of 32 bits" : ""));
+  throw std::invalid_argument(fmt::format("its {} is '{}', not {}<number>{}", prefix + name, text,
+                                          kKind<Number>, std::is_same_v<Number, int> ? " of 32 bits" : ""));
 }
 
 template <class Number>
@@ -85,11 +91,11 @@ std::string write_number(Number value) {
   return fmt::format("{}{}", kKind<Number>, value);
 }
 
-template bool LoadedState::number(const std::string&) const;
-template int LoadedState::number(const std::string&) const;
-template std::int64_t LoadedState::number(const std::string&) const;
-template float LoadedState::number(const std::string&) const;
-template double LoadedState::number(const std::string&) const;
+template bool LoadedState::number(const std::string&);
+template int LoadedState::number(const std::string&);
+template std::int64_t LoadedState::number(const std::string&);
+template float LoadedState::number(const std::string&);
+template double LoadedState::number(const std::string&);
 template std::string write_number(bool);
 template std::string write_number(int);
 template std::string write_number(std::int64_t);

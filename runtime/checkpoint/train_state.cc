@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/checkpoint/optimizer_part.h"
-#include "runtime/checkpoint/state_part.h"
 
 namespace muster {
 
@@ -19,36 +18,27 @@ class ModulePart : public StatePart {
   ModulePart(std::string prefix, torch::nn::Module& module, bool own_buffers)
       : prefix_(std::move(prefix)), module_(module), own_buffers_(own_buffers) {}
   void save(SavedState& to) override {
-    for (const auto& parameter : module_.named_parameters()) {
-      to.shared[prefix_ + parameter.key()] = parameter.value();
-      to.finite.insert(prefix_ + parameter.key());
-    }
+    for (const auto& parameter : module_.named_parameters())
+      to.shared(prefix_ + parameter.key(), parameter.value(), /*finite=*/true);
     // Where buffers are broadcast, rank 0's are the ones that the next forward pass begins with. Elsewhere
     // they also serve the ranks of a larger world.
     for (const auto& buffer : module_.named_buffers()) {
-      to.of_rank_0[prefix_ + buffer.key()] = buffer.value();
-      if (own_buffers_) to.of_rank[prefix_ + buffer.key()] = buffer.value();
+      to.of_first(prefix_ + buffer.key(), buffer.value());
+      if (own_buffers_) to.own(prefix_ + buffer.key(), buffer.value());
     }
   }
-  void check(const LoadedState& from) const override {
-    each(from, [](const at::Tensor&, const at::Tensor&) {});
-  }
-  void load(const LoadedState& from) override {
-    const at::NoGradGuard no_grad;
-    each(from, [](const at::Tensor& tensor, const at::Tensor& saved) { tensor.copy_(saved); });
+  void check(LoadedState& from) override {
+    for (const auto& parameter : module_.named_parameters())
+      from.fill(prefix_ + parameter.key(), parameter.value());
+    for (const auto& buffer : module_.named_buffers()) {
+      if (own_buffers_)
+        from.fill_own(prefix_ + buffer.key(), buffer.value());
+      else
+        from.fill(prefix_ + buffer.key(), buffer.value());
+    }
   }
 
  private:
-  template <class Function>
-  void each(const LoadedState& from, Function function) const {
-    for (const auto& parameter : module_.named_parameters())
-      function(parameter.value(), from.tensor(prefix_ + parameter.key(), parameter.value()));
-    for (const auto& buffer : module_.named_buffers()) {
-      const std::string name = prefix_ + buffer.key();
-      function(buffer.value(),
-               own_buffers_ ? from.own_tensor(name, buffer.value()) : from.tensor(name, buffer.value()));
-    }
-  }
   std::string prefix_;
   torch::nn::Module& module_;
   bool own_buffers_;  // each rank has its own
@@ -56,31 +46,34 @@ class ModulePart : public StatePart {
 
 class LoaderPart : public StatePart {
  public:
-  explicit LoaderPart(AnyDataLoader& loader) : loader_(loader) {
+  LoaderPart(std::string key, AnyDataLoader& loader) : key_(std::move(key)), loader_(loader) {
     (void)loader.state();  // throws now, and not at the first save, if the loader has no place to go on from
   }
   void save(SavedState& to) override {
     const DataLoaderState state = loader_.state();
-    to.values["loader"] = nlohmann::json{{"epoch", state.epoch},
-                                         {"consumed", state.consumed},
-                                         {"dataset_size", state.dataset_size},
-                                         {"order", state.order},
-                                         {"ranks", state.ranks},
-                                         {"batch_size", state.batch_size},
-                                         {"global_batch_size", state.global_batch_size}}
-                              .dump();
+    to.value_of_first(key_, nlohmann::json{{"epoch", state.epoch},
+                                           {"consumed", state.consumed},
+                                           {"dataset_size", state.dataset_size},
+                                           {"order", state.order},
+                                           {"ranks", state.ranks},
+                                           {"batch_size", state.batch_size},
+                                           {"global_batch_size", state.global_batch_size}}
+                                .dump());
     if (state.of_workers.empty()) return;
     // Where the ranks read shards of their own, each has its own place.
     std::vector<std::int64_t> place{state.epoch};
     place.insert(place.end(), state.of_workers.begin(), state.of_workers.end());
-    to.of_rank[kOwnPlace] = torch::tensor(place);
+    to.own(own_key(), torch::tensor(place));
   }
-  void check(const LoadedState& from) const override { loader_.check_state(parse(from)); }
-  void load(const LoadedState& from) override { loader_.load_state(parse(from)); }
+  void check(LoadedState& from) override {
+    place_ = parse(from);
+    loader_.check_state(place_);
+  }
+  void load() override { loader_.load_state(place_); }
 
  private:
-  static DataLoaderState parse(const LoadedState& from) {
-    const auto state = nlohmann::json::parse(from.value("loader"));
+  DataLoaderState parse(LoadedState& from) const {
+    const auto state = nlohmann::json::parse(from.value(key_));
     DataLoaderState parsed{.epoch = state.at("epoch"),
                            .consumed = state.at("consumed"),
                            .dataset_size = state.at("dataset_size"),
@@ -88,90 +81,117 @@ class LoaderPart : public StatePart {
                            .ranks = state.value("ranks", 0),
                            .batch_size = state.value("batch_size", std::int64_t{0}),
                            .global_batch_size = state.value("global_batch_size", std::int64_t{0})};
-    const auto own = from.of_rank.find(kOwnPlace);
-    if (own == from.of_rank.end()) return parsed;
-    const at::Tensor& place = own->second;
+    if (!from.has_own(own_key())) return parsed;
+    const at::Tensor place = from.read_own(own_key());
     if (place.scalar_type() != at::kLong || place.dim() != 1 || place.size(0) < 1)
-      throw std::invalid_argument(fmt::format("its {} is not a place in the data", kOwnPlace));
+      throw std::invalid_argument(fmt::format("its {} is not a place in the data", own_key()));
     const at::Tensor whole = place.contiguous();
     const auto* const values = static_cast<const std::int64_t*>(whole.const_data_ptr());
     parsed.epoch = values[0];
     parsed.of_workers.assign(values + 1, values + place.size(0));
     return parsed;
   }
-  static constexpr const char* kOwnPlace = "loader.of_workers";
+  std::string own_key() const { return key_ + ".of_workers"; }
+  std::string key_;
   AnyDataLoader& loader_;
+  DataLoaderState place_;
 };
 
-// The default generator of the CPU, and of the GPU that holds the model. A rank that the checkpoint does not
-// know keeps its own.
+// The default generators of the CPU and of every GPU that the process has used. A rank that the checkpoint
+// does not know keeps its own.
 class GeneratorPart : public StatePart {
  public:
-  explicit GeneratorPart(const torch::nn::Module& module) {
+  GeneratorPart() {
     generators_["rng.cpu"] = at::globalContext().defaultGenerator(at::kCPU);
-    for (const at::Tensor& parameter : module.parameters()) {
-      if (!parameter.is_cuda()) continue;
-      generators_["rng.cuda"] = at::globalContext().defaultGenerator(parameter.device());
-      break;
-    }
+    if (!at::hasCUDA()) return;
+    for (c10::DeviceIndex device = 0; device < static_cast<c10::DeviceIndex>(at::getNumGPUs()); ++device)
+      generators_[fmt::format("rng.cuda.{}", device)] =
+          at::globalContext().defaultGenerator(at::Device(at::kCUDA, device));
   }
   void save(SavedState& to) override {
     for (auto& [name, generator] : generators_) {
       const std::lock_guard lock(generator.mutex());
-      to.of_rank[name] = generator.get_state();
+      to.own(name, generator.get_state());
     }
   }
-  void check(const LoadedState& from) const override {
-    for (const auto& [name, generator] : generators_) {
-      const auto saved = from.of_rank.find(name);
-      if (saved != from.of_rank.end() && saved->second.sizes() != generator.get_state().sizes()) {
-        throw std::invalid_argument(fmt::format("{} is the state of another kind of generator", name));
-      }
-    }
-  }
-  void load(const LoadedState& from) override {
+  void check(LoadedState& from) override {
+    states_.clear();
     for (auto& [name, generator] : generators_) {
-      const auto saved = from.of_rank.find(name);
-      if (saved == from.of_rank.end()) continue;
+      if (!from.has_own(name)) continue;
+      at::Tensor state = from.read_own(name);
       const std::lock_guard lock(generator.mutex());
-      generator.set_state(saved->second.clone());
+      if (state.sizes() != generator.get_state().sizes())
+        throw std::invalid_argument(fmt::format("{} is the state of another kind of generator", name));
+      states_.emplace(name, std::move(state));
+    }
+  }
+  void load() override {
+    for (const auto& [name, state] : states_) {
+      at::Generator& generator = generators_.at(name);
+      const std::lock_guard lock(generator.mutex());
+      generator.set_state(state);
     }
   }
 
  private:
   std::map<std::string, at::Generator> generators_;
+  std::map<std::string, at::Tensor> states_;
+};
+
+// A part whose names are its own affair.
+class NamedPart : public StatePart {
+ public:
+  NamedPart(std::string prefix, std::unique_ptr<StatePart> part)
+      : prefix_(std::move(prefix)), part_(std::move(part)) {}
+  void save(SavedState& to) override {
+    to.prefix = prefix_;
+    part_->save(to);
+    to.prefix.clear();
+  }
+  void check(LoadedState& from) override {
+    from.prefix = prefix_;
+    part_->check(from);
+    from.prefix.clear();
+  }
+  void load() override { part_->load(); }
+
+ private:
+  std::string prefix_;
+  std::unique_ptr<StatePart> part_;
 };
 
 class BucketOrderPart : public StatePart {
  public:
   BucketOrderPart(std::string key, detail::BucketOrderAccess access)
       : key_(std::move(key)), access_(std::move(access)) {}
-  void save(SavedState& to) override { to.values[key_] = nlohmann::json(access_.get()).dump(); }
-  void check(const LoadedState& from) const override {
-    if (const auto order = parse(from)) access_.check(*order);
+  void save(SavedState& to) override { to.value_of_first(key_, nlohmann::json(access_.get()).dump()); }
+  void check(LoadedState& from) override {
+    order_.reset();  // a checkpoint of a plain module has none
+    if (from.has_value(key_)) order_ = nlohmann::json::parse(from.value(key_)).get<BucketOrder>();
+    if (order_) access_.check(*order_);
   }
-  void load(const LoadedState& from) override {
-    if (const auto order = parse(from)) access_.set(*order);
+  void load() override {
+    if (order_) access_.set(*order_);
   }
 
  private:
-  // A checkpoint of a plain module has none.
-  std::optional<BucketOrder> parse(const LoadedState& from) const {
-    if (!from.values.contains(key_)) return std::nullopt;
-    return nlohmann::json::parse(from.value(key_)).get<BucketOrder>();
-  }
   std::string key_;
   detail::BucketOrderAccess access_;
+  std::optional<BucketOrder> order_;
 };
 
 }  // namespace
 
 TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, AnyDataLoader& loader,
                        bool own_buffers) {
+  modules_.emplace_back("", &module);
   parts_.push_back(std::make_unique<ModulePart>("model.", module, own_buffers));
-  parts_.push_back(make_optimizer_part(module, optimizer));
-  parts_.push_back(std::make_unique<LoaderPart>(loader));
-  parts_.push_back(std::make_unique<GeneratorPart>(module));
+  parts_.push_back(make_optimizer_part("optimizer", modules_, optimizer));
+  parts_.push_back(std::make_unique<LoaderPart>("loader", loader));
+  parts_.push_back(std::make_unique<GeneratorPart>());
+}
+TrainState::TrainState() {
+  parts_.push_back(std::make_unique<GeneratorPart>());
 }
 TrainState::TrainState(TrainState&&) noexcept = default;
 TrainState::~TrainState() = default;
@@ -180,6 +200,18 @@ void TrainState::add_module(const std::string& name, torch::nn::Module& module, 
   if (name.contains('.'))  // its parameters could be taken for those of another one's
     throw std::invalid_argument(fmt::format("TrainState: '{}': a module's name may have no dot", name));
   add_named(name, std::make_unique<ModulePart>(fmt::format("module.{}.", name), module, own_buffers));
+  modules_.emplace_back(name + ".", &module);
+}
+void TrainState::add(const std::string& name, torch::optim::Optimizer& optimizer) {
+  if (name.contains('.'))
+    throw std::invalid_argument(fmt::format("TrainState: '{}': an optimizer's name may have no dot", name));
+  add_named(name, make_optimizer_part("optimizers." + name, modules_, optimizer));
+}
+void TrainState::add(const std::string& name, AnyDataLoader& loader) {
+  add_named(name, std::make_unique<LoaderPart>("loaders." + name, loader));
+}
+void TrainState::add(const std::string& name, std::unique_ptr<StatePart> part) {
+  add_named(name, std::make_unique<NamedPart>(fmt::format("user.{}.", name), std::move(part)));
 }
 void TrainState::add_named(const std::string& name, std::unique_ptr<StatePart> part) {
   if (!names_.insert(name).second)

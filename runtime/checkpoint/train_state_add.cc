@@ -9,8 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/checkpoint/state_part.h"
-
 namespace muster {
 
 namespace {
@@ -21,12 +19,8 @@ constexpr std::string_view kTexts = "strings:";
 class TensorPart : public StatePart {
  public:
   TensorPart(std::string key, at::Tensor tensor) : key_(std::move(key)), tensor_(std::move(tensor)) {}
-  void save(SavedState& to) override { to.of_rank_0[key_] = tensor_; }
-  void check(const LoadedState& from) const override { from.tensor(key_, tensor_); }
-  void load(const LoadedState& from) override {
-    const at::NoGradGuard no_grad;
-    tensor_.copy_(from.tensor(key_, tensor_));
-  }
+  void save(SavedState& to) override { to.of_first(key_, tensor_); }
+  void check(LoadedState& from) override { from.fill(key_, tensor_); }
 
  private:
   std::string key_;
@@ -38,30 +32,30 @@ class TensorPart : public StatePart {
 template <class Number>
   requires std::is_arithmetic_v<Number>
 void save_value(SavedState& to, const std::string& key, Number value) {
-  to.values[key] = write_number(value);
+  to.value_of_first(key, write_number(value));
 }
 template <class Number>
   requires std::is_arithmetic_v<Number>
-void load_value(const LoadedState& from, const std::string& key, Number& value) {
+void load_value(LoadedState& from, const std::string& key, Number& value) {
   value = from.number<Number>(key);
 }
 
 void save_value(SavedState& to, const std::string& key, const std::string& value) {
-  to.values[key] = std::string(kText) + value;
+  to.value_of_first(key, std::string(kText) + value);
 }
-std::string_view text_of(const LoadedState& from, const std::string& key, std::string_view kind) {
-  const std::string& text = from.value(key);
+std::string text_of(LoadedState& from, const std::string& key, std::string_view kind) {
+  const std::string text = from.value(key);
   if (!text.starts_with(kind)) throw std::invalid_argument(fmt::format("its {} is no {}...", key, kind));
-  return std::string_view(text).substr(kind.size());
+  return text.substr(kind.size());
 }
-void load_value(const LoadedState& from, const std::string& key, std::string& value) {
+void load_value(LoadedState& from, const std::string& key, std::string& value) {
   value = text_of(from, key, kText);
 }
 
 void save_value(SavedState& to, const std::string& key, const std::vector<std::string>& value) {
-  to.values[key] = std::string(kTexts) + nlohmann::json(value).dump();
+  to.value_of_first(key, std::string(kTexts) + nlohmann::json(value).dump());
 }
-void load_value(const LoadedState& from, const std::string& key, std::vector<std::string>& value) {
+void load_value(LoadedState& from, const std::string& key, std::vector<std::string>& value) {
   nlohmann::json::parse(text_of(from, key, kTexts)).get_to(value);
 }
 
@@ -73,12 +67,16 @@ template <class Number>
 void save_value(SavedState& to, const std::string& key, const std::vector<Number>& value) {
   const at::Tensor list = at::empty({std::ssize(value)}, kTypeOf<Number>);
   std::ranges::copy(value, list.mutable_data_ptr<Number>());
-  to.of_rank_0[key] = list;
+  to.of_first(key, list);
 }
 template <class Number>
   requires std::is_arithmetic_v<Number>
-void load_value(const LoadedState& from, const std::string& key, std::vector<Number>& value) {
-  const at::Tensor list = from.list(key, kTypeOf<Number>).contiguous();
+void load_value(LoadedState& from, const std::string& key, std::vector<Number>& value) {
+  const at::Tensor list = from.read(key);
+  if (list.scalar_type() != kTypeOf<Number> || list.dim() != 1)
+    throw std::invalid_argument(fmt::format("its {} is of the type {}, not {}", key,
+                                            c10::toString(list.scalar_type()),
+                                            c10::toString(kTypeOf<Number>)));
   const auto* const first = static_cast<const Number*>(list.const_data_ptr());
   value.assign(first, first + list.numel());
 }
@@ -88,29 +86,29 @@ class ValuePart : public StatePart {
  public:
   ValuePart(std::string key, Value& value) : key_(std::move(key)), value_(value) {}
   void save(SavedState& to) override { save_value(to, key_, value_); }
-  void check(const LoadedState& from) const override {
-    Value ignored{};
-    load_value(from, key_, ignored);
+  void check(LoadedState& from) override {
+    loaded_ = {};
+    load_value(from, key_, loaded_);
   }
-  void load(const LoadedState& from) override { load_value(from, key_, value_); }
+  void load() override { value_ = std::move(loaded_); }
 
  private:
   std::string key_;
   Value& value_;
+  Value loaded_{};
 };
 
 class SchedulerPart : public StatePart {
  public:
   SchedulerPart(std::string key, torch::optim::LRScheduler& scheduler)
       : key_(std::move(key)), step_count_(Access::step_count(scheduler)) {}
-  void save(SavedState& to) override { to.values[key_] = write_number<std::int64_t>(step_count_); }
-  void check(const LoadedState& from) const override {
-    if (!std::in_range<unsigned>(from.number<std::int64_t>(key_)))
+  void save(SavedState& to) override { to.value_of_first(key_, write_number<std::int64_t>(step_count_)); }
+  void check(LoadedState& from) override {
+    loaded_ = from.number<std::int64_t>(key_);
+    if (!std::in_range<unsigned>(loaded_))
       throw std::invalid_argument(fmt::format("its {} is not a count of steps", key_));
   }
-  void load(const LoadedState& from) override {
-    step_count_ = static_cast<unsigned>(from.number<std::int64_t>(key_));
-  }
+  void load() override { step_count_ = static_cast<unsigned>(loaded_); }
 
  private:
   // torch lets derived classes alone see the count.
@@ -121,6 +119,7 @@ class SchedulerPart : public StatePart {
   };
   std::string key_;
   unsigned& step_count_;
+  std::int64_t loaded_ = 0;
 };
 
 // torch lets nobody see what a ReduceLROnPlateauScheduler has counted; but private members may be named as
@@ -139,25 +138,23 @@ class PlateauPart : public StatePart {
  public:
   PlateauPart(std::string key, Plateau& scheduler) : key_(std::move(key)), state_(plateau_state(scheduler)) {}
   void save(SavedState& to) override {
-    each([&](const std::string& key, auto& field) { save_value(to, key, field); });
+    save_value(to, key_ + ".best", std::get<0>(state_));
+    save_value(to, key_ + ".cooldown_counter", std::get<1>(state_));
+    save_value(to, key_ + ".last_epoch", std::get<2>(state_));
+    save_value(to, key_ + ".num_bad_epochs", std::get<3>(state_));
   }
-  void check(const LoadedState& from) const override {
-    each([&](const std::string& key, auto field) { load_value(from, key, field); });
+  void check(LoadedState& from) override {
+    load_value(from, key_ + ".best", std::get<0>(loaded_));
+    load_value(from, key_ + ".cooldown_counter", std::get<1>(loaded_));
+    load_value(from, key_ + ".last_epoch", std::get<2>(loaded_));
+    load_value(from, key_ + ".num_bad_epochs", std::get<3>(loaded_));
   }
-  void load(const LoadedState& from) override {
-    each([&](const std::string& key, auto& field) { load_value(from, key, field); });
-  }
+  void load() override { state_ = loaded_; }
 
  private:
-  template <class Function>
-  void each(const Function& function) const {
-    function(key_ + ".best", std::get<0>(state_));
-    function(key_ + ".cooldown_counter", std::get<1>(state_));
-    function(key_ + ".last_epoch", std::get<2>(state_));
-    function(key_ + ".num_bad_epochs", std::get<3>(state_));
-  }
   std::string key_;
   PlateauState state_;
+  std::tuple<float, int, int, int> loaded_;
 };
 
 }  // namespace

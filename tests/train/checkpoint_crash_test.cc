@@ -325,6 +325,7 @@ TEST(CheckpointCrash, AKillWhileAnAttemptBeginsLeavesAUsableDirectory) {
 // What the writer of this attempt does to commit; true if it may report it.
 bool commit(const CheckpointDirectory& directory, CheckpointId id) {
   const CheckpointManifest manifest{
+      .format = 1,
       .id = id,
       .job = "job",
       .world_size = 1,

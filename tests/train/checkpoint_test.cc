@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "common/checkpoint/directory.h"
-#include "runtime/checkpoint/content.h"
+#include "runtime/checkpoint/shard_image.h"
 #include "runtime/control/uncaught.h"
 #include "tests/fake_agent.h"
 #include "tests/train/checkpoint_fixture.h"
@@ -446,8 +446,16 @@ TEST_F(CheckpointTest, ParametersThatAreNotFiniteAreCommittedIfThatIsAllowed) {
   EXPECT_TRUE(training.checkpoints.save(training.state));
 }
 
-Status check_written(const Safetensors& content, const std::set<std::string>& finite) {
-  ShardImage image = lay_out_safetensors(content, finite).value();
+using TensorMap = std::map<std::string, at::Tensor>;
+
+Status check_written(const TensorMap& tensors, const std::set<std::string>& finite) {
+  SavedState state;
+  SaveAgreement::Share share;
+  for (const auto& [name, tensor] : tensors) {
+    state.shared(name, tensor, finite.contains(name));
+    share.tensors.insert(name);
+  }
+  ShardImage image = lay_out_shard(state, share, 0).value();
   Staging staging(image.size_bytes);
   EXPECT_TRUE(staging.reserve(image.size_bytes));
   staging.begin(image.size_bytes);
@@ -458,12 +466,12 @@ Status check_written(const Safetensors& content, const std::set<std::string>& fi
 TEST(CheckAllFinite, SeesNaNAndInfinityOfEveryTypeAndOfTheNamedAlone) {
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
-      Safetensors shard;
+      TensorMap shard;
       const double largest = type == at::kHalf ? 65504 : type == at::kBFloat16 ? 3.3e38 : 3.4e38;
-      shard.tensors["a"] = at::full({1000}, -largest, type);
-      shard.tensors["b"] = at::full({1000}, 1.0, type);
+      shard["a"] = at::full({1000}, -largest, type);
+      shard["b"] = at::full({1000}, 1.0, type);
       EXPECT_TRUE(check_written(shard, {"a", "b"})) << type;
-      shard.tensors["b"][777] = value;
+      shard["b"][777] = value;
       EXPECT_TRUE(check_written(shard, {"a", "c"})) << type;
       const Status checked = check_written(shard, {"a", "b"});
       ASSERT_FALSE(checked) << type << ' ' << value;

@@ -10,12 +10,13 @@
 // that is gone, parameters that are not finite) warns and costs nothing but itself. All ranks call the same
 // functions at the same steps, from the training thread. Without a directory it only counts steps.
 //
-// Memory: each rank keeps room for a copy of its share of the state, which is made with the first step; while
-// restore() runs, each rank holds the whole checkpoint, all shards, on the CPU.
+// Memory: each rank keeps room for a copy of its share of the state, which is made with the first step.
+// restore() reads into the state itself, and needs 64 MiB more.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <muster/progress.h>
 #include <muster/train_state.h>
@@ -44,6 +45,18 @@ struct CheckpointerOptions {
   // A state whose parameters have a NaN or an infinity is not committed, so that the last good checkpoint
   // stays; a warning says so once. It is looked for in the copy that is written, beside the training.
   bool check_finite = true;
+  // What must be equal on all ranks (values of optimizers, and parameters, 1 MiB of them at each save) is
+  // compared. A state in which it differs is not committed; a warning says so once.
+  bool check_replicas = true;
+};
+
+struct RestoreOptions {
+  // False: what the checkpoint has not stays as it is in the program, and restore() prints what that is, and
+  // what is left over in the checkpoint.
+  bool strict = true;
+  bool convert = false;  // elements of another type are converted to the program's
+  // What names begin with in the program, and in the checkpoint: {{"model.encoder.", "model.backbone."}}.
+  std::map<std::string, std::string> rename{};
 };
 
 // A newer attempt has taken the checkpoint directory over; the message says which job on which host. Stop:
@@ -62,9 +75,10 @@ class Checkpointer {
   ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
 
   // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, says on stderr which it
-  // had to pass over, and returns its step. 0, with the state untouched, if the directory has none.
-  // std::runtime_error if it has some but none can be used.
-  std::int64_t restore(TrainState& state);
+  // had to pass over, and returns its step; it may be of more, fewer or other ranks. 0, with the state
+  // untouched, if the directory has none. std::runtime_error if it has some but none can be used: where the
+  // bytes of the last one tried turned out to be damaged, the state is in parts that one's.
+  std::int64_t restore(TrainState& state, const RestoreOptions& options = {});
 
   // After each training step. Counts it, tells the agent, and saves every `every` steps. std::logic_error if
   // the directory has a checkpoint to resume from, and there was neither restore() nor start_over: what was

@@ -3,12 +3,13 @@
 //   Net net;
 //   muster::load_model(net, "checkpoints");
 //
-// Needs no init(), no launcher, and no optimizer; reads only, so a training that writes there goes on. While
-// it runs it holds the whole checkpoint, all shards, on the CPU. Safe from any thread.
+// Needs no init(), no launcher, and no optimizer; reads only, so a training that writes there goes on, and
+// only the bytes of the model. Safe from any thread.
 #pragma once
 
 #include <c10/core/Device.h>
 #include <cstdint>
+#include <map>
 #include <muster/detail/module.h>
 #include <optional>
 #include <string>
@@ -21,6 +22,10 @@ struct LoadModelOptions {
   // True: the checkpoint must have all parameters and buffers of the module, and no others. False: those that
   // both have are loaded.
   bool strict = true;
+  // Which module: the model, or one that was added to the state by this name, such as an average of it.
+  std::string name{};
+  // What names begin with in the module, and in the checkpoint: {{"encoder.", "backbone."}}.
+  std::map<std::string, std::string> rename{};
   std::optional<c10::Device> device = std::nullopt;  // the module is moved there; none: it stays
 };
 
@@ -31,8 +36,9 @@ struct LoadedModel {
 };
 
 // `path` is the checkpoint directory of a training. Shapes must be equal; types are converted. Nothing is
-// changed unless all fits. std::runtime_error if there is no checkpoint that can be used, or not of this
-// step; std::invalid_argument names what does not fit.
+// changed unless all fits; bytes are verified as they are read into the module, so that it is in parts
+// another one's if then an error follows. std::runtime_error if there is no checkpoint that can be used, or
+// not of this step; std::invalid_argument names what does not fit.
 LoadedModel load_model(torch::nn::Module& module, const std::string& path,
                        const LoadModelOptions& options = {});
 

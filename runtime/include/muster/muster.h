@@ -30,9 +30,11 @@
 #include <muster/progress.h>
 #include <muster/sample_random.h>
 #include <muster/sampler.h>
+#include <muster/saved_optimizer.h>
 #include <muster/section.h>
 #include <muster/seed.h>
 #include <muster/spawn.h>
+#include <muster/state_part.h>
 #include <muster/step_profile.h>
 #include <muster/subset.h>
 #include <muster/summary.h>

@@ -5,11 +5,11 @@
 //   state.add("average", average);  // of the program's own; see add()
 //
 // It refers to these objects, which must outlive it, and copies nothing until a Checkpointer asks. Everything
-// is kept by name, so a checkpoint does not depend on the order of parameters in the optimizer. What belongs
-// to all ranks (parameters, optimizer, what is added) is taken to be equal on all of them; generators, and
-// buffers that are not broadcast, are each rank's own. Not saved, so to be set up by the program as in the
-// run before: options of the optimizer other than the learning rate, and generators other than the default
-// ones (rand(), <random>). For one thread, the training thread.
+// is kept by name, so a checkpoint does not depend on the order of parameters in the optimizer, nor on the
+// number of ranks. Parameters and optimizers are equal on all ranks that have them, which is compared; of
+// what is added, rank 0's counts; generators, and buffers that are not broadcast, are each rank's own. Not
+// saved, so to be set up by the program as in the run before: generators other than the default ones
+// (rand(), <random>). For one thread, the training thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,17 +20,17 @@
 #include <muster/data_loader.h>
 #include <muster/detail/module.h>
 #include <muster/distributed_data_parallel_options.h>
+#include <muster/state_part.h>
 #include <set>
 #include <string>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/optim/schedulers/lr_scheduler.h>
 #include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
+#include <utility>
 #include <vector>
 
 namespace muster {
-
-class StatePart;
 
 namespace detail {
 
@@ -51,19 +51,37 @@ constexpr bool kIsSavedVector<std::vector<Element>> = true;
 // A bool, int, std::int64_t, float, double or std::string, or a vector of these.
 template <class Value>
 concept SavedValue = SavedElement<Value> || kIsSavedVector<Value>;
+template <class Object>
+concept SavesItself = requires(Object& object, SavedState& to, LoadedState& from) {
+  object.save(to);
+  object.load(from);
+};
+
+template <SavesItself Object>
+class ObjectPart : public StatePart {
+ public:
+  explicit ObjectPart(Object& object) : object_(object) {}
+  void save(SavedState& to) override { object_.save(to); }
+  void check(LoadedState& from) override { object_.load(from); }
+
+ private:
+  Object& object_;
+};
 
 }  // namespace detail
 
 class TrainState {
  public:
   // `model`: a DistributedDataParallel, a module, a module holder or a shared_ptr to a module. `optimizer`:
-  // SGD, Adam, AdamW, RMSprop or Adagrad over parameters of the model. std::invalid_argument if it is
-  // another, or has other parameters; std::logic_error if the loader is not in_order.
+  // one of torch's, or one that is a SavedOptimizer, over parameters of the model. std::invalid_argument if
+  // it is another, or has other parameters; std::logic_error if the loader is not in_order.
   template <class Model>
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
   }
+  // The generators alone, to which modules, optimizers and loaders are added by name: several of each.
+  TrainState();
   TrainState(TrainState&&) noexcept;
   ~TrainState();
 
@@ -83,6 +101,19 @@ class TrainState {
   void add(const std::string& name, Model& model) {
     add_module(name, detail::module_of(model), has_own_buffers(model));
     add_bucket_order_of(model, "bucket_order." + name);
+  }
+
+  // Another optimizer, over parameters of the modules that the state has by now; its name may have no dot.
+  void add(const std::string& name, torch::optim::Optimizer& optimizer);
+  void add(const std::string& name, AnyDataLoader& loader);
+  // State of a kind of your own. An object with save(SavedState&) and load(LoadedState&), such as a gradient
+  // scaler: load() asks for tensors with fill() and takes values at once; it is called again, with another
+  // checkpoint, where the first one turns out to be damaged.
+  void add(const std::string& name, std::unique_ptr<StatePart> part);
+  template <detail::SavesItself Object>
+    requires(!detail::IsModel<Object> && !std::derived_from<Object, torch::optim::Optimizer>)
+  void add(const std::string& name, Object& object) {
+    add(name, std::unique_ptr<StatePart>(std::make_unique<detail::ObjectPart<Object>>(object)));
   }
 
   const std::vector<std::unique_ptr<StatePart>>& parts() const { return parts_; }  // for the Checkpointer
@@ -113,6 +144,8 @@ class TrainState {
 
   std::vector<std::unique_ptr<StatePart>> parts_;
   std::set<std::string> names_;  // that add() was given
+  // With what stands before the names of their parameters in those of optimizers.
+  std::vector<std::pair<std::string, torch::nn::Module*>> modules_;
 };
 
 }  // namespace muster

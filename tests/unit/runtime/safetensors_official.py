@@ -17,8 +17,8 @@ except ImportError as error:
     sys.exit(77)
 
 TYPES = {
-    torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
-    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double",
+    torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16", torch.int32: "I32", torch.int64: "I64",
+    torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64",
 }
 
 
@@ -33,8 +33,7 @@ def main(command, path):
         data = bytes(tensor.reshape(-1).view(torch.uint8).tolist()) if tensor.numel() else b""
         print(f"{name} {TYPES[tensor.dtype]} [{','.join(map(str, tensor.shape))}] {data.hex()}")
     for key, value in sorted(metadata.items()):
-        if not key.startswith("xxh3:"):
-            print(f"{key}={value}")
+        print(f"{key}={value}")
 
 
 main(*sys.argv[1:])

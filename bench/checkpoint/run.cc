@@ -1,0 +1,237 @@
+// The ranks of the benchmark of checkpoints: saves and restores with Muster, beside memcpy, raw direct writes
+// and raw direct reads of the same bytes. Leaves what rank 0 has measured as JSON.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <muster/muster.h>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include "bench/measure.h"
+#include "common/base/check.h"
+#include "common/base/file.h"
+
+namespace muster::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Plan {
+  std::string directory;
+  std::int64_t mib = 2048;
+  int ranks = 2;
+  int rounds = 5;
+};
+
+constexpr std::size_t kBlock = 4 << 20;
+
+struct Net : torch::nn::Module {
+  explicit Net(std::int64_t mib) {
+    constexpr std::int64_t kTensors = 64;
+    for (std::int64_t i = 0; i < kTensors; ++i)
+      register_parameter(fmt::format("weight{}", i),
+                         at::full({mib * (1 << 18) / kTensors / 1024, 1024}, 0.5));
+  }
+};
+
+struct Nothing : Dataset<> {
+  std::int64_t size() const override { return 1; }
+  Example get(std::int64_t) const override { return {.data = at::zeros({1}), .target = at::zeros({})}; }
+};
+
+double seconds_since(std::int64_t begin_ns) {
+  return static_cast<double>(now_ns() - begin_ns) * 1e-9;
+}
+
+// What the slowest rank took.
+template <class Work>
+double together(Job& job, Work work) {
+  job.barrier();
+  const std::int64_t begin = now_ns();
+  work();
+  return all_reduce(job, seconds_since(begin), ReduceOp::kMax);
+}
+
+struct Memory {
+  explicit Memory(std::size_t size_bytes)
+      : bytes(static_cast<char*>(
+            mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        size(size_bytes) {
+    CHECK(bytes != MAP_FAILED);
+    madvise(bytes, size, MADV_HUGEPAGE);
+    std::memset(bytes, 1, size);
+  }
+  ~Memory() { munmap(bytes, size); }
+  Memory(const Memory&) = delete;
+  char* bytes;
+  std::size_t size;
+};
+
+// Nothing of these files is in memory any more.
+void drop_caches(const std::string& directory) {
+  sync();
+  std::ofstream("/proc/sys/vm/drop_caches") << "1";
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    const UniqueFd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+}
+
+void write_raw(const std::string& path, const Memory& memory) {
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644));
+  CHECK(fd.get() >= 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(memory.size)) == 0);
+  for (std::size_t at = 0; at < memory.size; at += kBlock)
+    CHECK(pwrite(fd.get(), memory.bytes + at, kBlock, static_cast<off_t>(at)) ==
+          static_cast<ssize_t>(kBlock));
+  CHECK(fsync(fd.get()) == 0);
+}
+
+void read_raw(const std::string& path, const Memory& memory) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  for (std::size_t at = 0; at < memory.size; at += kBlock)
+    CHECK(pread(fd.get(), memory.bytes + at, kBlock, static_cast<off_t>(at)) == static_cast<ssize_t>(kBlock));
+}
+
+std::int64_t status_kib(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name)) return std::atoll(line.c_str() + name.size() + 1);
+  return 0;
+}
+
+// Arithmetic that stays in the processor's caches; about 20 ms.
+double compute_step() {
+  static const at::Tensor left = at::rand({256, 256});
+  static at::Tensor sum = at::zeros({256, 256});
+  const std::int64_t begin = now_ns();
+  for (int i = 0; i < 40; ++i) sum.addmm_(left, left, 0.1, 0.1);
+  return seconds_since(begin);
+}
+
+class Bench {
+ public:
+  Bench(Job& job, const Plan& plan)
+      : job_(job),
+        plan_(plan),
+        net_(plan.mib),
+        share_(static_cast<std::size_t>(plan.mib << 20) / static_cast<std::size_t>(plan.ranks) / kBlock *
+               kBlock) {}
+
+  nlohmann::json run() {
+    copies_and_writes();
+    saves();
+    restores();
+    return result_;
+  }
+
+ private:
+  std::string raw_path() const { return fmt::format("{}/raw-{}", plan_.directory, job_.rank()); }
+  std::string checkpoints() const { return plan_.directory + "/checkpoints"; }
+
+  void copies_and_writes() {
+    const Memory memory(share_);
+    const Memory source(share_);
+    for (int round = 0; round < plan_.rounds; ++round) {
+      result_["memcpy"].push_back(together(job_, [&] { std::memcpy(memory.bytes, source.bytes, share_); }));
+      result_["raw write"].push_back(together(job_, [&] { write_raw(raw_path(), memory); }));
+    }
+    for (int round = 0; round < plan_.rounds; ++round) {
+      if (job_.rank() == 0) drop_caches(plan_.directory);
+      result_["raw read"].push_back(together(job_, [&] { read_raw(raw_path(), memory); }));
+    }
+    fs::remove(raw_path());
+  }
+
+  void saves() {
+    torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
+    const Nothing dataset;
+    DataLoader<Example> loader(dataset, {}, 0, 1);
+    Checkpointer checkpoints(job_, {.every = 2, .directory = this->checkpoints(), .keep = 1});
+    TrainState state(net_, optimizer, loader);
+    compute_step();
+    for (int i = 0; i < 20; ++i) result_["step"].push_back(compute_step());
+    for (int round = 0; round <= plan_.rounds; ++round) {
+      checkpoints.step(state);
+      checkpoints.wait();
+      std::int64_t begin = 0;
+      const double blocked = together(job_, [&] {
+        begin = now_ns();
+        checkpoints.step(state);
+      });
+      const double committed = together(job_, [&] { CHECK(checkpoints.wait()); });
+      result_[round == 0 ? "first blocked" : "blocked"].push_back(blocked);
+      result_[round == 0 ? "first committed" : "committed"].push_back(blocked + committed);
+    }
+    for (int round = 0; round < plan_.rounds; ++round) {
+      checkpoints.step(state);
+      checkpoints.step(state);
+      std::atomic<bool> done = false;
+      std::thread waiting([&] {
+        checkpoints.wait();
+        done = true;
+      });
+      compute_step();
+      while (!done) result_["step while saving"].push_back(compute_step());
+      waiting.join();
+    }
+    result_["peak MiB of saving"] = {static_cast<double>(status_kib("VmHWM:")) / 1024};
+  }
+
+  void restores() {
+    for (int round = 0; round < plan_.rounds; ++round) {
+      torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
+      const Nothing dataset;
+      DataLoader<Example> loader(dataset, {}, 0, 1);
+      Checkpointer checkpoints(job_, {.directory = this->checkpoints(), .read_only = true});
+      TrainState state(net_, optimizer, loader);
+      job_.barrier();
+      if (job_.rank() == 0) drop_caches(plan_.directory);
+      std::ofstream("/proc/self/clear_refs") << "5";
+      const auto before = status_kib("VmRSS:");
+      result_["restored"].push_back(together(job_, [&] { CHECK(checkpoints.restore(state) > 0); }));
+      result_["more MiB while restoring"].push_back(static_cast<double>(status_kib("VmHWM:") - before) /
+                                                    1024);
+    }
+  }
+
+  Job& job_;
+  const Plan& plan_;
+  Net net_;
+  std::size_t share_;
+  nlohmann::json result_;
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Saves and restores, for the benchmark of checkpoints");
+  Plan plan;
+  app.add_option("directory", plan.directory)->required();
+  app.add_option("--mib", plan.mib);
+  app.add_option("--ranks", plan.ranks);
+  app.add_option("--rounds", plan.rounds);
+  CLI11_PARSE(app, argc, argv);
+  fs::create_directories(plan.directory);
+  spawn(
+      [&](Job& job) {
+        at::set_num_threads(1);
+        const auto result = Bench(job, plan).run();
+        if (job.rank() == 0) std::ofstream(plan.directory + "/muster.json") << result.dump();
+      },
+      plan.ranks);
+  fs::remove_all(plan.directory + "/checkpoints");
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  return muster::bench::run(argc, argv);
+}

@@ -1,0 +1,271 @@
+#include "runtime/checkpoint/save_agreement.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "common/wire/digest.h"
+#include "runtime/checkpoint/commit.h"
+#include "runtime/control/uncaught.h"
+
+namespace muster {
+
+namespace {
+
+using Kind = SavedState::Kind;
+using nlohmann::json;
+
+constexpr std::int64_t kComparedBytes = 1 << 20;  // at each save
+constexpr std::size_t kDigestDigits = 32;
+
+// The end of a rank's word: whether it knows its share of such a state.
+constexpr char kKnows = '+';
+constexpr char kAsks = '-';
+
+constexpr std::string_view kSame = "same";        // as at the save before
+constexpr std::string_view kExplain = "explain";  // send digests of all that is compared
+constexpr std::string_view kLists = "lists";      // send the names of what you have
+
+template <class Number>
+void add_number(Digest& digest, Number number) {
+  digest.add({reinterpret_cast<const char*>(&number), sizeof number});
+}
+void add_numbers(Digest& digest, at::IntArrayRef numbers) {
+  add_number(digest, numbers.size());
+  for (const std::int64_t number : numbers) add_number(digest, number);
+}
+void add_text(Digest& digest, std::string_view text) {
+  add_number(digest, text.size());
+  digest.add(text);
+}
+
+std::string structure_of(const SavedState& state) {
+  Digest digest;
+  for (const auto& [key, tensor] : state.tensors) {
+    add_text(digest, key.second);
+    add_number(digest, tensor.kind);
+    add_number(digest, tensor.tensor.scalar_type());
+    add_numbers(digest, tensor.tensor.sizes());
+    add_numbers(digest, tensor.slice.shape);
+    add_numbers(digest, tensor.slice.offsets);
+  }
+  for (const auto& [key, value] : state.values) {
+    add_text(digest, key.second);
+    add_number(digest, value.kind);
+  }
+  return digest.text();
+}
+
+// Some elements of tensors that are equal on all ranks, others at each save; `use` gets their names and
+// bytes.
+template <class Use>
+void compared_bytes(const SavedState& state, std::uint64_t save_count, const Use& use) {
+  std::vector<const std::pair<const SavedState::Key, SavedState::Tensor>*> shared;
+  for (const auto& entry : state.tensors)
+    if (entry.second.kind == Kind::kShared && entry.second.tensor.is_contiguous() &&
+        entry.second.tensor.numel() > 0)
+      shared.push_back(&entry);
+  if (shared.empty()) return;
+  std::int64_t left = kComparedBytes;
+  for (std::size_t i = 0; i < shared.size() && left > 0; ++i) {
+    const auto& [key, saved] = *shared[(save_count + i) % shared.size()];
+    const auto element = static_cast<std::int64_t>(saved.tensor.element_size());
+    const std::int64_t count = std::min(saved.tensor.numel(), std::max<std::int64_t>(left / element, 1));
+    const auto turns = static_cast<std::uint64_t>(saved.tensor.numel() / count);
+    const auto begin = static_cast<std::int64_t>(save_count / shared.size() % turns) * count;
+    const at::Tensor some = saved.tensor.detach().view(-1).slice(0, begin, begin + count).cpu();
+    use(key.second, std::string_view(static_cast<const char*>(some.const_data_ptr()), some.nbytes()));
+    left -= count * element;
+  }
+}
+
+std::string names_of(const SavedState& state) {
+  json tensors = json::array();
+  for (const auto& [key, tensor] : state.tensors)
+    if (tensor.kind != Kind::kOwn)
+      tensors.push_back({key.second, tensor.kind == Kind::kShared, tensor.tensor.nbytes(),
+                         tensor.slice.offsets, tensor.tensor.sizes().vec()});
+  json values = json::array();
+  for (const auto& [key, value] : state.values)
+    if (value.kind != Kind::kOwn) values.push_back(key.second);
+  return json{{"tensors", tensors}, {"values", values}}.dump();
+}
+
+std::string digests_of(const SavedState& state, std::uint64_t save_count) {
+  json digests = json::object();
+  for (const auto& [key, value] : state.values)
+    if (value.kind == Kind::kShared) digests[key.second] = value.text;
+  compared_bytes(state, save_count, [&](const std::string& name, std::string_view bytes) {
+    digests[name] = xxh3_digest(bytes);
+  });
+  return digests.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// What `rank` writes: of each slice, the rank among those that have it with the least to write so far, the
+// largest slices first. The same on all ranks.
+SaveAgreement::Share share_of(int rank, const json& said) {
+  struct Item {
+    std::uint64_t size_bytes = 0;
+    bool shared = false;
+    std::vector<int> ranks;  // that have it
+  };
+  const auto& of = said.at("of");  // of each rank, which list is its
+  const auto& lists = said.at("lists");
+  std::vector<std::vector<int>> ranks_of(lists.size());
+  for (std::size_t each = 0; each < of.size(); ++each)
+    ranks_of[of[each].get<std::size_t>()].push_back(static_cast<int>(each));
+  std::map<std::pair<std::string, std::string>, Item> items;  // by name and slice
+  std::map<std::string, int> values;                          // the lowest rank that has it
+  for (std::size_t list = 0; list < lists.size(); ++list) {
+    for (const auto& tensor : lists[list].at("tensors")) {
+      const bool shared = tensor.at(1);
+      Item& item = items[{tensor.at(0), shared ? tensor.at(3).dump() + tensor.at(4).dump() : ""}];
+      item.size_bytes = std::max(item.size_bytes, tensor.at(2).get<std::uint64_t>());
+      item.shared = shared;
+      item.ranks.insert(item.ranks.end(), ranks_of[list].begin(), ranks_of[list].end());
+    }
+    for (const auto& value : lists[list].at("values")) {
+      const auto [found, added] = values.emplace(value, ranks_of[list].front());
+      if (!added) found->second = std::min(found->second, ranks_of[list].front());
+    }
+  }
+  std::vector<std::pair<const std::string*, Item*>> by_size;
+  for (auto& [key, item] : items) by_size.emplace_back(&key.first, &item);
+  std::ranges::stable_sort(by_size, std::greater(), [](const auto& each) { return each.second->size_bytes; });
+  std::vector<std::uint64_t> bytes(of.size());
+  SaveAgreement::Share share;
+  for (const auto& [name, item] : by_size) {
+    const auto least = [&](int one) {
+      return std::pair(item->shared ? bytes[static_cast<std::size_t>(one)] : 0, one);
+    };
+    const int writer = *std::ranges::min_element(item->ranks, {}, least);
+    bytes[static_cast<std::size_t>(writer)] += item->size_bytes;
+    if (writer == rank) share.tensors.insert(*name);
+  }
+  for (const auto& [name, writer] : values)
+    if (writer == rank) share.values.insert(name);
+  return share;
+}
+
+}  // namespace
+
+std::string SaveAgreement::word_of(const SavedState& state) {
+  Digest compared;
+  if (check_replicas_) {
+    for (const auto& [key, value] : state.values)
+      if (value.kind == Kind::kShared) add_text(compared, value.text);
+    compared_bytes(state, save_count_,
+                   [&](const std::string&, std::string_view bytes) { compared.add(bytes); });
+  }
+  const std::string structure = structure_of(state);
+  const bool knows = share_ && share_->structure == structure;
+  return structure + compared.text() + (knows ? kKnows : kAsks);
+}
+
+Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expected<SavedState>& state) {
+  ++save_count_;
+  const std::string mine = state ? word_of(*state) : muster::word_of(std::unexpected(state.error()));
+  meeting.give(mine);
+  auto said =
+      without_throwing([&] { return meeting.rank() == 0 ? lead(meeting, state) : follow(meeting, state); });
+  if (!said && said.error().code() == ErrorCode::kInternal && meeting.rank() == 0)
+    meeting.announce(muster::word_of(std::unexpected(said.error())));  // the others wait for one
+  if (!said) {
+    share_.reset();
+    structures_.clear();
+    return std::unexpected(said.error());
+  }
+  if (*said != kSame) {
+    share_ = share_of(meeting.rank(), json::parse(*said));
+    share_->structure = mine.substr(0, kDigestDigits);
+  }
+  if (!share_) return failure(ErrorCode::kInternal, "no rank has said what this one is to write");
+  return *share_;
+}
+
+// What is announced in the end; a failure too.
+Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<SavedState>& state) {
+  const auto end = [&](const Status& why) {
+    const std::string word = muster::word_of(why);
+    meeting.announce(word);
+    return std::unexpected(status_of(word).error());  // as the others hear it
+  };
+  const auto words = meeting.collect(timeout_);
+  if (!words) return end(std::unexpected(words.error()));
+  std::vector<std::string> structures;
+  std::map<std::string, std::size_t> first_of;  // the first rank that has this structure
+  std::optional<std::pair<std::size_t, std::size_t>> different;
+  bool all_know = true;
+  for (std::size_t rank = 0; rank < words->size(); ++rank) {
+    const std::string& word = (*words)[rank];
+    if (word.size() != 2 * kDigestDigits + 1)
+      return end(failure_within(fmt::format("rank {}", rank), status_of(word)));
+    structures.push_back(word.substr(0, kDigestDigits));
+    const std::size_t first = first_of.emplace(structures.back(), rank).first->second;
+    if (!different && word.compare(0, 2 * kDigestDigits, (*words)[first], 0, 2 * kDigestDigits) != 0)
+      different.emplace(first, rank);
+    all_know = all_know && word.back() == kKnows;
+  }
+  if (different) {
+    meeting.announce(std::string(kExplain));
+    meeting.give(digests_of(*state, save_count_));
+    const auto lists = meeting.collect(timeout_);
+    if (!lists) return end(std::unexpected(lists.error()));
+    return end(
+        failure(ErrorCode::kCorrupt, "{}", find_difference(*lists, different->first, different->second)));
+  }
+  if (all_know && structures == structures_) {
+    meeting.announce(std::string(kSame));
+    return std::string(kSame);
+  }
+  json said{{"of", json::array()}, {"lists", json::array()}};
+  json senders = json::array();
+  std::map<std::string, std::size_t> list_of;
+  for (std::size_t rank = 0; rank < structures.size(); ++rank) {
+    const auto [found, added] = list_of.emplace(structures[rank], list_of.size());
+    if (added) senders.push_back(rank);
+    said["of"].push_back(found->second);
+  }
+  meeting.announce(fmt::format("{} {}", kLists, senders.dump()));
+  meeting.give(names_of(*state));
+  const auto lists = meeting.collect(timeout_);
+  if (!lists) return end(std::unexpected(lists.error()));
+  for (const auto& sender : senders)
+    said["lists"].push_back(json::parse((*lists)[sender.get<std::size_t>()]));
+  structures_ = std::move(structures);
+  std::string text = said.dump(-1, ' ', false, json::error_handler_t::replace);
+  meeting.announce(text);
+  return text;
+}
+
+Expected<std::string> SaveAgreement::follow(Meeting& meeting, const Expected<SavedState>& state) {
+  for (;;) {
+    auto said = meeting.listen(2 * timeout_);
+    if (!said) return failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", said.error().message());
+    if (said->starts_with(kExplain)) {
+      meeting.give(state ? digests_of(*state, save_count_) : "");
+    } else if (said->starts_with(kLists)) {
+      const auto senders = json::parse(said->substr(kLists.size()));
+      const bool sends = std::ranges::find(senders, json(meeting.rank())) != senders.end();
+      meeting.give(sends && state ? names_of(*state) : "");
+    } else if (*said == kSame || said->starts_with('{')) {
+      return said;
+    } else {
+      return std::unexpected(status_of(*said).error());
+    }
+  }
+}
+
+std::string SaveAgreement::find_difference(const std::vector<std::string>& lists, std::size_t left,
+                                           std::size_t right) {
+  const auto one = json::parse(lists[left], nullptr, false);
+  const auto other = json::parse(lists[right], nullptr, false);
+  for (const auto& [name, digest] : one.items())
+    if (other.is_object() && other.contains(name) && other[name] != digest)
+      return fmt::format("{} of rank {} is another than that of rank {} (.check_replicas = false allows it)",
+                         name, right, left);
+  return fmt::format("the states of ranks {} and {} differ", left, right);
+}
+
+}  // namespace muster
