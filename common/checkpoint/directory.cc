@@ -17,7 +17,8 @@ namespace muster {
 namespace {
 
 constexpr std::uint64_t kAttemptFileLimit = 1 << 16;
-constexpr std::uint64_t kManifestLimit = 64 << 20;
+constexpr std::uint64_t kManifestLimit = 1 << 30;
+constexpr const char* kPin = "/pinned";
 constexpr int kClaimTries = 1000;  // each lost try is another process's success
 constexpr int kLockTries = 200;
 constexpr auto kLockPause = std::chrono::milliseconds(5);
@@ -36,6 +37,51 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
+// The names in a directory; none if it does not exist.
+Expected<std::vector<std::string>> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(path, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return system_failure("cannot list " + path, error.value());
+  return names;
+}
+
+// Those of `ids`, which are sorted, to which the chain leads from this attempt, the newest first.
+std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
+                                   const std::vector<CheckpointId>& ids) {
+  std::vector<CheckpointId> chain;
+  std::uint64_t last_step = UINT64_MAX;
+  for (std::optional<Attempt> attempt = from; attempt;) {
+    const auto record = std::ranges::find(records, *attempt, &AttemptRecord::attempt);
+    if (record == records.end()) break;
+    for (auto id = ids.rbegin(); id != ids.rend(); ++id)
+      if (id->attempt == *attempt && id->step <= last_step) chain.push_back(*id);
+    attempt.reset();
+    if (record->resume) {
+      attempt = record->resume->attempt;
+      last_step = record->resume->step;
+    }
+  }
+  return chain;
+}
+
+// Whoever looks at the newest attempt and then claims the next number does so alone. A file system without
+// locks, or a holder that is stopped, holds nobody up: the numbers are right all the same.
+UniqueFd locked(const std::string& directory) {
+  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int tries = 0; fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+    if (tries == kLockTries) break;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return fd;
+}
+
+}  // namespace
+
 std::string directory_name(CheckpointId id) {
   return fmt::format("step-{}.attempt-{}", id.step, id.attempt);
 }
@@ -52,32 +98,6 @@ std::optional<CheckpointId> parse_directory_name(std::string_view name) {
   return directory_name(id) == name ? std::optional(id)
                                     : std::nullopt;  // no second spelling such as step-007
 }
-
-// The names in a directory; none if it does not exist.
-Expected<std::vector<std::string>> names_in(const std::string& path) {
-  std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(path, error);
-  if (error == std::errc::no_such_file_or_directory) return names;
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  if (error) return system_failure("cannot list " + path, error.value());
-  return names;
-}
-
-// Whoever looks at the newest attempt and then claims the next number does so alone. A file system without
-// locks, or a holder that is stopped, holds nobody up: the numbers are right all the same.
-UniqueFd locked(const std::string& directory) {
-  UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int tries = 0; fd && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
-    if (tries == kLockTries) break;
-    std::this_thread::sleep_for(kLockPause);
-  }
-  return fd;
-}
-
-}  // namespace
 
 std::string CheckpointDirectory::path_of(CheckpointId id) const {
   return path_ + "/" + directory_name(id);
@@ -198,23 +218,19 @@ Expected<std::vector<CheckpointEntry>> CheckpointDirectory::chain_from(
   auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
   std::vector<CheckpointEntry> chain;
-  std::uint64_t last_step = UINT64_MAX;
-  for (std::optional<Attempt> attempt = from; attempt;) {
-    const auto record = std::ranges::find(records, *attempt, &AttemptRecord::attempt);
-    if (record == records.end()) break;
-    for (auto id = ids->rbegin(); id != ids->rend(); ++id) {
-      if (id->attempt != *attempt || id->step > last_step) continue;
-      CheckpointEntry entry = read_entry(*id);
-      const bool uncommitted = entry.damage && entry.damage->code() == ErrorCode::kNotFound;
-      if (!uncommitted) chain.push_back(std::move(entry));
-    }
-    attempt.reset();
-    if (record->resume) {
-      attempt = record->resume->attempt;
-      last_step = record->resume->step;
-    }
+  for (const CheckpointId id : on_chain(records, from, *ids)) {
+    CheckpointEntry entry = read_entry(id);
+    const bool uncommitted = entry.damage && entry.damage->code() == ErrorCode::kNotFound;
+    if (!uncommitted) chain.push_back(std::move(entry));
   }
   return chain;
+}
+
+Expected<std::vector<CheckpointId>> CheckpointDirectory::counting(
+    const std::vector<CheckpointId>& ids) const {
+  auto records = attempts();
+  if (!records) return std::unexpected(records.error());
+  return records->empty() ? std::vector<CheckpointId>() : on_chain(*records, records->back().attempt, ids);
 }
 
 Expected<std::vector<CheckpointEntry>> CheckpointDirectory::candidates(std::optional<Attempt> from) const {
@@ -343,8 +359,25 @@ Status CheckpointDirectory::check_newest(Attempt mine) const {
                  path_, mine);
 }
 
+bool CheckpointDirectory::is_pinned(CheckpointId id) const {
+  return access((path_of(id) + kPin).c_str(), F_OK) == 0;
+}
+
+Status CheckpointDirectory::pin(CheckpointId id) const {
+  if (access(manifest_path(id).c_str(), F_OK) != 0)
+    return system_failure("cannot pin " + path_of(id) + ": its manifest", errno);
+  return write_file_durably(path_of(id) + kPin, "");
+}
+
+Status CheckpointDirectory::unpin(CheckpointId id) const {
+  if (unlink((path_of(id) + kPin).c_str()) != 0 && errno != ENOENT)
+    return system_failure("cannot unpin " + path_of(id), errno);
+  return sync_directory(path_of(id));
+}
+
 Status CheckpointDirectory::remove(CheckpointId id) const {
   const std::string directory = path_of(id);
+  if (is_pinned(id)) return failure(ErrorCode::kPermission, "{} is pinned, and stays", directory);
   if (unlink(manifest_path(id).c_str()) == 0) {
     if (Status synced = sync_directory(directory); !synced) return synced;
   } else if (errno != ENOENT) {

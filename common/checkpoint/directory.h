@@ -22,6 +22,10 @@ struct CheckpointEntry {
   std::optional<Error> damage;  // why its manifest cannot be used
 };
 
+std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
+// Nothing if the name is not spelt exactly so.
+std::optional<CheckpointId> parse_directory_name(std::string_view name);
+
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::string path) : path_(std::move(path)) {}
@@ -49,6 +53,9 @@ class CheckpointDirectory {
   // step, and so on. Entries with a damaged manifest are included, so that a caller can say what it passes
   // over.
   Expected<std::vector<CheckpointEntry>> candidates(std::optional<Attempt> from = {}) const;
+  // Those of `ids` to which the chain from the newest attempt leads, the newest first, whether committed or
+  // not.
+  Expected<std::vector<CheckpointId>> counting(const std::vector<CheckpointId>& ids) const;
   // candidates() without the damaged ones.
   Expected<std::vector<CheckpointId>> resumable() const;
   // Committed checkpoints whose attempt has no attempt file: this directory was not written by Muster alone.
@@ -65,8 +72,14 @@ class CheckpointDirectory {
   // job on which host.
   Status check_newest(Attempt mine) const;
 
+  // A pinned checkpoint is kept until it is unpinned, whoever wants to remove it. The pin is a file beside
+  // the manifest. kNotFound if there is no such checkpoint.
+  bool is_pinned(CheckpointId id) const;
+  Status pin(CheckpointId id) const;
+  Status unpin(CheckpointId id) const;
+
   // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
-  // damaged checkpoint.
+  // damaged checkpoint. kPermission if it is pinned.
   Status remove(CheckpointId id) const;
 
  private:

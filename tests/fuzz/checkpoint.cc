@@ -1,7 +1,9 @@
 // What lies in a checkpoint directory as text: a manifest as it is or one whose digest is right, an attempt's
-// file. What is taken says exactly what the text says.
+// file, the header of a file of tensors; and what a rank tells of its share. What is taken says exactly what
+// the text says.
 #include "common/base/check.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors_header.h"
 #include "common/wire/attempt_record.h"
 #include "common/wire/digest.h"
 #include "common/wire/json.h"
@@ -47,6 +49,34 @@ void read_attempt(std::string_view text, Attempt expected) {
   }
 }
 
+void read_rank_contents(std::string_view text) {
+  const auto contents = parse_rank_contents(text);
+  if (!contents) return check_refusal(contents.error());
+  const auto same = parse_rank_contents(encode_rank_contents(*contents));
+  CHECK(same && same->shared == contents->shared && same->own == contents->own &&
+        same->files == contents->files);
+  CheckpointManifest manifest{.world_size = 1};
+  if (add_rank(manifest, 0, *contents)) (void)check_manifest(manifest);
+}
+
+// In a file with so many bytes of data.
+void read_tensor_header(std::string_view text, std::uint64_t data_bytes) {
+  const std::uint64_t file_bytes = kHeaderLengthBytes + text.size() + data_bytes;
+  const auto header = parse_header(text, file_bytes);
+  if (!header) return check_refusal(header.error());
+  std::uint64_t at = file_bytes - data_bytes;
+  for (const HeaderTensor& tensor : header->tensors) {
+    CHECK(tensor.begin_bytes == at, "{} begins at {}, not at {}", tensor.name, tensor.begin_bytes, at);
+    at += tensor.size_bytes;
+  }
+  CHECK(at == file_bytes);
+  auto tensors = header->tensors;
+  const auto head = lay_out(tensors, header->metadata);
+  CHECK(head.has_value(), "{}", head.error().message());
+  const auto same = parse_header(std::string_view(head->text).substr(kHeaderLengthBytes), head->file_bytes);
+  CHECK(same && same->metadata == header->metadata && same->tensors.size() == tensors.size());
+}
+
 }  // namespace
 }  // namespace muster
 
@@ -56,6 +86,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (input.byte()) {
     case 'm': read_manifest(input.rest()); break;
     case 's': read_signed_manifest(input.rest()); break;
+    case 'r': read_rank_contents(input.rest()); break;
+    case 'h': {
+      const unsigned data_bytes = input.byte();
+      read_tensor_header(input.rest(), data_bytes);
+      break;
+    }
     case 'a': {
       const unsigned attempt = input.byte();
       read_attempt(input.rest(), Attempt(attempt == 0xff ? UINT64_MAX : attempt));

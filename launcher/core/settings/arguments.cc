@@ -199,10 +199,15 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
       result.flags.insert_or_assign(std::move(name), std::move(*given));
     }
   }
-  const std::size_t most = command.operand == Operand::kNone ? 0 : command.operand == Operand::kNodes ? 3 : 1;
+  const bool several = command.operand == Operand::kNodes || command.operand == Operand::kCheckpoints;
+  const std::size_t most = command.operand == Operand::kNone ? 0 : several ? 3 : 1;
   if (result.operands.size() > most) {
     return failure(ErrorCode::kInvalidArgument, "{}: `launch {}` takes {}: `launch {} --help` says more",
-                   result.operands[most], command.name, most == 0 ? "no name" : "one name", command.name);
+                   result.operands[most], command.name,
+                   most == 0   ? "no name"
+                   : most == 1 ? "one name"
+                               : "three words",
+                   command.name);
   }
   return result;
 }

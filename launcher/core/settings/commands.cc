@@ -64,6 +64,25 @@ constexpr Flag kCleanFlags[] = {
     {"json", 0, "", kOption, "Print a JSON array with one object for each job that was removed."},
     kHelp,
 };
+constexpr Flag kCkptFlags[] = {
+    {"step", 0, "S|latest|best", kOption,
+     "Which checkpoint: by its step, the newest that counts (the default), or the best by a metric. Import: "
+     "the step that it becomes, 0 if not given."},
+    {"other-step", 0, "S|latest|best", kOption, "With diff: which checkpoint of the other directory."},
+    {"metric", 0, "NAME", kOption,
+     "By which metric a checkpoint is the best; if not given, by the one that the training has named."},
+    {"mode", 0, "min|max", kOption, "Whether the least or the greatest value of --metric is the best."},
+    {"keep", 0, "N", kOption, "With prune: the N newest stay; 1 if not given."},
+    {"every", 0, "N", kOption, "With prune: checkpoints of every N-th step stay."},
+    {"best", 0, "N", kOption, "With prune: the N best stay."},
+    {"yes", 0, "", kOption, "With prune: remove what else is only listed."},
+    {"force", 0, "", kOption,
+     "With prune: also where the last training ran on another machine, and may run still."},
+    {"all", 0, "", kOption,
+     "With export: all of the state, not the model alone; import makes the same checkpoint of it again."},
+    {"json", 0, "", kOption, "Print the answer as JSON."},
+    kHelp,
+};
 constexpr Flag kReportFlags[] = {
     kLogDirectory,
     {"json", 0, "", kOption, "Print report.json as it is."},
@@ -126,6 +145,15 @@ constexpr Example kDumpExamples[] = {
 constexpr Example kCleanExamples[] = {
     {"launch clean --older-than 7d", "remove the logs of jobs that ended a week ago"},
     {"launch clean --keep 20", "of all but the 20 newest"},
+};
+constexpr Example kCkptExamples[] = {
+    {"launch ckpt ls ckpt", "what is there: steps, sizes, metrics, pins"},
+    {"launch ckpt verify ckpt --step latest", "read every byte of the newest one"},
+    {"launch ckpt diff ckpt --step 300 --other-step 400", "which tensors have changed in between"},
+    {"launch ckpt prune ckpt --keep 3 --every 1000 --best 2 --metric accuracy --mode max",
+     "list what would go; --yes removes it"},
+    {"launch ckpt export ckpt model.safetensors --step best", "the model in one file, for Python or others"},
+    {"launch ckpt import ckpt model.safetensors", "a checkpoint from which a training can start"},
 };
 constexpr Example kReportExamples[] = {
     {"launch report", "how the newest job ended, and whose fault it was"},
@@ -216,6 +244,18 @@ constexpr Command kCommands[] = {
      "a job's name or its directory. The exit code is 0 if every decision is the same, 1 at the first that "
      "is another: that event, with what was decided and what is decided now.",
      kReplayFlags, kReplayExamples},
+    {"ckpt", Operand::kCheckpoints, "List, verify, compare, remove, export and import checkpoints.",
+     "WHAT is ls, show, verify, diff, prune, pin, unpin, export or import. DIR is a checkpoint directory, or "
+     "one "
+     "step in it. ls lists what is there, show one checkpoint's "
+     "tensors "
+     "and values. verify reads every byte, of all checkpoints or of one: the exit code is 1 if one is "
+     "damaged. "
+     "diff compares two of DIR, or of DIR and OTHER: 1 if they differ. prune says what --keep, --every and "
+     "--best leave, and removes the rest with --yes; never what is pinned, the newest, or what the last "
+     "attempt began with. export writes the model into the safetensors file FILE, with PyTorch's names; "
+     "import makes a checkpoint of such a file in a directory that has none.",
+     kCkptFlags, kCkptExamples},
     {"clean", Operand::kNone, "Remove the logs and reports of jobs that have ended.",
      "Removes their directories, and no checkpoints. Without a flag: of all that have ended. A job that "
      "runs, runs on another machine, or has left processes stays.",
@@ -227,8 +267,8 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach",   "ckpt",     "key",   "agent", "k8s",   "slurm",
-                                                "schedule", "simulate", "sweep", "top",   "trace", "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach",   "key",   "agent", "k8s",   "slurm", "schedule",
+                                                "simulate", "sweep", "top",   "trace", "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},
@@ -276,6 +316,7 @@ std::string_view usage_of(Operand operand) {
     case Operand::kTopic: return "[TOPIC|COMMAND|all]";
     case Operand::kNone: return "[FLAGS]";
     case Operand::kNodes: return "[FLAGS] [add HOSTS] [JOB]";
+    case Operand::kCheckpoints: return "[FLAGS] WHAT DIR [OTHER|FILE]";
   }
   return "";
 }

@@ -19,7 +19,8 @@ enum class Operand {
   kShell,    // the name of a shell
   kTopic,    // of the help
   kNone,
-  kNodes,  // nothing or `add HOSTS`, then the name of a job that runs
+  kNodes,        // nothing or `add HOSTS`, then the name of a job that runs
+  kCheckpoints,  // what is done with checkpoints, then their directory, then another one or a file
 };
 
 struct Example {
@@ -42,6 +43,9 @@ const Command* find_command(std::string_view name);
 // Words that will be commands: a program of such a name is started as one that is named like a command.
 std::span<const std::string_view> future_commands();
 bool is_future_command(std::string_view name);
+
+// What `launch ckpt` does, as its first word says.
+inline constexpr std::string_view kCheckpointWords = "ls show verify diff prune pin unpin export import";
 
 using FlagTables = std::vector<std::span<const Flag>>;
 FlagTables flags_of(const Command& command);

@@ -78,7 +78,7 @@ std::string bash() {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
     constexpr std::string_view kOperands[] = {"program", "job",  "running", "shell",
-                                              "topic",   "none", "running"};
+                                              "topic",   "none", "running", "checkpoints"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
@@ -110,6 +110,9 @@ _launch() {{
     mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$word")
   elif [[ $operand == topic ]]; then
     mapfile -t COMPREPLY < <(compgen -W '{5}' -- "$word")
+  elif [[ $operand == checkpoints ]]; then
+    if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W '{7}' -- "$word")
+    else mapfile -t COMPREPLY < <(compgen -f -- "$word"); fi
   elif [[ $operand == program ]]; then
     mapfile -t COMPREPLY < <(_launch_programs "$word" | sort -u)
   fi
@@ -117,7 +120,7 @@ _launch() {{
 complete -o filenames -F _launch launch
 )BASH",
                      bash_flags(*find_command("run")), cases, bash_values(), names, kJobs, topic_names(),
-                     kRunningJobs);
+                     kRunningJobs, kCheckpointWords);
 }
 
 // ---- zsh ----
@@ -157,6 +160,7 @@ std::string zsh_operand(Operand operand) {
     case Operand::kTopic: return fmt::format("'1:topic:({})'", topic_names());
     case Operand::kNone: return "";
     case Operand::kNodes: return "'*:job:_launch_running_jobs'";
+    case Operand::kCheckpoints: return fmt::format("'1:what:({})' '*:file:_files'", kCheckpointWords);
   }
   return "";
 }
@@ -250,6 +254,8 @@ std::string fish() {
               : fish_text(kRunningJobs));
     if (command.operand == Operand::kShell)
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
+    if (command.operand == Operand::kCheckpoints)
+      rest += fmt::format("complete -c launch -n '{}' -a '{}'\n", condition, kCheckpointWords);
     if (command.operand == Operand::kTopic)
       rest += fmt::format("complete -c launch -n '{}' -f -a '{}'\n", condition, topic_names());
     if (command.operand != Operand::kProgram) rest += fish_flags(command, condition);

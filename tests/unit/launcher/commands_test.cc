@@ -114,8 +114,8 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
 }
 
 TEST(Commands, KeepTheWordsOfThoseToCome) {
-  for (const char* word : {"attach", "ckpt", "key", "agent", "k8s", "slurm", "schedule", "simulate", "sweep",
-                           "top", "trace", "ui"}) {
+  for (const char* word :
+       {"attach", "key", "agent", "k8s", "slurm", "schedule", "simulate", "sweep", "top", "trace", "ui"}) {
     EXPECT_TRUE(is_future_command(word)) << word;
     EXPECT_EQ(find_command(word), nullptr) << word;
     EXPECT_THAT(*help_on("commands"), HasSubstr(word));

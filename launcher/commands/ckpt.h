@@ -1,0 +1,54 @@
+// What the parts of `launch ckpt` share: which checkpoint is meant, and how its name is written.
+//
+// Blocking; they print and return exit codes, as all commands do.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint/catalog.h"
+#include "launcher/commands/invocation.h"
+
+namespace muster::launcher {
+
+struct CkptCall {
+  const CommandArguments& arguments;
+  bool json = false;
+  // Behind the word that says what to do: the directory is the first.
+  const std::string& operand(std::size_t index) const { return arguments.operands.at(index + 1); }
+  bool has_operand(std::size_t index) const { return arguments.operands.size() > index + 1; }
+};
+
+int ckpt_ls(const CkptCall& call);
+int ckpt_show(const CkptCall& call);
+int ckpt_verify(const CkptCall& call);
+int ckpt_diff(const CkptCall& call);
+int ckpt_prune(const CkptCall& call);
+int ckpt_pin(const CkptCall& call);
+int ckpt_unpin(const CkptCall& call);
+int ckpt_export(const CkptCall& call);
+int ckpt_import(const CkptCall& call);
+
+struct Found {
+  CheckpointDirectory directory{""};
+  std::vector<CatalogEntry> catalog;
+  std::optional<CheckpointId> id;  // where the operand names one step
+};
+// By DIR or DIR/step-S.attempt-A. An error if there is none.
+Expected<Found> find_checkpoints(const std::string& operand);
+// The one that the operand or `flag` names: latest if neither does.
+Expected<CheckpointId> choose(const CommandArguments& arguments, const Found& found,
+                              const char* flag = "step");
+// By --metric and --mode, if they are given.
+Expected<std::optional<BestBy>> best_by_of(const CommandArguments& arguments);
+const CatalogEntry& entry_of(const Found& found, CheckpointId id);
+
+std::string name_of(CheckpointId id);              // "step 300 of attempt 2"
+std::string time_text(std::int64_t unix_seconds);  // "2026-05-01T12:30:05Z"
+std::string metrics_text(const std::map<std::string, double>& metrics);
+int print_json(const nlohmann::ordered_json& document, int exit_code = 0);
+
+}  // namespace muster::launcher

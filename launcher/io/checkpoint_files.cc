@@ -1,0 +1,367 @@
+#include "launcher/io/checkpoint_files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/check.h"
+#include "common/base/file.h"
+#include "common/base/text.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::string_view kModelPrefix = "model.";
+constexpr std::string_view kValueKey = "value:";
+// In the metadata of a file that holds all of a state: how many ranks wrote it.
+constexpr std::string_view kRanksKey = "muster.ranks";
+constexpr std::int32_t kMostRanks = 1 << 20;
+constexpr int kReadThreads = 4;
+
+// In the order of its elements, each at most kExportPieceBytes, as far as that goes: elements below 8 bits
+// stay together.
+void cut_into_pieces(Dtype dtype, const Slice& slice, std::vector<Slice>& pieces) {
+  const auto cut = std::ranges::find_if(slice.sizes, [](std::int64_t size) { return size > 1; });
+  if (cut == slice.sizes.end() || bits_of(dtype) < 8 ||
+      bytes_of(dtype, slice.sizes).value_or(0) <= kExportPieceBytes) {
+    pieces.push_back(slice);
+    return;
+  }
+  const auto d = static_cast<std::size_t>(cut - slice.sizes.begin());
+  Slice first = slice;
+  Slice rest = slice;
+  first.sizes[d] /= 2;
+  rest.offsets[d] += first.sizes[d];
+  rest.sizes[d] -= first.sizes[d];
+  cut_into_pieces(dtype, first, pieces);
+  cut_into_pieces(dtype, rest, pieces);
+}
+
+std::vector<Slice> pieces_of(const SavedTensor& tensor) {
+  std::vector<Slice> pieces;
+  cut_into_pieces(tensor.dtype, whole_of(tensor.shape), pieces);
+  return pieces;
+}
+
+Status read_piece(const OpenCheckpoint& checkpoint, const std::string& name, const SavedTensor& tensor,
+                  const Slice& piece, std::string& bytes) {
+  bytes.resize(bytes_of(tensor.dtype, piece.sizes).value());
+  auto requests = requests_for(name, tensor, piece, reinterpret_cast<std::byte*>(bytes.data()));
+  if (!requests) return std::unexpected(requests.error());
+  return read_parts(checkpoint.path, checkpoint.manifest.files, *std::move(requests), kReadThreads);
+}
+
+// A file that is written from the beginning to the end, and its digests by the way.
+class SequentialFile {
+ public:
+  SequentialFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  static Expected<SequentialFile> create(const std::string& path) {
+    UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!fd) return system_failure("cannot create " + path, errno);
+    return SequentialFile(path, std::move(fd));
+  }
+
+  Status write(std::string_view bytes) {
+    if (Status written = write_all(fd_.get(), bytes, path_); !written) return written;
+    size_bytes_ += bytes.size();
+    while (!bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kChunkBytes - pending_.size());
+      pending_ += bytes.substr(0, count);
+      bytes.remove_prefix(count);
+      if (pending_.size() == kChunkBytes) end_chunk();
+    }
+    return {};
+  }
+  // It is on the disk then.
+  Status finish() {
+    if (!pending_.empty()) end_chunk();
+    return fsync(fd_.get()) == 0 ? Status() : system_failure("cannot sync " + path_, errno);
+  }
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  const std::vector<Digest128>& chunks() const { return chunks_; }
+
+ private:
+  void end_chunk() {
+    chunks_.push_back(digest_of(pending_));
+    pending_.clear();
+  }
+  std::string path_;
+  UniqueFd fd_;
+  std::string pending_;
+  std::uint64_t size_bytes_ = 0;
+  std::vector<Digest128> chunks_;
+};
+
+std::map<std::string, std::string> metadata_of(const CheckpointManifest& manifest, bool all) {
+  // Without it, Transformers takes no file.
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  if (!all) return metadata;
+  metadata.emplace(kRanksKey, std::to_string(manifest.world_size));
+  for (const auto& [key, value] : manifest.shared.values)
+    metadata[fmt::format("{}{}", kValueKey, key)] = value;
+  for (std::size_t rank = 0; rank < manifest.own.size(); ++rank)
+    for (const auto& [key, value] : manifest.own[rank].values)
+      metadata[fmt::format("{}rank.{}.{}", kValueKey, rank, key)] = value;
+  return metadata;
+}
+
+Expected<Written> write_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path) {
+  const auto tensors = tensors_of(checkpoint.manifest, all);
+  std::vector<HeaderTensor> headers;
+  for (const auto& [name, tensor] : tensors)
+    headers.push_back({.name = name, .dtype = tensor->dtype, .shape = tensor->shape});
+  const auto head = lay_out(headers, metadata_of(checkpoint.manifest, all));
+  if (!head) return std::unexpected(head.error());
+  auto file = SequentialFile::create(path);
+  if (!file) return std::unexpected(file.error());
+  Status done = file->write(head->text);
+  std::string bytes;
+  for (const HeaderTensor& header : headers) {
+    const SavedTensor& tensor = *tensors.at(header.name);
+    for (const Slice& piece : pieces_of(tensor)) {
+      if (done) done = read_piece(checkpoint, header.name, tensor, piece, bytes);
+      if (done) done = file->write(bytes);
+    }
+  }
+  if (done) done = file->finish();
+  if (!done) return std::unexpected(done.error());
+  return Written{.tensor_count = headers.size(), .size_bytes = file->size_bytes()};
+}
+
+// A file of tensors that somebody else wrote, and what of a state each of them becomes.
+struct Source {
+  std::string path;
+  SafetensorsHeader header;
+  std::int32_t ranks = 1;
+  bool whole_state = false;
+};
+
+struct Destination {
+  std::optional<std::size_t> rank;  // whose own it is
+  std::string name;
+};
+
+// "rank.3.NAME": the rank and the name; else the name alone.
+Destination destination_of(const Source& source, std::string_view name) {
+  constexpr std::string_view kRank = "rank.";
+  if (!source.whole_state) return {.rank = {}, .name = fmt::format("{}{}", kModelPrefix, name)};
+  const std::string_view rest = name.starts_with(kRank) ? name.substr(kRank.size()) : "";
+  const std::size_t dot = rest.find('.');
+  const auto rank = parse_number<std::int32_t>(rest.substr(0, dot));
+  if (dot == rest.npos || !rank || *rank < 0 || *rank >= source.ranks)
+    return {.rank = {}, .name = std::string(name)};
+  return {.rank = static_cast<std::size_t>(*rank), .name = std::string(rest.substr(dot + 1))};
+}
+
+Expected<Source> open_source(const std::string& path) {
+  auto header = read_header(path);
+  if (!header) return std::unexpected(header.error());
+  Source source{.path = path, .header = *std::move(header)};
+  if (const auto ranks = source.header.metadata.find(std::string(kRanksKey));
+      ranks != source.header.metadata.end()) {
+    const auto count = parse_number<std::int32_t>(ranks->second);
+    if (!count || *count < 1 || *count > kMostRanks)
+      return failure(ErrorCode::kCorrupt, "cannot use {}: {} is {}, which is no number of ranks", path,
+                     kRanksKey, one_line(ranks->second));
+    source.ranks = *count;
+    source.whole_state = true;
+  }
+  if (source.header.tensors.empty()) return failure(ErrorCode::kInvalidArgument, "{} holds no tensor", path);
+  return source;
+}
+
+// What stands in the checkpoint's file, in its order: the tensors under their new names, and where in the
+// source each begins.
+struct ImportLayout {
+  std::vector<HeaderTensor> tensors;
+  std::map<std::string, std::uint64_t> source_begin;
+  FileHead head;
+};
+
+Expected<ImportLayout> lay_out_import(const Source& source, CheckpointManifest& manifest) {
+  ImportLayout layout;
+  std::map<std::string, Destination> destinations;
+  for (const HeaderTensor& tensor : source.header.tensors) {
+    const Destination destination = destination_of(source, tensor.name);
+    // As a rank names what is its own, but that here one file has them all.
+    const std::string name =
+        destination.rank ? fmt::format("rank.{}.{}", *destination.rank, destination.name) : destination.name;
+    layout.tensors.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});
+    layout.source_begin[name] = tensor.begin_bytes;
+    destinations[name] = destination;
+  }
+  auto head = lay_out(layout.tensors, {{"format", "pt"}});
+  if (!head) return failure_within("cannot use " + source.path, std::move(head));
+  layout.head = *std::move(head);
+  manifest.own.resize(static_cast<std::size_t>(source.ranks));
+  const auto contents_of = [&](const Destination& destination) -> Contents& {
+    return destination.rank ? manifest.own[*destination.rank] : manifest.shared;
+  };
+  for (const HeaderTensor& tensor : layout.tensors) {
+    const Destination& destination = destinations[tensor.name];
+    contents_of(destination).tensors[destination.name] = {
+        .dtype = tensor.dtype,
+        .shape = tensor.shape,
+        .parts = {{.file = 0, .offset_bytes = tensor.begin_bytes, .slice = whole_of(tensor.shape)}}};
+  }
+  for (const auto& [key, value] : source.header.metadata) {
+    if (!source.whole_state || !key.starts_with(kValueKey)) continue;
+    const Destination destination = destination_of(source, std::string_view(key).substr(kValueKey.size()));
+    contents_of(destination).values[destination.name] = value;
+  }
+  return layout;
+}
+
+Status copy_bytes(int from, const std::string& path, std::uint64_t begin, std::uint64_t count,
+                  SequentialFile& to) {
+  std::string bytes;
+  for (std::uint64_t done = 0; done < count;) {
+    bytes.resize(std::min(kExportPieceBytes, count - done));
+    const ssize_t got = pread(from, bytes.data(), bytes.size(), static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("cannot read " + path, errno);
+    if (got == 0) return failure(ErrorCode::kCorrupt, "{} became shorter while it was read", path);
+    if (Status written = to.write(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))); !written)
+      return written;
+    done += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+Expected<Written> write_import(const Source& source, const CheckpointDirectory& directory,
+                               const ImportLayout& layout, CheckpointManifest& manifest) {
+  const UniqueFd from(open(source.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!from) return system_failure("cannot open " + source.path, errno);
+  const std::string step = directory.path_of(manifest.id);
+  if (Status made = make_directories(step); !made) return std::unexpected(made.error());
+  const std::string name = "rank-00000.safetensors";
+  auto file = SequentialFile::create(step + "/" + name);
+  if (!file) return std::unexpected(file.error());
+  Status done = file->write(layout.head.text);
+  for (const HeaderTensor& tensor : layout.tensors) {
+    if (done)
+      done =
+          copy_bytes(from.get(), source.path, layout.source_begin.at(tensor.name), tensor.size_bytes, *file);
+  }
+  if (done) done = file->finish();
+  if (done) done = sync_directory(step);
+  if (!done) return std::unexpected(done.error());
+  manifest.files = {{.name = name, .size_bytes = file->size_bytes(), .chunks = file->chunks()}};
+  CHECK(check_manifest(manifest), "{}", check_manifest(manifest).error().message());
+  done = write_file_durably(directory.manifest_path(manifest.id), encode_manifest(manifest));
+  if (done) done = sync_directory(directory.path());
+  if (!done) return std::unexpected(done.error());
+  return Written{.tensor_count = layout.tensors.size(), .size_bytes = file->size_bytes()};
+}
+
+std::string description_of(const SavedTensor& tensor) {
+  return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
+}
+
+// "" if they are the same.
+Expected<std::string> difference_of(const OpenCheckpoint& left, const OpenCheckpoint& right,
+                                    const std::string& name, const SavedTensor& in_left,
+                                    const SavedTensor& in_right) {
+  if (in_left.dtype != in_right.dtype || in_left.shape != in_right.shape)
+    return fmt::format("{} and {}", description_of(in_left), description_of(in_right));
+  std::uint64_t at = 0;
+  std::uint64_t count = 0;
+  std::optional<std::uint64_t> first;
+  std::string left_bytes;
+  std::string right_bytes;
+  for (const Slice& piece : pieces_of(in_left)) {
+    Status read = read_piece(left, name, in_left, piece, left_bytes);
+    if (read) read = read_piece(right, name, in_right, piece, right_bytes);
+    if (!read) return std::unexpected(read.error());
+    for (std::size_t i = 0; left_bytes != right_bytes && i < left_bytes.size(); ++i) {
+      if (left_bytes[i] == right_bytes[i]) continue;
+      if (!first) first = at + i;
+      ++count;
+    }
+    at += left_bytes.size();
+  }
+  return first ? fmt::format("{} of {} bytes differ, the first is {}", count, at, *first) : "";
+}
+
+}  // namespace
+
+Expected<OpenCheckpoint> open_checkpoint(const CheckpointDirectory& directory, CheckpointId id,
+                                         bool verified) {
+  const std::string path = directory.path_of(id);
+  auto manifest = directory.read_manifest(id);
+  if (manifest) manifest = with_contents(path, *std::move(manifest), verified);
+  if (!manifest) return std::unexpected(manifest.error());
+  return OpenCheckpoint{.path = path, .manifest = *std::move(manifest)};
+}
+
+std::map<std::string, const SavedTensor*> tensors_of(const CheckpointManifest& manifest, bool all) {
+  std::map<std::string, const SavedTensor*> tensors;
+  for (const auto& [name, tensor] : manifest.shared.tensors) {
+    if (all)
+      tensors[name] = &tensor;
+    else if (name.starts_with(kModelPrefix))
+      tensors[name.substr(kModelPrefix.size())] = &tensor;
+  }
+  for (std::size_t rank = 0; all && rank < manifest.own.size(); ++rank)
+    for (const auto& [name, tensor] : manifest.own[rank].tensors)
+      tensors[fmt::format("rank.{}.{}", rank, name)] = &tensor;
+  return tensors;
+}
+
+Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
+  auto written = write_tensors(checkpoint, all, temporary);
+  if (written && rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_failure("cannot write " + path, errno);
+  if (!written) unlink(temporary.c_str());
+  return written;
+}
+
+Expected<Imported> import_tensors(const std::string& path, const CheckpointDirectory& directory,
+                                  std::uint64_t step) {
+  const auto source = open_source(path);
+  if (!source) return std::unexpected(source.error());
+  CheckpointManifest manifest{.job = "import", .world_size = source->ranks, .written_at = std::time(nullptr)};
+  const auto layout = lay_out_import(*source, manifest);
+  if (!layout) return std::unexpected(layout.error());
+  const auto attempt = directory.begin_attempt(manifest.job, /*take_over=*/false);
+  if (!attempt) return std::unexpected(attempt.error());
+  manifest.id = {.step = step, .attempt = attempt->attempt};
+  auto written = write_import(*source, directory, *layout, manifest);
+  if (!written) {
+    (void)directory.remove(manifest.id);
+    return std::unexpected(written.error());
+  }
+  return Imported{.id = manifest.id, .written = *written};
+}
+
+Expected<std::vector<TensorDifference>> compare(const OpenCheckpoint& left, const OpenCheckpoint& right) {
+  const auto in_left = tensors_of(left.manifest, /*all=*/true);
+  const auto in_right = tensors_of(right.manifest, /*all=*/true);
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : in_left) names.insert(name);
+  for (const auto& [name, tensor] : in_right) names.insert(name);
+  std::vector<TensorDifference> differences;
+  for (const std::string& name : names) {
+    const auto first = in_left.find(name);
+    const auto second = in_right.find(name);
+    if (second == in_right.end()) {
+      differences.push_back({name, "only in the first, " + description_of(*first->second)});
+    } else if (first == in_left.end()) {
+      differences.push_back({name, "only in the second, " + description_of(*second->second)});
+    } else {
+      auto text = difference_of(left, right, name, *first->second, *second->second);
+      if (!text) return std::unexpected(text.error());
+      if (!text->empty()) differences.push_back({name, *std::move(text)});
+    }
+  }
+  return differences;
+}
+
+}  // namespace muster::launcher
