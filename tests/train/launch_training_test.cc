@@ -80,6 +80,10 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_EQ(report["attempts"][1]["repeated_steps"], 13 - resumed);
   ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
   EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+  LaunchRun difference({"ckpt", "diff", scratch_ / "undisturbed", scratch_ / "hit"});
+  EXPECT_EQ(difference.exit_code(), 0)
+      << "optimizer, generators and place in the data are the same too: " << difference.out()
+      << difference.err();
 
   const auto profile = undisturbed.report()["attempts"][0]["profile"];
   EXPECT_EQ(profile["steps"], 24);
@@ -92,11 +96,36 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
 TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {
   LaunchRun first(command("c", 10));
   ASSERT_EQ(first.exit_code(), 0) << first.err();
+  LaunchRun whole({"ckpt", "verify", scratch_ / "c"});
+  EXPECT_EQ(whole.exit_code(), 0) << whole.out() << whole.err();
   tear("c", 10);
+  LaunchRun torn({"ckpt", "verify", scratch_ / "c"});
+  EXPECT_EQ(torn.exit_code(), 1);
+  EXPECT_THAT(torn.out(),
+              HasSubstr("step 5 of attempt 1: whole\nstep 10 of attempt 1: damaged\n  cannot use "));
+  LaunchRun exported({"ckpt", "export", scratch_ / "c", scratch_ / "model.safetensors", "--step", "5"});
+  EXPECT_EQ(exported.exit_code(), 0) << exported.err();
   LaunchRun second(command("c", 12));
   EXPECT_EQ(second.exit_code(), 0) << second.err();
   EXPECT_THAT(second.out(), HasSubstr("resumed at step 5"));
   EXPECT_THAT(second.err(), HasSubstr("cannot use the checkpoint of step 10"));
+}
+
+TEST_F(LaunchTraining, GoesOnFromACheckpointThatWasExportedAndImported) {
+  LaunchRun first(command("c", 10));
+  ASSERT_EQ(first.exit_code(), 0) << first.err();
+  const std::string file = scratch_ / "all.safetensors";
+  LaunchRun exported({"ckpt", "export", scratch_ / "c", file, "--all", "--step", "10"});
+  ASSERT_EQ(exported.exit_code(), 0) << exported.err();
+  LaunchRun imported({"ckpt", "import", scratch_ / "copy", file, "--step", "10"});
+  ASSERT_EQ(imported.exit_code(), 0) << imported.err();
+  LaunchRun here(command("c", 13));
+  LaunchRun there(command("copy", 13));
+  ASSERT_EQ(here.exit_code(), 0) << here.err();
+  ASSERT_EQ(there.exit_code(), 0) << there.err();
+  EXPECT_THAT(there.out(), HasSubstr("resumed at step 10"));
+  ASSERT_EQ(digest_in(here.out()).size(), 32u);
+  EXPECT_EQ(digest_in(there.out()), digest_in(here.out()));
 }
 
 TEST_F(LaunchTraining, WithoutOneUsableCheckpointItSaysSoAndDoesNotStartAnew) {
