@@ -106,6 +106,28 @@ TEST_F(LaunchHosts, SixteenHostsShareAHome) {
   EXPECT_THAT(delivered_to("shared"), SizeIs(1));
 }
 
+// As sshd does it: the user's login shell gets all words as one line.
+TEST_F(LaunchHosts, TheAgentIsBroughtAndStartedThroughLoginShellsOfAllKinds) {
+  const std::string file = scratch_ / "ssh";
+  std::ofstream(file) << "#!/bin/sh\nwhile [ $1 != h0 ]; do shift; done\nshift\nexport HOME=$HOME/there; "
+                         "mkdir $HOME\nexec $LOGIN_SHELL -c \"$*\"\n";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  int tried = 0;
+  for (const std::string shell : {"sh", "bash", "csh", "tcsh", "fish", "zsh"}) {
+    if (access(("/usr/bin/" + shell).c_str(), X_OK) != 0) continue;
+    ++tried;
+    std::filesystem::create_directory(home(shell));
+    LaunchRun run({"--hosts", "h0", "sh", "-c", "echo \"it's\" '$RANK'; echo \"$RANK !x\""},
+                  {{"PATH", scratch_.path().string() + ":/usr/bin:/bin"},
+                   {"HOME", home(shell)},
+                   {"LOGIN_SHELL", shell}});
+    EXPECT_EQ(run.exit_code(), 0) << shell << run.err();
+    EXPECT_EQ(run.out(), "node0:0: it's $RANK\nnode0:0: 0 !x\n") << shell;
+    EXPECT_THAT(delivered_to(shell + "/there"), SizeIs(1)) << shell;
+  }
+  EXPECT_GE(tried, 4) << "`./dev setup` installs csh and fish";
+}
+
 TEST_F(LaunchHosts, WhatAShellPrintsBeforeTheAgentIsNoHarm) {
   set_host_command("echo Welcome to $host; echo control tcp; printf 'no newline'; echo; echo noise >&2");
   LaunchRun run(on("h0,h1", {"echo", "ran"}));
