@@ -262,11 +262,12 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::unrecorded() const {
 Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
     const std::vector<AttemptRecord>& records) const {
   if (records.empty()) return std::nullopt;
-  auto entries = chain_from(records, records.back().attempt);
-  if (!entries) return std::unexpected(entries.error());
-  const auto newest =
-      std::ranges::find_if(*entries, [](const CheckpointEntry& entry) { return !entry.damage; });
-  return newest == entries->end() ? std::nullopt : std::optional(newest->id);
+  const auto ids = step_directories();
+  if (!ids) return std::unexpected(ids.error());
+  // One manifest is read, where it is good: they may be large.
+  for (const CheckpointId id : on_chain(records, records.back().attempt, *ids))
+    if (!read_entry(id).damage) return id;
+  return std::nullopt;
 }
 
 Expected<Attempt> CheckpointDirectory::newest_number() const {

@@ -263,6 +263,8 @@ struct Place {
   std::uint64_t begin_bytes;
   std::uint64_t end_bytes;
   std::string name;
+  Dtype dtype;
+  const Extents* shape;
 };
 
 class Places {
@@ -274,6 +276,7 @@ class Places {
     for (auto& places : of_file_) std::ranges::sort(places, {}, &Place::begin_bytes);
   }
 
+  const std::vector<Place>& of_file(std::size_t file) const { return of_file_[file]; }
   // The first ones that lie there, with the byte of the file from which on they do.
   std::vector<std::string> in(std::size_t file, std::uint64_t begin, std::uint64_t end) const {
     constexpr std::size_t kMost = 4;
@@ -294,8 +297,11 @@ class Places {
     for (const auto& [name, tensor] : contents.tensors) {
       for (const StoredPart& part : tensor.parts) {
         const std::uint64_t bytes = bytes_of(tensor.dtype, part.slice.sizes).value_or(0);
-        of_file_[part.file].push_back({part.offset_bytes, part.offset_bytes + bytes,
-                                       part_name(name, tensor.shape, part.slice) + whose});
+        of_file_[part.file].push_back({.begin_bytes = part.offset_bytes,
+                                       .end_bytes = part.offset_bytes + bytes,
+                                       .name = part_name(name, tensor.shape, part.slice) + whose,
+                                       .dtype = tensor.dtype,
+                                       .shape = &part.slice.sizes});
       }
     }
   }
@@ -322,6 +328,8 @@ class Verification {
     }
     in_threads(options_.threads, works.size(),
                [&](std::size_t i) { look_at(works[i].file, works[i].begin); });
+    for (std::size_t i = 0; i < manifest_.files.size(); ++i)
+      if (std::ranges::find(found_, i, &Found::file) == found_.end()) look_at_header(i);
     std::ranges::sort(found_, [](const Found& left, const Found& right) {
       return std::tie(left.file, left.damage.begin_bytes) < std::tie(right.file, right.damage.begin_bytes);
     });
@@ -337,6 +345,29 @@ class Verification {
  private:
   static std::uint64_t share_of(const ManifestFile& file) {
     return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
+  }
+
+  // Other tools go by the header: it says the same as the manifest, of types, shapes and places.
+  void look_at_header(std::size_t index) {
+    const std::string path = directory_ + "/" + manifest_.files[index].name;
+    const auto header = read_header(path);
+    if (!header)
+      return add(index,
+                 {.file = manifest_.files[index].name, .tensors = {}, .text = header.error().message()});
+    for (const Place& place : places_.of_file(index)) {
+      const bool same = std::ranges::any_of(
+          std::ranges::equal_range(header->tensors, place.begin_bytes, {}, &HeaderTensor::begin_bytes),
+          [&](const HeaderTensor& tensor) {
+            return tensor.dtype == place.dtype && tensor.shape == *place.shape;
+          });
+      if (!same)
+        add(index, {.file = manifest_.files[index].name,
+                    .begin_bytes = place.begin_bytes,
+                    .end_bytes = place.end_bytes,
+                    .tensors = {place.name},
+                    .text = fmt::format("{}: its header does not say what the manifest does of tensor {}",
+                                        path, one_line(place.name))});
+    }
   }
 
   void look_at(std::size_t index, std::uint64_t begin) {

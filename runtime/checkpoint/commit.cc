@@ -126,7 +126,8 @@ Status remove_old(const CommitPlan& plan, CheckpointId newest) {
   for (const CheckpointId& id : *directories) {
     const bool ours = std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
     const bool old = id.attempt < newest.attempt || (id.attempt == newest.attempt && id.step < newest.step);
-    if (!ours || !old || std::ranges::find(needed, id) != needed.end()) continue;
+    const bool kept = std::ranges::find(needed, id) != needed.end() || plan.directory.is_pinned(id);
+    if (!ours || !old || kept) continue;
     if (Status removed = plan.directory.remove(id); !removed) result = std::move(removed);
   }
   return result;

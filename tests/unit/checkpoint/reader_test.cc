@@ -109,6 +109,17 @@ TEST_F(CheckpointReader, AMissingFileAndAPipeInItsPlaceAreNamed) {
   EXPECT_THAT(damages(), testing::ElementsAre(HasSubstr(path + ": it is no file")));
 }
 
+// As a writer with a fault in it would leave it: every digest is right.
+TEST_F(CheckpointReader, AHeaderThatSaysSomethingElseThanTheManifestIsDamage) {
+  SavedTensor& tensor = manifest_.shared.tensors.at("model.linear.bias");
+  tensor.dtype = Dtype::kI32;
+  ASSERT_TRUE(write_file_durably(directory_.manifest_path(kId), encode_manifest(manifest_)));
+  EXPECT_THAT(damages(), testing::ElementsAre(
+                             HasSubstr("rank-00000.safetensors: its header does not say what the manifest "
+                                       "does of tensor model.linear.bias[0:8]"),
+                             HasSubstr("model.linear.bias[8:16]")));
+}
+
 // A tensor of several pieces of work, in one run and in columns.
 TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
   const Extents shape{2500, 5000};
