@@ -212,9 +212,11 @@ TEST_F(WarmStart, ForkedRanksHaveTheEnvironmentOfExecutedOnes) {
     leave(launcher);
     std::istringstream lines(log("rank_1/stdout.log"));
     for (std::string line; std::getline(lines, line);) {
-      // These lie in a directory of the agent's own.
-      if (!line.starts_with("MUSTER_SOCKET=") && !line.starts_with("TORCHELASTIC_ERROR_FILE="))
-        environments[forked].insert(line);
+      // Some name files in a directory of the agent's own.
+      const auto named = [&](const char* name) { return line.starts_with(name); };
+      const bool of_agent =
+          named("MUSTER_SOCKET=") || named("TORCHELASTIC_ERROR_FILE=") || named("PYTHONPATH=");
+      environments[forked].insert(of_agent ? line.substr(0, line.find('=')) : line);
     }
     std::filesystem::remove_all(scratch_ / "logs");
   }
