@@ -33,6 +33,7 @@ class CheckpointDirectory {
   const std::string& path() const { return path_; }
   std::string path_of(CheckpointId id) const;  // PATH/step-S.attempt-A
   std::string manifest_path(CheckpointId id) const;
+  std::string attempt_path(Attempt attempt) const;
 
   // Creates the directory where missing and a file in it; kPermission or what the system says, in one line
   // that names it.
@@ -84,7 +85,6 @@ class CheckpointDirectory {
 
  private:
   std::string attempts_path() const { return path_ + "/attempts"; }
-  std::string attempt_path(Attempt attempt) const;
   std::string claim_path(Attempt attempt) const;
   Expected<AttemptRecord> read_attempt(Attempt attempt) const;
   Expected<AttemptRecord> read_begun(Attempt attempt) const;

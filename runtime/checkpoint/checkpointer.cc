@@ -1,4 +1,4 @@
-#include <filesystem>
+#include <cmath>
 #include <fmt/ranges.h>
 #include <muster/checkpointer.h>
 #include <muster/job.h>
@@ -10,9 +10,11 @@
 
 #include "common/base/log.h"
 #include "common/base/quiet_thread.h"
+#include "runtime/checkpoint/beginning.h"
 #include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/save_agreement.h"
+#include "runtime/checkpoint/save_interval.h"
 #include "runtime/checkpoint/shard.h"
 #include "runtime/checkpoint/shard_image.h"
 #include "runtime/checkpoint/stop_agreement.h"
@@ -21,11 +23,6 @@
 #include "runtime/control/uncaught.h"
 
 namespace muster {
-
-// All ranks have it, and rank 0 tells.
-struct CheckpointError : std::runtime_error, OnAllRanks {
-  CheckpointError(const std::string& text, OnAllRanks nature) : runtime_error(text), OnAllRanks(nature) {}
-};
 
 namespace {
 
@@ -36,86 +33,6 @@ struct ForgottenRestore : std::logic_error, OnAllRanks {
 
 // For the others to come to the save as well, however little time they have to write.
 constexpr auto kLeastPatience = std::chrono::seconds(1);
-// For rank 0 to take a directory over.
-constexpr auto kBeginTimeout = std::chrono::minutes(5);
-
-bool same_directory(const std::string& left, const std::string& right) {
-  std::error_code ignored;
-  return left == right || std::filesystem::equivalent(left, right, ignored);
-}
-
-// What rank 0 finds in the directory and tells the others.
-struct Beginning {
-  Attempt attempt;
-  std::optional<std::uint64_t> resumable;  // the newest step that could be resumed from when it began
-  std::vector<Attempt> of_this_job;  // this attempt and those that the job's restarts came after; rank 0's
-};
-
-// A restart takes the directory over from the attempt before. Where nobody can know whether the last one
-// still trains, that is said.
-Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
-  const auto last = directory.newest();
-  const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
-  auto begun = directory.begin_attempt(job.job_id(), /*take_over=*/goes_on);
-  if (begun && last && !goes_on && !is_alive(last->owner))
-    log::warning("{} is taken over from {} on host {}: if that still runs, it will stop", directory.path(),
-                 last->job.empty() ? "a program" : "job " + last->job, last->owner.host);
-  return begun;
-}
-
-Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
-                                              const std::vector<AttemptRecord>& attempts) {
-  // The one that the launcher began in this directory, if it did.
-  if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
-    for (const AttemptRecord& record : attempts)
-      if (record.attempt == Attempt(job.attempt())) return record;
-  }
-  return begin_attempt(job, directory);
-}
-
-Expected<Beginning> begin(const Job& job, const CheckpointDirectory& directory) {
-  if (Status usable = directory.check_writable(); !usable) return std::unexpected(usable.error());
-  const auto attempts = directory.attempts();
-  if (!attempts) return std::unexpected(attempts.error());
-  const auto record = begin_or_join_attempt(job, directory, *attempts);
-  if (!record) return std::unexpected(record.error());
-  Beginning result{.attempt = record->attempt, .resumable = {}, .of_this_job = {record->attempt}};
-  if (record->resume) result.resumable = record->resume->step;
-  for (const AttemptRecord& earlier : *attempts)
-    if (job.restart_count() > 0 && earlier.job == record->job) result.of_this_job.push_back(earlier.attempt);
-  return result;
-}
-
-// Rank 0 finds it out, the others are told.
-Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting) {
-  if (meeting.rank() == 0) {
-    auto found = without_throwing([&] { return begin(job, directory); });
-    nlohmann::json said;
-    if (!found)
-      said["cannot"] = found.error().message();
-    else
-      said["attempt"] = found->attempt.value();
-    if (found && found->resumable) said["resumable"] = *found->resumable;
-    meeting.announce(said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    // A restart may not have what a start is refused.
-    if (!found)
-      throw CheckpointError(found.error().message(), {.final = found.error().code() == ErrorCode::kFenced});
-    return *std::move(found);
-  }
-  const auto word = meeting.listen(kBeginTimeout);
-  if (!word)
-    throw std::runtime_error("checkpoints: rank 0 does not say which attempt this is: " +
-                             word.error().message());
-  const auto said = nlohmann::json::parse(*word);
-  if (said.contains("cannot")) throw CheckpointError(said["cannot"].get<std::string>(), {.told = true});
-  // Its disk may be another than rank 0's.
-  if (Status usable = directory.check_writable(); !usable) throw std::runtime_error(usable.error().message());
-  Beginning told{
-      .attempt = Attempt(said.at("attempt").get<std::uint64_t>()), .resumable = {}, .of_this_job = {}};
-  if (said.contains("resumable")) told.resumable = said["resumable"].get<std::uint64_t>();
-  return told;
-}
-
 void warn_of_partial(const Restored& restored) {
   const auto warn = [&](std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
@@ -126,8 +43,25 @@ void warn_of_partial(const Restored& restored) {
 }
 
 void check_options(const CheckpointerOptions& options) {
-  if (options.every < 1)
-    throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least 1", options.every));
+  const bool by_time = options.every_time > std::chrono::milliseconds(0) || options.every_auto;
+  if (options.every < (by_time ? 0 : 1))
+    throw std::invalid_argument(fmt::format("Checkpointer: every = {} must be at least {}", options.every,
+                                            by_time ? "0 beside every_time or every_auto" : "1"));
+  if (options.every_time < std::chrono::milliseconds(0))
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: every_time = {} ms must not be negative", options.every_time.count()));
+  if (options.every_auto && options.every_time > std::chrono::milliseconds(0))
+    throw std::invalid_argument("Checkpointer: every_time and every_auto exclude each other");
+  if (options.every_auto && options.mean_time_to_failure <= std::chrono::seconds(0))
+    throw std::invalid_argument("Checkpointer: mean_time_to_failure must be more than 0");
+  if (options.keep_every < 0)
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: keep_every = {} must not be negative", options.keep_every));
+  if (options.keep_best < 0)
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: keep_best = {} must not be negative", options.keep_best));
+  if (options.keep_best > 0 && options.best_by.empty())
+    throw std::invalid_argument("Checkpointer: keep_best needs the name of a metric in best_by");
   if (options.staging_bytes < 1)
     throw std::invalid_argument(
         "Checkpointer: staging_bytes = 0 leaves no room for a copy; 8 MiB is the least that is used");
@@ -163,6 +97,8 @@ struct Checkpointer::State {
   void warn_of_failure(std::int64_t step);
   bool settle();
   bool is_last_before_preemption();
+  bool is_due();
+  bool hears_that_it_is_due();
   void leave();
 
   Job job;
@@ -184,12 +120,20 @@ struct Checkpointer::State {
   Status outcome;            // of the last save; the writer's while it runs
   bool has_refused = false;  // and has said so; likewise
   SaveAgreement agreement;
+  std::optional<DirectoryUse> use;
+  std::optional<Meeting> clock_meeting;  // by time: in which rank 0 says when to save
+  std::optional<SaveInterval> interval;  // likewise; rank 0's
+  std::int64_t next_look = 1;            // the step at which it says it
+  TimePoint save_begun;
+  Seconds held_up{};
+  std::map<std::string, double> metrics;  // of rank 0
   Staging staging;
   bool is_prepared = false;
   bool has_told_wait = false;
   Background disk{"muster-disk", 2, /*yielding=*/true};
   Background writer{"muster-ckpt", 1, /*yielding=*/true};
-  std::future<void> under_way;  // the writer's task
+  std::future<void> under_way;             // the writer's task
+  std::optional<Seconds> committed_after;  // the writer's while it runs
 };
 
 void Checkpointer::State::require_restored() const {
@@ -203,6 +147,7 @@ void Checkpointer::State::require_restored() const {
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
   settle();
+  save_begun = Clock::now();
   is_prepared = true;
   tries = last_saved == steps ? tries + 1 : 1;
   last_saved = steps;
@@ -217,6 +162,7 @@ void Checkpointer::State::start_save(TrainState& state) {
   Expected<std::shared_ptr<ShardImage>> mine = *image;
   if (!reserved) mine = std::unexpected(reserved.error());
   try {
+    plan->metrics = metrics;
     under_way = writer.submit([this, mine, step = steps] { write(mine, step); });
   } catch (...) {  // the others wait for a word of this rank
     write(failure(ErrorCode::kUnavailable, "cannot start the writing thread: {}", current_exception_text()),
@@ -224,6 +170,7 @@ void Checkpointer::State::start_save(TrainState& state) {
     return;
   }
   if (reserved) stage(**image);
+  held_up = Clock::now() - save_begun;
 }
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting.
@@ -313,6 +260,7 @@ void Checkpointer::State::conclude(Status done, std::int64_t step) {
   if (outcome) {
     last_committed = step;
     has_refused = false;
+    committed_after = Clock::now() - save_begun;
     if (job.rank() == 0) reports_of(job).send("committed", step);
   } else if (outcome.error().code() == ErrorCode::kFenced) {
     if (job.rank() == 0) reports_of(job).send("fenced", step, outcome.error().message());
@@ -339,6 +287,7 @@ bool Checkpointer::State::settle() {
     const auto waiting = section("checkpoint commit");
     std::exchange(under_way, {}).get();
   }
+  if (interval && committed_after) interval->saved(save_begun, held_up, *std::exchange(committed_after, {}));
   if (!outcome && outcome.error().code() == ErrorCode::kFenced) throw FencedError(outcome.error().message());
   return outcome.has_value();
 }
@@ -353,6 +302,36 @@ bool Checkpointer::State::is_last_before_preemption() {
     log::warning("rank {} was told to stop after step {} when it had done step {}: the ranks are not in step",
                  job.rank(), *last, steps);
   return *last == steps;
+}
+
+bool Checkpointer::State::is_due() {
+  const bool by_step = options.every > 0 && steps % options.every == 0;
+  const bool by_time = clock_meeting && steps >= next_look && hears_that_it_is_due();
+  return by_step || by_time;
+}
+
+// All ranks, at the same steps: rank 0 has said at which.
+bool Checkpointer::State::hears_that_it_is_due() {
+  clock_meeting->open(fmt::format("due/{}/{}", restores, steps));
+  SaveInterval::Look look{.saves = false, .next_step = steps + 1};
+  if (job.rank() == 0) {
+    // What the save before has cost, once that is known.
+    if (under_way.valid() && under_way.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      settle();
+    look = interval->look(steps, Clock::now());
+    if (look.saves) {
+      if (const auto why = interval->explanation()) fmt::print(stderr, "muster: {}\n", *why);
+    }
+    clock_meeting->announce(nlohmann::json{{"saves", look.saves}, {"next", look.next_step}}.dump());
+  } else {
+    const auto word = clock_meeting->listen(options.patience);
+    if (!word)
+      throw std::runtime_error("checkpoints: rank 0 does not say whether to save: " + word.error().message());
+    const auto said = nlohmann::json::parse(*word);
+    look = {.saves = said.at("saves"), .next_step = said.at("next")};
+  }
+  next_look = look.next_step;
+  return look.saves;
 }
 
 // If the save fails, training goes on, and the launcher stops it when the grace is over: the next one may
@@ -379,12 +358,26 @@ Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
   }
   if (options.read_only) return;
   const CheckpointDirectory directory(options.directory);
+  state_->use.emplace(job, options.directory);
   const Beginning begun = begin_together(job, directory, state_->meeting);
   state_->plan = CommitPlan{.directory = directory,
                             .job = job.job_id(),
                             .attempt = begun.attempt,
-                            .keep = options.keep,
-                            .timeout = options.commit_timeout};
+                            .retention = {.last = static_cast<std::size_t>(options.keep),
+                                          .every = static_cast<std::uint64_t>(options.keep_every),
+                                          .best = static_cast<std::size_t>(options.keep_best)},
+                            .timeout = options.commit_timeout,
+                            .patience = options.patience};
+  if (!options.best_by.empty())
+    state_->plan->retention.best_by =
+        BestBy{.metric = options.best_by, .most = options.best == CheckpointerOptions::Best::kGreatest};
+  state_->plan->topology = {{"nodes", std::to_string(job.node_count())}};
+  if (options.every_auto || options.every_time > std::chrono::milliseconds(0)) {
+    state_->clock_meeting.emplace(job.store(), job.rank(), job.world_size());
+    const Seconds expected = Seconds(options.mean_time_to_failure) / job.node_count();
+    state_->interval.emplace(options.every_auto ? std::nullopt : std::optional<Seconds>(options.every_time),
+                             mean_time_between_failures(expected, job.restart_count(), begun.job_age));
+  }
   state_->restore_plan.attempt = begun.attempt;
   if (options.start_over) state_->restore_plan.only = begun.of_this_job;
   state_->unread = begun.resumable;
@@ -409,6 +402,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   state_->outcome = {};
   const auto restoring = section("checkpoint restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
+  state_->restore_plan.patience = state_->options.patience;
   state_->restore_plan.rules = {.rank = state_->job.rank(),
                                 .strict = options.strict,
                                 .convert = options.convert,
@@ -441,7 +435,7 @@ void Checkpointer::step(TrainState& state) {
   if (!state_->plan) return;
   const bool last = state_->is_last_before_preemption();
   state_->prepare(state);
-  if (last || state_->steps % state_->options.every == 0) state_->start_save(state);
+  if (state_->is_due() || last) state_->start_save(state);
   if (last) state_->leave();
 }
 
@@ -460,6 +454,13 @@ bool Checkpointer::save(TrainState& state) {
   const bool again = !state_->settle() && said_by_rank_0(state_->outcome.error().code());
   if (state_->last_saved != state_->steps || again) state_->start_save(state);
   return state_->settle();
+}
+
+void Checkpointer::report(const std::string& metric, double value) {
+  if (!std::isfinite(value))
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: report(\"{}\", {}) must be a finite number", metric, value));
+  state_->metrics[metric] = value;
 }
 
 bool Checkpointer::wait() {

@@ -18,9 +18,6 @@ void warn_unless(std::string_view what, const Status& done) {
   if (!done) log::warning("{}: {}", what, done.error().message());
 }
 
-// For rank 0 to write its own shard, before the deadline of the others begins, and then the manifest.
-constexpr auto kDecisionTimeout = std::chrono::minutes(30);
-
 // What the ranks tell each other about a save.
 constexpr std::string_view kCommitted = "committed";
 constexpr std::string_view kFencedWord = "fenced ";
@@ -57,7 +54,10 @@ Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id
                               .job = plan.job,
                               .world_size = static_cast<std::int32_t>(words.size()),
                               .files = {},
-                              .written_at = unix_ns() / 1'000'000'000};
+                              .written_at = unix_ns() / 1'000'000'000,
+                              .topology = plan.topology,
+                              .metrics = plan.metrics,
+                              .best_by = plan.retention.best_by};
   for (std::size_t rank = 0; rank < words.size(); ++rank) {
     const std::string where = fmt::format("rank {}", rank);
     if (!words[rank].starts_with('{')) return failure_within(where, status_of(words[rank]));
@@ -106,28 +106,16 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
-// Keeps the newest good ones, every directory that is not surely ours, and what other ranks may be writing by
-// now.
+// Of what retention.h lets go. What other ranks may be writing by now is newer, and stays.
 Status remove_old(const CommitPlan& plan, CheckpointId newest) {
-  const auto entries = plan.directory.candidates(plan.attempt);
-  if (!entries) return std::unexpected(entries.error());
+  const auto catalog = read_catalog(plan.directory);
+  if (!catalog) return std::unexpected(catalog.error());
   const auto attempts = plan.directory.attempts();
   if (!attempts) return std::unexpected(attempts.error());
-  const auto directories = plan.directory.step_directories();
-  if (!directories) return std::unexpected(directories.error());
-  std::vector<CheckpointId> needed;
-  int good = 0;
-  for (const CheckpointEntry& entry : *entries) {
-    if (good == plan.keep) break;
-    needed.push_back(entry.id);
-    if (!entry.damage) ++good;
-  }
+  RetentionPlan retention = plan.retention;
+  retention.newest = newest;
   Status result;
-  for (const CheckpointId& id : *directories) {
-    const bool ours = std::ranges::find(*attempts, id.attempt, &AttemptRecord::attempt) != attempts->end();
-    const bool old = id.attempt < newest.attempt || (id.attempt == newest.attempt && id.step < newest.step);
-    const bool kept = std::ranges::find(needed, id) != needed.end() || plan.directory.is_pinned(id);
-    if (!ours || !old || kept) continue;
+  for (const CheckpointId& id : to_remove(known_of(*catalog), *attempts, retention)) {
     if (Status removed = plan.directory.remove(id); !removed) result = std::move(removed);
   }
   return result;
@@ -136,9 +124,11 @@ Status remove_old(const CommitPlan& plan, CheckpointId newest) {
 // After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
 // newer attempt may have resumed from it already.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
+  std::error_code error;
+  // Where nobody can look nobody can remove, and why that is has been told as the reason of the failure.
+  if (!std::filesystem::exists(plan.directory.path_of(id), error) || error) return {};
   const auto committed = is_committed(plan, id);
-  if (!committed) return std::unexpected(committed.error());
-  return *committed ? Status() : plan.directory.remove(id);
+  return !committed || *committed ? Status() : plan.directory.remove(id);
 }
 
 }  // namespace
@@ -176,7 +166,7 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   // instead would keep the others waiting.
   meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, write); })));
   if (meeting.rank() != 0) {
-    const auto word = meeting.listen(kDecisionTimeout + plan.timeout);
+    const auto word = meeting.listen(plan.patience + plan.timeout);
     return word ? status_of(*word)
                 : failure(ErrorCode::kTimedOut, "rank 0 says nothing: {}", word.error().message());
   }

@@ -7,8 +7,10 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 
+#include "common/checkpoint/catalog.h"
 #include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/meeting.h"
 
@@ -18,8 +20,11 @@ struct CommitPlan {
   CheckpointDirectory directory;
   std::string job;
   Attempt attempt;
-  int keep = 1;
+  RetentionPlan retention = {};
   std::chrono::milliseconds timeout{};
+  std::chrono::milliseconds patience{};  // for rank 0's own shard, before the others' time begins
+  std::map<std::string, double> metrics = {};
+  std::map<std::string, std::string> topology = {};
 };
 
 // Writes this rank's shard into the directory of the checkpoint.

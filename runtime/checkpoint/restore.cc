@@ -10,9 +10,6 @@ namespace muster {
 
 namespace {
 
-// For one rank to read and verify a whole checkpoint.
-constexpr auto kReadTimeout = std::chrono::minutes(30);
-
 // What rank 0 says to all.
 enum class Word { kTry, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
@@ -194,7 +191,7 @@ class Leader {
   }
 
   Status hear_all() {
-    const auto words = meeting_.collect(kReadTimeout);
+    const auto words = meeting_.collect(plan_.patience);
     if (!words) return std::unexpected(words.error());
     for (std::size_t rank = 0; rank < words->size(); ++rank) {
       if (!(*words)[rank].empty()) return failure(ErrorCode::kCorrupt, "rank {}: {}", rank, (*words)[rank]);
@@ -222,7 +219,7 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
   Expected<std::unique_ptr<Candidate>> candidate;
   for (;;) {
     // Rank 0 reads before it speaks.
-    const auto text = meeting.listen(2 * kReadTimeout);
+    const auto text = meeting.listen(2 * plan.patience);
     if (!text) return std::unexpected(text.error());
     const auto said = nlohmann::json::parse(*text);
     const CheckpointId id{.step = said.at("step"), .attempt = Attempt(said.at("attempt"))};

@@ -6,6 +6,7 @@
 // out to be damaged another checkpoint has to follow.
 #pragma once
 
+#include <chrono>
 #include <muster/train_state.h>
 #include <optional>
 #include <vector>
@@ -22,6 +23,7 @@ struct RestorePlan {
   // Only checkpoints of these attempts count; none: all that the chain leads to.
   std::optional<std::vector<Attempt>> only;
   LoadRules rules = {};
+  std::chrono::milliseconds patience = std::chrono::minutes(30);  // for one rank to read it all
 };
 
 struct Restored {

@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
-constexpr std::uint64_t kPieceBytes = 1 << 20;
+constexpr std::uint64_t kPieceBytes = 1 << 20;    // the least that a processor copies
 constexpr std::uint64_t kLeastParallelBytes = 8 << 20;
 
 struct Piece {
@@ -32,6 +32,11 @@ class Stager {
   explicit Stager(const ShardImage& image) : image_(image) {}
 
   void fill(const Staging::Room& room) {
+    // As large as they may be: what is larger than the processor's cache is copied past it.
+    const bool parallel = room.bytes.size() >= kLeastParallelBytes;
+    if (parallel)
+      piece_bytes_ = std::max<std::uint64_t>(
+          kPieceBytes, room.bytes.size() / (4 * static_cast<std::uint64_t>(at::get_num_threads())));
     add_bytes(room, 0, reinterpret_cast<const std::byte*>(image_.head.data()), image_.head.size());
     const std::uint64_t end = room.offset + room.bytes.size();
     while (next_ < image_.segments.size() && image_.segments[next_].offset < end) {
@@ -49,10 +54,10 @@ class Stager {
     };
     const auto count = std::ssize(pieces_);
     // A little is copied without torch's threads, which a program may not have started yet.
-    if (room.bytes.size() < kLeastParallelBytes)
-      copy(0, count);
-    else
+    if (parallel)
       at::parallel_for(0, count, 1, copy);
+    else
+      copy(0, count);
     pieces_.clear();
     if (stream_) stream_->synchronize();
   }
@@ -75,7 +80,7 @@ class Stager {
     std::uint64_t at = std::max(offset, room.offset);
     const std::uint64_t end = std::min(offset + size, room.offset + room.bytes.size());
     while (at < end) {
-      const std::uint64_t count = std::min(end - at, kPieceBytes);
+      const std::uint64_t count = std::min(end - at, piece_bytes_);
       pieces_.push_back({room.bytes.data() + (at - room.offset), bytes + (at - offset), count});
       at += count;
     }
@@ -117,6 +122,7 @@ class Stager {
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
   std::optional<at::Tensor> held_;  // its elements in a row
   std::vector<Piece> pieces_;
+  std::uint64_t piece_bytes_ = kPieceBytes;
   std::optional<c10::Stream> stream_;
 };
 

@@ -119,18 +119,26 @@ TEST(CheckpointCommit, ARankThatCannotGatherItsStateFailsTheSaveOnAllAndTheyRetr
       2);
 }
 
-// The directory has the same name on both, and is not the same.
+// The directory has been the same on both, and is not any more.
 TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   const ScratchDirectory scratch;
+  for (const char* name : {"shared", "elsewhere"}) fs::create_directories(scratch / name);
+  for (const char* name : {"0", "1"}) fs::create_directory_symlink(scratch / "shared", scratch / name);
   spawn(
       [&](Job& job) {
-        Training training(job, scratch / std::to_string(job.rank()), 1, std::chrono::minutes(1));
+        const std::string mine = scratch / std::to_string(job.rank());
+        Training training(job, mine, 1, std::chrono::minutes(1));
         training.checkpoints.step(training.state);
+        if (job.rank() == 1) {
+          fs::remove(mine);
+          fs::create_directory_symlink(scratch / "elsewhere", mine);
+        }
+        job.barrier();
         require(!training.checkpoints.save(training.state), "rank 1's shard is elsewhere");
       },
       2);
-  EXPECT_TRUE(fs::exists(scratch / "1/step-1.attempt-1/rank-00001.safetensors"));
-  EXPECT_FALSE(fs::exists(scratch / "0/step-1.attempt-1"));
+  EXPECT_TRUE(fs::exists(scratch / "elsewhere/step-1.attempt-1/rank-00001.safetensors"));
+  EXPECT_FALSE(fs::exists(scratch / "shared/step-1.attempt-1"));
 }
 
 }  // namespace

@@ -8,9 +8,12 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstring>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <mutex>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,13 +28,85 @@
 
 namespace {
 
-enum class Fault { kNone, kKill, kFailOnce, kFailFromNowOn };
+enum class Fault { kNone, kKill, kPowerLoss, kFailOnce, kFailFromNowOn };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
 std::atomic<int> fault_errno = 0;
 std::atomic<bool> no_threads = false;
 std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
 int calls_to_meanwhile = 0;
+
+// What would be left of a directory if the power went now: of each file what it had when it was synced last,
+// of each directory the entries that it had then. Nothing else.
+class Disk {
+ public:
+  void follow(const std::string& root) {
+    root_ = root;
+    follows_ = true;
+  }
+  bool forgets_syncs = false;
+
+  void synced(int fd) {
+    if (!follows_ || forgets_syncs) return;
+    const std::lock_guard lock(mutex_);
+    struct stat status{};
+    syscall(SYS_fstat, fd, &status);
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    // Held, so that no other file gets its number.
+    const int held = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0));
+    if (S_ISDIR(status.st_mode)) {
+      auto& entries = directories_[status.st_ino];
+      entries.clear();
+      DIR* const list = opendir(path.c_str());
+      while (const dirent* const entry = readdir(list)) {
+        const std::string name = entry->d_name;
+        if (name != "." && name != "..") entries[name] = {entry->d_ino, entry->d_type == DT_DIR};
+      }
+      closedir(list);
+    } else {
+      std::string content(static_cast<std::size_t>(status.st_size), 0);
+      syscall(SYS_pread64, held, content.data(), content.size(), 0);
+      files_[status.st_ino] = std::move(content);
+    }
+  }
+
+  // As ROOT.after.
+  void lose_power() {
+    const std::lock_guard lock(mutex_);
+    struct stat status{};
+    syscall(SYS_stat, root_.c_str(), &status);
+    write_directory(status.st_ino, root_ + ".after");
+  }
+
+ private:
+  struct Entry {
+    ino_t number = 0;
+    bool is_directory = false;
+  };
+  void write_directory(ino_t number, const std::string& path) {
+    syscall(SYS_mkdir, path.c_str(), 0755);
+    const auto entries = directories_.find(number);
+    if (entries == directories_.end()) return;
+    for (const auto& [name, entry] : entries->second) {
+      const std::string inner = path + "/" + name;
+      if (entry.is_directory) {
+        write_directory(entry.number, inner);
+        continue;
+      }
+      const auto content = files_.find(entry.number);  // none: it is there and empty
+      const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, inner.c_str(), O_WRONLY | O_CREAT, 0644));
+      if (content != files_.end()) syscall(SYS_write, fd, content->second.data(), content->second.size());
+      syscall(SYS_close, fd);
+    }
+  }
+
+  std::string root_;
+  bool follows_ = false;
+  std::mutex mutex_;
+  std::map<ino_t, std::string> files_;
+  std::map<ino_t, std::map<std::string, Entry>> directories_;
+};
+Disk disk;
 
 // True if this call shall fail.
 bool fails_here() {
@@ -43,7 +118,8 @@ bool fails_here() {
   }
   const int left = --calls_left;
   if (left > 0 || (left < 0 && fault != Fault::kFailFromNowOn)) return false;
-  if (fault == Fault::kKill) raise(SIGKILL);
+  if (fault == Fault::kPowerLoss) disk.lose_power();
+  if (fault == Fault::kKill || fault == Fault::kPowerLoss) raise(SIGKILL);
   errno = fault_errno;
   return true;
 }
@@ -78,7 +154,10 @@ int ftruncate(int fd, off_t length) noexcept {
   return fails_here(fd) ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, length));
 }
 int fsync(int fd) {
-  return fails_here(fd) ? -1 : static_cast<int>(syscall(SYS_fsync, fd));
+  if (fails_here(fd)) return -1;
+  const int result = static_cast<int>(syscall(SYS_fsync, fd));
+  if (result == 0) disk.synced(fd);
+  return result;
 }
 int rename(const char* from, const char* to) noexcept {
   return fails_here(from) ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
@@ -128,25 +207,33 @@ constexpr int kMaxCalls = 200;
 // Every parameter holds the number of the step, so that a mixture shows.
 struct Numbered {
   explicit Numbered(const std::string& directory) : Numbered(init(), directory) {}
-  Numbered(const Job& a_job, const std::string& directory)
-      : job(a_job), checkpoints(job, {.every = 1000, .directory = directory, .keep = 2}) {}
+  explicit Numbered(const std::string& directory, int keep, std::int64_t elements = 0)
+      : Numbered(init(), directory, keep, elements) {}
+  Numbered(const Job& a_job, const std::string& directory, int keep = 2, std::int64_t elements = 0)
+      : job(a_job),
+        more(at::zeros({elements})),
+        checkpoints(job, {.every = 1000, .directory = directory, .keep = keep}) {
+    state.add("more", more);
+  }
   bool save(std::int64_t step) {
     while (checkpoints.steps() < step) checkpoints.step(state);
     const at::NoGradGuard no_grad;
     for (at::Tensor& parameter : net.parameters()) parameter.fill_(static_cast<double>(step));
+    more.fill_(static_cast<double>(step));
     return checkpoints.save(state);
   }
   bool all_are(std::int64_t step) {
     for (const at::Tensor& parameter : net.parameters()) {
       if (!parameter.eq(static_cast<double>(step)).all().item<bool>()) return false;
     }
-    return true;
+    return more.eq(static_cast<double>(step)).all().item<bool>();
   }
   Job job;
   NoiseDataset dataset{8};
   SmallNet net;
   torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
   DataLoader<Example> loader{dataset, {}, 0, 1};
+  at::Tensor more;
   Checkpointer checkpoints;
   TrainState state{net, optimizer, loader};
 };
@@ -164,10 +251,10 @@ int in_child(const std::function<int()>& body) {
 }
 
 // The step that a new attempt finds; it also saves a further one, as a restarted training would.
-int restored_step(const std::string& directory) {
+int restored_step(const std::string& directory, std::int64_t elements = 0) {
   const int status = in_child([&] {
     try {
-      Numbered training(directory);
+      Numbered training(directory, /*keep=*/2, elements);
       const std::int64_t step = training.checkpoints.restore(training.state);
       if (!training.all_are(step)) return kMixed;
       if (!training.save(step + 1)) return kUnusable;
@@ -206,6 +293,85 @@ TEST(CheckpointCrash, AKillAtAnyPointOfASaveLeavesTheOldOrTheNewCheckpoint) {
   }
   EXPECT_GT(olds, 5);
   EXPECT_GT(news, 1);
+}
+
+struct Sweep {
+  int points = 0;
+  int lost = 0;  // neither the checkpoint before nor the new one, or one that was reported and is not there
+};
+
+// Scratch directories of the many points of a sweep lie in memory, where a sync takes no time.
+class InMemory {
+ public:
+  InMemory() {
+    if (const char* const set = std::getenv("TMPDIR")) before_ = set;
+    if (std::filesystem::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
+  }
+  ~InMemory() { before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR"); }
+  InMemory(const InMemory&) = delete;
+  InMemory& operator=(const InMemory&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+// Some saves, of which the last meets the fault at each of its calls in turn.
+void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_syncs, Sweep& found) {
+  for (bool reached = true; reached; ++found.points) {
+    const int call = found.points + 1;
+    const ScratchDirectory scratch;
+    const std::string directory = scratch / "checkpoints";
+    const int status = in_child([&] {
+      if (kind == Fault::kPowerLoss) disk.follow(directory);
+      Numbered training(directory, keep, elements);
+      for (int step = 1; step < saves; ++step)
+        if (!training.save(step)) return 1;
+      disk.forgets_syncs = forgets_syncs;
+      calls_left = call;
+      fault = kind;
+      const bool saved = training.save(saves);
+      fault = Fault::kNone;
+      if (kind == Fault::kPowerLoss) disk.lose_power();
+      return saved ? 0 : 2;
+    });
+    reached = !WIFEXITED(status);
+    const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const int step = restored_step(directory + (kind == Fault::kPowerLoss ? ".after" : ""), elements);
+    const bool good = step == saves || (step == saves - 1 && !reported);
+    if (!good) ++found.lost;
+    if (call > kMaxCalls) return;
+  }
+}
+
+TEST(CheckpointCrash, ACrashOrPowerLossAtAnyCallOfASaveLeavesTheOldOrTheNewCheckpoint) {
+  const InMemory quick;
+  Sweep all;
+  for (const Fault kind : {Fault::kKill, Fault::kPowerLoss}) {
+    for (const int saves : {2, 3, 4, 5}) {
+      for (const int keep : {1, 2}) {
+        const bool large = saves == 2 && keep == 1 && kind == Fault::kPowerLoss;
+        const std::int64_t elements = large ? 3 << 20 : 0;  // several chunks
+        SCOPED_TRACE(
+            fmt::format("{}, {} saves, keep {}", kind == Fault::kKill ? "kill" : "power", saves, keep));
+        Sweep one;
+        sweep(kind, saves, keep, elements, /*forgets_syncs=*/false, one);
+        EXPECT_EQ(one.lost, 0);
+        EXPECT_GT(one.points, 20);
+        EXPECT_LE(one.points, kMaxCalls);
+        all.points += one.points;
+      }
+    }
+  }
+  EXPECT_GE(all.points, 500);
+  RecordProperty("points", all.points);
+}
+
+// That the sweep would see it.
+TEST(CheckpointCrash, WithoutSyncsAPowerLossLosesWhatWasReported) {
+  const InMemory quick;
+  Sweep found;
+  sweep(Fault::kPowerLoss, 2, 1, 0, /*forgets_syncs=*/true, found);
+  EXPECT_GT(found.lost, 0);
 }
 
 TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNotCommitted) {
@@ -268,6 +434,7 @@ TEST(CheckpointCrash, AnErrorOfOneRankAtAnyPointIsHeardByAllAndCostsOneSaveAtMos
   const std::vector<std::pair<int, Fault>> kinds{{ENOSPC, Fault::kFailOnce},
                                                  {EACCES, Fault::kFailFromNowOn},
                                                  {EIO, Fault::kFailFromNowOn},
+                                                 {EROFS, Fault::kFailFromNowOn},
                                                  {ESTALE, Fault::kFailFromNowOn}};
   for (const auto& [error, kind] : kinds) {
     for (const int faulty_rank : {0, 1}) {

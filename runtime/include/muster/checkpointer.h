@@ -28,14 +28,30 @@ namespace muster {
 class Job;
 
 struct CheckpointerOptions {
-  std::int64_t every = 100;  // steps from one save to the next
+  std::int64_t every = 100;  // steps from one save to the next; 0: by time alone
   std::string directory{};   // empty: job.checkpoint_dir()
   int keep = 3;              // newest checkpoints that stay on the disk
+  // Beside them: those of every n-th step (0: none for that), and the best ones by a metric that report() is
+  // told. What `launch ckpt pin` has pinned stays as well.
+  std::int64_t keep_every = 0;
+  int keep_best = 0;
+  std::string best_by{};
+  enum class Best { kLeast, kGreatest };
+  Best best = Best::kGreatest;
+  // Saves after so much time, too. Rank 0's clock counts.
+  std::chrono::milliseconds every_time{0};
+  // Saves as often as costs the least time in all, by Young's formula: sqrt(2 x what a save holds training up
+  // x the time between failures). That is mean_time_to_failure of a node, by the number of nodes, mended by
+  // how often this job has been restarted.
+  bool every_auto = false;
+  std::chrono::seconds mean_time_to_failure = std::chrono::hours(24 * 30);
   // The most memory that a rank takes for the copy that is written while training goes on; it takes no more
   // than its share of the state has. Where that is larger, training waits while it is written in pieces.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
   // For the slowest rank to write its shard.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
+  // For rank 0 to write its own shard before that begins, and for any rank to read what it restores.
+  std::chrono::milliseconds patience = std::chrono::minutes(30);
   // restore() only, beside a training that goes on: the directory is not taken over, nothing is written, and
   // the agent is told of no step.
   bool read_only = false;
@@ -70,7 +86,8 @@ class Checkpointer {
  public:
   // std::invalid_argument names the option, std::runtime_error the directory that cannot be used. Outside a
   // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt,
-  // unless it is read_only; it is refused while another job's rank 0 that uses it lives on this machine.
+  // unless it is read_only; it is refused while another job's rank 0 that uses it lives on this machine,
+  // where it is not one directory on all nodes, and while another Checkpointer of this job writes into it.
   explicit Checkpointer(const Job& job, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
 
@@ -92,6 +109,9 @@ class Checkpointer {
   // if it failed: the next call tries again. FencedError and std::logic_error as in step(), the latter also
   // if it is read_only.
   bool save(TrainState& state);
+  // Rank 0's is written into the checkpoints that follow, which are ranked by it (.best_by).
+  // std::invalid_argument if it is not finite.
+  void report(const std::string& metric, double value);
   // Waits for the save that is under way. False if it failed.
   bool wait();
 

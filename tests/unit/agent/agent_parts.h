@@ -150,7 +150,9 @@ struct HandVitals final : Vitals {
 struct HandLogs final : Logs {
   explicit HandLogs(Noted& noted) : asked(noted) {}
   void begin(LogsListener& agent) override { listener = &agent; }
-  LogPlace place_for(const wire::JobSpec& job) override { return place.value_or(LogPlace{job.log_directory}); }
+  LogPlace place_for(const wire::JobSpec& job) override {
+    return place.value_or(LogPlace{job.log_directory});
+  }
   Expected<std::vector<std::string>> open(const wire::JobSpec&, const OpenAttempt&) override {
     asked.emplace_back("open logs");
     return opened;

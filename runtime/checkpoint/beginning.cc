@@ -1,0 +1,150 @@
+#include "runtime/checkpoint/beginning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/base/log.h"
+#include "runtime/comm/job_state.h"
+
+namespace muster {
+
+namespace {
+
+// For rank 0 to take a directory over.
+constexpr auto kBeginTimeout = std::chrono::minutes(5);
+
+bool same_directory(const std::string& left, const std::string& right) {
+  std::error_code ignored;
+  return left == right || std::filesystem::equivalent(left, right, ignored);
+}
+
+// With the text of the attempt's file.
+struct Found : Beginning {
+  std::string record;
+};
+
+// By the clock of whatever holds the directory.
+Seconds age_of(const CheckpointDirectory& directory, Attempt attempt) {
+  std::error_code error;
+  const auto begun = std::filesystem::last_write_time(directory.attempt_path(attempt), error);
+  if (error) return Seconds(0);
+  return std::max(Seconds(std::filesystem::file_time_type::clock::now() - begun), Seconds(0));
+}
+
+// A restart takes the directory over from the attempt before. Where nobody can know whether the last one
+// still trains, that is said.
+Expected<AttemptRecord> begin_attempt(const Job& job, const CheckpointDirectory& directory) {
+  const auto last = directory.newest();
+  const bool goes_on = job.restart_count() > 0 && last && last->job == job.job_id();
+  auto begun = directory.begin_attempt(job.job_id(), /*take_over=*/goes_on);
+  if (begun && last && !goes_on && !is_alive(last->owner))
+    log::warning("{} is taken over from {} on host {}: if that still runs, it will stop", directory.path(),
+                 last->job.empty() ? "a program" : "job " + last->job, last->owner.host);
+  return begun;
+}
+
+Expected<AttemptRecord> begin_or_join_attempt(const Job& job, const CheckpointDirectory& directory,
+                                              const std::vector<AttemptRecord>& attempts) {
+  // The one that the launcher began in this directory, if it did.
+  if (!job.checkpoint_dir().empty() && same_directory(job.checkpoint_dir(), directory.path())) {
+    for (const AttemptRecord& record : attempts)
+      if (record.attempt == Attempt(job.attempt())) return record;
+  }
+  return begin_attempt(job, directory);
+}
+
+Expected<Found> begin(const Job& job, const CheckpointDirectory& directory) {
+  if (Status usable = directory.check_writable(); !usable) return std::unexpected(usable.error());
+  const auto attempts = directory.attempts();
+  if (!attempts) return std::unexpected(attempts.error());
+  const auto record = begin_or_join_attempt(job, directory, *attempts);
+  if (!record) return std::unexpected(record.error());
+  Found result{{.attempt = record->attempt, .resumable = {}, .of_this_job = {record->attempt}}, {}};
+  if (record->resume) result.resumable = record->resume->step;
+  for (const AttemptRecord& earlier : *attempts)
+    if (job.restart_count() > 0 && earlier.job == record->job) result.of_this_job.push_back(earlier.attempt);
+  result.job_age = age_of(directory, std::ranges::min(result.of_this_job));
+  result.record = encode_attempt_record(*record);
+  return result;
+}
+
+// Whether this rank sees the attempt's file that rank 0 has seen.
+std::string check_same(const CheckpointDirectory& directory, Attempt attempt, const std::string& record) {
+  if (Status usable = directory.check_writable(); !usable) return usable.error().message();
+  const auto seen = directory.attempts();
+  if (!seen) return seen.error().message();
+  const auto mine = std::ranges::find(*seen, attempt, &AttemptRecord::attempt);
+  if (mine != seen->end() && encode_attempt_record(*mine) == record) return "";
+  return fmt::format(
+      "{} is another directory here than on rank 0's node: it has to be one that all nodes share",
+      directory.path());
+}
+
+std::mutex uses_mutex;
+std::set<std::pair<const void*, std::string>> uses;
+
+}  // namespace
+
+Beginning begin_together(const Job& job, const CheckpointDirectory& directory, Meeting& meeting) {
+  using nlohmann::json;
+  const auto say = [&](const json& what) {
+    meeting.announce(what.dump(-1, ' ', false, json::error_handler_t::replace));
+  };
+  if (meeting.rank() == 0) {
+    auto found = without_throwing([&] { return begin(job, directory); });
+    if (!found) {
+      say({{"cannot", found.error().message()}});
+      // A restart may not have what a start is refused.
+      throw CheckpointError(found.error().message(), {.final = found.error().code() == ErrorCode::kFenced});
+    }
+    json said{{"attempt", found->attempt.value()}, {"record", found->record}};
+    if (found->resumable) said["resumable"] = *found->resumable;
+    say(said);
+    meeting.give("");
+    const auto words = meeting.collect(kBeginTimeout);
+    std::string cannot = words ? "" : words.error().message();
+    for (std::size_t rank = 0; words && rank < words->size() && cannot.empty(); ++rank)
+      if (!(*words)[rank].empty()) cannot = fmt::format("rank {}: {}", rank, (*words)[rank]);
+    say({{"cannot", cannot}});
+    if (!cannot.empty()) throw CheckpointError(cannot, {});
+    return *std::move(found);
+  }
+  const auto hear = [&] {
+    const auto word = meeting.listen(2 * kBeginTimeout);
+    if (!word)
+      throw std::runtime_error("checkpoints: rank 0 does not say which attempt this is: " +
+                               word.error().message());
+    auto said = json::parse(*word);
+    if (const std::string cannot = said.value("cannot", ""); !cannot.empty())
+      throw CheckpointError(cannot, {.told = true});
+    return said;
+  };
+  const json said = hear();
+  Beginning told{
+      .attempt = Attempt(said.at("attempt").get<std::uint64_t>()), .resumable = {}, .of_this_job = {}};
+  if (said.contains("resumable")) told.resumable = said["resumable"].get<std::uint64_t>();
+  meeting.give(check_same(directory, told.attempt, said.at("record")));
+  hear();
+  return told;
+}
+
+DirectoryUse::DirectoryUse(const Job& job, const std::string& directory) : use_(&reports_of(job), {}) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(directory, ignored);
+  use_.second = whole.empty() ? directory : whole.string();
+  const std::lock_guard lock(uses_mutex);
+  if (!uses.insert(use_).second)
+    throw std::invalid_argument(fmt::format(
+        "Checkpointer: another one of this job writes into {}: give each a directory of its own", directory));
+}
+DirectoryUse::~DirectoryUse() {
+  const std::lock_guard lock(uses_mutex);
+  uses.erase(use_);
+}
+
+}  // namespace muster

@@ -1,0 +1,114 @@
+// Checkpoints that are damaged, or gone: no byte of them gets into a training, and training goes on.
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "tests/train/checkpoint_fixture.h"
+#include "tests/warnings.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
+  save_two();
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 120; ++round) {
+    const std::string damaged = copy("damaged");
+    // One file in three is the manifest, the rest the shard; its header as often as its data.
+    const std::string path =
+        damaged + "/step-2.attempt-1/" + (round % 3 == 0 ? "manifest.json" : "rank-00000.safetensors");
+    const auto size =
+        round % 3 == 1 ? std::min<std::uint64_t>(fs::file_size(path), 2000) : fs::file_size(path);
+    const auto byte = static_cast<std::streamoff>(random() % size);
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(byte);
+    const char flipped = static_cast<char>(file.get() ^ (1 << random() % 8));
+    file.seekp(byte);
+    file.put(flipped);
+    file.close();
+    ASSERT_EQ(restored_step(damaged), 1) << path << " byte " << byte;
+  }
+}
+
+// Flipped bits, cuts, exchanged and repeated pieces, in shard and manifest: 1,000 of them.
+TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
+  save_two();
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t limit) { return random() % std::max<std::size_t>(limit, 1); };
+  SmallNet expected, loaded;
+  load_model(expected, directory_, {.step = 1});
+  load_model(loaded, directory_, {.step = 2});
+  ASSERT_NE(bytes_of(expected), bytes_of(loaded));
+  const std::string newest = directory_ + "/step-2.attempt-1/";
+  const Warnings quiet;
+  for (int round = 0; round < 1000; ++round) {
+    const std::string name = round % 3 == 0 ? "manifest.json" : "rank-00000.safetensors";
+    const std::string whole = read_bytes(newest + name);
+    std::string bytes = whole;
+    const std::size_t size = 1 + below(whole.size() / 4);
+    const std::size_t from = below(whole.size() - size);
+    const std::size_t to = below(whole.size() - size);
+    switch (round % 5) {
+      case 0:
+      case 1: bytes[below(bytes.size())] ^= static_cast<char>(1 << below(8)); break;
+      case 2: bytes.resize(below(bytes.size())); break;
+      case 3: bytes.replace(to, size, whole, from, size); break;
+      default: bytes.insert(to, whole, from, size); break;
+    }
+    if (bytes == whole) continue;
+    write_bytes(newest + name, bytes);
+    // What a model does not need may be damaged: it is loaded from the newest then, as it was saved.
+    SmallNet net;
+    const auto step = load_model(net, directory_).step;
+    ASSERT_EQ(bytes_of(net), bytes_of(step == 1 ? expected : loaded)) << name << ", round " << round;
+    EXPECT_EQ(step, 1) << name << ", round " << round;
+    write_bytes(newest + name, whole);
+  }
+  fs::copy_file(directory_ + "/step-1.attempt-1/rank-00000.safetensors", newest + "rank-00000.safetensors",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(load_model(loaded, directory_).step, 1) << "the other checkpoint's file";
+}
+
+TEST_F(CheckpointTest, ADirectoryThatVanishesCostsSavesUntilItIsBack) {
+  Training training(directory_);
+  training.train(1);
+  ASSERT_TRUE(training.checkpoints.save(training.state));
+  fs::rename(directory_, scratch_ / "away");
+  write_bytes(directory_, "");  // so that nobody makes it anew
+  const Warnings warnings;
+  training.train(1);
+  EXPECT_FALSE(training.checkpoints.save(training.state));
+  ASSERT_EQ(warnings.lines().size(), 1U);
+  EXPECT_THAT(warnings.lines()[0], HasSubstr("training goes on, the newest one is that of step 1"));
+  fs::remove(directory_);
+  fs::rename(scratch_ / "away", directory_);
+  EXPECT_TRUE(training.checkpoints.save(training.state));
+  EXPECT_EQ(load_model(*training.net, directory_).step, 2);
+}
+
+TEST_F(CheckpointTest, FallsBackFromATornOrMissingShardAndAForeignManifest) {
+  save_two();
+  const std::string shard = "/step-2.attempt-1/rank-00000.safetensors";
+  const std::string manifest = "/step-2.attempt-1/manifest.json";
+  const std::string torn = copy("torn");
+  fs::resize_file(torn + shard, fs::file_size(torn + shard) - 1);
+  EXPECT_EQ(restored_step(torn), 1);
+  const std::string missing = copy("missing");
+  fs::remove(missing + shard);
+  EXPECT_EQ(restored_step(missing), 1);
+  const std::string foreign = copy("foreign");
+  fs::copy_file(foreign + "/step-1.attempt-1/manifest.json", foreign + manifest,
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(restored_step(foreign), 1);
+  EXPECT_EQ(restored_step(directory_), 2);
+}
+
+}  // namespace
+}  // namespace muster

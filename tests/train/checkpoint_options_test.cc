@@ -1,0 +1,173 @@
+// When checkpoints are saved, which of them stay, and which directories are refused.
+#include <cmath>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/checkpoint/directory.h"
+#include "runtime/checkpoint/save_interval.h"
+#include "tests/require.h"
+#include "tests/train/checkpoint_fixture.h"
+
+namespace muster {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(SaveInterval, IsThatOfYoungsFormulaAndSaysSo) {
+  SaveInterval interval(std::nullopt, Seconds(7200));
+  const TimePoint start = Clock::now();
+  interval.saved(start, Seconds(0.25), Seconds(3));
+  EXPECT_DOUBLE_EQ(interval.interval().count(), 60);
+  EXPECT_EQ(
+      interval.explanation(),
+      "a checkpoint every 60 s: sqrt(2 x 0.250 s that a save holds training up x 7200 s between failures), "
+      "and at least the 3.0 s until one is committed");
+  EXPECT_EQ(interval.explanation(), std::nullopt) << "once";
+  interval.saved(start, Seconds(0.25), Seconds(100));
+  EXPECT_DOUBLE_EQ(interval.interval().count(), 100) << "the disk cannot write more often";
+  EXPECT_TRUE(interval.explanation());
+}
+
+TEST(SaveInterval, FailuresThatWereSeenCount) {
+  EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 0, Seconds(0)).count(), 1000);
+  EXPECT_DOUBLE_EQ(mean_time_between_failures(Seconds(1000), 4, Seconds(500)).count(), 300);
+}
+
+TEST(SaveInterval, ComesOnTimeWithFewLooksAlsoWhereStepsBecomeSlower) {
+  SaveInterval interval(Seconds(10), Seconds(1));
+  const TimePoint start = Clock::now();
+  double now = 0;
+  std::int64_t next = 1;
+  int looks = 0;
+  std::vector<double> saves;
+  for (std::int64_t step = 1; saves.size() < 4; ++step) {
+    const double a_step = now < 15 ? 0.01 : 0.02;
+    now += a_step;
+    if (step < next) continue;
+    ++looks;
+    const auto look = interval.look(step, start + std::chrono::duration_cast<Duration>(Seconds(now)));
+    ASSERT_GT(look.next_step, step);
+    next = look.next_step;
+    if (look.saves) saves.push_back(now);
+  }
+  double before = 0.01;
+  for (const double save : saves) {
+    EXPECT_NEAR(save - before, 10, 0.1);
+    before = save;
+  }
+  EXPECT_LT(looks, 100) << "of some 3000 steps";
+}
+
+class CheckpointOptionsTest : public CheckpointTest {
+ protected:
+  std::vector<std::uint64_t> steps_in(const std::string& directory) {
+    std::vector<std::uint64_t> steps;
+    for (const CheckpointId& id : CheckpointDirectory(directory).committed().value())
+      steps.push_back(id.step);
+    return steps;
+  }
+};
+
+TEST_F(CheckpointOptionsTest, AllRanksSaveAtTheStepsThatRank0sClockSays) {
+  for (const bool automatic : {false, true}) {
+    const std::string directory = scratch_ / (automatic ? "auto" : "time");
+    spawn(
+        [&](Job& job) {
+          alarm(60);
+          double value = 0;
+          TrainState state;
+          state.add("value", value);
+          CheckpointerOptions options{.every = 0, .directory = directory, .keep = 100};
+          options.every_auto = automatic;
+          if (automatic) options.mean_time_to_failure = std::chrono::seconds(1);  // below any save's cost
+          if (!automatic) options.every_time = milliseconds(50);
+          Checkpointer checkpoints(job, options);
+          for (int saved = 0; saved < 3;) {
+            checkpoints.step(state);
+            require(checkpoints.wait(), "a save");
+            saved = all_reduce(job, job.rank() == 0 ? static_cast<int>(steps_in(directory).size()) : 0);
+          }
+        },
+        2);
+    EXPECT_GE(steps_in(directory).size(), 3U);
+  }
+}
+
+TEST_F(CheckpointOptionsTest, TheLastTheRoundTheBestAndThePinnedStay) {
+  CheckpointerOptions options{.keep = 2};
+  options.keep_every = 4;
+  options.keep_best = 1;
+  options.best_by = "loss";
+  options.best = CheckpointerOptions::Best::kLeast;
+  Training training(directory_, make_adam, options);
+  for (int step = 1; step <= 9; ++step) {
+    training.train(1);
+    training.checkpoints.report("loss", step == 3 ? 0.5 : 1.0 + step);
+    ASSERT_TRUE(training.checkpoints.save(training.state));
+    if (step == 1) write_bytes(directory_ + "/step-1.attempt-1/pinned", "");
+  }
+  EXPECT_THAT(steps_in(directory_), ElementsAre(1, 3, 4, 8, 9));
+  const auto manifest = CheckpointDirectory(directory_).read_manifest({.step = 3, .attempt = Attempt(1)});
+  EXPECT_EQ(manifest.value().metrics.at("loss"), 0.5);
+  EXPECT_THAT([&] { training.checkpoints.report("loss", NAN); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("must be a finite number")));
+}
+
+TEST_F(CheckpointOptionsTest, OptionsThatCannotBeAreRefusedByName) {
+  const auto refusal = [&](const auto& change) {
+    CheckpointerOptions options{.directory = directory_};
+    change(options);
+    try {
+      const Checkpointer checkpoints(make_job(), options);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(refusal([](auto& o) { o.every = 0; }), HasSubstr("every = 0 must be at least 1"));
+  EXPECT_THAT(refusal([](auto& o) { o.keep_best = 1; }), HasSubstr("keep_best needs the name of a metric"));
+  EXPECT_THAT(refusal([](auto& o) { o.keep_every = -1; }), HasSubstr("keep_every = -1"));
+  EXPECT_THAT(refusal([](auto& o) { o.staging_bytes = 0; }), HasSubstr("staging_bytes = 0"));
+  EXPECT_THAT(refusal([](auto& o) {
+                o.every_auto = true;
+                o.every_time = milliseconds(1);
+              }),
+              HasSubstr("exclude each other"));
+  EXPECT_EQ(refusal([](auto&) {}), "taken");
+}
+
+TEST_F(CheckpointOptionsTest, TwoThatWriteIntoOneDirectoryAreRefusedAsLongAsBothLive) {
+  const Job job = make_job();
+  fs::create_directories(directory_);
+  fs::create_symlink(directory_, scratch_ / "link");
+  {
+    const Checkpointer one(job, {.directory = directory_});
+    EXPECT_THAT([&] { const Checkpointer other(job, {.directory = scratch_ / "link"}); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("give each a directory of its own")));
+    EXPECT_NO_THROW(Checkpointer(job, {.directory = directory_, .read_only = true}));
+  }
+  EXPECT_NO_THROW(Checkpointer(job, {.directory = directory_}));
+}
+
+TEST_F(CheckpointOptionsTest, ADirectoryThatIsNotOneForAllRanksIsRefusedByAll) {
+  spawn(
+      [&](Job& job) {
+        std::string said;
+        try {
+          const Checkpointer checkpoints(job, {.directory = scratch_ / std::to_string(job.rank())});
+        } catch (const std::runtime_error& error) {
+          said = error.what();
+        }
+        require(said.find("rank 1: ") == 0 &&
+                    said.find("is another directory here than on rank 0's node") != said.npos,
+                said);
+      },
+      3);
+}
+
+}  // namespace
+}  // namespace muster
