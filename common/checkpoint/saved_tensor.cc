@@ -2,6 +2,7 @@
 
 #include <array>
 #include <fmt/ranges.h>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -59,10 +60,15 @@ std::optional<Slice> common_of(const Slice& left, const Slice& right) {
   return common;
 }
 
+// Of one that lies anywhere too.
 std::string text_of(const Slice& slice) {
   std::string text;
-  for (std::size_t d = 0; d < slice.sizes.size(); ++d)
-    text += fmt::format("{}{}:{}", d == 0 ? "[" : ",", slice.offsets[d], end_of(slice, d));
+  for (std::size_t d = 0; d < std::min(slice.offsets.size(), slice.sizes.size()); ++d) {
+    std::int64_t end = 0;
+    if (__builtin_add_overflow(slice.offsets[d], slice.sizes[d], &end))
+      end = std::numeric_limits<std::int64_t>::max();
+    text += fmt::format("{}{}:{}", d == 0 ? "[" : ",", slice.offsets[d], end);
+  }
   return text + (slice.sizes.empty() ? "[]" : "]");
 }
 
