@@ -35,6 +35,19 @@ std::string worker_program(const TrialPlan& plan) {
   return plan.torch ? CHAOS_TORCH_WORKER : CHAOS_WORKER;
 }
 
+std::string text_of(const std::vector<Digest128>& digests) {
+  std::string text;
+  for (const Digest128 digest : digests) text += muster::text_of(digest) + " ";
+  return text;
+}
+
+std::string digests_of(const std::string& bytes, std::uint64_t chunk_bytes) {
+  std::vector<Digest128> digests;
+  for (std::uint64_t at = 0; at < bytes.size(); at += chunk_bytes)
+    digests.push_back(digest_of(std::string_view(bytes).substr(at, chunk_bytes)));
+  return text_of(digests);
+}
+
 // G3: what has a manifest is complete.
 void check_checkpoints(const CheckpointDirectory& checkpoints) {
   const auto committed = checkpoints.committed();
@@ -45,7 +58,8 @@ void check_checkpoints(const CheckpointDirectory& checkpoints) {
     ASSERT_TRUE(manifest) << manifest.error().message();
     for (const ManifestFile& file : manifest->files) {
       const auto bytes = read_file(checkpoints.path_of(id) + "/" + file.name, 1 << 28);
-      invariants::is_as_committed(file.name, bytes ? xxh3_digest(*bytes) : "missing", file.xxh3);
+      invariants::is_as_committed(file.name, bytes ? digests_of(*bytes, file.chunk_bytes) : "missing",
+                                  text_of(file.chunks));
     }
   }
 }

@@ -79,7 +79,7 @@ void Training::load(CheckpointId id, const CheckpointManifest& manifest) {
   std::string bytes;
   for (const ManifestFile& file : manifest.files) {
     const auto part = read_file(checkpoints_.path_of(id) + "/" + file.name, file.size_bytes);
-    CHECK(part && xxh3_digest(*part) == file.xxh3, "{} is damaged", file.name);
+    CHECK(part && std::vector{digest_of(*part)} == file.chunks, "{} is damaged", file.name);
     bytes += *part;
   }
   CHECK(bytes.size() == sizeof state_, "{} bytes", bytes.size());
@@ -157,8 +157,11 @@ Status Training::commit(CheckpointId id) {
     if (parts.size() != 3) {
       missing = word;
     } else {
-      manifest.files.push_back(
-          {std::string(parts[0]), number<std::uint64_t>(parts[1]), std::string(parts[2])});
+      const auto digest = parse_digest(parts[2]);  // of the file's one chunk
+      CHECK(digest.has_value(), "{} is no digest", parts[2]);
+      manifest.files.push_back({.name = std::string(parts[0]),
+                                .size_bytes = number<std::uint64_t>(parts[1]),
+                                .chunks = {*digest}});
     }
   }
   if (!missing.empty()) return failure(ErrorCode::kUnavailable, "{}", missing);
