@@ -81,7 +81,7 @@ void AgentHost::gpu_fails(std::int32_t pid) {
 
 // ---- Processes ----
 
-bool AgentHost::take_refusal(FaultKind kind, int exit_code) {
+bool AgentHost::take_refusal(FaultKind kind, Attempt attempt, int exit_code) {
   const auto found = world_.refusals.find(owner_.agent.node);
   if (found == world_.refusals.end() || found->second != kind) return false;
   world_.refusals.erase(found);
@@ -89,8 +89,11 @@ bool AgentHost::take_refusal(FaultKind kind, int exit_code) {
   world_.say(fmt::format("node{}: {}", owner_.agent.node, name_of(kind)));
   world_.disturbed(world_.timeline.now());
   world_.truths.at(owner_.launch)
-      ->happened(
-          {.kind = kind, .node = owner_.agent.node, .at = world_.timeline.now(), .exit_code = exit_code});
+      ->happened({.kind = kind,
+                  .node = owner_.agent.node,
+                  .attempt = attempt,
+                  .at = world_.timeline.now(),
+                  .exit_code = exit_code});
   return true;
 }
 
@@ -100,7 +103,7 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
   last_lines_.clear();
   hurried_ = false;
   finishing_since_.reset();
-  if (world_.chance.one_in(2) && take_refusal(FaultKind::kAttemptRefused, 127))
+  if (world_.chance.one_in(2) && take_refusal(FaultKind::kAttemptRefused, attempt_, 127))
     return std::unexpected(
         StartFailure{StartStep::kProgram, Error(ErrorCode::kNotFound, "cannot find train: no such program")});
   return {};
@@ -109,7 +112,8 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
 // A worker that cannot be executed is the last one, so that others have to be killed for it.
 std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local_rank,
                                                                  const wire::StartWorkers& start) {
-  if (local_rank.value() + 1 == plan_.local_world_size && take_refusal(FaultKind::kExecutionRefused, 126))
+  if (local_rank.value() + 1 == plan_.local_world_size &&
+      take_refusal(FaultKind::kExecutionRefused, attempt_, 126))
     return std::unexpected(StartFailure{
         StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
   const Rank rank = plan_.rank_of(local_rank);
@@ -217,8 +221,8 @@ void AgentHost::dump_stacks(const std::vector<Worker>& workers) {
 
 // ---- Logs ----
 
-Expected<std::vector<std::string>> AgentHost::open(const wire::JobSpec&, const agent::OpenAttempt&) {
-  if (take_refusal(FaultKind::kAttemptRefused, 2))
+Expected<std::vector<std::string>> AgentHost::open(const wire::JobSpec&, const agent::OpenAttempt& opened) {
+  if (take_refusal(FaultKind::kAttemptRefused, opened.attempt, 2))
     return failure(ErrorCode::kPermission, "cannot make the directory of the attempt: Permission denied");
   return std::vector<std::string>{};
 }

@@ -99,7 +99,7 @@ class AgentHost final : public agent::Processes,
   // In the agent's thread, unless it is gone by then.
   void later(Duration delay, std::function<void(AgentHost&)> what);
   // Whether the attempt is refused now, for which the job's exit code is to be this.
-  bool take_refusal(FaultKind kind, int exit_code);
+  bool take_refusal(FaultKind kind, Attempt attempt, int exit_code);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
   bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }

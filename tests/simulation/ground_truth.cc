@@ -69,7 +69,11 @@ bool GroundTruth::may_precede(const Happened& what, const Happened& first) const
 
 // Of two faults at once, and where a peer falls silent soon after another fault, the launcher cannot know
 // which came first. What forbids a restart outweighs what calls for one.
-std::vector<Culprit> GroundTruth::culprits_of_attempt(const std::set<NodeId>& members, TimePoint now) {
+std::vector<Culprit> GroundTruth::culprits_of_attempt(Attempt attempt, const std::set<NodeId>& members,
+                                                      TimePoint now) {
+  // Nobody minds who refuses an attempt that has ended.
+  std::erase_if(open_,
+                [attempt](const Open& each) { return each.what.attempt && *each.what.attempt < attempt; });
   // A silence that has healed, and that nobody has noticed for long after it, will not be.
   std::erase_if(open_, [now](const Open& each) {
     return traits_of(each.what.kind).silent && !each.noticed && each.what.length > Duration::zero() &&

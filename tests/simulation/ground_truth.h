@@ -20,10 +20,11 @@ class GroundTruth {
     FaultKind kind{};
     NodeId node;
     std::optional<Rank> rank{};
-    bool decisive = true;  // the attempt cannot go on; else it may be that nobody minds
-    TimePoint at{};        // when the launcher could see it
-    Duration length{};     // of a silence that heals
-    int exit_code = 0;     // of a worker or a refusal; 128 and the signal where one ended the worker
+    std::optional<Attempt> attempt{};  // that a refusal refuses
+    bool decisive = true;              // the attempt cannot go on; else it may be that nobody minds
+    TimePoint at{};                    // when the launcher could see it
+    Duration length{};                 // of a silence that heals
+    int exit_code = 0;  // of a worker or a refusal; 128 and the signal where one ended the worker
   };
   void happened(const Happened& what);
   // The launcher stands still until then, and hears of everything at once.
@@ -34,7 +35,7 @@ class GroundTruth {
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
   // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
   // could be to blame.
-  std::vector<Culprit> culprits_of_attempt(const std::set<NodeId>& members, TimePoint now);
+  std::vector<Culprit> culprits_of_attempt(Attempt attempt, const std::set<NodeId>& members, TimePoint now);
   // The node gets a new agent, to which nothing has happened yet.
   void started_anew(NodeId node) { touched_.erase(node); }
   // Whether anything at all happened to this node's agent.

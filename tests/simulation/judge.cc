@@ -50,7 +50,7 @@ void Judge::check_members(const launcher::Job& job) {
 
 void Judge::judge(const launcher::Job& job, const Known& known) {
   const Verdict& verdict = job.verdict();
-  std::vector<Culprit> culprits = truth().culprits_of_attempt(members_, world_.timeline.now());
+  std::vector<Culprit> culprits = truth().culprits_of_attempt(attempt_, members_, world_.timeline.now());
   // A restart that is stopped or refused before it runs is told together with what it was to repeat.
   if (!verdict.restart_may_help() && repeated_) culprits.push_back(blamed_by(*repeated_));
   if (known.ranks != nullptr && known.ranks->saved_on_notice()) saved_on_notice_ = true;
@@ -85,6 +85,10 @@ void Judge::judge_wish(const Verdict& verdict, const Known& known) {
   }
 }
 
+const Machine& Judge::machine_of(NodeId node) const {
+  return *world_.machines.at(static_cast<std::size_t>(node.value()));
+}
+
 void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vector<Culprit> culprits) {
   Invariants& must = world_.invariants;
   const auto happened = [&](std::initializer_list<FaultKind> kinds) {
@@ -97,8 +101,11 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
     must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
-    // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows.
+    // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows; and those
+    // of whose last steps nothing was heard seem to be behind.
     if (ranks_fenced) culprits.emplace_back();
+    if (ranks_fenced && verdict.node && known.ranks->began() < machine_of(*verdict.node).datagrams_lost_until)
+      culprits.push_back(blamed_by(verdict));
     must.class_is_true(verdict,
                        ranks_fenced || happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
                                                  FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));

@@ -72,7 +72,10 @@ class CheckpointOptionsTest : public CheckpointTest {
   }
 };
 
-TEST_F(CheckpointOptionsTest, AllRanksSaveAtTheStepsThatRank0sClockSays) {
+// With ranks that talk.
+class CheckpointOptionsOnRanks : public CheckpointOptionsTest {};
+
+TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockSays) {
   for (const bool automatic : {false, true}) {
     const std::string directory = scratch_ / (automatic ? "auto" : "time");
     spawn(

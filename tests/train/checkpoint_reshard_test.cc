@@ -67,7 +67,7 @@ void run_sliced(const std::string& directory, int ranks, std::int64_t dimension,
       ranks);
 }
 
-TEST_F(CheckpointReshardTest, SlicesAlongAnyDimensionAreLoadedInOtherSlices) {
+TEST_F(CheckpointReshardOnRanks, SlicesAlongAnyDimensionAreLoadedInOtherSlices) {
   for (const std::int64_t dimension : {0, 1, 2}) {
     const std::string directory = scratch_ / std::to_string(dimension);
     run_sliced(directory, 4, dimension, /*saves=*/true);
@@ -97,7 +97,7 @@ struct SameTraining {
   TrainState state{net, optimizer, loader};
 };
 
-TEST_F(CheckpointReshardTest, ACheckpointOfFourRanksIsLoadedByOneTwoThreeAndEightAndTrainsOnAlike) {
+TEST_F(CheckpointReshardOnRanks, ACheckpointOfFourRanksIsLoadedByOneTwoThreeAndEightAndTrainsOnAlike) {
   const auto run = [&](int ranks, bool saves, const std::string& result) {
     spawn(
         [&](Job& job) {
@@ -140,7 +140,7 @@ struct Layer : torch::nn::Module {
 };
 
 // Stages of a pipeline: the parts of a model lie on different ranks, each stage on two.
-TEST_F(CheckpointReshardTest, PartsThatLieOnDifferentRanksAreWrittenOnceAndLoadedByARankThatHasAll) {
+TEST_F(CheckpointReshardOnRanks, PartsThatLieOnDifferentRanksAreWrittenOnceAndLoadedByARankThatHasAll) {
   spawn(
       [&](Job& job) {
         const int stage = job.rank() / 2;
@@ -179,7 +179,7 @@ TEST_F(CheckpointReshardTest, PartsThatLieOnDifferentRanksAreWrittenOnceAndLoade
   EXPECT_EQ(optimizer.state().size(), 2U);
 }
 
-TEST_F(CheckpointReshardTest, WhatShouldBeEqualAndIsNotIsNamedAndNotCommitted) {
+TEST_F(CheckpointReshardOnRanks, WhatShouldBeEqualAndIsNotIsNamedAndNotCommitted) {
   for (const bool check : {true, false}) {
     const std::string directory = scratch_ / (check ? "checked" : "unchecked");
     spawn(
@@ -195,7 +195,7 @@ TEST_F(CheckpointReshardTest, WhatShouldBeEqualAndIsNotIsNamedAndNotCommitted) {
   }
 }
 
-TEST_F(CheckpointReshardTest, ALearningRateThatDiffersIsNotCommitted) {
+TEST_F(CheckpointReshardOnRanks, ALearningRateThatDiffersIsNotCommitted) {
   spawn(
       [&](Job& job) {
         SameTraining training(job, directory_, /*read_only=*/false);
