@@ -165,8 +165,9 @@ class Rank:
 
     def preemption_noticed(self):
         if not self._offers_preemption:
-            self._offers_preemption, self._greeted = True, False
-            self._greet()
+            with self._lock:
+                self._offers_preemption, self._greeted = True, False
+                self._greet()
         return self._noticed
 
     def enter(self, name):
@@ -254,9 +255,9 @@ class Rank:
                     poll.unregister(self._socket)  # the agent is gone
 
     def _greet(self):
-        if not self._greeted:
-            self._greeted = True
-            self._greeted = self._tell("hello", text="stacks preemption" if self._offers_preemption else "stacks")
+        with self._lock:  # the newest hello counts, and two threads say it
+            if not self._greeted:
+                self._greeted = self._tell("hello", text="stacks preemption" if self._offers_preemption else "stacks")
 
     def _tell_progress(self):
         """What is new of steps and sections."""

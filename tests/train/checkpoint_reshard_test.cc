@@ -67,6 +67,9 @@ void run_sliced(const std::string& directory, int ranks, std::int64_t dimension,
       ranks);
 }
 
+// With ranks that talk.
+class CheckpointReshardOnRanks : public CheckpointReshardTest {};
+
 TEST_F(CheckpointReshardOnRanks, SlicesAlongAnyDimensionAreLoadedInOtherSlices) {
   for (const std::int64_t dimension : {0, 1, 2}) {
     const std::string directory = scratch_ / std::to_string(dimension);
