@@ -25,7 +25,8 @@ struct JobLimits {
   // Ranks wait for a launcher or a log file that takes nothing of their output at most so long. Zero: nobody
   // waits.
   Duration output_stall = std::chrono::seconds(30);
-  std::int64_t log_limit_bytes = 0;  // of a rank's log files of one attempt; zero: none
+  std::int64_t log_limit_bytes = 0;    // of a rank's log files of one attempt; zero: none
+  std::int64_t memory_tier_bytes = 0;  // that an agent holds of its ranks' checkpoints
 
   bool operator==(const JobLimits&) const = default;
 };
@@ -52,6 +53,7 @@ struct SizeLimit {
 inline constexpr SizeLimit kSizeLimits[] = {
     // An eighth of the limit is one file; smaller files would be more names than text.
     {"log-limit", &JobLimits::log_limit_bytes, 64 << 10},
+    {"memory-tier", &JobLimits::memory_tier_bytes, 1 << 20},
 };
 
 static_assert(sizeof(JobLimits) == 8 * (std::size(kTimeLimits) + std::size(kSizeLimits)),

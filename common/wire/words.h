@@ -28,6 +28,7 @@ enum class ReportKind : std::uint8_t {
   kStacks,
   kPreempted,
   kSaved,
+  kMemorySlots,
 };
 
 // Whether ranks are forked from a process that has loaded their program.
@@ -50,13 +51,21 @@ struct Words;
 template <>
 struct Words<ReportKind> {
   static constexpr std::pair<ReportKind, std::string_view> kAll[] = {
-      {ReportKind::kHeartbeat, "heartbeat"}, {ReportKind::kStep, "step"},
-      {ReportKind::kSection, "section"},     {ReportKind::kProfile, "profile"},
-      {ReportKind::kResumed, "resumed"},     {ReportKind::kCommitted, "committed"},
-      {ReportKind::kSaving, "saving"},       {ReportKind::kFenced, "fenced"},
-      {ReportKind::kIdle, "idle"},           {ReportKind::kFinished, "finished"},
-      {ReportKind::kHello, "hello"},         {ReportKind::kStacks, "stacks"},
-      {ReportKind::kPreempted, "preempted"}, {ReportKind::kSaved, "saved"},
+      {ReportKind::kHeartbeat, "heartbeat"},
+      {ReportKind::kStep, "step"},
+      {ReportKind::kSection, "section"},
+      {ReportKind::kProfile, "profile"},
+      {ReportKind::kResumed, "resumed"},
+      {ReportKind::kCommitted, "committed"},
+      {ReportKind::kSaving, "saving"},
+      {ReportKind::kFenced, "fenced"},
+      {ReportKind::kIdle, "idle"},
+      {ReportKind::kFinished, "finished"},
+      {ReportKind::kHello, "hello"},
+      {ReportKind::kStacks, "stacks"},
+      {ReportKind::kPreempted, "preempted"},
+      {ReportKind::kSaved, "saved"},
+      {ReportKind::kMemorySlots, "memory_slots"},
   };
 };
 template <>

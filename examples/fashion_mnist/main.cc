@@ -49,7 +49,8 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
                              .seed = options.seed,
                              .device = job.device()},
                             job);
-  muster::Checkpointer checkpoints(job, {.every = options.checkpoint_every});
+  muster::Checkpointer checkpoints(job,
+                                   {.every = options.checkpoint_every, .memory_every = options.memory_every});
   auto state = muster::TrainState(model, optimizer, loader);
   const std::int64_t resumed = checkpoints.restore(state);
   if (resumed > 0 && job.rank() == 0) std::printf("resumed at step %ld\n", static_cast<long>(resumed));

@@ -17,6 +17,8 @@ Options parse_options(int argc, char** argv) {
                "refuse operators whose result may differ from run to run");
   add_number(app, "--num-workers", options.num_workers, "threads that load images, per worker", 0);
   add_number(app, "--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
+  add_number(app, "--memory-every", options.memory_every,
+             "steps from one copy in memory to the next (launch --memory-tier); 0: none", 0);
   app.add_option("--data-dir", options.data_dir, "folder of the IDX files")->capture_default_str();
   add_fail_at(app, options.fail_at);
   parse_or_exit(app, argc, argv);

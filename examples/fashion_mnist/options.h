@@ -19,6 +19,7 @@ struct Options {
   bool deterministic = false;
   int num_workers = 1;
   std::int64_t checkpoint_every = 100;
+  std::int64_t memory_every = 0;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   std::optional<FailAt> fail_at;
 };

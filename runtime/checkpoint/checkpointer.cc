@@ -12,6 +12,7 @@
 #include "common/base/quiet_thread.h"
 #include "runtime/checkpoint/beginning.h"
 #include "runtime/checkpoint/commit.h"
+#include "runtime/checkpoint/memory_tier.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/save_agreement.h"
 #include "runtime/checkpoint/save_interval.h"
@@ -54,6 +55,9 @@ void check_options(const CheckpointerOptions& options) {
     throw std::invalid_argument("Checkpointer: every_time and every_auto exclude each other");
   if (options.every_auto && options.mean_time_to_failure <= std::chrono::seconds(0))
     throw std::invalid_argument("Checkpointer: mean_time_to_failure must be more than 0");
+  if (options.memory_every < 0)
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: memory_every = {} must not be negative", options.memory_every));
   if (options.keep_every < 0)
     throw std::invalid_argument(
         fmt::format("Checkpointer: keep_every = {} must not be negative", options.keep_every));
@@ -80,7 +84,7 @@ struct Checkpointer::State {
         meeting(a_job.store(), a_job.rank(), a_job.world_size()),
         stop(a_job.store(), a_job.rank(), a_job.world_size()),
         agreement(the_options.check_replicas,
-                  std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience)),
+                  std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience), {}),
         staging(the_options.staging_bytes) {}
 
   bool enabled() const { return !options.directory.empty(); }
@@ -88,6 +92,7 @@ struct Checkpointer::State {
   bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
+  void hold_in_memory(TrainState& state);
   Expected<SavedState> gather(TrainState& state) const;
   Expected<std::shared_ptr<ShardImage>> agree(TrainState& state);
   void prepare(TrainState& state);
@@ -128,6 +133,7 @@ struct Checkpointer::State {
   Seconds held_up{};
   std::map<std::string, double> metrics;  // of rank 0
   Staging staging;
+  std::unique_ptr<MemoryTier> memory;  // with .memory_every
   bool is_prepared = false;
   bool has_told_wait = false;
   Background disk{"muster-disk", 2, /*yielding=*/true};
@@ -171,6 +177,13 @@ void Checkpointer::State::start_save(TrainState& state) {
   }
   if (reserved) stage(**image);
   held_up = Clock::now() - save_begun;
+}
+
+void Checkpointer::State::hold_in_memory(TrainState& state) {
+  if (!memory || steps % options.memory_every != 0) return;
+  const InStepPart saving(kCheckpointPart);
+  memory->save(gather(state), fmt::format("memory/{}/{}", restores, steps),
+               static_cast<std::uint64_t>(steps));
 }
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting.
@@ -378,6 +391,13 @@ Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
     state_->interval.emplace(options.every_auto ? std::nullopt : std::optional<Seconds>(options.every_time),
                              mean_time_between_failures(expected, job.restart_count(), begun.job_age));
   }
+  if (options.memory_every > 0)
+    state_->memory =
+        std::make_unique<MemoryTier>(job, MemoryTier::Setting{.attempt = begun.attempt,
+                                                              .directory = options.directory,
+                                                              .check_replicas = options.check_replicas,
+                                                              .timeout = options.commit_timeout});
+  state_->restore_plan.memory = state_->memory.get();
   state_->restore_plan.attempt = begun.attempt;
   if (options.start_over) state_->restore_plan.only = begun.of_this_job;
   state_->unread = begun.resumable;
@@ -420,9 +440,13 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   state_->unread.reset();
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->id.step) : 0;
   if (*restored && !options.strict && state_->job.rank() == 0) warn_of_partial(**restored);
-  state_->last_saved = state_->last_committed = *restored ? std::optional(state_->steps) : std::nullopt;
+  const bool from_memory = *restored && (*restored)->from_memory;
+  if (from_memory) state_->memory->keep((*restored)->id);
+  state_->last_saved = state_->last_committed =
+      *restored && !from_memory ? std::optional(state_->steps) : std::nullopt;
   if (!state_->tells_agent()) return state_->steps;
-  if (*restored && state_->job.rank() == 0) reports_of(state_->job).send("resumed", state_->steps);
+  if (*restored && state_->job.rank() == 0)
+    reports_of(state_->job).send("resumed", state_->steps, from_memory ? "memory" : "");
   // Steps will follow: from here on the agent misses them.
   reports_of(state_->job).step(state_->steps);
   return state_->steps;
@@ -435,7 +459,10 @@ void Checkpointer::step(TrainState& state) {
   if (!state_->plan) return;
   const bool last = state_->is_last_before_preemption();
   state_->prepare(state);
-  if (state_->is_due() || last) state_->start_save(state);
+  if (state_->is_due() || last)
+    state_->start_save(state);
+  else
+    state_->hold_in_memory(state);
   if (last) state_->leave();
 }
 

@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 // What rank 0 says to all.
-enum class Word { kTry, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
+enum class Word { kTry, kTryMemory, kLoad, kDone, kNext, kNothing, kFail, kFenced, kMisfit };
 std::string encode(Word word, CheckpointId id = {}, const std::string& text = {}) {
   return nlohmann::json{{"word", word}, {"step", id.step}, {"attempt", id.attempt.value()}, {"text", text}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -25,14 +25,15 @@ std::string name_of(CheckpointId id) {
 class Candidate {
  public:
   // Finds all that the state asks for, and reads the little that decides whether it fits.
-  static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id,
+  static Expected<std::unique_ptr<Candidate>> find(const RestorePlan& plan, CheckpointId id, Word where,
                                                    TrainState& state) {
     return without_throwing([&]() -> Expected<std::unique_ptr<Candidate>> {
-      auto manifest = read_contents(plan.directory, id);
-      if (!manifest) return std::unexpected(manifest.error());
       auto candidate = std::unique_ptr<Candidate>(new Candidate());
+      candidate->from_memory_ = where == Word::kTryMemory;
+      auto place = candidate->from_memory_ ? plan.memory->find(id) : on_disk(plan, id);
+      if (!place) return std::unexpected(place.error());
       candidate->source_ =
-          std::make_shared<LoadedState::Source>(plan.directory.path_of(id), *std::move(manifest), plan.rules);
+          std::make_shared<LoadedState::Source>(place->first, std::move(place->second), plan.rules);
       if (Status fits = candidate->check(state); !fits) return std::unexpected(fits.error());
       if (Status there = candidate->source_->check_files(); !there) return std::unexpected(there.error());
       return candidate;
@@ -46,10 +47,20 @@ class Candidate {
     for (StatePart* part : found_) part->load();
   }
   Restored restored(CheckpointId id) const {
-    return {.id = id, .missing = source_->missing, .left_over = source_->left_over()};
+    return {.id = id,
+            .from_memory = from_memory_,
+            .missing = source_->missing,
+            .left_over = source_->left_over()};
   }
 
  private:
+  static Expected<std::pair<std::string, CheckpointManifest>> on_disk(const RestorePlan& plan,
+                                                                      CheckpointId id) {
+    auto manifest = read_contents(plan.directory, id);
+    if (!manifest) return std::unexpected(manifest.error());
+    return std::pair(plan.directory.path_of(id), *std::move(manifest));
+  }
+
   // Only where a part says so: whatever else its check meets, such as too little memory, may pass.
   Status check(TrainState& state) {
     const auto misfit = [] {
@@ -80,6 +91,7 @@ class Candidate {
 
   std::shared_ptr<LoadedState::Source> source_;
   std::vector<StatePart*> found_;  // what the checkpoint has
+  bool from_memory_ = false;
 };
 
 class Leader {
@@ -89,7 +101,14 @@ class Leader {
 
   Expected<std::optional<Restored>> restore() {
     // The others wait for a word, whatever happens here.
-    auto result = without_throwing([this] { return choose(); });
+    auto result = without_throwing([this]() -> Expected<std::optional<Restored>> {
+      if (auto held = choose_from_memory()) return std::optional(*std::move(held));
+      auto chosen = choose();
+      if (chosen && !*chosen && is_changed_)
+        return failure(ErrorCode::kCorrupt, "what was held in memory is damaged, and {} has no checkpoint",
+                       plan_.directory.path());
+      return chosen;
+    });
     if (!result) {
       const ErrorCode code = result.error().code();
       const Word word = code == ErrorCode::kFenced            ? Word::kFenced
@@ -115,6 +134,26 @@ class Leader {
         return std::ranges::find(*plan_.only, entry.id.attempt) == plan_.only->end();
       });
     return entries;
+  }
+
+  // What attempts before ours hold counts while nothing newer, and nothing of an attempt after it, is on the
+  // disk: then no committed step is undone.
+  std::optional<Restored> choose_from_memory() {
+    if (plan_.memory == nullptr) return std::nullopt;
+    meeting_.give(plan_.memory->tell_held());
+    const auto told = meeting_.collect(plan_.patience);
+    const auto entries = candidates();
+    if (!told || !entries) return std::nullopt;  // what is wrong with the disk is told by choose()
+    const auto on_disk = std::ranges::find_if(*entries, [](const auto& entry) { return !entry.damage; });
+    for (const CheckpointId& id : MemoryTier::held_by_all(*told)) {
+      if (on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt))
+        continue;
+      if (plan_.only && std::ranges::find(*plan_.only, id.attempt) == plan_.only->end()) continue;
+      auto loaded = attempt(id, Word::kTryMemory);
+      if (loaded) return *std::move(loaded);
+      log::warning("cannot use what is held in memory of {}: {}", name_of(id), loaded.error().message());
+    }
+    return std::nullopt;
   }
 
   Expected<std::optional<Restored>> choose() {
@@ -174,17 +213,18 @@ class Leader {
   }
 
   // All ranks load it, or none does.
-  Expected<Restored> attempt(CheckpointId id) {
-    auto candidate = Candidate::find(plan_, id, state_);
+  Expected<Restored> attempt(CheckpointId id, Word where = Word::kTry) {
+    auto candidate = Candidate::find(plan_, id, where, state_);
     if (!candidate) return std::unexpected(candidate.error());
-    meeting_.announce(encode(Word::kTry, id));
+    meeting_.announce(encode(where, id));
     meeting_.give("");
-    if (Status agreed = hear_all(); !agreed) return give_up(id, agreed);
+    if (Status agreed = hear_all(); !agreed) return give_up(id, where, agreed);
     meeting_.announce(encode(Word::kLoad, id));
+    is_changed_ = true;
     const Status filled = (*candidate)->fill();
     if (filled) meeting_.give("");
     if (!filled) meeting_.give(filled.error().message());
-    if (Status agreed = hear_all(); !agreed) return give_up(id, filled ? agreed : filled);
+    if (Status agreed = hear_all(); !agreed) return give_up(id, where, filled ? agreed : filled);
     meeting_.announce(encode(Word::kDone, id));
     (*candidate)->finish();
     return (*candidate)->restored(id);
@@ -199,8 +239,9 @@ class Leader {
     return {};
   }
 
-  std::unexpected<Error> give_up(CheckpointId id, const Status& why) {
+  std::unexpected<Error> give_up(CheckpointId id, Word where, const Status& why) {
     meeting_.announce(encode(Word::kNext, id));
+    if (where == Word::kTryMemory) plan_.memory->discard(id);
     return std::unexpected(why.error());
   }
 
@@ -212,11 +253,14 @@ class Leader {
     std::string why;
   };
   std::vector<PassedOver> passed_over_;
-  bool misfits_ = true;  // all of them, and nothing is wrong with the files
+  bool misfits_ = true;      // all of them, and nothing is wrong with the files
+  bool is_changed_ = false;  // the state, by what turned out to be damaged
 };
 
 Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {
   Expected<std::unique_ptr<Candidate>> candidate;
+  Word tried = Word::kTry;
+  if (plan.memory != nullptr) meeting.give(plan.memory->tell_held());
   for (;;) {
     // Rank 0 reads before it speaks.
     const auto text = meeting.listen(2 * plan.patience);
@@ -224,9 +268,11 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
     const auto said = nlohmann::json::parse(*text);
     const CheckpointId id{.step = said.at("step"), .attempt = Attempt(said.at("attempt"))};
     const auto reason = [&] { return said.at("text").get<std::string>(); };
-    switch (said.at("word").get<Word>()) {
+    const auto word = said.at("word").get<Word>();
+    switch (word) {
       case Word::kTry:
-        candidate = Candidate::find(plan, id, state);
+      case Word::kTryMemory:
+        candidate = Candidate::find(plan, id, tried = word, state);
         meeting.give(candidate ? "" : candidate.error().message());
         break;
       case Word::kLoad: {
@@ -235,7 +281,9 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
         break;
       }
       case Word::kDone: (*candidate)->finish(); return (*candidate)->restored(id);
-      case Word::kNext: break;
+      case Word::kNext:
+        if (tried == Word::kTryMemory) plan.memory->discard(id);
+        break;
       case Word::kNothing: return std::nullopt;
       case Word::kFail: return failure(ErrorCode::kCorrupt, "{}", reason());
       case Word::kFenced: return failure(ErrorCode::kFenced, "{}", reason());

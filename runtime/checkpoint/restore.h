@@ -14,6 +14,7 @@
 #include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/loading.h"
 #include "runtime/checkpoint/meeting.h"
+#include "runtime/checkpoint/memory_tier.h"
 
 namespace muster {
 
@@ -23,11 +24,14 @@ struct RestorePlan {
   // Only checkpoints of these attempts count; none: all that the chain leads to.
   std::optional<std::vector<Attempt>> only;
   LoadRules rules = {};
+  // All ranks or none: what is held in memory by the attempt before ours is taken if it is newer.
+  MemoryTier* memory = nullptr;
   std::chrono::milliseconds patience = std::chrono::minutes(30);  // for one rank to read it all
 };
 
 struct Restored {
   CheckpointId id;
+  bool from_memory = false;
   std::vector<std::string> missing;    // of the program's, not in the checkpoint; rank's own
   std::vector<std::string> left_over;  // in the checkpoint, not asked for by this rank
 };

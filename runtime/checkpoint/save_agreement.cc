@@ -104,7 +104,7 @@ std::string digests_of(const SavedState& state, std::uint64_t save_count) {
 
 // What `rank` writes: of each slice, the rank among those that have it with the least to write so far, the
 // largest slices first. The same on all ranks.
-SaveAgreement::Share share_of(int rank, const json& said) {
+SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers writers) {
   struct Item {
     std::uint64_t size_bytes = 0;
     bool shared = false;
@@ -113,11 +113,15 @@ SaveAgreement::Share share_of(int rank, const json& said) {
   const auto& of = said.at("of");  // of each rank, which list is its
   const auto& lists = said.at("lists");
   std::vector<std::vector<int>> ranks_of(lists.size());
-  for (std::size_t each = 0; each < of.size(); ++each)
-    ranks_of[of[each].get<std::size_t>()].push_back(static_cast<int>(each));
+  for (std::size_t each = 0; each < of.size(); ++each) {
+    const int place = static_cast<int>(each) - writers.first;
+    if (place >= 0 && place < writers.count)
+      ranks_of[of[each].get<std::size_t>()].push_back(static_cast<int>(each));
+  }
   std::map<std::pair<std::string, std::string>, Item> items;  // by name and slice
   std::map<std::string, int> values;                          // the lowest rank that has it
   for (std::size_t list = 0; list < lists.size(); ++list) {
+    if (ranks_of[list].empty()) continue;
     for (const auto& tensor : lists[list].at("tensors")) {
       const bool shared = tensor.at(1);
       Item& item = items[{tensor.at(0), shared ? tensor.at(3).dump() + tensor.at(4).dump() : ""}];
@@ -177,7 +181,7 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
     return std::unexpected(said.error());
   }
   if (*said != kSame) {
-    share_ = share_of(meeting.rank(), json::parse(*said));
+    share_ = share_of(meeting.rank(), json::parse(*said), writers_);
     share_->structure = mine.substr(0, kDigestDigits);
   }
   if (!share_) return failure(ErrorCode::kInternal, "no rank has said what this one is to write");

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <muster/state_part.h>
 #include <optional>
 #include <set>
@@ -20,8 +21,13 @@ namespace muster {
 
 class SaveAgreement {
  public:
-  SaveAgreement(bool check_replicas, std::chrono::milliseconds timeout)
-      : check_replicas_(check_replicas), timeout_(timeout) {}
+  // Ranks from `first` on, so many, are to write all that they have, whatever the others write.
+  struct Writers {
+    int first = 0;
+    int count = std::numeric_limits<int>::max();
+  };
+  SaveAgreement(bool check_replicas, std::chrono::milliseconds timeout, Writers writers)
+      : check_replicas_(check_replicas), timeout_(timeout), writers_(writers) {}
 
   // What this rank is to write besides what is its own.
   struct Share {
@@ -43,6 +49,7 @@ class SaveAgreement {
 
   const bool check_replicas_;
   const std::chrono::milliseconds timeout_;
+  const Writers writers_;
   std::uint64_t save_count_ = 0;         // moves what is compared of the tensors
   std::vector<std::string> structures_;  // rank 0: of all ranks, at the save before
   std::optional<Share> share_;

@@ -32,6 +32,9 @@ constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr std::chrono::seconds kLastWordsLimit{5};  // within any grace that is worth its name
 constexpr std::size_t kMostKept = 256;              // many saves later, an agent that does not read is lost
 constexpr std::size_t kReportTextBytes = 512;       // at most 3 KiB when escaped
+constexpr std::chrono::milliseconds kAnswerLimit{1000};  // then the question is asked again
+constexpr int kQuestions = 10;
+constexpr std::size_t kMostSlots = 253;                  // descriptors in one datagram
 constexpr std::chrono::milliseconds kStacksLimit{1000};  // the agent waits for 1.5 s
 
 UniqueFd connect_to(const std::string& path) {
@@ -48,10 +51,32 @@ UniqueFd connect_to(const std::string& path) {
   return fd;
 }
 
+// What came, with its descriptors; empty if nothing did.
+std::string receive_with_fds(int socket, std::vector<UniqueFd>& fds) {
+  char bytes[8 << 10];
+  iovec part{bytes, sizeof bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostSlots * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t size = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size <= 0) return "";
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    std::vector<int> given((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(given.data(), CMSG_DATA(header), given.size() * sizeof(int));
+    for (const int fd : given) fds.emplace_back(fd);
+  }
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
 }  // namespace
 
 Reports::Reports(const std::string& socket_path, int rank, std::uint64_t attempt)
-    : socket_(connect_to(socket_path)),
+    : socket_path_(socket_path),
+      socket_(connect_to(socket_path)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       rank_(rank),
       attempt_(attempt) {
@@ -91,6 +116,31 @@ void Reports::send(std::string_view type, std::int64_t step, std::string_view te
   // Once there is notice, a commit may be the last thing that this process does.
   if (type == "preempted" || (type == "committed" && noticed_)) return hand_over_within(kLastWordsLimit);
   if (!hand_over_kept()) eventfd_write(wake_.get(), 1);
+}
+
+// Over a socket of its own, so that the answer is nobody else's.
+Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t slot_bytes) const {
+  if (socket_path_.empty())
+    return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
+  const UniqueFd socket = connect_to(socket_path_);
+  const std::string question = datagram("memory_slots", {{"bytes", slot_bytes}});
+  std::vector<UniqueFd> fds;
+  std::string answer;
+  for (int i = 0; i < kQuestions && answer.empty(); ++i) {
+    ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    pollfd source{socket.get(), POLLIN, 0};
+    if (poll(&source, 1, static_cast<int>(kAnswerLimit.count())) > 0)
+      answer = receive_with_fds(socket.get(), fds);
+  }
+  const nlohmann::json said = nlohmann::json::parse(answer, nullptr, false);
+  if (!said.is_object()) return failure(ErrorCode::kUnavailable, "the agent does not answer");
+  if (said.contains("refused"))
+    return failure(ErrorCode::kUnavailable, "{}", said["refused"].get<std::string>());
+  const auto ranks = said.at("ranks").get<std::vector<int>>();
+  if (ranks.size() != fds.size()) return failure(ErrorCode::kUnavailable, "too few descriptors are free");
+  std::vector<MemorySlot> slots;
+  for (std::size_t i = 0; i < fds.size(); ++i) slots.push_back({ranks[i], std::move(fds[i])});
+  return slots;
 }
 
 void Reports::offer_preemption() {

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "common/base/file.h"
 
@@ -38,6 +39,14 @@ class Reports {
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
   // Where the time of the steps so far went; nothing before the first.
   void send_profile();
+  struct MemorySlot {
+    int rank;
+    UniqueFd fd;
+  };
+  // Asks the agent for memory that outlives this process: two files of so many bytes for this rank, in place
+  // of those that it has of another size; 0: none are made. All that the agent has, of this node's ranks.
+  // kUnavailable says why there is none.
+  Expected<std::vector<MemorySlot>> memory_slots(std::uint64_t slot_bytes) const;
   // The program can save and leave in time when it gets notice.
   void offer_preemption();
   // The agent has given notice: this machine goes away.
@@ -58,6 +67,7 @@ class Reports {
   void obey(std::string_view datagram);
   void write_stacks(const std::string& path);
 
+  std::string socket_path_;
   UniqueFd socket_;
   UniqueFd wake_;  // of the heart: an eventfd
   int rank_;

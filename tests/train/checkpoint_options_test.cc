@@ -134,6 +134,7 @@ TEST_F(CheckpointOptionsTest, OptionsThatCannotBeAreRefusedByName) {
   EXPECT_THAT(refusal([](auto& o) { o.every = 0; }), HasSubstr("every = 0 must be at least 1"));
   EXPECT_THAT(refusal([](auto& o) { o.keep_best = 1; }), HasSubstr("keep_best needs the name of a metric"));
   EXPECT_THAT(refusal([](auto& o) { o.keep_every = -1; }), HasSubstr("keep_every = -1"));
+  EXPECT_THAT(refusal([](auto& o) { o.memory_every = -1; }), HasSubstr("memory_every = -1"));
   EXPECT_THAT(refusal([](auto& o) { o.staging_bytes = 0; }), HasSubstr("staging_bytes = 0"));
   EXPECT_THAT(refusal([](auto& o) {
                 o.every_auto = true;

@@ -1,5 +1,6 @@
 // Real training under the real launcher: recovery bit for bit, damaged checkpoints, two owners of one
 // directory.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -91,6 +92,59 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   for (const char* part : {"data", "compute", "communicate", "checkpoint"})
     EXPECT_GT(profile["parts"][part]["mean_ms"], 0) << part;
   EXPECT_THAT(undisturbed.err(), HasSubstr("ms a step: "));
+}
+
+bool holds_memory(pid_t agent) {
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", agent), gone)) {
+    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:muster-checkpoint"))
+      return true;
+  }
+  return false;
+}
+
+TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
+  const auto every_20 = [](std::vector<std::string> words) {
+    *std::next(std::ranges::find(words, "--checkpoint-every")) = "20";
+    return words;
+  };
+  LaunchRun undisturbed(every_20(command("undisturbed", 30)));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+  for (const std::string nodes : {"1", "3"}) {
+    SCOPED_TRACE(nodes + " nodes");
+    auto words = every_20(command("hit-" + nodes, 30, {"--memory-every", "2", "--fail-at", "1:17"}));
+    if (nodes != "1") words[1] = "1";
+    words.insert(words.begin(), {"--nodes", nodes, "--memory-tier", "64M"});
+    LaunchRun hit(words);
+    EXPECT_TRUE(eventually([&] { return std::ranges::any_of(hit.agents(), holds_memory); },
+                           std::chrono::seconds(30)));
+    ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+    expect_nothing_left(hit);
+    const auto report = hit.report();
+    EXPECT_EQ(report["restarts"], 1);
+    // Step 16 may not have been complete when rank 1 ended; the disk has nothing before step 20.
+    const int resumed = report["attempts"][1].value("resumed_step", 0);
+    EXPECT_TRUE(resumed == 16 || resumed == 14) << resumed;
+    EXPECT_EQ(report["attempts"][1]["repeated_steps"], 17 - resumed);
+    EXPECT_THAT(hit.err(), HasSubstr("attempt 2 begins; no Muster checkpoint on the disk (restart 1 of 1)"));
+    EXPECT_THAT(hit.err(),
+                HasSubstr(fmt::format("attempt 2 resumes from step {}, which was held in memory", resumed)));
+    EXPECT_THAT(hit.out(), HasSubstr(fmt::format("resumed at step {}", resumed)));
+    ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
+    EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+    LaunchRun difference({"ckpt", "diff", scratch_ / "undisturbed", scratch_ / ("hit-" + nodes)});
+    EXPECT_EQ(difference.exit_code(), 0) << difference.out() << difference.err();
+  }
+}
+
+TEST_F(LaunchTraining, WithoutRoomInMemoryItGoesOnWithTheDisk) {
+  std::vector<std::string> words = command("c", 16, {"--memory-every", "2", "--fail-at", "1:14"});
+  words.insert(words.begin(), {"--memory-tier", "1M"});
+  LaunchRun hit(words);
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+  EXPECT_EQ(hit.report()["restarts"], 1);
+  EXPECT_TRUE(hit.printed("no checkpoints are held in memory from step ")) << hit.err();
+  EXPECT_THAT(hit.out(), testing::AnyOf(HasSubstr("resumed at step 10"), HasSubstr("resumed at step 5")));
 }
 
 TEST_F(LaunchTraining, ATornCheckpointIsNamedAndTheOneBeforeIsUsed) {

@@ -17,7 +17,8 @@ bool is_progress(ReportKind kind) {
 }
 
 bool is_for_agent(ReportKind kind) {
-  return kind == ReportKind::kSection || kind == ReportKind::kIdle || kind == ReportKind::kStacks;
+  using enum ReportKind;
+  return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots;
 }
 
 // About the job's exit code, and what follows from it.
@@ -100,6 +101,7 @@ Expected<Report> parse_report(std::string_view datagram) {
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
     report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
+    if (kind == ReportKind::kMemorySlots) report.slot_bytes = whole_number<std::uint64_t>(parsed.at("bytes"));
     read_section(parsed, report);
     return report;
   } catch (const json::exception& error) {

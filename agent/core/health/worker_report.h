@@ -2,8 +2,9 @@
 //
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
 // What happens rarely (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) is
-// passed on at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections
-// and answers to commands are the agent's own business. No sockets, no clock.
+// passed on at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections,
+// answers to commands and what is asked for (memory_slots) are the agent's own business. No sockets, no
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct Report {
   Duration section_time{};             // heartbeat: in it so far
   bool entered = false;                // section
   bool may_be_late = false;            // heartbeat: the next one is not missed
+  std::uint64_t slot_bytes = 0;        // memory_slots
 };
 
 // kCorrupt if it is no report of version 1.

@@ -57,6 +57,7 @@ void LocalProcesses::open_worker_socket() {
 void LocalProcesses::set_job(const wire::JobSpec& job) {
   job_ = job;
   setting_.guardian.guard_job(job_.job_id, setting_.node);
+  memory_slots_.set_limit(static_cast<std::uint64_t>(job_.limits.memory_tier_bytes));
   if (job_.use_gpus) setting_.vitals.watch_gpus();
 }
 
@@ -65,6 +66,7 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   if (!run) return std::unexpected(std::move(run.error()));
   run_ = *std::move(run);
   attempt_ = attempt.attempt;
+  memory_slots_.keep(attempt.plan.first_rank, attempt.plan.local_world_size);
   stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
     return socket_ != nullptr && socket_->send(address, datagram);
   });
@@ -214,9 +216,17 @@ void LocalProcesses::kill_leftovers() {
 }
 
 void LocalProcesses::hear(const Report& report, const std::string& address) {
+  if (report.message.kind == wire::ReportKind::kMemorySlots) return give_memory(report, address);
   Stacks::Told stacks = stacks_ ? stacks_->on(report) : Stacks::Told();
   if (!stacks.empty()) tell(std::move(stacks));
   listener_->worker_reported(report, address);
+}
+
+void LocalProcesses::give_memory(const Report& report, const std::string& address) {
+  if (!run_ || report.attempt != attempt_) return;
+  const auto answer = memory_slots_.answer(report.message.rank, report.slot_bytes);
+  if (!socket_->send(address, answer.text, answer.fds))
+    log::warning("rank {} does not take its memory for checkpoints", report.message.rank);
 }
 
 void LocalProcesses::receive_waiting() {

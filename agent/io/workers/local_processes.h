@@ -13,6 +13,7 @@
 #include "agent/io/health/stacks.h"
 #include "agent/io/output/local_logs.h"
 #include "agent/io/workers/attempt_run.h"
+#include "agent/io/workers/memory_slots.h"
 #include "agent/io/workers/processes.h"
 #include "agent/io/workers/warm_start.h"
 #include "agent/io/workers/worker_input.h"
@@ -68,6 +69,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void close_input();
   void open_worker_socket();
   void hear(const Report& report, const std::string& address);
+  void give_memory(const Report& report, const std::string& address);
   void tell(Stacks::Told stacks);
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
@@ -83,9 +85,10 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   WarmStart warm_;
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
   std::string python_module_;             // in the directory of socket_
-  std::unique_ptr<AttemptRun> run_;       // of the attempt that is open
-  std::optional<Stacks> stacks_;          // of its workers
-  std::shared_ptr<WorkerInput> input_;    // of the worker that gets it, while that runs
+  MemorySlots memory_slots_;
+  std::unique_ptr<AttemptRun> run_;     // of the attempt that is open
+  std::optional<Stacks> stacks_;        // of its workers
+  std::shared_ptr<WorkerInput> input_;  // of the worker that gets it, while that runs
   Attempt attempt_;
   std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <vector>
 
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -113,14 +114,29 @@ void WorkerSocket::receive_waiting() {
   }
 }
 
-bool WorkerSocket::send(const std::string& receiver, const std::string& datagram) {
+bool WorkerSocket::send(const std::string& receiver, const std::string& datagram, std::span<const int> fds) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (receiver.empty() || receiver.size() > sizeof address.sun_path) return false;
   receiver.copy(address.sun_path, receiver.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + receiver.size());
-  return sendto(socket_.native_handle(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                reinterpret_cast<const sockaddr*>(&address), size) == static_cast<ssize_t>(datagram.size());
+  iovec part{const_cast<char*>(datagram.data()), datagram.size()};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + receiver.size());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  std::vector<std::max_align_t> control(CMSG_SPACE(fds.size_bytes()) / sizeof(std::max_align_t) + 1);
+  if (!fds.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  return sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(datagram.size());
 }
 
 void remove_run_directory(const std::string& directory) {

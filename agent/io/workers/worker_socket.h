@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "agent/core/health/worker_report.h"
@@ -32,8 +33,8 @@ class WorkerSocket {
   awaitable<void> receive_all();
   // Hears the datagrams that have come by now; to be called before a worker's end is told.
   void receive_waiting();
-  // Sends without waiting; false if nobody takes the datagram.
-  bool send(const std::string& receiver, const std::string& datagram);
+  // Sends without waiting, with these descriptors; false if nobody takes the datagram.
+  bool send(const std::string& receiver, const std::string& datagram, std::span<const int> fds = {});
 
  private:
   WorkerSocket(std::string directory, asio::posix::stream_descriptor socket, OnReport on_report)

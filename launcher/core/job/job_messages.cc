@@ -165,6 +165,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     give_time_notice(now);
   }
   if (reported.kind == kPreempted) facts_.told_preempted = true;
+  if (reported.kind == kResumed && reported.text == "memory" && reported.rank == Rank(0))
+    decide(Tell{fmt::format("attempt {} resumes from step {}, which was held in memory", attempt_,
+                            reported.step)},
+           "more than the checkpoint directory has");
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
     // An attempt that hangs is judged by what was known when that was decided: a worker that was woken to act
     // on the stop takes steps again.

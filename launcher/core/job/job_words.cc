@@ -33,7 +33,9 @@ void Job::tell_loss() {
 
 std::string Job::restart_text(TimePoint now) const {
   const auto step = chronicle_.resume_step();
-  const std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
+  std::string from = step ? fmt::format("resumes from step {}", *step) : "begins; no Muster checkpoint";
+  // What the agents hold is known when the ranks have met.
+  if (plan_.job.limits.memory_tier_bytes > 0) from += step ? " or a newer one in memory" : " on the disk";
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
                                  attempt_, from, recovery_.used(now), plan_.job.max_restarts);
   if (chronicle_.has_another_size())

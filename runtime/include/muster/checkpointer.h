@@ -29,8 +29,13 @@ class Job;
 
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps from one save to the next; 0: by time alone
-  std::string directory{};   // empty: job.checkpoint_dir()
-  int keep = 3;              // newest checkpoints that stay on the disk
+  // Steps from one copy in the agent's memory to the next; 0: none. restore(), in the job's next attempt too,
+  // takes the newest that all ranks have, if it is newer than what is on the disk, without reading that. For
+  // one Checkpointer of the program, under `launch --memory-tier`; without it, or where its room does not do,
+  // a warning says so once an attempt.
+  std::int64_t memory_every = 0;
+  std::string directory{};  // empty: job.checkpoint_dir()
+  int keep = 3;             // newest checkpoints that stay on the disk
   // Beside them: those of every n-th step (0: none for that), and the best ones by a metric that report() is
   // told. What `launch ckpt pin` has pinned stays as well.
   std::int64_t keep_every = 0;

@@ -130,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"grace", "nan", "is not a duration"}, BadValue{"silence-limit", "0", "is not a duration"},
         BadValue{"output-stall", "-1", "is not a duration"},
         BadValue{"log-limit", "63K", "is not a number of bytes: give 64K or more, such as 512M or 2G"},
+        BadValue{"memory-tier", "1000K", "is not a number of bytes: give 1024K or more, such as 512M or 2G"},
+        BadValue{"memory-tier", "-1G", "is not a number of bytes"},
         BadValue{"log-limit", "1.5G", "is not a number of bytes"},
         BadValue{"log-limit", "M", "is not a number of bytes"},
         BadValue{"log-limit", "99999999999T", "is not a number of bytes"},
@@ -215,6 +217,8 @@ TEST(Options, TakeANumberOfBytesWithItsUnit) {
   EXPECT_EQ(options_of({{"log-limit", "65536"}})->limits.log_limit_bytes, 65536);
   EXPECT_EQ(options_of({{"log-limit", "512M"}})->limits.log_limit_bytes, std::int64_t{512} << 20);
   EXPECT_EQ(options_of({{"log-limit", "2G"}})->limits.log_limit_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(options_of({})->limits.memory_tier_bytes, 0);
+  EXPECT_EQ(options_of({{"memory-tier", "16G"}})->limits.memory_tier_bytes, std::int64_t{16} << 30);
 }
 
 TEST(Options, TakeATimeInSecondsOrAsOnAClock) {

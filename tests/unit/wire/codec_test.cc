@@ -145,7 +145,8 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
                 .heartbeat_limit = 4s,
                 .hang_limit = 5s,
                 .output_stall = 6ms,
-                .log_limit_bytes = 7};
+                .log_limit_bytes = 7,
+                .memory_tier_bytes = 8};
   const auto welcome = decode_for_agent(frame_of(encode(header(1, 2, 3), ToAgent(Welcome{NodeId(4), job}))));
   ASSERT_TRUE(welcome);
   EXPECT_EQ(std::get<Welcome>(*welcome).node, NodeId(4));

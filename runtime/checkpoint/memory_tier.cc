@@ -1,0 +1,314 @@
+#include "runtime/checkpoint/memory_tier.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <muster/section.h>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <set>
+#include <sys/stat.h>
+#include <type_traits>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/wire/digest.h"
+#include "runtime/comm/job_state.h"
+#include "runtime/control/uncaught.h"
+
+namespace muster {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kChunk = Staging::kChunkBytes;
+// For texts that grow a little from save to save.
+constexpr std::uint64_t kSpareContents = 64 << 10;
+constexpr std::uint64_t kDigestText = 40;  // of a chunk, among the contents
+constexpr std::uint64_t kMostContents = 1 << 30;
+
+// Written last, so that a slot whose writer was killed is known for what it is.
+enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
+constexpr std::uint64_t kMagic = 0x3174'6f6c'7372'6d6d;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+Status read_at(int fd, std::uint64_t offset, char* to, std::uint64_t count) {
+  for (std::uint64_t done = 0; done < count;) {
+    const ssize_t got = pread(fd, to + done, count - done, static_cast<off_t>(offset + done));
+    if (got <= 0) return system_failure("cannot read what is held in memory", got < 0 ? errno : EIO);
+    done += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+std::uint64_t size_of(int fd) {
+  struct stat status{};
+  return fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace
+
+// The last page of a slot.
+struct MemoryTier::Header {
+  std::uint64_t state = kBeingWritten;
+  std::uint64_t magic = kMagic;
+  std::uint64_t attempt = 0;
+  std::uint64_t step = 0;
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;
+  Digest128 directory;
+  std::uint64_t contents_at = 0;  // the text of RankContents
+  std::uint64_t contents_bytes = 0;
+  Digest128 contents;
+  Digest128 digest;  // of all before it, but the state
+
+  Digest128 own_digest() const {
+    const auto* begin = reinterpret_cast<const char*>(this) + sizeof state;
+    return digest_of({begin, offsetof(Header, digest) - sizeof state});
+  }
+  bool is_complete() const { return state == kComplete && magic == kMagic && digest == own_digest(); }
+  CheckpointId id() const { return {.step = step, .attempt = Attempt(attempt)}; }
+};
+
+struct MemoryTier::Found {
+  int rank;
+  UniqueFd fd;
+  Header header;
+};
+
+std::optional<MemoryTier::Header> MemoryTier::header_in(int fd, std::uint64_t slot_bytes) {
+  Header header;
+  if (slot_bytes < kPage || !read_at(fd, slot_bytes - kPage, reinterpret_cast<char*>(&header), sizeof header))
+    return std::nullopt;
+  return header;
+}
+
+MemoryTier::MemoryTier(const Job& job, Setting setting)
+    : job_(job),
+      setting_(std::move(setting)),
+      directory_(digest_of(setting_.directory)),
+      meeting_(job.store(), job.rank(), job.world_size()),
+      agreement_(setting_.check_replicas, setting_.timeout,
+                 {.first = job.rank() - job.local_rank(), .count = job.local_world_size()}) {}
+
+MemoryTier::~MemoryTier() {
+  settle();
+}
+
+void MemoryTier::settle() {
+  if (!under_way_.valid()) return;
+  const auto waiting = section("checkpoint commit");
+  std::exchange(under_way_, {}).get();
+  if (written_)
+    next_ = 1 - next_;
+  else
+    usable_ = written_;
+}
+
+void MemoryTier::save(const Expected<SavedState>& state, const std::string& meeting_name,
+                      std::uint64_t step) {
+  if (is_off_) return;
+  settle();
+  if (!has_looked_) usable_ = look();
+  found_.clear();
+  // From here on all ranks have completed the save before, so that the one before that may go.
+  meeting_.open(meeting_name);
+  const Expected<SavedState> mine = usable_ ? state : std::unexpected(usable_.error());
+  const auto share = agreement_.agree(meeting_, mine);
+  if (!share) {
+    is_off_ = true;
+    if (job_.rank() == 0)
+      log::warning("no checkpoints are held in memory from step {} on: {}; training goes on", step,
+                   share.error().message());
+    return;
+  }
+  auto image = without_throwing([&] { return lay_out_shard(*mine, *share, job_.rank()); });
+  usable_ =
+      image ? without_throwing([&] { return prepare_slot(*image); }) : Status(std::unexpected(image.error()));
+  if (!usable_) return;
+  Slot& slot = slots_[next_];
+  auto staging = std::make_shared<Staging>(slot.memory.bytes.size(), [&slot](std::uint64_t bytes) {
+    return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
+  });
+  auto shared_image = std::make_shared<ShardImage>(*std::move(image));
+  usable_ = without_throwing([&]() -> Status {
+    if (Status reserved = staging->reserve(shared_image->size_bytes); !reserved) return reserved;
+    staging->begin(shared_image->size_bytes);
+    under_way_ = writer_.submit([this, shared_image, staging, &slot, step] {
+      written_ = without_throwing([&] { return write(*shared_image, *staging, slot, step); });
+      staging->abandon();
+    });
+    Status staged = without_throwing([&]() -> Status {
+      stage_shard(*shared_image, *staging);
+      return {};
+    });
+    if (!staged) staging->abandon();
+    return staged;
+  });
+}
+
+// One that is large enough, mapped and marked as being written.
+Status MemoryTier::prepare_slot(const ShardImage& image) {
+  const std::uint64_t data = round_up(image.size_bytes, kChunk);
+  const std::uint64_t contents =
+      2 * encode_rank_contents(image.contents).size() + (data / kChunk) * kDigestText + kSpareContents;
+  const std::uint64_t needed = data + round_up(contents, kPage) + kPage;
+  if (std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.size_bytes < needed; })) {
+    auto given = reports_of(job_).memory_slots(needed);
+    if (!given) return std::unexpected(given.error());
+    std::size_t place = 0;
+    for (auto& each : *given) {
+      if (each.rank != job_.rank() || place == slots_.size()) continue;
+      slots_[place++] = {.fd = std::move(each.fd), .size_bytes = needed, .memory = {}};
+    }
+    if (place < slots_.size()) return failure(ErrorCode::kUnavailable, "the agent gives too few slots");
+  }
+  Slot& slot = slots_[next_];
+  if (slot.memory.bytes.empty()) {
+    auto memory = map_staging(slot.fd.get(), slot.size_bytes);
+    if (!memory) return std::unexpected(memory.error());
+    slot.memory = *std::move(memory);
+  }
+  auto& state = reinterpret_cast<Header*>(slot.memory.bytes.last(kPage).data())->state;
+  std::atomic_ref(state).store(kBeingWritten, std::memory_order_seq_cst);
+  return {};
+}
+
+MemoryTier::Header MemoryTier::header_of(std::uint64_t step, std::uint64_t contents_at,
+                                         std::string_view contents) const {
+  Header header{.attempt = setting_.attempt.value(),
+                .step = step,
+                .rank = job_.rank(),
+                .world_size = job_.world_size(),
+                .directory = directory_,
+                .contents_at = contents_at,
+                .contents_bytes = contents.size(),
+                .contents = digest_of(contents),
+                .digest = {}};
+  header.digest = header.own_digest();
+  return header;
+}
+
+// To the manifest the slot is a file of whole chunks, of which those behind the tensors are read by nobody.
+Status MemoryTier::write(ShardImage& image, Staging& staging, Slot& slot, std::uint64_t step) const {
+  const auto bytes = slot.memory.bytes;
+  const std::uint64_t data = round_up(image.size_bytes, kChunk);
+  ManifestFile file{.name = "slot", .size_bytes = slot.size_bytes};
+  file.chunks.resize(round_up(slot.size_bytes, kChunk) / kChunk);
+  for (std::uint64_t offset = 0; offset < image.size_bytes; offset += kChunk) {
+    const auto chunk = staging.wait_for_chunk(offset);
+    if (chunk.empty()) return failure(ErrorCode::kUnavailable, "the copy was given up");
+    if (Status good = check_all_finite(image, offset, chunk); !good) return good;
+    std::memset(chunk.data() + chunk.size(), 0, kChunk - chunk.size());
+    file.chunks[offset / kChunk] = digest_of({reinterpret_cast<const char*>(chunk.data()), kChunk});
+  }
+  image.contents.files = {file};
+  const std::string contents = encode_rank_contents(image.contents);
+  if (contents.size() > slot.size_bytes - data - kPage)
+    return failure(ErrorCode::kUnavailable, "the slot is too small for {} bytes of contents",
+                   contents.size());
+  std::memcpy(bytes.data() + data, contents.data(), contents.size());
+  const Header header = header_of(step, data, contents);
+  auto* place = reinterpret_cast<Header*>(bytes.last(kPage).data());
+  std::memcpy(reinterpret_cast<char*>(place) + sizeof header.state,
+              reinterpret_cast<const char*>(&header) + sizeof header.state,
+              sizeof header - sizeof header.state);
+  std::atomic_ref(place->state).store(kComplete, std::memory_order_release);
+  return {};
+}
+
+bool MemoryTier::is_ours(const Header& header) const {
+  return header.world_size == job_.world_size() && header.directory == directory_;
+}
+
+// For what is complete, of all ranks of the node; this rank's files become its slots.
+Status MemoryTier::look() {
+  has_looked_ = true;
+  found_.clear();
+  auto given = reports_of(job_).memory_slots(0);
+  if (!given) return std::unexpected(given.error());
+  std::size_t place = 0;
+  for (auto& each : *given) {
+    const std::uint64_t size = size_of(each.fd.get());
+    const auto header = header_in(each.fd.get(), size);
+    if (!header) continue;
+    if (each.rank == job_.rank() && place < slots_.size())
+      slots_[place++] = {.fd = UniqueFd(dup(each.fd.get())), .size_bytes = size, .memory = {}};
+    if (header->is_complete() && header->rank == each.rank && is_ours(*header))
+      found_.push_back({each.rank, std::move(each.fd), *header});
+  }
+  return {};
+}
+
+std::string MemoryTier::tell_held() {
+  settle();
+  if (const Status looked = look(); !looked) usable_ = looked;
+  auto held = nlohmann::json::array();
+  for (const Found& each : found_)
+    if (each.rank == job_.rank()) held.push_back({each.header.attempt, each.header.step});
+  return held.dump();
+}
+
+std::vector<CheckpointId> MemoryTier::held_by_all(const std::vector<std::string>& told) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> ranks_with;
+  for (const std::string& word : told) {
+    const auto held = nlohmann::json::parse(word).get<std::set<std::pair<std::uint64_t, std::uint64_t>>>();
+    for (const auto& each : held) ++ranks_with[each];
+  }
+  std::vector<CheckpointId> ids;
+  for (const auto& [each, ranks] : std::views::reverse(ranks_with))
+    if (ranks == told.size()) ids.push_back({.step = each.second, .attempt = Attempt(each.first)});
+  return ids;
+}
+
+Expected<std::pair<std::string, CheckpointManifest>> MemoryTier::find(CheckpointId id) const {
+  CheckpointManifest manifest{.id = id, .job = job_.job_id(), .world_size = job_.world_size()};
+  const int first = job_.rank() - job_.local_rank();
+  for (int rank = first; rank < first + job_.local_world_size(); ++rank) {
+    const std::string whose = fmt::format("what rank {} holds in memory", rank);
+    const auto found = std::ranges::find_if(
+        found_, [&](const Found& each) { return each.rank == rank && each.header.id() == id; });
+    if (found == found_.end()) return failure(ErrorCode::kNotFound, "{} is not there", whose);
+    const Header& header = found->header;
+    std::string text(std::min(header.contents_bytes, kMostContents), '\0');
+    if (Status read = read_at(found->fd.get(), header.contents_at, text.data(), text.size()); !read)
+      return std::unexpected(read.error());
+    if (digest_of(text) != header.contents) return failure(ErrorCode::kCorrupt, "{} is damaged", whose);
+    auto contents = parse_rank_contents(text);
+    if (!contents) return failure_within(whose, std::move(contents));
+    if (contents->files.size() != 1) return failure(ErrorCode::kCorrupt, "{} is no slot", whose);
+    contents->files.front().name = std::to_string(found->fd.get());
+    if (Status added = add_rank(manifest, rank, *std::move(contents)); !added)
+      return failure_within(whose, std::move(added));
+  }
+  if (Status good = check_manifest(manifest); !good) return std::unexpected(good.error());
+  return std::pair(std::string("/proc/self/fd"), std::move(manifest));
+}
+
+std::optional<std::size_t> MemoryTier::slot_with(CheckpointId id) const {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const auto header = header_in(slots_[i].fd.get(), slots_[i].size_bytes);
+    if (header && header->is_complete() && header->id() == id) return i;
+  }
+  return std::nullopt;
+}
+
+void MemoryTier::keep(CheckpointId id) {
+  if (const auto slot = slot_with(id)) next_ = 1 - *slot;
+}
+
+void MemoryTier::discard(CheckpointId id) {
+  const auto slot = slot_with(id);
+  if (!slot) return;
+  constexpr std::uint64_t kState = kBeingWritten;
+  const Slot& mine = slots_[*slot];
+  if (pwrite(mine.fd.get(), &kState, sizeof kState, static_cast<off_t>(mine.size_bytes - kPage)) < 0)
+    log::warning("rank {} cannot discard what it holds in memory: {}", job_.rank(), std::strerror(errno));
+}
+
+}  // namespace muster
