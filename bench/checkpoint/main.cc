@@ -39,6 +39,35 @@ struct Table {
   std::vector<Series> rows;  // ratios are to the first
 };
 
+std::vector<Table> tables_of(const json& ours, const json& memory, const json& theirs) {
+  return {{"training is held up",
+           "ms, the slowest rank",
+           {row("memcpy of the share", ours, "memcpy"), row("Muster, first save", ours, "first blocked"),
+            row("Muster", ours, "blocked"), row("Muster, in memory, first two", memory, "first blocked"),
+            row("Muster, in memory", memory, "blocked"), row("async_save", theirs, "async_save blocked"),
+            row("dcp.save", theirs, "dcp.save"), row("torch.save", theirs, "torch.save")}},
+          {"until it is committed",
+           "ms",
+           {row("raw direct writes", ours, "raw write"), row("Muster, first save", ours, "first committed"),
+            row("Muster", ours, "committed"), row("async_save", theirs, "async_save committed"),
+            row("dcp.save", theirs, "dcp.save"), row("torch.save", theirs, "torch.save")}},
+          {"restore, nothing in memory",
+           "ms",
+           {row("raw direct reads", ours, "raw read"), row("Muster", ours, "restored"),
+            row("dcp.load", theirs, "dcp.load"), row("torch.load", theirs, "torch.load")}},
+          {"restore from the agents' memory",
+           "ms",
+           {row("memcpy of the state", memory, "memcpy"), row("Muster", memory, "restored"),
+            row("Muster, from the disk", ours, "restored")}},
+          {"a step of one thread that computes",
+           "ms",
+           {row("alone", ours, "step"), row("while a save is written", ours, "step while saving")}},
+          {"memory of a rank",
+           "MiB",
+           {row("peak while saving", ours, "peak MiB of saving", 1),
+            row("more while restoring", ours, "more MiB while restoring", 1)}}};
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Checkpoints of a large state, beside PyTorch's");
   std::string directory = "/tmp/muster-bench-checkpoint";
@@ -62,34 +91,34 @@ int run(int argc, char** argv) {
   const json ours = result_of(
       {here / "checkpoint_run", directory, "--mib", sizes[0], "--ranks", sizes[1], "--rounds", sizes[2]},
       directory + "/muster.json");
+  const json memory = result_of({here / "launch",
+                                 "--quiet",
+                                 "--gpus-per-node",
+                                 sizes[1],
+                                 "--device",
+                                 "cpu",
+                                 "--max-restarts",
+                                 "0",
+                                 "--memory-tier",
+                                 "1T",
+                                 "--log-dir",
+                                 directory + "/logs",
+                                 here / "checkpoint_run",
+                                 directory,
+                                 "--mib",
+                                 sizes[0],
+                                 "--ranks",
+                                 sizes[1],
+                                 "--rounds",
+                                 sizes[2],
+                                 "--memory"},
+                                directory + "/memory.json");
   json theirs = json::object();
   if (!python.empty())
     theirs = result_of({python, here / "checkpoint_run.py", directory, sizes[0], sizes[1], sizes[2]},
                        directory + "/torch.json");
-  const std::vector<Table> tables{
-      {"training is held up",
-       "ms, the slowest rank",
-       {row("memcpy of the share", ours, "memcpy"), row("Muster, first save", ours, "first blocked"),
-        row("Muster", ours, "blocked"), row("async_save", theirs, "async_save blocked"),
-        row("dcp.save", theirs, "dcp.save"), row("torch.save", theirs, "torch.save")}},
-      {"until it is committed",
-       "ms",
-       {row("raw direct writes", ours, "raw write"), row("Muster, first save", ours, "first committed"),
-        row("Muster", ours, "committed"), row("async_save", theirs, "async_save committed"),
-        row("dcp.save", theirs, "dcp.save"), row("torch.save", theirs, "torch.save")}},
-      {"restore, nothing in memory",
-       "ms",
-       {row("raw direct reads", ours, "raw read"), row("Muster", ours, "restored"),
-        row("dcp.load", theirs, "dcp.load"), row("torch.load", theirs, "torch.load")}},
-      {"a step of one thread that computes",
-       "ms",
-       {row("alone", ours, "step"), row("while a save is written", ours, "step while saving")}},
-      {"memory of a rank",
-       "MiB",
-       {row("peak while saving", ours, "peak MiB of saving", 1),
-        row("more while restoring", ours, "more MiB while restoring", 1)}}};
   json all = json::array();
-  for (const Table& table : tables) {
+  for (const Table& table : tables_of(ours, memory, theirs)) {
     if (as_json)
       all.push_back(to_json(table.title, table.unit, table.rows));
     else

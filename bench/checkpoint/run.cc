@@ -1,5 +1,6 @@
 // The ranks of the benchmark of checkpoints: saves and restores with Muster, beside memcpy, raw direct writes
-// and raw direct reads of the same bytes. Leaves what rank 0 has measured as JSON.
+// and raw direct reads of the same bytes. Leaves what rank 0 has measured as JSON. With --memory, under
+// launch --memory-tier: saves to the agent's memory, and restores from there.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
+#include <thread>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@ struct Plan {
   std::int64_t mib = 2048;
   int ranks = 2;
   int rounds = 5;
+  bool memory = false;
 };
 
 constexpr std::size_t kBlock = 4 << 20;
@@ -126,6 +129,10 @@ class Bench {
                kBlock) {}
 
   nlohmann::json run() {
+    if (plan_.memory) {
+      in_memory();
+      return result_;
+    }
     copies_and_writes();
     saves();
     restores();
@@ -185,6 +192,33 @@ class Bench {
     result_["peak MiB of saving"] = {static_cast<double>(status_kib("VmHWM:")) / 1024};
   }
 
+  // A rank restores all of the state, of which each has saved its share.
+  void in_memory() {
+    {
+      const auto bytes = static_cast<std::size_t>(plan_.mib) << 20;
+      const Memory memory(bytes);
+      const Memory source(bytes);
+      for (int round = 0; round < plan_.rounds; ++round)
+        result_["memcpy"].push_back(together(job_, [&] { std::memcpy(memory.bytes, source.bytes, bytes); }));
+    }
+    torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
+    const Nothing dataset;
+    DataLoader<Example> loader(dataset, {}, 0, 1);
+    Checkpointer checkpoints(job_, {.every = 1 << 30, .memory_every = 2, .directory = this->checkpoints()});
+    TrainState state(net_, optimizer, loader);
+    checkpoints.restore(state);
+    for (int round = 0; round < plan_.rounds + 2; ++round) {
+      checkpoints.step(state);
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // the first one gets the memory
+      const double blocked = together(job_, [&] { checkpoints.step(state); });
+      result_[round < 2 ? "first blocked" : "blocked"].push_back(blocked);
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // and this one is hashed
+    }
+    for (int round = 0; round < plan_.rounds; ++round)
+      result_["restored"].push_back(
+          together(job_, [&] { CHECK(checkpoints.restore(state) == 2 * (plan_.rounds + 2)); }));
+  }
+
   void restores() {
     for (int round = 0; round < plan_.rounds; ++round) {
       torch::optim::SGD optimizer(net_.parameters(), torch::optim::SGDOptions(0.1));
@@ -216,8 +250,16 @@ int run(int argc, char** argv) {
   app.add_option("--mib", plan.mib);
   app.add_option("--ranks", plan.ranks);
   app.add_option("--rounds", plan.rounds);
+  app.add_flag("--memory", plan.memory);
   CLI11_PARSE(app, argc, argv);
   fs::create_directories(plan.directory);
+  if (plan.memory) {
+    Job job = init();
+    at::set_num_threads(1);
+    const auto result = Bench(job, plan).run();
+    if (job.rank() == 0) std::ofstream(plan.directory + "/memory.json") << result.dump();
+    return 0;
+  }
   spawn(
       [&](Job& job) {
         at::set_num_threads(1);

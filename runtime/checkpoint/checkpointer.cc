@@ -135,6 +135,7 @@ struct Checkpointer::State {
   Staging staging;
   std::unique_ptr<MemoryTier> memory;  // with .memory_every
   bool is_prepared = false;
+  bool is_memory_prepared = false;
   bool has_told_wait = false;
   Background disk{"muster-disk", 2, /*yielding=*/true};
   Background writer{"muster-ckpt", 1, /*yielding=*/true};
@@ -180,10 +181,15 @@ void Checkpointer::State::start_save(TrainState& state) {
 }
 
 void Checkpointer::State::hold_in_memory(TrainState& state) {
-  if (!memory || steps % options.memory_every != 0) return;
+  const bool saves = memory && steps % options.memory_every == 0;
+  const bool prepares = memory && !std::exchange(is_memory_prepared, true) && !saves;
+  if (!saves && !prepares) return;
   const InStepPart saving(kCheckpointPart);
-  memory->save(gather(state), fmt::format("memory/{}/{}", restores, steps),
-               static_cast<std::uint64_t>(steps));
+  const std::string meeting_name = fmt::format("memory/{}/{}", restores, steps);
+  if (saves)
+    memory->save(gather(state), meeting_name, static_cast<std::uint64_t>(steps));
+  else
+    memory->prepare(gather(state), meeting_name, static_cast<std::uint64_t>(steps));
 }
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting.

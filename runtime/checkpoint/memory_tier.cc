@@ -104,15 +104,16 @@ void MemoryTier::settle() {
   if (!under_way_.valid()) return;
   const auto waiting = section("checkpoint commit");
   std::exchange(under_way_, {}).get();
-  if (written_)
-    next_ = 1 - next_;
-  else
+  if (!written_)
     usable_ = written_;
+  else if (is_save_)
+    next_ = 1 - next_;
 }
 
-void MemoryTier::save(const Expected<SavedState>& state, const std::string& meeting_name,
-                      std::uint64_t step) {
-  if (is_off_) return;
+// What this rank is to write; none: nothing is written any more.
+std::optional<ShardImage> MemoryTier::agree(const Expected<SavedState>& state,
+                                            const std::string& meeting_name, std::uint64_t step) {
+  if (is_off_) return std::nullopt;
   settle();
   if (!has_looked_) usable_ = look();
   found_.clear();
@@ -125,26 +126,51 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
     if (job_.rank() == 0)
       log::warning("no checkpoints are held in memory from step {} on: {}; training goes on", step,
                    share.error().message());
-    return;
+    return std::nullopt;
   }
   auto image = without_throwing([&] { return lay_out_shard(*mine, *share, job_.rank()); });
-  usable_ =
-      image ? without_throwing([&] { return prepare_slot(*image); }) : Status(std::unexpected(image.error()));
-  if (!usable_) return;
-  Slot& slot = slots_[next_];
-  auto staging = std::make_shared<Staging>(slot.memory.bytes.size(), [&slot](std::uint64_t bytes) {
-    return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
-  });
-  auto shared_image = std::make_shared<ShardImage>(*std::move(image));
+  usable_ = image ? without_throwing([&] { return ask_for_slots(*image); })
+                  : Status(std::unexpected(image.error()));
+  return usable_ ? std::optional(*std::move(image)) : std::nullopt;
+}
+
+void MemoryTier::prepare(const Expected<SavedState>& state, const std::string& meeting_name,
+                         std::uint64_t step) {
+  if (!agree(state, meeting_name, step)) return;
+  is_save_ = false;
   usable_ = without_throwing([&]() -> Status {
-    if (Status reserved = staging->reserve(shared_image->size_bytes); !reserved) return reserved;
-    staging->begin(shared_image->size_bytes);
-    under_way_ = writer_.submit([this, shared_image, staging, &slot, step] {
-      written_ = without_throwing([&] { return write(*shared_image, *staging, slot, step); });
+    under_way_ = writer_.submit([this] {
+      written_ = without_throwing([&]() -> Status {
+        Status mapped = map(slots_[0]);
+        return mapped ? map(slots_[1]) : mapped;
+      });
+    });
+    return {};
+  });
+}
+
+void MemoryTier::save(const Expected<SavedState>& state, const std::string& meeting_name,
+                      std::uint64_t step) {
+  auto agreed = agree(state, meeting_name, step);
+  if (!agreed) return;
+  is_save_ = true;
+  Slot& slot = slots_[next_];
+  usable_ = without_throwing([&]() -> Status {
+    if (Status mapped = map(slot); !mapped) return mapped;
+    const auto image = std::make_shared<ShardImage>(*std::move(agreed));
+    const auto staging = std::make_shared<Staging>(slot.memory.bytes.size(), [&slot](std::uint64_t bytes) {
+      return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
+    });
+    if (Status reserved = staging->reserve(image->size_bytes); !reserved) return reserved;
+    auto& written = reinterpret_cast<Header*>(slot.memory.bytes.last(kPage).data())->state;
+    std::atomic_ref(written).store(kBeingWritten, std::memory_order_seq_cst);
+    staging->begin(image->size_bytes);
+    under_way_ = writer_.submit([this, image, staging, &slot, step] {
+      written_ = without_throwing([&] { return write(*image, *staging, slot, step); });
       staging->abandon();
     });
     Status staged = without_throwing([&]() -> Status {
-      stage_shard(*shared_image, *staging);
+      stage_shard(*image, *staging);
       return {};
     });
     if (!staged) staging->abandon();
@@ -152,30 +178,29 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
   });
 }
 
-// One that is large enough, mapped and marked as being written.
-Status MemoryTier::prepare_slot(const ShardImage& image) {
+Status MemoryTier::ask_for_slots(const ShardImage& image) {
   const std::uint64_t data = round_up(image.size_bytes, kChunk);
   const std::uint64_t contents =
       2 * encode_rank_contents(image.contents).size() + (data / kChunk) * kDigestText + kSpareContents;
   const std::uint64_t needed = data + round_up(contents, kPage) + kPage;
-  if (std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.size_bytes < needed; })) {
-    auto given = reports_of(job_).memory_slots(needed);
-    if (!given) return std::unexpected(given.error());
-    std::size_t place = 0;
-    for (auto& each : *given) {
-      if (each.rank != job_.rank() || place == slots_.size()) continue;
-      slots_[place++] = {.fd = std::move(each.fd), .size_bytes = needed, .memory = {}};
-    }
-    if (place < slots_.size()) return failure(ErrorCode::kUnavailable, "the agent gives too few slots");
+  if (std::ranges::none_of(slots_, [&](const Slot& slot) { return slot.size_bytes < needed; })) return {};
+  auto given = reports_of(job_).memory_slots(needed);
+  if (!given) return std::unexpected(given.error());
+  std::size_t place = 0;
+  for (auto& each : *given) {
+    if (each.rank != job_.rank() || place == slots_.size()) continue;
+    slots_[place++] = {.fd = std::move(each.fd), .size_bytes = needed, .memory = {}};
   }
-  Slot& slot = slots_[next_];
-  if (slot.memory.bytes.empty()) {
-    auto memory = map_staging(slot.fd.get(), slot.size_bytes);
-    if (!memory) return std::unexpected(memory.error());
-    slot.memory = *std::move(memory);
-  }
-  auto& state = reinterpret_cast<Header*>(slot.memory.bytes.last(kPage).data())->state;
-  std::atomic_ref(state).store(kBeingWritten, std::memory_order_seq_cst);
+  if (place < slots_.size()) return failure(ErrorCode::kUnavailable, "the agent gives too few slots");
+  return {};
+}
+
+// Its pages are there then.
+Status MemoryTier::map(Slot& slot) {
+  if (!slot.memory.bytes.empty()) return {};
+  auto memory = map_staging(slot.fd.get(), slot.size_bytes);
+  if (!memory) return std::unexpected(memory.error());
+  slot.memory = *std::move(memory);
   return {};
 }
 

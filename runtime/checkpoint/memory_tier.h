@@ -40,6 +40,9 @@ class MemoryTier {
   MemoryTier(const MemoryTier&) = delete;
   MemoryTier& operator=(const MemoryTier&) = delete;
 
+  // Before the first save, as that, but nothing is saved: the memory is got, so that training does not wait
+  // for it then.
+  void prepare(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
   // Every rank calls it with its state. `meeting_name` is that of no other save. What fails on any rank ends
   // the saves of this attempt, on all ranks, and rank 0 says why; what was complete before stays.
   void save(const Expected<SavedState>& state, const std::string& meeting_name, std::uint64_t step);
@@ -63,7 +66,10 @@ class MemoryTier {
     std::uint64_t size_bytes = 0;
     StagingMemory memory;  // from the first save on
   };
-  Status prepare_slot(const ShardImage& image);
+  std::optional<ShardImage> agree(const Expected<SavedState>& state, const std::string& meeting_name,
+                                  std::uint64_t step);
+  Status ask_for_slots(const ShardImage& image);
+  static Status map(Slot& slot);
   Status write(ShardImage& image, Staging& staging, Slot& slot, std::uint64_t step) const;
   void settle();
   Status look();
@@ -85,7 +91,8 @@ class MemoryTier {
   std::size_t next_ = 0;      // the slot that is written next
   std::vector<Found> found_;  // of all ranks of this node, until the next save
   Background writer_{"muster-memory", 1, /*yielding=*/true};
-  Status written_;  // the writer's while it runs
+  Status written_;        // the writer's while it runs
+  bool is_save_ = false;  // what the writer does
   std::future<void> under_way_;
 };
 
