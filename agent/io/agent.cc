@@ -124,8 +124,18 @@ void Agent::obey(Attempt attempt, const wire::CheckHost& question) {
   if (parts_.look_at_host) parts_.link.send(attempt, parts_.look_at_host(question));
 }
 
-void Agent::obey(Attempt, const wire::Leave&) {
+// No attempt follows. What the workers hold in memory is as good as lost if the last one has failed.
+void Agent::obey(Attempt attempt, const wire::Leave&) {
   hurry();
+  if (!parts_.write_memory_out || !has_failed_) return leave_after_logs();
+  if (std::exchange(writes_memory_out_, true)) return;
+  parts_.write_memory_out([this, attempt](const std::string& told) {
+    if (!told.empty()) parts_.link.send(attempt, wire::AgentRemark{told});
+    leave_after_logs();
+  });
+}
+
+void Agent::leave_after_logs() {
   on(LeaveRequested{.reason = "the launcher said so", .logs_first = true});
   if (parts_.logs.sent()) on(LogsSent{});
 }
@@ -154,6 +164,7 @@ void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
 
 void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   if (!health_) return;  // the agent has left
+  has_failed_ = has_failed_ || exited.exit_code != 0 || exited.signal != 0;
   const Rank rank = node_.rank_of(local_rank);
   Logs::LastWords words = parts_.logs.last_words(local_rank);
   exited.error_file = std::move(words.error_file);
@@ -317,6 +328,7 @@ void Agent::perform(const ReachStore& action) {
 }
 
 void Agent::perform(const StartWorker& action) {
+  has_failed_ = false;
   const auto started = parts_.processes.start(action.local_rank, action.start);
   if (!started) return on(WorkerNotStarted{action.local_rank, refusal(started.error(), job_)});
   health_->started(node_.rank_of(action.local_rank), started->pid, started->gpu, parts_.time.now());
@@ -390,6 +402,8 @@ void Agent::perform(const Quit& action) {
   parts_.templates.end();
   parts_.store.close(false);  // a store that listens would keep this process alive
   parts_.link.close();
+  if (parts_.write_memory_out && has_failed_ && !std::exchange(writes_memory_out_, true))
+    parts_.write_memory_out([](const std::string&) {});
   // Nobody looks after a worker that could not be killed any more.
   health_.reset();
   reports_ = {};

@@ -45,6 +45,9 @@ class Agent final : private ProcessListener, private LogsListener {
     Logs& logs;
     StoreHost& store;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
+    // Makes a checkpoint of what the workers hold in memory. Calls what it is given when that is done, once,
+    // with what the user is to be told; never, if the agent has left. None: nothing is held.
+    std::function<void(std::function<void(const std::string&)>)> write_memory_out{};
   };
   // `on_quit` is called inside an event; from then on nothing more is asked of any part.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
@@ -97,6 +100,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void finish_logs();
   bool output_waits() const;
   void hurry();
+  void leave_after_logs();
 
   void perform(const OpenAttempt& action);
   void perform(const LoadTemplate& action);
@@ -121,6 +125,8 @@ class Agent final : private ProcessListener, private LogsListener {
   bool clearing_ = false;                 // leftovers are being killed
   bool finishing_logs_ = false;           // no leftover lives, and the log files are waited for
   bool hurried_ = false;                  // the attempt's workers are to end
+  bool has_failed_ = false;               // a worker of the newest attempt has
+  bool writes_memory_out_ = false;        // or has
   TimePoint others_wait_until_;           // until then, other agents' workers may wait for their output
   std::optional<TimePoint> known_until_;  // whether they do; nothing before the launcher has said so once
   std::set<std::int32_t> named_;          // leftovers that could not be killed

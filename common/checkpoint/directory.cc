@@ -82,6 +82,10 @@ UniqueFd locked(const std::string& directory) {
 
 }  // namespace
 
+std::string shard_name(std::int32_t rank) {
+  return fmt::format("rank-{:05}.safetensors", rank);
+}
+
 std::string directory_name(CheckpointId id) {
   return fmt::format("step-{}.attempt-{}", id.step, id.attempt);
 }

@@ -26,6 +26,8 @@ std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
 // Nothing if the name is not spelt exactly so.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
+std::string shard_name(std::int32_t rank);  // "rank-00003.safetensors"
+
 class CheckpointDirectory {
  public:
   explicit CheckpointDirectory(std::string path) : path_(std::move(path)) {}

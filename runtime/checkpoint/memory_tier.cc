@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
-#include <sys/stat.h>
 #include <type_traits>
 #include <unistd.h>
 
@@ -22,71 +21,23 @@ namespace muster {
 
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kPage = kSlotPage;
 constexpr std::uint64_t kChunk = Staging::kChunkBytes;
 // For texts that grow a little from save to save.
 constexpr std::uint64_t kSpareContents = 64 << 10;
 constexpr std::uint64_t kDigestText = 40;  // of a chunk, among the contents
-constexpr std::uint64_t kMostContents = 1 << 30;
-
-// Written last, so that a slot whose writer was killed is known for what it is.
-enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
-constexpr std::uint64_t kMagic = 0x3174'6f6c'7372'6d6d;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-Status read_at(int fd, std::uint64_t offset, char* to, std::uint64_t count) {
-  for (std::uint64_t done = 0; done < count;) {
-    const ssize_t got = pread(fd, to + done, count - done, static_cast<off_t>(offset + done));
-    if (got <= 0) return system_failure("cannot read what is held in memory", got < 0 ? errno : EIO);
-    done += static_cast<std::uint64_t>(got);
-  }
-  return {};
-}
-
-std::uint64_t size_of(int fd) {
-  struct stat status{};
-  return fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-}
-
 }  // namespace
-
-// The last page of a slot.
-struct MemoryTier::Header {
-  std::uint64_t state = kBeingWritten;
-  std::uint64_t magic = kMagic;
-  std::uint64_t attempt = 0;
-  std::uint64_t step = 0;
-  std::int32_t rank = 0;
-  std::int32_t world_size = 0;
-  Digest128 directory;
-  std::uint64_t contents_at = 0;  // the text of RankContents
-  std::uint64_t contents_bytes = 0;
-  Digest128 contents;
-  Digest128 digest;  // of all before it, but the state
-
-  Digest128 own_digest() const {
-    const auto* begin = reinterpret_cast<const char*>(this) + sizeof state;
-    return digest_of({begin, offsetof(Header, digest) - sizeof state});
-  }
-  bool is_complete() const { return state == kComplete && magic == kMagic && digest == own_digest(); }
-  CheckpointId id() const { return {.step = step, .attempt = Attempt(attempt)}; }
-};
 
 struct MemoryTier::Found {
   int rank;
   UniqueFd fd;
-  Header header;
+  SlotHeader header;
 };
-
-std::optional<MemoryTier::Header> MemoryTier::header_in(int fd, std::uint64_t slot_bytes) {
-  Header header;
-  if (slot_bytes < kPage || !read_at(fd, slot_bytes - kPage, reinterpret_cast<char*>(&header), sizeof header))
-    return std::nullopt;
-  return header;
-}
 
 MemoryTier::MemoryTier(const Job& job, Setting setting)
     : job_(job),
@@ -162,8 +113,8 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
       return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
     });
     if (Status reserved = staging->reserve(image->size_bytes); !reserved) return reserved;
-    auto& written = reinterpret_cast<Header*>(slot.memory.bytes.last(kPage).data())->state;
-    std::atomic_ref(written).store(kBeingWritten, std::memory_order_seq_cst);
+    auto& written = reinterpret_cast<SlotHeader*>(slot.memory.bytes.last(kPage).data())->state;
+    std::atomic_ref(written).store(SlotHeader::kBeingWritten, std::memory_order_seq_cst);
     staging->begin(image->size_bytes);
     under_way_ = writer_.submit([this, image, staging, &slot, step] {
       written_ = without_throwing([&] { return write(*image, *staging, slot, step); });
@@ -204,17 +155,18 @@ Status MemoryTier::map(Slot& slot) {
   return {};
 }
 
-MemoryTier::Header MemoryTier::header_of(std::uint64_t step, std::uint64_t contents_at,
-                                         std::string_view contents) const {
-  Header header{.attempt = setting_.attempt.value(),
-                .step = step,
-                .rank = job_.rank(),
-                .world_size = job_.world_size(),
-                .directory = directory_,
-                .contents_at = contents_at,
-                .contents_bytes = contents.size(),
-                .contents = digest_of(contents),
-                .digest = {}};
+SlotHeader MemoryTier::header_of(std::uint64_t step, std::uint64_t file_bytes,
+                                 std::string_view contents) const {
+  SlotHeader header{.attempt = setting_.attempt.value(),
+                    .step = step,
+                    .rank = job_.rank(),
+                    .world_size = job_.world_size(),
+                    .directory = directory_,
+                    .file_bytes = file_bytes,
+                    .contents_at = round_up(file_bytes, kChunk),
+                    .contents_bytes = contents.size(),
+                    .contents = digest_of(contents),
+                    .digest = {}};
   header.digest = header.own_digest();
   return header;
 }
@@ -238,17 +190,13 @@ Status MemoryTier::write(ShardImage& image, Staging& staging, Slot& slot, std::u
     return failure(ErrorCode::kUnavailable, "the slot is too small for {} bytes of contents",
                    contents.size());
   std::memcpy(bytes.data() + data, contents.data(), contents.size());
-  const Header header = header_of(step, data, contents);
-  auto* place = reinterpret_cast<Header*>(bytes.last(kPage).data());
+  const SlotHeader header = header_of(step, image.size_bytes, contents);
+  auto* place = reinterpret_cast<SlotHeader*>(bytes.last(kPage).data());
   std::memcpy(reinterpret_cast<char*>(place) + sizeof header.state,
               reinterpret_cast<const char*>(&header) + sizeof header.state,
               sizeof header - sizeof header.state);
-  std::atomic_ref(place->state).store(kComplete, std::memory_order_release);
+  std::atomic_ref(place->state).store(SlotHeader::kComplete, std::memory_order_release);
   return {};
-}
-
-bool MemoryTier::is_ours(const Header& header) const {
-  return header.world_size == job_.world_size() && header.directory == directory_;
 }
 
 // For what is complete, of all ranks of the node; this rank's files become its slots.
@@ -259,12 +207,12 @@ Status MemoryTier::look() {
   if (!given) return std::unexpected(given.error());
   std::size_t place = 0;
   for (auto& each : *given) {
-    const std::uint64_t size = size_of(each.fd.get());
-    const auto header = header_in(each.fd.get(), size);
-    if (!header) continue;
     if (each.rank == job_.rank() && place < slots_.size())
-      slots_[place++] = {.fd = UniqueFd(dup(each.fd.get())), .size_bytes = size, .memory = {}};
-    if (header->is_complete() && header->rank == each.rank && is_ours(*header))
+      slots_[place++] = {
+          .fd = UniqueFd(dup(each.fd.get())), .size_bytes = slot_bytes(each.fd.get()), .memory = {}};
+    const auto header = read_slot_header(each.fd.get());
+    if (header && header->rank == each.rank && header->world_size == job_.world_size() &&
+        header->directory == directory_)
       found_.push_back({each.rank, std::move(each.fd), *header});
   }
   return {};
@@ -299,14 +247,8 @@ Expected<std::pair<std::string, CheckpointManifest>> MemoryTier::find(Checkpoint
     const auto found = std::ranges::find_if(
         found_, [&](const Found& each) { return each.rank == rank && each.header.id() == id; });
     if (found == found_.end()) return failure(ErrorCode::kNotFound, "{} is not there", whose);
-    const Header& header = found->header;
-    std::string text(std::min(header.contents_bytes, kMostContents), '\0');
-    if (Status read = read_at(found->fd.get(), header.contents_at, text.data(), text.size()); !read)
-      return std::unexpected(read.error());
-    if (digest_of(text) != header.contents) return failure(ErrorCode::kCorrupt, "{} is damaged", whose);
-    auto contents = parse_rank_contents(text);
-    if (!contents) return failure_within(whose, std::move(contents));
-    if (contents->files.size() != 1) return failure(ErrorCode::kCorrupt, "{} is no slot", whose);
+    auto contents = read_slot_contents(found->fd.get(), found->header);
+    if (!contents) return std::unexpected(contents.error());
     contents->files.front().name = std::to_string(found->fd.get());
     if (Status added = add_rank(manifest, rank, *std::move(contents)); !added)
       return failure_within(whose, std::move(added));
@@ -317,8 +259,8 @@ Expected<std::pair<std::string, CheckpointManifest>> MemoryTier::find(Checkpoint
 
 std::optional<std::size_t> MemoryTier::slot_with(CheckpointId id) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const auto header = header_in(slots_[i].fd.get(), slots_[i].size_bytes);
-    if (header && header->is_complete() && header->id() == id) return i;
+    const auto header = read_slot_header(slots_[i].fd.get());
+    if (header && header->id() == id) return i;
   }
   return std::nullopt;
 }
@@ -330,7 +272,7 @@ void MemoryTier::keep(CheckpointId id) {
 void MemoryTier::discard(CheckpointId id) {
   const auto slot = slot_with(id);
   if (!slot) return;
-  constexpr std::uint64_t kState = kBeingWritten;
+  constexpr std::uint64_t kState = SlotHeader::kBeingWritten;
   const Slot& mine = slots_[*slot];
   if (pwrite(mine.fd.get(), &kState, sizeof kState, static_cast<off_t>(mine.size_bytes - kPage)) < 0)
     log::warning("rank {} cannot discard what it holds in memory: {}", job_.rank(), std::strerror(errno));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/memory_slot.h"
 #include "runtime/checkpoint/background.h"
 #include "runtime/checkpoint/meeting.h"
 #include "runtime/checkpoint/save_agreement.h"
@@ -59,7 +60,6 @@ class MemoryTier {
   void discard(CheckpointId id);
 
  private:
-  struct Header;
   struct Found;
   struct Slot {
     UniqueFd fd;
@@ -74,10 +74,7 @@ class MemoryTier {
   void settle();
   Status look();
   std::optional<std::size_t> slot_with(CheckpointId id) const;
-  // Of a slot of this size; none if it cannot be read.
-  static std::optional<Header> header_in(int fd, std::uint64_t slot_bytes);
-  Header header_of(std::uint64_t step, std::uint64_t contents_at, std::string_view contents) const;
-  bool is_ours(const Header& header) const;
+  SlotHeader header_of(std::uint64_t step, std::uint64_t file_bytes, std::string_view contents) const;
 
   Job job_;
   const Setting setting_;

@@ -144,10 +144,6 @@ Expected<ManifestFile> write_content(const std::string& path, const std::string&
 
 }  // namespace
 
-std::string shard_name(int rank) {
-  return fmt::format("rank-{:05}.safetensors", rank);
-}
-
 Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
                                    std::uint64_t size_bytes, Staging& staging, Background& disk,
                                    const Inspect& inspect) {

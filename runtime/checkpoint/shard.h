@@ -13,8 +13,6 @@
 
 namespace muster {
 
-std::string shard_name(int rank);  // rank-00003.safetensors
-
 // Looks at bytes of the file, in order, before they are written; its failure is the write's.
 using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>;
 

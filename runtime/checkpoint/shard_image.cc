@@ -8,6 +8,7 @@
 #include <optional>
 #include <torch/torch.h>
 
+#include "common/checkpoint/directory.h"
 #include "common/checkpoint/safetensors_header.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/shard.h"

@@ -2,11 +2,14 @@
 // directory.
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
+#include "common/base/file.h"
+#include "common/checkpoint/memory_slot.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 
@@ -94,11 +97,13 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_THAT(undisturbed.err(), HasSubstr("ms a step: "));
 }
 
-bool holds_memory(pid_t agent) {
+bool holds_a_step(pid_t agent) {
   std::error_code gone;
   for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", agent), gone)) {
-    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:muster-checkpoint"))
-      return true;
+    if (!std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:muster-checkpoint"))
+      continue;
+    const UniqueFd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd && read_slot_header(fd.get())) return true;
   }
   return false;
 }
@@ -116,7 +121,7 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
     if (nodes != "1") words[1] = "1";
     words.insert(words.begin(), {"--nodes", nodes, "--memory-tier", "64M"});
     LaunchRun hit(words);
-    EXPECT_TRUE(eventually([&] { return std::ranges::any_of(hit.agents(), holds_memory); },
+    EXPECT_TRUE(eventually([&] { return std::ranges::any_of(hit.agents(), holds_a_step); },
                            std::chrono::seconds(30)));
     ASSERT_EQ(hit.exit_code(), 0) << hit.err();
     expect_nothing_left(hit);
@@ -135,6 +140,53 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
     LaunchRun difference({"ckpt", "diff", scratch_ / "undisturbed", scratch_ / ("hit-" + nodes)});
     EXPECT_EQ(difference.exit_code(), 0) << difference.out() << difference.err();
   }
+}
+
+// No restart is left, so that nobody will restore what is in memory.
+TEST_F(LaunchTraining, AJobThatFailsForGoodLeavesOnTheDiskWhatWasInMemory) {
+  for (const std::string nodes : {"1", "3"}) {
+    SCOPED_TRACE(nodes + " nodes");
+    auto words = command("c" + nodes, 30, {"--memory-every", "2", "--fail-at", "1:19"});
+    *std::next(std::ranges::find(words, "--max-restarts")) = "0";
+    if (nodes != "1") words[1] = "1";
+    words.insert(words.begin(), {"--nodes", nodes, "--memory-tier", "64M"});
+    LaunchRun failed(words);
+    EXPECT_EQ(failed.exit_code(), 128 + SIGKILL) << failed.err();
+    expect_nothing_left(failed);
+    // Step 18 may not have been complete; the disk had no newer one than step 15.
+    const int step = failed.err().contains("step 18, which was held in memory") ? 18 : 16;
+    EXPECT_THAT(failed.err(),
+                HasSubstr(fmt::format("node0: step {}, which was held in memory, is a checkpoint in {} now",
+                                      step, scratch_ / ("c" + nodes))));
+    LaunchRun whole({"ckpt", "verify", scratch_ / ("c" + nodes)});
+    EXPECT_EQ(whole.exit_code(), 0) << whole.out() << whole.err();
+    EXPECT_THAT(whole.out(), HasSubstr(fmt::format("step {} of attempt 1: whole", step)));
+    auto next_words = command("c" + nodes, 30);
+    if (nodes != "1") next_words[1] = "1";
+    next_words.insert(next_words.begin(), {"--nodes", nodes});
+    LaunchRun next(next_words);
+    ASSERT_EQ(next.exit_code(), 0) << next.err();
+    EXPECT_THAT(next.out(), HasSubstr(fmt::format("resumed at step {}", step)));
+    LaunchRun undisturbed(command("undisturbed" + nodes, 30));
+    ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+    ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
+    EXPECT_EQ(digest_in(next.out()), digest_in(undisturbed.out()));
+  }
+}
+
+TEST_F(LaunchTraining, AgentsWhoseLauncherIsGoneForGoodLeaveOnTheDiskWhatWasInMemory) {
+  auto words = command("c", 100000, {"--memory-every", "2", "--epochs", "100"});
+  *std::next(std::ranges::find(words, "--checkpoint-every")) = "90000";
+  words.insert(words.begin(), {"--memory-tier", "64M", "--controller-grace", "1", "--grace", "1"});
+  LaunchRun killed(words);
+  ASSERT_TRUE(eventually([&] { return std::ranges::any_of(killed.agents(), holds_a_step); },
+                         std::chrono::seconds(30)));
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.exit_code(), 128 + SIGKILL);
+  expect_nothing_left(killed, std::chrono::seconds(20));
+  LaunchRun whole({"ckpt", "verify", scratch_ / "c"});
+  EXPECT_EQ(whole.exit_code(), 0) << whole.out() << whole.err();
+  EXPECT_THAT(whole.out(), HasSubstr(" of attempt 1: whole"));
 }
 
 TEST_F(LaunchTraining, WithoutRoomInMemoryItGoesOnWithTheDisk) {

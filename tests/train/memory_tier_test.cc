@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/checkpoint/manifest.h"
+#include "agent/io/workers/memory_write_out.h"
+#include "common/checkpoint/directory.h"
+#include "common/checkpoint/reader.h"
 #include "runtime/control/reports.h"
 #include "tests/require.h"
 #include "tests/train/checkpoint_fixture.h"
@@ -196,6 +198,57 @@ TEST_F(MemoryTierTest, TooLittleRoomIsToldOnceAndTrainingGoesOn) {
   }
 }
 
+// By the agent, when nobody will restore it.
+class MemoryWriteOutTest : public MemoryTierTest {
+ protected:
+  std::string write_out() const {
+    agent::HeldMemory held{.slots = {},
+                           .directory = directory_,
+                           .job = "j",
+                           .attempt = Attempt(1),
+                           .first_rank = Rank(0),
+                           .local_world_size = 1,
+                           .world_size = 1,
+                           .patience = std::chrono::milliseconds(100)};
+    for (auto& slot : slots()) held.slots.push_back(std::move(slot.fd));
+    return agent::write_out(held);
+  }
+};
+
+TEST_F(MemoryWriteOutTest, WhatIsHeldBecomesACheckpointLikeAnyOther) {
+  const std::string expected = train_four_steps();
+  EXPECT_EQ(write_out(), "step 4, which was held in memory, is a checkpoint in " + directory_ + " now");
+  const CheckpointId id{.step = 4, .attempt = Attempt(1)};
+  const CheckpointDirectory directory(directory_);
+  EXPECT_THAT(verify_files(directory.path_of(id), directory.read_manifest(id).value(), {}), SizeIs(0));
+  EXPECT_FALSE(fs::exists(directory.path_of(id) + "/rank-00000.contents"));
+  Training resumed(directory_);
+  ASSERT_EQ(resumed.checkpoints.restore(resumed.state), 4);
+  EXPECT_EQ(resumed.result(), expected);
+}
+
+TEST_F(MemoryWriteOutTest, NothingIsWrittenWhereTheDiskHasANewerOne) {
+  {
+    Training training(directory_, make_adam, with_memory(2));
+    training.train(5);
+    ASSERT_TRUE(training.checkpoints.save(training.state));
+  }
+  EXPECT_EQ(write_out(), "");
+  EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
+}
+
+TEST_F(MemoryWriteOutTest, WhatIsDamagedOrOfADirectoryThatAnotherHasTakenIsNotCommitted) {
+  train_four_steps();
+  restored_step(0);  // attempt 2
+  EXPECT_THAT(write_out(), AllOf(HasSubstr("is lost: "), HasSubstr("attempt 2 of job")));
+  fs::remove(directory_ + "/attempts/000002.json");
+  fs::remove(directory_ + "/attempts/000002.claim");
+  damage(9000);
+  EXPECT_EQ(write_out(), "step 4, which was held in memory, is lost: what rank 0 holds in memory is damaged");
+  EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1/manifest.json"));
+  EXPECT_EQ(restored_step(0), 1);
+}
+
 // Each child goes on from where the one before was killed. What it finds is of one step, and not older than
 // what was complete.
 TEST_F(MemoryTierTest, AWriterThatIsKilledAtAnyTimeLeavesAWholeOne) {
@@ -298,6 +351,19 @@ TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOf
   };
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 5); }), 0);
   EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0); }), 4);
+  // Of one of two nodes, as this agent takes itself to be, the other's part is missing.
+  agent::HeldMemory held{.slots = {},
+                         .directory = directory_,
+                         .job = "",
+                         .attempt = Attempt(2),
+                         .first_rank = Rank(0),
+                         .local_world_size = 1,
+                         .world_size = 2,
+                         .patience = std::chrono::milliseconds(100)};
+  for (auto& slot : slots())
+    if (slot.rank == 0) held.slots.push_back(std::move(slot.fd));
+  EXPECT_EQ(agent::write_out(held),
+            "step 4, which was held in memory, is lost: 1 of 2 ranks have not written their part");
   EXPECT_EQ(run(1, [&](Job& job) { return train(job, 0); }), 3);
 }
 

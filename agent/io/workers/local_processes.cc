@@ -66,6 +66,7 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   if (!run) return std::unexpected(std::move(run.error()));
   run_ = *std::move(run);
   attempt_ = attempt.attempt;
+  plan_ = attempt.plan;
   memory_slots_.keep(attempt.plan.first_rank, attempt.plan.local_world_size);
   stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
     return socket_ != nullptr && socket_->send(address, datagram);
@@ -227,6 +228,16 @@ void LocalProcesses::give_memory(const Report& report, const std::string& addres
   const auto answer = memory_slots_.answer(report.message.rank, report.slot_bytes);
   if (!socket_->send(address, answer.text, answer.fds))
     log::warning("rank {} does not take its memory for checkpoints", report.message.rank);
+}
+
+HeldMemory LocalProcesses::held_memory() const {
+  return {.slots = memory_slots_.copies(),
+          .directory = job_.checkpoint_directory,
+          .job = job_.job_id,
+          .attempt = attempt_,
+          .first_rank = plan_.first_rank,
+          .local_world_size = plan_.local_world_size,
+          .world_size = plan_.world_size};
 }
 
 void LocalProcesses::receive_waiting() {

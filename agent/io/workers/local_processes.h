@@ -14,6 +14,7 @@
 #include "agent/io/output/local_logs.h"
 #include "agent/io/workers/attempt_run.h"
 #include "agent/io/workers/memory_slots.h"
+#include "agent/io/workers/memory_write_out.h"
 #include "agent/io/workers/processes.h"
 #include "agent/io/workers/warm_start.h"
 #include "agent/io/workers/worker_input.h"
@@ -42,6 +43,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void begin(ProcessListener& listener) override;
   void set_job(const wire::JobSpec& job) override;
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
+  HeldMemory held_memory() const;
   std::string other_checkpoints() const override { return run_->other_checkpoints(); }
   std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;
@@ -86,6 +88,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
   std::string python_module_;             // in the directory of socket_
   MemorySlots memory_slots_;
+  wire::PrepareAttempt plan_;           // of the newest attempt
   std::unique_ptr<AttemptRun> run_;     // of the attempt that is open
   std::optional<Stacks> stacks_;        // of its workers
   std::shared_ptr<WorkerInput> input_;  // of the worker that gets it, while that runs

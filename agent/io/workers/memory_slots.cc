@@ -75,4 +75,11 @@ MemorySlots::Answer MemorySlots::answer(Rank rank, std::uint64_t slot_bytes) {
   return answer;
 }
 
+std::vector<UniqueFd> MemorySlots::copies() const {
+  std::vector<UniqueFd> found;
+  for (const auto& [each, slots] : slots_)
+    for (const UniqueFd& fd : slots.fds) found.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  return found;
+}
+
 }  // namespace muster::agent

@@ -31,6 +31,8 @@ class MemorySlots {
   // it has what it had. All slots of all ranks, so that each can read what the others have saved; or why it
   // gets none: then all stays as it is.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
+  // Copies of all descriptors.
+  std::vector<UniqueFd> copies() const;
 
  private:
   static constexpr std::size_t kEach = 2;         // of a rank

@@ -19,8 +19,6 @@ constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
 // Beyond the workers' grace: for the agent to reap, read what was written, and tell.
 constexpr Duration kStopMargin = std::chrono::seconds(5);
-constexpr Duration kLeaveLimit = std::chrono::seconds(5);
-constexpr Duration kLeaveLimitWithLogs = std::chrono::seconds(10);
 // Of killed agents, for what they leave to end.
 constexpr Duration kLastMargin = std::chrono::seconds(5);
 
@@ -522,7 +520,7 @@ void Job::restart(const RestartDecision& decision, TimePoint now) {
 void Job::leave(TimePoint now) {
   tell_loss();
   phase_ = Phase::kLeaving;
-  deadline_ = {now + (logs_elsewhere_ ? kLeaveLimitWithLogs : kLeaveLimit), Deadline::What::kEnd};
+  deadline_ = {now + leave_limit(), Deadline::What::kEnd};
   record("job_ended", verdict_.cause, verdict_.node, verdict_.rank);
   fleet_.release();
   for (const NodeId id : fleet_.nodes()) {

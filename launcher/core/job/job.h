@@ -178,6 +178,7 @@ class Job {
   void conclude(TimePoint now);
   void restart(const RestartDecision& decision, TimePoint now);
   void leave(TimePoint now);
+  Duration leave_limit() const;
   void abandon(TimePoint now, const std::string& reason);
   void give_up_on_late_nodes(TimePoint now);
   void kill_late_nodes(TimePoint now);

@@ -274,6 +274,13 @@ void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
          "what an agent looks for there is missing");
 }
 
+// Of agents that are told to leave.
+Duration Job::leave_limit() const {
+  // What workers held in memory is written to the disk.
+  if (plan_.job.limits.memory_tier_bytes > 0) return std::chrono::seconds(60);
+  return std::chrono::seconds(logs_elsewhere_ ? 10 : 5);
+}
+
 // The rest of the logs is waited for as long as some of it comes.
 void Job::hear(NodeId, const wire::LogPiece&, TimePoint now) {
   if (phase_ == Phase::kLeaving && deadline_ && deadline_->what == Deadline::What::kEnd)

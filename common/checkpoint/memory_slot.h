@@ -1,0 +1,49 @@
+// A slot: memory that an agent owns, in which a rank's file of a checkpoint lies as it will on the disk.
+//
+// From its beginning the file, up to a whole chunk, then the text of RankContents, whose one file is the
+// slot; in its last page this header. It is read with the descriptor alone, by the next attempt's ranks and
+// by the agent; the runtime writes it. Functions may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "common/checkpoint/manifest.h"
+
+namespace muster {
+
+inline constexpr std::uint64_t kSlotPage = 4096;
+
+struct SlotHeader {
+  // Written last, so that a slot whose writer was killed is known for what it is.
+  enum State : std::uint64_t { kBeingWritten = 0, kComplete = 0x6574656c706d6f63 };
+  static constexpr std::uint64_t kMagic = 0x3274'6f6c'7372'6d6d;
+
+  std::uint64_t state = kBeingWritten;
+  std::uint64_t magic = kMagic;
+  std::uint64_t attempt = 0;
+  std::uint64_t step = 0;
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;
+  Digest128 directory;  // of the checkpoint directory's name
+  std::uint64_t file_bytes = 0;
+  std::uint64_t contents_at = 0;
+  std::uint64_t contents_bytes = 0;
+  Digest128 contents;
+  Digest128 digest;  // of all before it, but the state
+
+  Digest128 own_digest() const;
+  CheckpointId id() const { return {.step = step, .attempt = Attempt(attempt)}; }
+};
+
+// 0 if it cannot be known.
+std::uint64_t slot_bytes(int fd);
+// kUnavailable: fewer bytes are there.
+Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
+// Of a slot that is complete.
+std::optional<SlotHeader> read_slot_header(int fd);
+// kCorrupt if they are not what was written.
+Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
+
+}  // namespace muster
