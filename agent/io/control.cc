@@ -25,20 +25,26 @@ constexpr Duration kConnectLimit = std::chrono::seconds(10);
 constexpr Duration kConnectLimitBeforeStdio = std::chrono::seconds(2);
 constexpr Duration kMoveAfter = std::chrono::seconds(1);  // workers have started by then
 constexpr Duration kLastWordsLimit = std::chrono::seconds(1);
+constexpr std::string_view kControlByStdio = "control stdio";
 
 Status say(const std::string& line) {
   return write_all(STDOUT_FILENO, line + "\n", "stdout");
 }
 
-// Byte by byte, because frames may follow.
+// Not a byte more, because frames may follow.
 std::optional<net::Key> read_key() {
+  constexpr std::size_t kLineBytes = 65;  // 64 digits and the newline
   std::string line;
   pollfd input{STDIN_FILENO, POLLIN, 0};
-  char byte = 0;
-  while (byte != '\n' && line.size() < 128) {
-    if (poll(&input, 1, kKeyLimitMs) <= 0 || read(STDIN_FILENO, &byte, 1) != 1) return std::nullopt;
-    if (byte != '\n') line += byte;
+  char bytes[kLineBytes];
+  while (line.size() < kLineBytes && !line.ends_with('\n')) {
+    if (poll(&input, 1, kKeyLimitMs) <= 0) return std::nullopt;
+    const ssize_t got = read(STDIN_FILENO, bytes, kLineBytes - line.size());
+    if (got <= 0) return std::nullopt;
+    line.append(bytes, static_cast<std::size_t>(got));
   }
+  if (!line.ends_with('\n')) return std::nullopt;
+  line.pop_back();
   return net::key_from_hex(line);
 }
 
@@ -86,19 +92,22 @@ Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, co
 Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& arguments) {
   if (arguments.control_fd)
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
-  const Status said =
-      say(fmt::format("muster-agent 1 {} {} {}", getpid(), own_identity().start_ticks, MUSTER_VERSION));
-  if (!said) return std::unexpected(said.error());
+  const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
+  std::string greeting =
+      fmt::format("muster-agent 1 {} {} {}", getpid(), own_identity().start_ticks, MUSTER_VERSION);
+  // Each line by itself would wake ssh and sshd once more.
+  if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
+  if (Status said = say(greeting); !said) return std::unexpected(said.error());
   const auto key = read_key();
   if (!key) return failure(ErrorCode::kInvalidArgument, "stdin: expected a key of 64 hexadecimal digits");
-  if (!arguments.addresses.empty() && !arguments.stdio_first) {
+  if (calls_first) {
     auto connection = connect_over_tls(io_, arguments, *key);
     if (connection) (void)say("control tcp");  // if nobody hears it, nobody needs it
     if (connection) return *std::move(connection);
     if (!arguments.stdio) return std::unexpected(connection.error());
     log::info("{}; stdin and stdout are used", connection.error().message());
+    if (Status chosen = say(std::string(kControlByStdio)); !chosen) return std::unexpected(chosen.error());
   }
-  if (Status chosen = say("control stdio"); !chosen) return std::unexpected(chosen.error());
   stdio_ = StdioSocket::open(io_.get_executor());
   auto connection = net::Connection::make(stdio_->take(), nullptr);
   if (!arguments.stdio_first) return connection;
