@@ -164,7 +164,7 @@ TEST_F(TrainHosts, ALinkThatFlapsBelowTheLimitOfSilenceCostsNothing) {
   lab_->flap(2, 700ms, 800ms, 2);
   ASSERT_EQ(run_->exit_code(), 0) << run_->err();
   EXPECT_EQ(run_->report()["restarts"], 0) << run_->err();
-  add_row("a link is away for 0.7 s, twice", {}, {}, 0);
+  add_row("a link is away for 0.7 s, twice (`--silence-limit 5`)", {}, {}, 0);
   nothing_is_left();
   ends_as_undisturbed();
 }
