@@ -58,6 +58,16 @@ TEST_F(DockerLaunch, AnImageThatIsTooOldIsRefusedInOneLine) {
               HasSubstr("(the image's C library is older than Muster needs: use a newer image)"));
 }
 
+// As Alpine's: it has another C library, and no loader by the name that programs for glibc have.
+TEST_F(DockerLaunch, AnImageWithoutGlibcIsRefusedInOneLine) {
+  const std::string file = lab_->hosts.shared() + "/empty.tar";
+  ASSERT_EQ(lab_->host.run({"tar", "-cf", file, "--files-from", "/dev/null"}), 0);
+  engine().printed_by({"import", file, "empty"});
+  run_ = launched({"--image", "empty", "--nodes", "2", "--gpus-per-node", "1"}, {"true"});
+  EXPECT_EQ(run_->exit_code(), 125) << run_->err();
+  EXPECT_EQ(count_in(run_->err(), "the image has no glibc: use one made from Debian"), 1) << run_->err();
+}
+
 TEST_F(DockerLaunch, TheJobsDirectoriesAreSeenByItsRanks) {
   const std::string data = lab_->hosts.shared() + "/data";
   std::filesystem::create_directory(data);

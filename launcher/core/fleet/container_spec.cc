@@ -122,6 +122,10 @@ const Advice* advice_for(std::string_view message) {
        "check the registry's name and the network, or bring the image by `docker load`",
        false},
       {{"unknown runtime", "Unknown runtime"}, "check the runtime's name"},
+      {{"exec /muster/bin/agent: no such file", "exec user process caused: no such file"},
+       "the image has no glibc: use one made from Debian, Ubuntu or the like, not Alpine"},
+      {{"exec format error"}, "the image is of another processor: use one of this machine's"},
+      {{"unable to find user", "unable to find group"}, "give --container-user UID:GID"},
       {{"GLIBC_"}, "the image's C library is older than Muster needs: use a newer image"},
       {{"GLIBCXX_"}, "the image's libstdc++ is older than Muster needs: use a newer image"}};
   const auto found = std::ranges::find_if(kAll, [message](const Advice& advice) {
