@@ -38,6 +38,18 @@ TEST_F(DockerLaunch, ContainersHaveTheProcessorsTheUserAndTheVolumeThatAreGiven)
   engine().printed_by({"volume", "rm", "kept"});
 }
 
+TEST_F(DockerLaunch, TheVolumesOfAnImageGoWithTheirContainers) {
+  engine().printed_by({"create", "--name", "plain", "bookworm", "true"});
+  engine().printed_by({"commit", "--change", "VOLUME /scratch", "plain", "with-volume"});
+  engine().printed_by({"rm", "plain"});
+  run_ = launched({"--image", "with-volume", "--nodes", "2", "--gpus-per-node", "1"}, ready_until(1));
+  ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 2));
+  EXPECT_THAT(engine().volumes(), testing::SizeIs(2));
+  engine().printed_by({"kill", container_of(1)});
+  expect_recovered(*run_, 1);
+  EXPECT_THAT(engine().volumes(), IsEmpty()) << "when the launcher ends";
+}
+
 // Its container waits before the loss, and has another name and number.
 TEST_F(DockerLaunch, ASpareContainerTakesTheLostOnesPlace) {
   launch({"--nodes", "2", "--spare-nodes", "1", "--gpus-per-node", "1"},
@@ -64,26 +76,16 @@ TEST_F(DockerLaunch, AnElasticJobGoesOnWithTheContainersThatCanBeStarted) {
 }
 
 TEST_F(DockerLaunch, TheCheckLooksIntoAContainer) {
-  const auto checked = [](const Words& words) {
-    auto run = std::make_unique<LaunchRun>(words, lab_->environment(), LAUNCH_PROGRAM,
-                                           [](const std::string& directory) {
-                                             const pid_t pid = lab_->host.fork();
-                                             if (pid == 0 && chdir(directory.c_str()) != 0) _exit(98);
-                                             return pid;
-                                           });
-    run->exit_code();
-    return run;
-  };
-  const auto good = checked({"check", "--bootstrap", "docker", "--image", "bookworm", "true"});
+  const auto good = ended({"check", "--bootstrap", "docker", "--image", "bookworm", "true"});
   EXPECT_EQ(good->exit_code(), 0) << good->out() << good->err();
   EXPECT_THAT(good->out(), testing::ContainsRegex("host +reach +agent +program +torch"));
   EXPECT_THAT(good->out(), testing::ContainsRegex("muster-[^ ]+-0 +[a-z]+ +[^ ]+ +ok +- "));
-  const auto bad = checked({"check", "--bootstrap", "docker", "--image", "bookworm", "no-such-program"});
+  const auto bad = ended({"check", "--bootstrap", "docker", "--image", "bookworm", "no-such-program"});
   EXPECT_EQ(bad->exit_code(), 1) << bad->out() << bad->err();
   EXPECT_THAT(bad->out(), HasSubstr("cannot find the program 'no-such-program' in PATH"));
-  const auto none = checked({"check", "--bootstrap", "docker", "--image", "none", "--pull", "never"});
+  const auto none = ended({"check", "--bootstrap", "docker", "--image", "none", "--pull", "never"});
   expect_refusal(*none, 125, {"--image: none is not there, and --pull is never"});
-  const auto unnamed = checked({"check", "--bootstrap", "docker"});
+  const auto unnamed = ended({"check", "--bootstrap", "docker"});
   expect_refusal(*unnamed, 2, {"--bootstrap: docker starts containers: give their --image"});
   EXPECT_THAT(engine().containers(), IsEmpty());
   EXPECT_THAT(engine().networks(), IsEmpty());

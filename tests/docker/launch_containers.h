@@ -53,6 +53,8 @@ class DockerLaunch : public testing::Test {
     EXPECT_TRUE(eventually([] { return engine().networks().empty(); }, limit))
         << testing::PrintToString(engine().networks());
     EXPECT_TRUE(eventually([] { return engine().processes().empty(); }, limit));
+    EXPECT_TRUE(eventually([] { return engine().volumes().empty(); }, limit))
+        << testing::PrintToString(engine().volumes());
   }
 
   struct Caller {
@@ -83,6 +85,19 @@ class DockerLaunch : public testing::Test {
     run_ = launched(all, program, caller);
   }
   void launch(const Words& flags, const Words& program) { launch(flags, program, {}); }
+  // What `launch WORDS...` comes to, in a directory of its own.
+  static std::unique_ptr<LaunchRun> ended(const Words& words,
+                                          std::map<std::string, std::string> environment = {}) {
+    environment.merge(lab_->environment());
+    auto run =
+        std::make_unique<LaunchRun>(words, environment, LAUNCH_PROGRAM, [](const std::string& directory) {
+          const pid_t pid = lab_->host.fork();
+          if (pid == 0 && chdir(directory.c_str()) != 0) _exit(98);
+          return pid;
+        });
+    run->exit_code();
+    return run;
+  }
 
   // Ends with this code, and with one line on stderr that has these parts.
   static void expect_refusal(LaunchRun& run, int code, const Words& parts) {

@@ -1,0 +1,52 @@
+// What an agent does for its ranks it does in a container too: it forks them from a template, says where they
+// are, and sees that one is stopped.
+#include <csignal>
+#include <fstream>
+
+#include "tests/docker/launch_containers.h"
+
+namespace muster::docker {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+std::string events_of(const LaunchRun& run) {
+  return read_file(run.job_directory() + "/events.jsonl", 1 << 24).value_or("");
+}
+
+TEST_F(DockerLaunch, RanksAreForkedFromATemplateThereAgainAfterALoss) {
+  // The image has no libstdc++, and this program needs one.
+  Words flags{"--nodes", "2", "--gpus-per-node", "2", "--warm"};
+  for (const std::string file :
+       {WARM_RANK, "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1"})
+    flags.insert(flags.end(), {"--mount", fmt::format("{0}:{0}:ro", file)});
+  launch(flags, {WARM_RANK, "--", "ready", "wait"});
+  ASSERT_TRUE(eventually([this] { return count_in(run_->out(), "ready\n") == 4; })) << run_->err();
+  engine().printed_by({"kill", container_of(1)});
+  ASSERT_TRUE(eventually([this] { return count_in(run_->out(), "ready\n") == 8; })) << run_->err();
+  run_->signal(SIGINT);
+  EXPECT_EQ(run_->exit_code(), 130) << run_->err();
+  EXPECT_EQ(count_in(events_of(*run_), "2 workers, 2 of them forked"), 4) << run_->err();
+}
+
+TEST_F(DockerLaunch, TheDumpAndTheVerdictKnowWhatARankThereDoes) {
+  launch({"--nodes", "2", "--gpus-per-node", "1", "--max-restarts", "0"},
+         {"sh", "-c",
+          "echo ready 0; [ $RANK = 1 ] && exec sleep 1000; "
+          "until [ -e stop ]; do sleep 0.05; done; kill -STOP $$"});
+  ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 2));
+  const auto dumped =
+      ended({"dump"}, {{"MUSTER_LOG_DIR", std::filesystem::path(run_->job_directory()).parent_path()}});
+  EXPECT_EQ(dumped->exit_code(), 0) << dumped->err();
+  EXPECT_THAT(dumped->out(),
+              AllOf(HasSubstr("---- rank 0 (node0, muster-"), HasSubstr("---- rank 1 (node1, muster-"),
+                    ContainsRegex("\\(sleep\\): sleeps, system call .*nanosleep")));
+  std::ofstream(run_->scratch() / "stop") << "\n";
+  EXPECT_EQ(run_->exit_code(), 124) << run_->err();
+  EXPECT_THAT(run_->err(), ContainsRegex("rank 0 \\(node0, muster-[^)]*\\) is stopped"));
+}
+
+}  // namespace
+}  // namespace muster::docker
