@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
 
@@ -13,17 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Net : torch::nn::Module {
+struct LargeNet : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
-  explicit Net(std::int64_t buffer_bytes) {
+  explicit LargeNet(std::int64_t buffer_bytes) {
     linear = register_module("linear", torch::nn::Linear(12, 5));
     register_buffer("large", at::zeros({buffer_bytes}, at::kByte));
   }
 };
 
-struct Training {
-  Training(Job& a_job, const std::string& directory, std::int64_t buffer_bytes,
-           std::chrono::milliseconds timeout)
+struct LargeTraining {
+  LargeTraining(Job& a_job, const std::string& directory, std::int64_t buffer_bytes,
+                std::chrono::milliseconds timeout)
       : job(a_job),
         net(buffer_bytes),
         checkpoints(job, {.every = 1000, .directory = directory, .keep = 100, .commit_timeout = timeout}) {}
@@ -33,16 +34,12 @@ struct Training {
   }
   Job job;
   NoiseDataset dataset{8};
-  Net net;
+  LargeNet net;
   torch::optim::SGD optimizer{net.parameters(), torch::optim::SGDOptions(0.1)};
   DataLoader<Example> loader{dataset, {}, 0, 1};
   Checkpointer checkpoints;
   TrainState state{net, optimizer, loader};
 };
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
-}
 
 // Rank 0 takes many times commit_timeout for its own shard. Nobody may give up, and retry alone, meanwhile.
 TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead) {
@@ -50,7 +47,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
   constexpr std::int64_t kBufferBytes = 200 << 20;
   spawn(
       [&](Job& job) {
-        Training training(job, scratch / "checkpoints", kBufferBytes, std::chrono::milliseconds(20));
+        LargeTraining training(job, scratch / "checkpoints", kBufferBytes, std::chrono::milliseconds(20));
         for (int step = 1; step <= 2; ++step) {
           training.fill(step);
           training.checkpoints.step(training.state);
@@ -61,7 +58,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
       2);
   spawn(
       [&](Job& job) {
-        Training training(job, scratch / "checkpoints", kBufferBytes, std::chrono::minutes(1));
+        LargeTraining training(job, scratch / "checkpoints", kBufferBytes, std::chrono::minutes(1));
         require(training.checkpoints.restore(training.state) == 2, "step 2 cannot be read");
         for (const at::Tensor& parameter : training.net.parameters())
           require(parameter.eq(2).all().item<bool>(), "another step's parameters");
@@ -74,7 +71,7 @@ TEST(CheckpointCommit, ALateRankFailsTheSaveOnAllAndTheyRetryTogether) {
   const ScratchDirectory scratch;
   spawn(
       [&](Job& job) {
-        Training training(job, scratch / "checkpoints", 1, std::chrono::seconds(1));
+        LargeTraining training(job, scratch / "checkpoints", 1, std::chrono::seconds(1));
         training.checkpoints.step(training.state);
         if (job.rank() == 1) job.store()->wait({"given up"});
         require(!training.checkpoints.save(training.state), "a save without rank 1");
@@ -127,7 +124,7 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
   spawn(
       [&](Job& job) {
         const std::string mine = scratch / std::to_string(job.rank());
-        Training training(job, mine, 1, std::chrono::minutes(1));
+        LargeTraining training(job, mine, 1, std::chrono::minutes(1));
         training.checkpoints.step(training.state);
         if (job.rank() == 1) {
           fs::remove(mine);

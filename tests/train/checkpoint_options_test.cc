@@ -157,7 +157,7 @@ TEST_F(CheckpointOptionsTest, TwoThatWriteIntoOneDirectoryAreRefusedAsLongAsBoth
   EXPECT_NO_THROW(Checkpointer(job, {.directory = directory_}));
 }
 
-TEST_F(CheckpointOptionsTest, ADirectoryThatIsNotOneForAllRanksIsRefusedByAll) {
+TEST_F(CheckpointOptionsOnRanks, ADirectoryThatIsNotOneForAllRanksIsRefusedByAll) {
   spawn(
       [&](Job& job) {
         std::string said;

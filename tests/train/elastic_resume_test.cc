@@ -78,13 +78,13 @@ struct Kind {
 };
 
 // By some ranks, from the newest checkpoint to the end or to where a rank is killed.
-struct Attempt {
+struct Start {
   int ranks = 4;
   int workers = 0;
   std::int64_t killed_after = 0;  // this step; 0: never
 };
 
-void train(Job& job, const Kind& kind, const Attempt& attempt, const std::string& directory,
+void train(Job& job, const Kind& kind, const Start& attempt, const std::string& directory,
            std::size_t number) {
   torch::manual_seed(7 + static_cast<std::uint64_t>(job.rank()));
   const NoiseDataset plain(kSamples);
@@ -132,11 +132,11 @@ void train(Job& job, const Kind& kind, const Attempt& attempt, const std::string
 class ElasticResume : public testing::Test {
  protected:
   // The parameters at the end of the last attempt. All but the last are killed.
-  std::string result_of(const Kind& kind, const std::vector<Attempt>& attempts) {
+  std::string result_of(const Kind& kind, const std::vector<Start>& attempts) {
     directory_ = scratch_ / std::to_string(++trainings_);
     std::filesystem::create_directories(directory_);
     for (std::size_t number = 0; number < attempts.size(); ++number) {
-      const Attempt& attempt = attempts[number];
+      const Start& attempt = attempts[number];
       const auto all = [&] {
         spawn([&](Job& job) { train(job, kind, attempt, directory_, number); }, attempt.ranks);
       };
@@ -157,7 +157,7 @@ class ElasticResume : public testing::Test {
   // How often each sample of each epoch was used in the history that the checkpoints tell: of an attempt, the
   // steps up to that from which the next one went on.
   using Uses = std::map<std::pair<std::int64_t, std::int64_t>, int>;
-  Uses uses(const std::vector<Attempt>& attempts) const {
+  Uses uses(const std::vector<Start>& attempts) const {
     Uses uses;
     std::int64_t until = std::numeric_limits<std::int64_t>::max();
     for (std::size_t number = attempts.size(); number-- > 0;) {
@@ -204,12 +204,12 @@ class AnyNumberOfRanks : public ElasticResume, public testing::WithParamInterfac
 
 TEST_P(AnyNumberOfRanks, UsesEverySampleOnceAnEpochAndEndsWhereAnUndisturbedRunEnds) {
   const Kind& kind = GetParam();
-  const std::vector<Attempt> undisturbed{{.ranks = 4}};
+  const std::vector<Start> undisturbed{{.ranks = 4}};
   const std::string expected = result_of(kind, undisturbed);
   const auto once_each = uses(undisturbed);
   EXPECT_EQ(once_each.size(), static_cast<std::size_t>(kEpochs * kSamples));
   EXPECT_TRUE(std::ranges::all_of(once_each, [](const auto& use) { return use.second == 1; }));
-  for (const auto& attempts : std::vector<std::vector<Attempt>>{
+  for (const auto& attempts : std::vector<std::vector<Start>>{
            {{.ranks = 4, .workers = 2, .killed_after = 4}, {.ranks = 2, .killed_after = 8}, {.ranks = 3}},
            {{.ranks = 4, .killed_after = 5}, {.ranks = 1, .workers = 1, .killed_after = 13}, {.ranks = 3}}}) {
     const std::string resumed = result_of(kind, attempts);
@@ -231,10 +231,10 @@ INSTANTIATE_TEST_SUITE_P(Of, AnyNumberOfRanks,
 // ranks have no batch that begins, and from 63 and 105.
 TEST_F(ElasticResume, WithABatchSizePerRankEverySampleIsUsedOnceAnEpochToo) {
   const Kind kind{.batch_size = 7};
-  const std::vector<Attempt> undisturbed{{.ranks = 3}};
+  const std::vector<Start> undisturbed{{.ranks = 3}};
   ASSERT_FALSE(result_of(kind, undisturbed).empty());
   const auto once_each = uses(undisturbed);
-  for (const auto& attempts : std::vector<std::vector<Attempt>>{
+  for (const auto& attempts : std::vector<std::vector<Start>>{
            {{.ranks = 2, .workers = 2, .killed_after = 4}, {.ranks = 4, .killed_after = 8}, {.ranks = 3}},
            {{.ranks = 3, .killed_after = 4}, {.ranks = 2, .killed_after = 8}, {.ranks = 4, .workers = 1}}}) {
     EXPECT_FALSE(result_of(kind, attempts).empty());
@@ -256,9 +256,9 @@ TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
     ASSERT_FALSE(expected.empty());
     for (const int workers : {0, 4}) {
       SCOPED_TRACE(workers);
-      const std::vector<Attempt> attempts{{.workers = workers, .killed_after = 4},
-                                          {.workers = workers, .killed_after = 14},
-                                          {.workers = workers}};
+      const std::vector<Start> attempts{{.workers = workers, .killed_after = 4},
+                                        {.workers = workers, .killed_after = 14},
+                                        {.workers = workers}};
       EXPECT_TRUE(result_of(kind, attempts) == expected);
       const auto used = uses(attempts);
       EXPECT_EQ(used.size(), static_cast<std::size_t>(kEpochs * kSamples));
@@ -275,9 +275,9 @@ TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
     const Kind kind{.dropout = 0.2, .streamed = true};
     const std::string expected = result_of(kind, {{.workers = workers}});
     ASSERT_FALSE(expected.empty());
-    const std::vector<Attempt> attempts{{.workers = workers, .killed_after = 4},
-                                        {.workers = workers, .killed_after = 14},
-                                        {.workers = workers}};
+    const std::vector<Start> attempts{{.workers = workers, .killed_after = 4},
+                                      {.workers = workers, .killed_after = 14},
+                                      {.workers = workers}};
     EXPECT_TRUE(result_of(kind, attempts) == expected);
     const auto used = uses(attempts);
     EXPECT_EQ(used.size(), static_cast<std::size_t>(kEpochs * kStreamed));

@@ -9,8 +9,6 @@
 namespace muster {
 namespace {
 
-constexpr std::int64_t kEpochs = 2;
-
 struct Plan {
   std::string checkpoints;
   std::int64_t stop_after = 1000;  // the process ends here, in good order
@@ -33,7 +31,7 @@ void train(Job& job, const Plan& plan) {
                                       : TrainState(*model.module(), optimizer, loader);
   state.add("scheduler", scheduler);
   checkpoints.restore(state);
-  for (auto& batch : loader.epochs(kEpochs)) {
+  for (auto& batch : loader.epochs(2)) {
     train_one(model, optimizer, batch);
     scheduler.step();
     checkpoints.step(state);
