@@ -364,7 +364,7 @@ TEST_F(LaunchSync, IsRefusedWithOneLineWhereItCannotBe) {
   set_host_command("[ $host != h1 ] || [ \"$1\" != rsync ] || { echo the disk is full >&2; exit 11; }");
   LaunchRun run(on("h[0-2]", {"--sync", source(), "echo", "ran"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("host h1: " + source() + " cannot be copied there: the disk is full"));
+  EXPECT_THAT(run.err(), HasSubstr("h1: " + source() + " cannot be copied there: the disk is full"));
   EXPECT_EQ(run.out(), "");
   set_host_command("[ \"$1\" != rsync ] || PATH=/nowhere");
   LaunchRun lacking(on("h0", {"--sync", source(), "true"}));

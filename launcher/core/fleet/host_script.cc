@@ -165,7 +165,7 @@ SyncFailure sync_failure(const Host& host, const std::string& directory, int exi
     if (!follows) last_of_shell = line;
   }
   const std::string& said = last_of_shell.empty() ? last : last_of_shell;
-  SyncFailure failure{.text = fmt::format("host {}: {} cannot be copied there", host.name, directory),
+  SyncFailure failure{.text = fmt::format("{}: {} cannot be copied there", host.name, directory),
                       .is_busy = is_busy(kSshFailed, said)};
   // rsync may see the connection close before it sees how the host's shell ended.
   const bool lacks_rsync =

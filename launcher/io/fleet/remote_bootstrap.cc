@@ -322,7 +322,7 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
                                             AgentGreeting greeting) {
   const bool killed = co_await access_->kill_agent(agent, greeting, Clock::now() + kKillLimit);
   if (!killed)
-    log::warning("host {}: it did not answer when its agent was to be killed", host_of(agent.node).name);
+    log::warning("{}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
   expect_leftovers(agent.node);
   tell_ended(agent, "its agent was killed");

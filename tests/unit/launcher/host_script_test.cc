@@ -243,13 +243,13 @@ TEST(SyncFailure, NamesTheHostWithWhatItsShellSaidAndWhatToDo) {
         sync_failure(host, "/work", exit_code,
                      "sh: 1: rsync: not found\nrsync: connection unexpectedly closed\nrsync error: 127\n")
             .text,
-        "host h1: /work cannot be copied there: rsync is not found there (install it, or keep the "
+        "h1: /work cannot be copied there: rsync is not found there (install it, or keep the "
         "directory where all hosts see it)");
   }
   const SyncFailure failure = sync_failure(
       host, "/work", 23, "rsync: [receiver] mkdir \"/work\" failed: Read-only\nrsync error: some\n");
   EXPECT_EQ(failure.text,
-            "host h1: /work cannot be copied there: rsync: [receiver] mkdir \"/work\" failed: Read-only "
+            "h1: /work cannot be copied there: rsync: [receiver] mkdir \"/work\" failed: Read-only "
             "(--exclude h1 leaves it out)");
   EXPECT_FALSE(failure.is_busy);
   EXPECT_TRUE(
