@@ -41,10 +41,10 @@ constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
-wire::Hello hello(const Arguments& arguments) {
+wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
-  const ProcessIdentity self = own_identity();
-  return {own.node, getpid(), self.host, MUSTER_VERSION, count_cores(), own.incarnation,
+  return {own.node, static_cast<std::int32_t>(self.pid), self.host, MUSTER_VERSION, count_cores(),
+          own.incarnation,
           // A local agent needs none, and starts without a look at them.
           arguments.control_fd ? std::vector<std::string>() : net::addresses_to_tell(),
           // A container has a name of its own, and counts as a machine.
@@ -60,7 +60,7 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link, A
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
 int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> channel,
-          const Arguments& arguments) {
+          const Arguments& arguments, const ProcessIdentity& self) {
   const AgentId own = arguments.agent;
   int exit_code = 0;
   Guardian guardian;
@@ -91,7 +91,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
                   control.finish();
                 });
               });
-  agent.start(hello(arguments));
+  agent.start(hello(arguments, self));
   if (!arguments.job.empty()) guardian.keep_from(own.incarnation.next());
   logs.divert_own_log();
   tasks.spawn(hear_signals(kSignalsToLeave, [&agent](int signal) {
@@ -108,13 +108,14 @@ int run(const Arguments& arguments) {
   ask_for_short_slices();
   asio::io_context io(1);
   Control control(io);
-  auto channel = control.connect(arguments);
+  const ProcessIdentity self = own_identity();
+  auto channel = control.connect(arguments, self);
   // What another start of this node's agent left must not meet the ranks that this one will start.
   if (channel && !arguments.job.empty() && arguments.agent.incarnation > Incarnation(1)) {
     const auto left = sweep({arguments.job, arguments.agent.node, arguments.agent.incarnation, true});
     for (const Leftover& each : left) log::warning("{}", describe(each));
   }
-  if (channel) return serve(io, control, *std::move(channel), arguments);
+  if (channel) return serve(io, control, *std::move(channel), arguments, self);
   log::error("{}", channel.error().message());
   return kExitNoLauncher;
 }

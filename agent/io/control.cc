@@ -11,7 +11,6 @@
 #include "agent/io/readable.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/base/process.h"
 #include "common/net/connect.h"
 
 namespace muster::agent {
@@ -89,12 +88,12 @@ Connecting connect_over_tls(asio::io_context& io, const Arguments& arguments, co
 
 }  // namespace
 
-Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& arguments) {
+Expected<std::shared_ptr<net::Channel>> Control::connect(const Arguments& arguments,
+                                                         const ProcessIdentity& self) {
   if (arguments.control_fd)
     return net::Connection::make(net::adopt_socket(io_.get_executor(), *arguments.control_fd), nullptr);
   const bool calls_first = !arguments.addresses.empty() && !arguments.stdio_first;
-  std::string greeting =
-      fmt::format("muster-agent 1 {} {} {}", getpid(), own_identity().start_ticks, MUSTER_VERSION);
+  std::string greeting = fmt::format("muster-agent 1 {} {} {}", self.pid, self.start_ticks, MUSTER_VERSION);
   // Each line by itself would wake ssh and sshd once more.
   if (!calls_first) greeting += fmt::format("\n{}", kControlByStdio);
   if (Status said = say(greeting); !said) return std::unexpected(said.error());

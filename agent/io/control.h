@@ -11,6 +11,7 @@
 
 #include "agent/core/start/agent_arguments.h"
 #include "agent/io/stdio_socket.h"
+#include "common/base/process.h"
 #include "common/net/connection.h"
 #include "common/net/moving_channel.h"
 
@@ -19,8 +20,8 @@ namespace muster::agent {
 class Control {
  public:
   explicit Control(asio::io_context& io) : io_(io) {}
-  // Runs the io_context until there is a connection, or will be none.
-  Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments);
+  // Runs the io_context until there is a connection, or will be none. `self`: this process.
+  Expected<std::shared_ptr<net::Channel>> connect(const Arguments& arguments, const ProcessIdentity& self);
   // A little later, the launcher is called by those who are to be spoken to over TLS after stdin and stdout.
   // An error: nobody was reached, and that is not put up with.
   awaitable<Status> move(const Arguments& arguments);

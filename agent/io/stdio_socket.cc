@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/check.h"
@@ -23,6 +24,17 @@ int moved(int fd) {
   return copy;
 }
 
+// As the launcher gives it to its host shell, and whatever puts no pipes in between leaves it.
+bool are_one_socket(int one, int other) {
+  struct stat first{};
+  struct stat second{};
+  int type = 0;
+  socklen_t size = sizeof type;
+  return fstat(one, &first) == 0 && fstat(other, &second) == 0 && S_ISSOCK(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino &&
+         getsockopt(one, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
 }  // namespace
 
 std::shared_ptr<StdioSocket> StdioSocket::open(const asio::any_io_executor& executor) {
@@ -31,19 +43,24 @@ std::shared_ptr<StdioSocket> StdioSocket::open(const asio::any_io_executor& exec
 
 StdioSocket::StdioSocket(const asio::any_io_executor& executor)
     : in_(executor), out_(executor), users_(executor), own_(executor), timer_(executor) {
-  int ends[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: {}",
-        std::strerror(errno));
-  users_ = net::adopt_socket(executor, ends[0]);
-  own_ = net::adopt_socket(executor, ends[1]);
-  in_.assign(moved(STDIN_FILENO));
-  out_.assign(moved(STDOUT_FILENO));
+  if (are_one_socket(STDIN_FILENO, STDOUT_FILENO)) {
+    users_ = net::adopt_socket(executor, moved(STDIN_FILENO));
+  } else {
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: {}",
+          std::strerror(errno));
+    users_ = net::adopt_socket(executor, ends[0]);
+    own_ = net::adopt_socket(executor, ends[1]);
+    in_.assign(moved(STDIN_FILENO));
+    out_.assign(moved(STDOUT_FILENO));
+  }
   const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   dup2(nothing.get(), STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
 net::Socket StdioSocket::take() {
+  if (!own_.is_open()) return std::move(users_);
   const auto executor = own_.get_executor();
   asio::co_spawn(executor, copy_in(shared_from_this()), asio::detached);
   asio::co_spawn(executor, copy_out(shared_from_this()), asio::detached);

@@ -149,12 +149,12 @@ TEST_F(AgentGpu, DoesNotWaitForMemoryAfterWorkersThatEndedByThemselves) {
 TEST_F(AgentGpu, DoesWithoutADriver) {
   TestLauncher launcher({.error_file = scratch_ / "agent.log"});
   begin(launcher);
+  launcher.send(wire::StopWorkers{SIGKILL, 0});
+  EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
   EXPECT_TRUE(eventually([&] {
     return read_file(scratch_ / "agent.log", 1 << 20).value_or("").find("GPU faults are not watched") !=
            std::string::npos;
   }));
-  launcher.send(wire::StopWorkers{SIGKILL, 0});
-  EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
 }
 
 }  // namespace

@@ -135,6 +135,20 @@ TEST_F(LaunchHosts, WhatAShellPrintsBeforeTheAgentIsNoHarm) {
   EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
 }
 
+// As sshd does it. Else the agent has the launcher's socket itself.
+TEST_F(LaunchHosts, AnAgentIsSpokenToThroughPipesToo) {
+  const std::string file = scratch_ / "through";
+  std::ofstream(file) << "#!/bin/sh\ncat | \"$@\" | cat\n";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  LaunchRun run({"--hosts", "h0,h1", "--control", "stdio", "--exec", file + " env HOST={host}", "sh", "-c",
+                 "seq 1 20000; echo $HOST"},
+                {{"HOME", scratch_.path().string()}});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("node0:0: 20000\nnode0:0: h0\n"));
+  EXPECT_THAT(run.out(), HasSubstr("node1:1: h1\n"));
+  expect_nothing_left(run);
+}
+
 TEST_F(LaunchHosts, AHostThatCannotBeReachedIsNamedWithWhatItsShellSaid) {
   set_host_command("[ $host = h0 ] || { echo no such host >&2; exit 7; }");
   LaunchRun run(on("h0,h1", {"--max-restarts", "0", "true"}));

@@ -23,6 +23,9 @@ std::map<Rank, ProcessState> LocalVitals::look(const std::map<Rank, std::int32_t
 }
 
 std::vector<GpuFault> LocalVitals::take_gpu_faults() {
+  // Said now, when the workers run: with the first line the thread starts that writes the agent's log.
+  if (std::exchange(lacks_driver_, false))
+    log::info("GPU faults are not watched: no NVIDIA driver is loaded");
   return gpus_ != nullptr ? gpus_->take() : std::vector<GpuFault>();
 }
 
@@ -32,7 +35,8 @@ std::optional<std::string> LocalVitals::held_gpu_memory() {
 
 void LocalVitals::watch_gpus() {
   if (gpus_ != nullptr) return;
-  if (!may_have_nvidia_driver()) return log::info("GPU faults are not watched: no NVIDIA driver is loaded");
+  lacks_driver_ = !may_have_nvidia_driver();
+  if (lacks_driver_) return;
   gpus_ = std::make_unique<GpuWatch>();
   gpu_memory_ = std::make_unique<GpuMemoryWatch>();
 }

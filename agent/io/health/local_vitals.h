@@ -34,6 +34,7 @@ class LocalVitals final : public Vitals {
   const std::string mountinfo_;                 // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
   std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // likewise
+  bool lacks_driver_ = false;                   // likewise; to be said
   KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
   struct OfAttempt {
     ProcessStates states;

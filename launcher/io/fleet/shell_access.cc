@@ -113,9 +113,11 @@ const Host& ShellAccess::host_of(NodeId node) const {
 
 Expected<AgentPlace> ShellAccess::agent_place() {
   if (plan_.remote.remote_agent.empty()) return delivery_.place();
-  return AgentPlace{.path = plan_.remote.remote_agent,
-                    .digest = "",
-                    .module = net::Tls::file_beside(plan_.remote.remote_agent)};
+  if (remote_agent_.path.empty())
+    remote_agent_ = {.path = plan_.remote.remote_agent,
+                     .digest = "",
+                     .module = net::Tls::file_beside(plan_.remote.remote_agent)};
+  return remote_agent_;
 }
 
 }  // namespace muster::launcher

@@ -35,6 +35,7 @@ class ShellAccess final : public HostAccess {
   asio::any_io_executor executor_;
   const Plan& plan_;
   Delivery delivery_;
+  AgentPlace remote_agent_;      // of --remote-agent; made for the first of the agents
   std::set<NodeId> containers_;  // nodes whose hosts were asked for one
   rlimit descriptors_;
 };
