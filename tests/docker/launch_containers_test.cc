@@ -376,7 +376,10 @@ TEST_F(DockerLaunch, NoNetworkThatIsFreeIsSaidWithWhatToDo) {
   launch({"--nodes", "2", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_EQ(count_in(run_->err(), "no network can be made: "), 1) << run_->err();
-  EXPECT_THAT(run_->err(), HasSubstr("docker network prune"));
+  EXPECT_EQ(count_in(run_->err(), "docker network prune"), 1) << run_->err();
+  const auto checked = ended({"check", "--bootstrap", "docker", "--image", "bookworm", "--nodes", "2"});
+  EXPECT_EQ(checked->exit_code(), 1) << checked->err();
+  EXPECT_EQ(count_in(checked->out(), "docker network prune"), 2) << "a line for each: " << checked->out();
   engine().printed_by({"network", "prune", "--force"});
 }
 

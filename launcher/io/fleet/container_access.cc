@@ -72,7 +72,8 @@ awaitable<Status> ContainerAccess::network_is_there() {
   if (!network_) co_return Status{};
   const auto made = co_await answer_to(network_);
   if (!made) co_return std::unexpected(made.error());
-  if (!made->good()) co_return std::unexpected(refused("no network can be made: " + made->message()));
+  if (!made->good())
+    co_return failure(ErrorCode::kInvalidArgument, "no network can be made: {}", made->message());
   co_return Status{};
 }
 
