@@ -25,10 +25,13 @@ using testing::Not;
 
 constexpr const char* kCompose = "/usr/bin/docker-compose";
 
-// One engine for all tests of this file: an image is built once.
+// One engine and one folder of what images are made of for all tests of this file.
 class DockerFolder : public testing::Test {
  protected:
-  static void TearDownTestSuite() { engine_.reset(); }
+  static void TearDownTestSuite() {
+    engine_.reset();
+    scratch_.reset();
+  }
   void SetUp() override {
     if (engine_ == nullptr) {
       if (const std::string why = why_no_engine(); !why.empty()) GTEST_SKIP() << why;
@@ -36,24 +39,24 @@ class DockerFolder : public testing::Test {
         GTEST_SKIP() << "there is no docker-compose: ./dev test clusters installs it";
       engine_ = std::make_unique<Lab>();
       engine().load("sshd");
+      scratch_ = std::make_unique<ScratchDirectory>();
+      ASSERT_NO_FATAL_FAILURE(make_context(context(), {}));
     }
-    scratch_ = std::make_unique<ScratchDirectory>();
   }
   static const Engine& engine() { return engine_->engine; }
 
-  void make_context(const std::vector<std::string>& flags) const {
+  static void make_context(const std::string& path, const std::vector<std::string>& flags) {
     std::vector<std::string> words{DOCKER_FOLDER "context.sh", "--build", BUILD_FOLDER};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {context(), TRAIN_PROGRAM});
+    words.insert(words.end(), {path, TRAIN_PROGRAM});
     std::string said;
     ASSERT_EQ(engine_->host.run(words, &said), 0) << said;
   }
-  void build(const std::string& target, const std::string& image) const {
+  static void build(const std::string& target, const std::string& image, const std::string& path) {
     std::string said;
-    ASSERT_EQ(
-        engine().docker({"build", "--target", target, "--build-arg", "BASE=sshd", "--tag", image, context()},
-                        &said),
-        0)
+    ASSERT_EQ(engine().docker({"build", "--target", target, "--build-arg", "BASE=sshd", "--tag", image, path},
+                              &said),
+              0)
         << said;
   }
   // Trains for two steps inside of one container, with two workers.
@@ -70,23 +73,24 @@ class DockerFolder : public testing::Test {
   static std::string printed_in(const std::string& image, const std::string& script) {
     return engine().printed_by({"run", "--rm", image, "sh", "-c", script});
   }
-  std::string context() const { return *scratch_ / "context"; }
+  static std::string context() { return *scratch_ / "context"; }
 
-  // docker-compose with the project's file.
-  int compose(const std::vector<std::string>& words, std::string* output) const {
+  // docker-compose with the project's file, and a shorter training.
+  static int compose(const std::vector<std::string>& words, std::string* output) {
     std::vector<std::string> all{"env", "MUSTER_BASE=sshd", "MUSTER_CONTEXT=" + context(),
-                                 "MUSTER_DATA=" + kData};
+                                 "MUSTER_DATA=" + kData,
+                                 "MUSTER_PROGRAM=train_fashion_mnist --epochs 1 --checkpoint-every 40"};
     for (const auto& [name, value] : engine().environment()) all.push_back(name + "=" + value);
     all.insert(all.end(), {kCompose, "--no-ansi", "--file", DOCKER_FOLDER "compose.yaml"});
     all.insert(all.end(), words.begin(), words.end());
     return engine_->host.run(all, output);
   }
   // The cluster from nothing; down() leaves nothing of it.
-  void up() const {
+  static void up() {
     std::string said;
     ASSERT_EQ(compose({"up", "--detach"}, &said), 0) << said;
   }
-  void down() const {
+  static void down() {
     std::string said;
     EXPECT_EQ(compose({"down", "--volumes"}, &said), 0) << said;
     EXPECT_THAT(engine().containers(), IsEmpty());
@@ -109,7 +113,7 @@ class DockerFolder : public testing::Test {
 
  private:
   static inline std::unique_ptr<Lab> engine_;
-  std::unique_ptr<ScratchDirectory> scratch_;
+  static inline std::unique_ptr<ScratchDirectory> scratch_;
 };
 
 TEST(DockerContext, NamesABuildOfWhichThereIsOnlyAPart) {
@@ -129,8 +133,7 @@ TEST(DockerContext, NamesABuildOfWhichThereIsOnlyAPart) {
 }
 
 TEST_F(DockerFolder, TheTargetForCpusTrains) {
-  ASSERT_NO_FATAL_FAILURE(make_context({}));
-  ASSERT_NO_FATAL_FAILURE(build("runtime", "muster-cpu"));
+  ASSERT_NO_FATAL_FAILURE(build("runtime", "muster-cpu", context()));
   trains("muster-cpu");
   EXPECT_EQ(printed_in("muster-cpu", "find / -name 'libtorch_cuda*' -o -name 'libmuster_nccl*' 2>/dev/null"),
             "");
@@ -138,8 +141,9 @@ TEST_F(DockerFolder, TheTargetForCpusTrains) {
 
 #ifdef HAS_CUDA
 TEST_F(DockerFolder, TheTargetForGpusHasTheWheelsCudaLibraries) {
-  ASSERT_NO_FATAL_FAILURE(make_context({"--cuda"}));
-  ASSERT_NO_FATAL_FAILURE(build("cuda", "muster-cuda"));
+  const ScratchDirectory scratch;
+  ASSERT_NO_FATAL_FAILURE(make_context(scratch / "context", {"--cuda"}));
+  ASSERT_NO_FATAL_FAILURE(build("cuda", "muster-cuda", scratch / "context"));
   trains("muster-cuda");
   const std::string libraries = printed_in("muster-cuda", "ldd /usr/local/lib/libmuster_nccl.so");
   EXPECT_THAT(libraries, HasSubstr("/opt/libtorch/torch/lib/../../nvidia/nccl/lib/libnccl.so.2"));
@@ -151,7 +155,6 @@ TEST_F(DockerFolder, TheTargetForGpusHasTheWheelsCudaLibraries) {
 #endif
 
 TEST_F(DockerFolder, TheClusterRecoversFromAKilledNodeWithTheUndisturbedResult) {
-  ASSERT_NO_FATAL_FAILURE(make_context({}));
   ASSERT_NO_FATAL_FAILURE(up());
   ASSERT_EQ(waited_for(), "0") << launcher_said();
   const std::string calm = launcher_said();
@@ -179,7 +182,6 @@ TEST_F(DockerFolder, TheClusterRecoversFromAKilledNodeWithTheUndisturbedResult) 
 }
 
 TEST_F(DockerFolder, NoPrivateKeyIsInAnImageOrWithTheOtherSide) {
-  ASSERT_NO_FATAL_FAILURE(make_context({}));
   ASSERT_NO_FATAL_FAILURE(up());
   const std::string find =
       "grep -rlI -- '-----BEGIN OPENSSH PRIVATE KEY' /home /keys /etc/ssh /root 2>/dev/null || true";
