@@ -40,6 +40,10 @@ struct Fault {
 
 Fault draw(std::mt19937_64& random, int nodes);
 std::string text_of(const Fault& fault);
+// Whether packets of the container are lost while it runs.
+constexpr bool cuts_network(Kind kind) {
+  return kind == Kind::kDisconnect || kind == Kind::kUnheard || kind == Kind::kDeaf;
+}
 
 class Faults {
  public:
