@@ -20,11 +20,7 @@ Launcher::Launcher(Plan plan, Parts parts)
     : plan_(std::move(plan)),
       parts_(std::move(parts)),
       controller_(plan_, MUSTER_VERSION),
-      deadline_(parts_.time.make_alarm([this] {
-        // How long the launcher slept is told before what became due meanwhile.
-        tick_if_due();
-        post(TimePassed{});
-      })),
+      deadline_(parts_.time.make_alarm([this] { post(TimePassed{}); })),
       second_(parts_.time.make_alarm([this] { tick_if_due(); })),
       started_(parts_.time.now()) {
   controller_.set_witness(std::move(parts_.witness));
@@ -47,7 +43,9 @@ void Launcher::close() {
 
 // ---- What happens ----
 
+// How long the launcher slept is told before what came, or became due, meanwhile.
 void Launcher::post(Event event) {
+  if (!performing_) tick_if_due();
   if (!*open_) return;
   events_.push_back(std::move(event));
   if (performing_) return;
@@ -218,7 +216,7 @@ Session* Launcher::session_of(NodeId node) {
 void Launcher::tick_if_due() {
   const TimePoint now = parts_.time.now();
   if (now < next_second_) return;
-  post(SecondPassed{next_second_});
+  post(SecondPassed{std::exchange(next_second_, now + kTickPeriod)});
   const bool output_waits = controller_.fleet().output_waits();
   std::vector<int> taken;
   for (const int stream : {1, 2}) {
@@ -237,7 +235,6 @@ void Launcher::tick_if_due() {
     told_progress_ = std::move(text);
     parts_.view.show_progress(told_progress_);
   }
-  next_second_ = parts_.time.now() + kTickPeriod;
   second_->set(next_second_);
 }
 

@@ -104,7 +104,7 @@ class Launcher final : private Bootstrap::Listener {
   InputFeed feed_;
   bool reading_input_ = false;
   TimePoint started_;
-  TimePoint next_second_;
+  TimePoint next_second_ = TimePoint::max();                   // none before the beginning
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // for answers that come after the end
 };
 

@@ -290,6 +290,26 @@ TEST_F(LauncherTest, ASleepIsNoSilenceThoughItsEndFallsJustBehindTheLimit) {
   EXPECT_EQ(channel->received<wire::Ping>().size(), 2U);
 }
 
+// What came meanwhile waits in the channel, and may be read before any alarm rings.
+TEST_F(LauncherTest, HowLongItSleptIsToldBeforeWhatItHearsThen) {
+  std::vector<Event> told;
+  launcher.emplace(one_node(), Launcher::Parts{time, machines, lineage, view, [this] { finished = true; },
+                                               [&](const Controller&, const Event& event, TimePoint,
+                                                   const Decisions&) { told.push_back(event); }});
+  run();
+  told.clear();
+  const TimePoint before = time.now();
+  time.pass(5s);
+  say(wire::WorkersStarted{{4}});
+  ASSERT_EQ(told.size(), 2U);
+  ASSERT_TRUE(std::holds_alternative<SecondPassed>(told[0]));
+  EXPECT_EQ(std::get<SecondPassed>(told[0]).due, before + 1s);
+  EXPECT_TRUE(std::holds_alternative<AgentSaid>(told[1]));
+  told.clear();
+  time.advance(0s);
+  EXPECT_TRUE(told.empty()) << "it is told once";
+}
+
 TEST_F(LauncherTest, ABrokenConversationKillsTheAgent) {
   run();
   channel->break_off(Error(ErrorCode::kCorrupt, "a frame of 4 GiB"));
