@@ -19,8 +19,6 @@ namespace {
 
 constexpr Duration kControlLimit = std::chrono::seconds(15);  // from the greeting; the agent's own is 10 s
 constexpr Duration kTakeCallsAfter = std::chrono::milliseconds(500);  // agents call after a second
-constexpr Duration kSweepPeriod = std::chrono::milliseconds(500);  // a look costs a host shell on each host
-constexpr Duration kSweepPause = std::chrono::seconds(5);          // for a host that did not answer
 constexpr int kBySignal = 128;
 constexpr Duration kFirstLook = std::chrono::milliseconds(2);
 constexpr Duration kLongestLook = std::chrono::milliseconds(500);
@@ -67,7 +65,9 @@ RemoteBootstrap::RemoteBootstrap(const asio::any_io_executor& executor, Plan pla
       plan_(std::move(plan)),
       calls_(calls),
       access_(make_access(executor, plan_, std::move(agent_program))),
-      prepared_(executor, TimePoint::max()) {}
+      prepared_(executor, TimePoint::max()),
+      time_(executor),
+      sweep_alarm_(time_.make_alarm([this] { perform(sweeps_.on_time(time_.now())); })) {}
 
 // ---- Starting ----
 
@@ -292,7 +292,7 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
     co_await pause_for(executor_, look);
     look = std::min(2 * look, kLongestLook);
   }
-  if (!left) expect_leftovers(agent.node);  // else it has left, and with it all that it had started
+  if (!left) sweeps_.expect(agent.node);  // else it has left, and with it all that it had started
   if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
   std::string last = left ? "" : shell->last_error_line();
   if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
@@ -309,7 +309,7 @@ void RemoteBootstrap::kill(AgentId agent) {
   Child* const child = find(agent);
   if (child == nullptr || std::exchange(child->killed, true)) return;
   if (child->greeting) {
-    expect_leftovers(agent.node);  // itself to begin with, until it is dead
+    sweeps_.expect(agent.node);  // itself to begin with, until it is dead
     return tasks_.spawn(kill_there(agent, child->shell, *child->greeting));
   }
   // Nobody has heard of the agent yet. If it runs, it leaves when its stdin ends.
@@ -324,81 +324,41 @@ awaitable<void> RemoteBootstrap::kill_there(AgentId agent, std::shared_ptr<HostS
   if (!killed)
     log::warning("{}: it did not answer when its agent was to be killed", host_of(agent.node).name);
   shell->terminate();
-  expect_leftovers(agent.node);
+  sweeps_.expect(agent.node);
   tell_ended(agent, "its agent was killed");
 }
 
-void RemoteBootstrap::expect_leftovers(NodeId node) {
-  to_sweep_[node] = ++question_count_;
-}
+// ---- What is left ----
 
 void RemoteBootstrap::look_for_leftovers(bool kill) {
-  if (to_sweep_.empty()) return listener_->leftovers_seen({}, kill);
-  sweep_kills_ = sweep_kills_ || kill;
-  if (!std::exchange(sweeping_, true)) tasks_.spawn(sweep_all());
+  perform(sweeps_.look(kill, time_.now()));
 }
 
-awaitable<void> RemoteBootstrap::sweep_into(std::shared_ptr<Answers> answers, NodeId node, bool kill) {
-  const auto left = co_await sweep(node, kill);
-  if (left) answers->left.insert(answers->left.end(), left->begin(), left->end());
-  if (--answers->missing == 0) answers->all_there.cancel();
-}
-
-// A host that does not answer has no leftovers that anybody knows of. It is asked again later. What has come
-// up since a host was asked is asked at once: an answer from before may say that nothing is left.
-awaitable<void> RemoteBootstrap::sweep_all() {
-  co_await pause_for(executor_, next_sweep_ - Clock::now());
-  const bool kill = std::exchange(sweep_kills_, false);
-  const auto answers = std::make_shared<Answers>(executor_);
-  std::uint64_t asked = 0;
-  for (;;) {
-    for (const auto& [node, question] : std::map(to_sweep_)) {
-      if (question <= asked) continue;
-      std::erase_if(answers->left, [node](const Leftover& each) { return each.node == node; });
-      ++answers->missing;
-      tasks_.spawn(sweep_into(answers, node, kill));
-    }
-    if (answers->missing == 0) break;
-    asked = question_count_;
-    boost::system::error_code ignored;
-    co_await answers->all_there.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+void RemoteBootstrap::perform(Sweeps::Actions actions) {
+  if (!sweep_alarm_) return;
+  for (Sweeps::Action& each : actions) {
+    if (const auto* ask = std::get_if<Sweeps::Ask>(&each)) tasks_.spawn(sweep(*ask));
+    if (auto* seen = std::get_if<Sweeps::Seen>(&each))
+      listener_->leftovers_seen(std::move(seen->left), seen->killed);
   }
-  next_sweep_ = Clock::now() + kSweepPeriod;
-  sweeping_ = false;
-  listener_->leftovers_seen(std::move(answers->left), kill);
+  if (sweep_alarm_) sweep_alarm_->set(sweeps_.next_deadline());
 }
 
-// What is left of the node on its host; nothing if the host does not say.
-awaitable<std::optional<std::vector<Leftover>>> RemoteBootstrap::sweep(NodeId node, bool kill) {
-  const auto asked = to_sweep_.find(node);
-  if (asked == to_sweep_.end()) co_return std::vector<Leftover>();
-  const std::uint64_t question = asked->second;
-  AgentId below{.node = node, .incarnation = {}};
+awaitable<void> RemoteBootstrap::sweep(Sweeps::Ask asked) {
+  AgentId below{.node = asked.node, .incarnation = {}};
   for (const auto& [agent, child] : children_) {  // a newer agent of the node is none of its leftovers
-    if (agent.node == node && !child.killed) below = agent;
+    if (agent.node == asked.node && !child.killed) below = agent;
   }
-  auto left = co_await access_->sweep(below, kill);
-  if (!left) {
-    if (sweeping_later_.insert(node).second) tasks_.spawn(sweep_later(node));
-    co_return std::nullopt;
-  }
-  const auto found = to_sweep_.find(node);
-  if (left->empty() && found != to_sweep_.end() && found->second == question) to_sweep_.erase(found);
-  co_return left;
-}
-
-awaitable<void> RemoteBootstrap::sweep_later(NodeId node) {
-  log::warning("host {} does not say what node{} has left there; it is asked again", host_of(node).name,
-               node);
-  while (to_sweep_.contains(node)) {
-    co_await pause_for(executor_, kSweepPause);
-    (void)co_await sweep(node, /*kill=*/true);
-  }
-  sweeping_later_.erase(node);
+  auto left = co_await access_->sweep(below, asked.kill);
+  if (!left && !sweeps_.is_silent(asked.node))
+    log::warning("host {} does not say what node{} has left there; it is asked again",
+                 host_of(asked.node).name, asked.node);
+  perform(sweeps_.answered(asked, std::move(left), time_.now()));
 }
 
 void RemoteBootstrap::close() {
   if (control_port_) control_port_->stop();
+  sweep_alarm_.reset();
   tasks_.cancel();
   std::vector<std::shared_ptr<HostShell>> shells;
   for (auto& [agent, child] : std::exchange(children_, {})) {

@@ -13,13 +13,14 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "common/net/moving_channel.h"
 #include "common/net/task_group.h"
+#include "common/net/time.h"
 #include "launcher/core/fleet/host_start.h"
+#include "launcher/core/fleet/sweeps.h"
 #include "launcher/core/settings/plan.h"
 #include "launcher/io/fleet/bootstrap.h"
 #include "launcher/io/fleet/control_port.h"
@@ -61,12 +62,6 @@ class RemoteBootstrap final : public Bootstrap {
     std::weak_ptr<net::MovingChannel> moving{};  // the same, if it is one
     bool killed = false;
   };
-  struct Answers {  // of hosts that are asked what is left there
-    explicit Answers(const asio::any_io_executor& executor) : all_there(executor, TimePoint::max()) {}
-    asio::steady_timer all_there;
-    std::size_t missing = 0;
-    std::vector<Leftover> left;
-  };
 
   void start_next();
   awaitable<void> bring_up(AgentId agent);
@@ -79,17 +74,14 @@ class RemoteBootstrap final : public Bootstrap {
   awaitable<Status> agree_on_control(AgentId agent, TimePoint deadline);
   awaitable<void> wait_for_end(AgentId agent);
   awaitable<void> kill_there(AgentId agent, std::shared_ptr<HostShell> shell, AgentGreeting greeting);
-  awaitable<std::optional<std::vector<Leftover>>> sweep(NodeId node, bool kill);
-  awaitable<void> sweep_into(std::shared_ptr<Answers> answers, NodeId node, bool kill);
-  awaitable<void> sweep_all();
-  awaitable<void> sweep_later(NodeId node);
+  void perform(Sweeps::Actions actions);
+  awaitable<void> sweep(Sweeps::Ask asked);
   awaitable<void> bury(std::vector<std::shared_ptr<HostShell>> shells);
 
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
   void tell_ended(AgentId agent, std::string how, bool refused = false);
-  void expect_leftovers(NodeId node);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);
@@ -110,14 +102,9 @@ class RemoteBootstrap final : public Bootstrap {
   std::map<AgentId, Child> children_;
   std::deque<AgentId> waiting_;  // for a turn
   std::int32_t starting_count_ = 0;
-  // Nodes whose agents have ended or were killed, and whose hosts have not said since that nothing is left:
-  // each with the number of the question, which is another one when an agent of the node ends again.
-  std::map<NodeId, std::uint64_t> to_sweep_;
-  std::uint64_t question_count_ = 0;
-  std::set<NodeId> sweeping_later_;
-  bool sweeping_ = false;
-  bool sweep_kills_ = false;  // somebody asked for that since the last look
-  TimePoint next_sweep_{};
+  net::SystemTime time_;
+  Sweeps sweeps_;
+  std::unique_ptr<net::Alarm> sweep_alarm_;  // none: closed
   std::minstd_rand random_{std::random_device()()};
 };
 
