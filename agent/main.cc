@@ -71,16 +71,10 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
   LocalStoreHost store(io);
   LocalVitals vitals;
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});
-  MemoryWriteOut memory;
   block_signals(kSignalsToLeave);
   Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store,
                [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {
                  return look->look(question);
-               },
-               [&](std::function<void(const std::string&)> done) {
-                 memory.start(processes.held_memory(), [&io, done](std::string told) {
-                   asio::post(io, [done, told = std::move(told)] { done(told); });
-                 });
                }},
               [&](const Quit& quit) {
                 exit_code = quit.exit_code;

@@ -124,19 +124,9 @@ void Agent::obey(Attempt attempt, const wire::CheckHost& question) {
   if (parts_.look_at_host) parts_.link.send(attempt, parts_.look_at_host(question));
 }
 
-// No attempt follows. What the workers hold in memory is as good as lost if the last one has failed.
-void Agent::obey(Attempt attempt, const wire::Leave&) {
+void Agent::obey(Attempt, const wire::Leave&) {
   hurry();
-  if (!parts_.write_memory_out || !has_failed_) return leave_after_logs();
-  if (std::exchange(writes_memory_out_, true)) return;
-  parts_.write_memory_out([this, attempt](const std::string& told) {
-    if (!told.empty()) parts_.link.send(attempt, wire::AgentRemark{told});
-    leave_after_logs();
-  });
-}
-
-void Agent::leave_after_logs() {
-  on(LeaveRequested{.reason = "the launcher said so", .logs_first = true});
+  on(LeaveRequested{.reason = "the launcher said so", .launcher_waits = true});
   if (parts_.logs.sent()) on(LogsSent{});
 }
 
@@ -164,7 +154,6 @@ void Agent::send_reports(const std::vector<wire::WorkerReported>& reports) {
 
 void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   if (!health_) return;  // the agent has left
-  has_failed_ = has_failed_ || exited.exit_code != 0 || exited.signal != 0;
   const Rank rank = node_.rank_of(local_rank);
   Logs::LastWords words = parts_.logs.last_words(local_rank);
   exited.error_file = std::move(words.error_file);
@@ -182,6 +171,10 @@ void Agent::stacks_dumped(wire::WorkerStacks stacks) {
 
 void Agent::input_taken(const wire::InputTaken& taken) {
   parts_.link.send(node_.attempt(), taken);
+}
+
+void Agent::memory_written(std::string told) {
+  on(MemoryWritten{std::move(told)});
 }
 
 void Agent::template_settled() {
@@ -328,7 +321,6 @@ void Agent::perform(const ReachStore& action) {
 }
 
 void Agent::perform(const StartWorker& action) {
-  has_failed_ = false;
   const auto started = parts_.processes.start(action.local_rank, action.start);
   if (!started) return on(WorkerNotStarted{action.local_rank, refusal(started.error(), job_)});
   health_->started(node_.rank_of(action.local_rank), started->pid, started->gpu, parts_.time.now());
@@ -371,6 +363,10 @@ void Agent::perform(const LookAtGpus&) {
   if (auto held = parts_.vitals.held_gpu_memory()) on(GpusLookedAt{*std::move(held)});
 }
 
+void Agent::perform(const WriteMemoryOut&) {
+  parts_.processes.write_memory_out();
+}
+
 void Agent::perform(const CloseAttempt& action) {
   parts_.processes.close();
   parts_.logs.close();
@@ -402,8 +398,6 @@ void Agent::perform(const Quit& action) {
   parts_.templates.end();
   parts_.store.close(false);  // a store that listens would keep this process alive
   parts_.link.close();
-  if (parts_.write_memory_out && has_failed_ && !std::exchange(writes_memory_out_, true))
-    parts_.write_memory_out([](const std::string&) {});
   // Nobody looks after a worker that could not be killed any more.
   health_.reset();
   reports_ = {};

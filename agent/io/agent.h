@@ -45,9 +45,6 @@ class Agent final : private ProcessListener, private LogsListener {
     Logs& logs;
     StoreHost& store;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
-    // Makes a checkpoint of what the workers hold in memory. Calls what it is given when that is done, once,
-    // with what the user is to be told; never, if the agent has left. None: nothing is held.
-    std::function<void(std::function<void(const std::string&)>)> write_memory_out{};
   };
   // `on_quit` is called inside an event; from then on nothing more is asked of any part.
   Agent(Parts parts, std::function<void(const Quit&)> on_quit);
@@ -80,6 +77,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void worker_reported(const Report& report, const std::string& address) override;
   void stacks_dumped(wire::WorkerStacks stacks) override;
   void input_taken(const wire::InputTaken& taken) override;
+  void memory_written(std::string told) override;
   void template_settled() override;
   void leftover_ended(std::int32_t pid) override;
   void leftovers_changed() override;
@@ -100,7 +98,6 @@ class Agent final : private ProcessListener, private LogsListener {
   void finish_logs();
   bool output_waits() const;
   void hurry();
-  void leave_after_logs();
 
   void perform(const OpenAttempt& action);
   void perform(const LoadTemplate& action);
@@ -111,6 +108,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void perform(const NameLeftovers& action);
   void perform(const FinishLogs& action);
   void perform(const LookAtGpus& action);
+  void perform(const WriteMemoryOut& action);
   void perform(const CloseAttempt& action);
   void perform(const GiveUpTemplate& action);
   void perform(const Send& action);
@@ -125,8 +123,6 @@ class Agent final : private ProcessListener, private LogsListener {
   bool clearing_ = false;                 // leftovers are being killed
   bool finishing_logs_ = false;           // no leftover lives, and the log files are waited for
   bool hurried_ = false;                  // the attempt's workers are to end
-  bool has_failed_ = false;               // a worker of the newest attempt has
-  bool writes_memory_out_ = false;        // or has
   TimePoint others_wait_until_;           // until then, other agents' workers may wait for their output
   std::optional<TimePoint> known_until_;  // whether they do; nothing before the launcher has said so once
   std::set<std::int32_t> named_;          // leftovers that could not be killed

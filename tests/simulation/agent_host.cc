@@ -33,12 +33,17 @@ void AgentHost::process_ended(const SimulatedProcess& ended, int exit_code, int 
     exited.exit_code = exit_code;
     exited.signal = signal;
     exited.oom_kill_count = ended.out_of_memory ? 1 : 0;
+    if (signal == SIGKILL && world_.script.gpus_keep_memory && world_.other_chance.one_in(3))
+      machine().gpu_memory_held_until =
+          world_.timeline.now() +
+          (world_.other_chance.one_in(40) ? Duration(70s) : world_.other_chance.between(0s, 4s));
     const auto training = world_.trainings.find({owner_.launch, attempt_});
     std::string line = training == world_.trainings.end() ? "" : training->second->last_line_of(ended.rank);
     later(world_.chance.between(0ms, 2ms),
           [exited, local_rank = ended.local_rank, line = std::move(line)](AgentHost& self) mutable {
             const auto program = self.program_.lock();
             exited.at_ns = to_ns(program->now());
+            if (exited.exit_code != 0 || exited.signal != 0) self.has_failed_ = true;
             if (!line.empty()) self.last_lines_[local_rank] = line;
             if (self.stdin_ && self.stdin_->pid() == exited.pid) {
               self.look_at_input();
@@ -116,6 +121,7 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
       take_refusal(FaultKind::kExecutionRefused, attempt_, 126))
     return std::unexpected(StartFailure{
         StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
+  if (local_rank == LocalRank(0)) has_failed_ = false;
   const Rank rank = plan_.rank_of(local_rank);
   int earlier_count = 0;
   for (const auto& each : world_.machines) earlier_count += each->count_before(owner_.launch, attempt_);
@@ -141,6 +147,9 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
   });
   Started started;
   started.pid = pid;
+  world_.invariants.holds(template_ != Template::kLoads, "a rank is started while the template loads");
+  started.forked = template_ == Template::kReady;
+  if (world_.script.warm && !started.forked) started.executed_because = "the template is gone";
   if (job_.use_gpus) started.gpu = static_cast<std::uint32_t>(local_rank.value());
   return started;
 }
@@ -182,9 +191,50 @@ void AgentHost::close() {
   finishing_since_.reset();
 }
 
+void AgentHost::write_memory_out() {
+  world_.invariants.holds(
+      std::ranges::none_of(machine().workers_of(owner_.launch, attempt_),
+                           [](const SimulatedProcess* each) { return !each->held_until; }),
+      "G3: what workers hold in memory is written out while they may still write it");
+  world_.invariants.holds(!std::exchange(memory_is_out_, true), "G3: what workers hold is written out twice");
+  later(world_.chance.between(0ms, 3s), [](AgentHost& self) {
+    self.listener_->memory_written("step 7, which was held in memory, is a checkpoint now");
+  });
+}
+
+// ---- TemplateHost ----
+
+// Most come to be; some refuse, do not settle, or end some time.
+bool AgentHost::load_template() {
+  if (!world_.script.warm || template_ == Template::kRefused || template_ == Template::kReady) return false;
+  if (template_ == Template::kLoads) return true;
+  template_ = Template::kLoads;
+  Chance& chance = world_.other_chance;
+  if (chance.one_in(30)) {
+    world_.disturbed(world_.timeline.now() + agent::Node::kTemplateLimit + 1s);
+    return true;
+  }
+  const Template settled = chance.one_in(8) ? Template::kRefused : Template::kReady;
+  later(chance.between(10ms, 800ms), [settled](AgentHost& self) {
+    if (self.template_ == Template::kLoads) self.settle_template(settled);
+  });
+  if (chance.one_in(4)) {
+    later(chance.between(1s, 100s), [](AgentHost& self) {
+      if (self.template_ == Template::kReady) self.settle_template(Template::kNone);
+    });
+  }
+  return true;
+}
+
+void AgentHost::settle_template(Template settled) {
+  template_ = settled;
+  listener_->template_settled();
+}
+
 // ---- Leftovers ----
 
 std::optional<std::vector<std::int32_t>> AgentHost::find() {
+  if (world_.script.blind && world_.other_chance.one_in(3)) return std::nullopt;
   return machine().leftovers_of(owner_);
 }
 
@@ -281,6 +331,15 @@ void AgentHost::reach(const wire::JobSpec&, const wire::StartWorkers&,
   later(world_.chance.between(0ms, 2ms), [done = std::move(done), attempt = attempt_](const AgentHost& self) {
     if (self.attempt_ == attempt) done({});
   });
+}
+
+// The driver does not answer at once.
+std::optional<std::string> AgentHost::held_gpu_memory() {
+  const TimePoint now = world_.timeline.now();
+  if (machine().gpu_memory_held_until <= now) return "";
+  world_.disturbed(now + 1s);
+  if (world_.other_chance.one_in(4)) return std::nullopt;
+  return "GPU 0: 3.1 GiB";
 }
 
 std::map<Rank, agent::ProcessState> AgentHost::look(const std::map<Rank, std::int32_t>& pids) {

@@ -39,6 +39,8 @@ class AgentHost final : public agent::Processes,
                    const std::string& text);
   void gpu_fails(std::int32_t pid);
   bool welcomed() const { return welcomed_; }
+  // Of its newest attempt a worker has failed, and what they held in memory has not been written out.
+  bool holds_memory() const { return job_.limits.memory_tier_bytes > 0 && has_failed_ && !memory_is_out_; }
 
   // Processes.
   void begin(agent::ProcessListener& listener) override { listener_ = &listener; }
@@ -52,12 +54,13 @@ class AgentHost final : public agent::Processes,
   void signal(std::int32_t pid, std::int32_t signal) override;
   // Of Processes, and of Logs.
   void close() override;
+  void write_memory_out() override;
 
-  // TemplateHost: programs are executed.
-  bool load() override { return false; }
-  bool load_for(const wire::PrepareAttempt&) override { return false; }
-  void give_up(const std::string&) override {}
-  void end() override {}
+  // TemplateHost.
+  bool load() override { return load_template(); }
+  bool load_for(const wire::PrepareAttempt&) override { return load_template(); }
+  void give_up(const std::string&) override { template_ = Template::kRefused; }
+  void end() override { template_ = Template::kNone; }
 
   // Leftovers.
   std::optional<std::vector<std::int32_t>> find() override;
@@ -92,9 +95,11 @@ class AgentHost final : public agent::Processes,
   // Vitals.
   std::map<Rank, agent::ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
   std::vector<agent::GpuFault> take_gpu_faults() override { return std::exchange(gpu_faults_, {}); }
-  std::optional<std::string> held_gpu_memory() override { return ""; }
+  std::optional<std::string> held_gpu_memory() override;
 
  private:
+  enum class Template { kNone, kLoads, kReady, kRefused };  // kRefused: no other one of the program is tried
+
   Machine& machine() const { return *world_.machines[static_cast<std::size_t>(owner_.agent.node.value())]; }
   // In the agent's thread, unless it is gone by then.
   void later(Duration delay, std::function<void(AgentHost&)> what);
@@ -102,6 +107,8 @@ class AgentHost final : public agent::Processes,
   bool take_refusal(FaultKind kind, Attempt attempt, int exit_code);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
+  bool load_template();
+  void settle_template(Template settled);
   bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }
   void read_input();
 
@@ -120,6 +127,9 @@ class AgentHost final : public agent::Processes,
   std::optional<TimePoint> finishing_since_;  // virtual
   bool hurried_ = false;
   bool welcomed_ = false;
+  Template template_ = Template::kNone;
+  bool has_failed_ = false;     // a worker of the newest attempt has, and the agent was told
+  bool memory_is_out_ = false;  // or is being written
 };
 
 }  // namespace muster::simulation

@@ -13,16 +13,20 @@ using launcher::Phase;
 
 namespace {
 
-wire::Hello hello_of(AgentId id) {
-  return {.node = id.node,
-          .pid = 1,
-          .hostname = "host",
-          .version = MUSTER_VERSION,
-          .core_count = 8,
-          .incarnation = id.incarnation};
+wire::Hello hello_of(AgentId id, bool on_hosts) {
+  wire::Hello hello{.node = id.node,
+                    .pid = 1,
+                    .hostname = "host",
+                    .version = MUSTER_VERSION,
+                    .core_count = 8,
+                    .incarnation = id.incarnation};
+  if (!on_hosts) return hello;
+  hello.hostname = host_name(id.node.value());
+  hello.addresses = {fmt::format("eth0 10.0.0.{}/24", 1 + id.node.value())};
+  return hello;
 }
 
-std::string frame_of_version_1(AgentId id) {
+std::string frame_of_version_1(AgentId id, bool on_hosts) {
   constexpr std::size_t kVersionAt = 4;
   std::string bytes = wire::encode({.type = 0,
                                     .destination = wire::kLauncher,
@@ -30,7 +34,7 @@ std::string frame_of_version_1(AgentId id) {
                                     .term = {},
                                     .attempt = {},
                                     .sequence = Sequence(1)},
-                                   hello_of(id));
+                                   hello_of(id, on_hosts));
   bytes[kVersionAt] = 1;
   return bytes;
 }
@@ -122,7 +126,15 @@ void Agents::start(AgentId id) {
   const auto give_up = [this, weak = std::weak_ptr(agent)] {
     world_.timeline.after(agent::Node::kWelcomeLimit, [this, weak] { quit(weak, {.exit_code = 1}); });
   };
-  if (fault == FaultKind::kAgentDoesNotCall) return give_up();
+  if (fault == FaultKind::kAgentDoesNotCall) {
+    // Who is started through a host shell is waited for by whoever speaks to that.
+    if (world_.script.on_hosts)
+      world_.timeline.after(Limits::kSilence, [this, weak = std::weak_ptr(agent)] {
+        const auto self = weak.lock();
+        if (self && self->lives) gone(*self, "no answer from its host", /*guarded=*/true);
+      });
+    return give_up();
+  }
   if (!launch_.connects_late()) tell_connected(*agent);
   // Of the protocol, or of the program alone.
   const bool other_version = fault == FaultKind::kAgentOfOtherVersion;
@@ -133,8 +145,9 @@ void Agents::start(AgentId id) {
                               const auto self = weak.lock();
                               if (!self || !self->lives) return;
                               if (launch_.connects_late()) tell_connected(*self);
-                              if (other_protocol) return self->line->inject(1, frame_of_version_1(id));
-                              wire::Hello hello = hello_of(id);
+                              if (other_protocol)
+                                return self->line->inject(1, frame_of_version_1(id, world_.script.on_hosts));
+                              wire::Hello hello = hello_of(id, world_.script.on_hosts);
                               if (other_version) hello.version = "0.0.1";
                               self->agent->start(hello);
                             });
@@ -181,6 +194,10 @@ void Agents::quit(const std::weak_ptr<Process>& weak, const agent::Quit& how) {
       left == 0 || how.leaves_processes,
       fmt::format("G1: the agent of node{} leaves {} processes behind, and not to its guardian",
                   agent->owner.agent.node, left));
+  world_.invariants.holds(
+      !agent->host->holds_memory(),
+      fmt::format("G4: node{} leaves, and what its failed workers held in memory was not written out",
+                  agent->owner.agent.node));
   gone(*agent, fmt::format("its agent exited with code {}", how.exit_code), how.leaves_processes);
 }
 
@@ -234,14 +251,15 @@ std::vector<Leftover> Agents::leftovers(bool kill) {
   for (const auto& [id, agent] : agents_) {
     if (agent->lives && !agent->killed) continue;
     Machine& home = machine(id.node);
+    const auto whose = world_.script.on_hosts ? std::optional(id.node) : std::nullopt;
     if (agent->lives || agent->guardian)
-      left.push_back({.pid = 1'000'000'000 + id.node.value(), .name = "agent"});
+      left.push_back({.pid = 1'000'000'000 + id.node.value(), .name = "agent", .node = whose});
     std::vector<std::pair<std::int32_t, bool>> its;
     for (const auto& [pid, process] : home.living()) {
       if (process.owner == agent->owner) its.emplace_back(pid, process.survives);
     }
     for (const auto& [pid, survives] : its) {
-      Leftover each{.pid = pid, .name = "train"};
+      Leftover each{.pid = pid, .name = "train", .node = whose};
       if (survives) each.error = 1;
       left.push_back(std::move(each));
       if (kill) home.signal(pid, SIGKILL);
@@ -354,7 +372,7 @@ void Agents::stranger_calls(AgentId old) {
                                   .sequence = Sequence(++sequence)},
                                  message));
   };
-  say(hello_of(old));
+  say(hello_of(old, world_.script.on_hosts));
   wire::WorkerExited exited;
   for (const launcher::NodePlan& each : launch_.job().members()) {
     if (each.node == node) exited.rank = each.first_rank;

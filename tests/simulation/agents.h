@@ -19,6 +19,11 @@ namespace muster::simulation {
 
 class Launch;
 
+// Of a node, where each has one.
+inline std::string host_name(int node) {
+  return fmt::format("host{}", node);
+}
+
 class Agents final : public launcher::Bootstrap {
  public:
   Agents(World& world, Launch& launch);

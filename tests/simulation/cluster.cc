@@ -22,6 +22,8 @@ constexpr Duration kGivenUp = 30s;
 constexpr Duration kForEver = 2h;
 // Somebody looks at the stacks so often, whatever the job is at.
 constexpr Duration kDumpPeriod = 45s;
+// And adds a host so often, where hosts are added.
+constexpr Duration kGrowthPeriod = 130s;
 constexpr std::uint64_t kMostEvents = 20'000'000;
 
 }  // namespace
@@ -43,6 +45,7 @@ Cluster::Cluster(Script script, std::uint64_t seed, std::function<void(const std
     return std::ranges::any_of(
         launches_, [number](const auto& each) { return each->number() == number && !each->over(); });
   };
+  next_growth_ = world_.timeline.now() + kGrowthPeriod;
   fault_due_ = world_.timeline.now() + (world_.script.faults.empty() ? 0s : world_.script.faults[0].gap);
   launch(false);
   world_.timeline.after(1s, [this] { look(); });
@@ -53,8 +56,9 @@ Cluster::~Cluster() = default;
 
 // Silence, the stop of the others with its margin, the longest back-off is told, a start, the steps, leaving.
 Duration Cluster::progress_limit() const {
-  constexpr Duration kStopMargin = 5s, kStart = 5s, kLeaving = 5s, kMargin = 2s;
-  return Limits::kSilence + Limits::kGrace + kStopMargin + kStart + 3 * world_.script.step + kLeaving +
+  constexpr Duration kStopMargin = 5s, kStart = 5s, kMargin = 2s;
+  const Duration leaving = world_.script.memory_tier ? 60s : 5s;  // what is held is written to the disk
+  return Limits::kSilence + Limits::kGrace + kStopMargin + kStart + 3 * world_.script.step + leaving +
          kMargin;
 }
 
@@ -136,6 +140,8 @@ void Cluster::look() {
     current().dump_stacks();
     next_dump_ = now + kDumpPeriod;
   }
+  if (world_.script.added_nodes > 0 && now >= next_growth_ && current().runs() && current().add_host())
+    next_growth_ = now + kGrowthPeriod;
   world_.timeline.after(std::min<Duration>(1s, world_.script.step), [this] { look(); });
 }
 

@@ -63,6 +63,7 @@ class Cluster {
   bool relaunching_ = false;
   bool stuck_told_ = false;
   TimePoint next_dump_{};
+  TimePoint next_growth_;
   Chance trouble_;  // what faults draw
 };
 

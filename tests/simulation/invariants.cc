@@ -60,10 +60,14 @@ void Invariants::attempt_is_new(Attempt attempt, std::optional<Attempt> newest) 
 
 void Invariants::ranks_are_whole(const Membership& membership) {
   std::set<NodeId> seen;
-  for (std::size_t i = 0; i < membership.nodes.size(); ++i) {
-    const auto [node, first_rank] = membership.nodes[i];
-    if (first_rank.value() != static_cast<int>(i) * membership.workers_per_node || !seen.insert(node).second)
-      fail(fmt::format("G2: node{} is to have the ranks from {} on", node, first_rank));
+  int rank_count = 0;
+  for (const Membership::Member& each : membership.nodes) {
+    if (each.first_rank.value() != rank_count || !seen.insert(each.node).second)
+      fail(fmt::format("G2: node{} is to have the ranks from {} on", each.node, each.first_rank));
+    if (each.worker_count < 1 || each.worker_count > each.room)
+      fail(fmt::format("G2: node{} is to have {} ranks, and has room for {}", each.node, each.worker_count,
+                       each.room));
+    rank_count += each.worker_count;
   }
   const int count = static_cast<int>(membership.nodes.size());
   if (count < membership.min_nodes || count > membership.max_nodes)

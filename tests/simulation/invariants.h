@@ -48,8 +48,13 @@ class Invariants {
   // G2: the ranks of an attempt are 0 to N-1, each of one node that is there once, and there are as many as
   // allowed.
   struct Membership {
-    std::vector<std::pair<NodeId, Rank>> nodes;  // and their first ranks
-    int workers_per_node = 0;
+    struct Member {
+      NodeId node;
+      Rank first_rank;
+      int worker_count = 0;
+      int room = 0;  // for workers
+    };
+    std::vector<Member> nodes;
     int min_nodes = 0;
     int max_nodes = 0;
   };

@@ -40,11 +40,11 @@ bool Judge::is_decisive(const launcher::Job& job, NodeId node) const {
 
 void Judge::check_members(const launcher::Job& job) {
   Invariants::Membership membership{.nodes = {},
-                                    .workers_per_node = world_.script.workers_per_node,
                                     .min_nodes = world_.script.min_nodes,
-                                    .max_nodes = world_.script.node_count};
+                                    .max_nodes = world_.script.node_count + world_.script.added_nodes};
   for (const launcher::NodePlan& each : job.members())
-    membership.nodes.emplace_back(each.node, each.first_rank);
+    membership.nodes.push_back(
+        {each.node, each.first_rank, each.worker_count, world_.script.room_of(each.node.value())});
   world_.invariants.ranks_are_whole(membership);
 }
 
@@ -56,6 +56,9 @@ void Judge::judge(const launcher::Job& job, const Known& known) {
   if (known.ranks != nullptr && known.ranks->saved_on_notice()) saved_on_notice_ = true;
   switch (verdict.kind) {
     case Verdict::Kind::kSucceeded: break;
+    case Verdict::Kind::kGrown:
+      world_.invariants.holds(world_.growth_count > 0, "an attempt ends for hosts that nobody added");
+      break;
     case Verdict::Kind::kInterrupted:
     case Verdict::Kind::kCancelled:
     case Verdict::Kind::kPreempted:
@@ -123,7 +126,7 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
 bool Judge::may_expect_input(const Known& known) const {
   constexpr Duration kInputIsLate = std::chrono::seconds(5);
   return world_.script.input && known.ranks != nullptr &&
-         known.ranks->world_size() == world_.script.node_count * world_.script.workers_per_node &&
+         known.ranks->world_size() == world_.script.rank_count() &&
          world_.timeline.now() >= std::max(known.ranks->began(), truth().sees_since()) + kInputIsLate;
 }
 
@@ -135,9 +138,12 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
     must.holds(world_.input[launch_].read_count > 0,
                "a rank reads some of the input before the job succeeds");
   const auto wished = known.wishes.restarts_before;
-  // A launcher that slept hears of the end of each of its agents, one after the other.
-  const int cause_count = known.slept ? job.restart_count() : truth().cause_count() + known.denial_count;
-  must.restarts_are_called_for(job.restart_count(), cause_count, wished.value_or(world_.script.max_restarts));
+  // A launcher that slept hears of the end of each of its agents, one after the other: its sleep is one
+  // cause.
+  const int cause_count =
+      truth().cause_count() + known.denial_count + world_.growth_count + (known.slept ? 1 : 0);
+  must.restarts_are_called_for(job.restart_count(), cause_count,
+                               wished.value_or(world_.script.max_restarts + world_.growth_count));
   if (!known.may_give_up && !wished)
     must.gives_up_for_a_reason(job.verdict(), job.restart_count(), world_.script.max_restarts);
 }

@@ -30,8 +30,17 @@ End end_by(const Fault& fault) {
 
 launcher::Plan plan_of(const Script& script, bool take_over) {
   launcher::Plan plan;
-  for (int node = 0; node < script.node_count; ++node)
-    plan.nodes.push_back({NodeId(node), Rank(node * script.workers_per_node), script.workers_per_node});
+  std::int32_t rank = 0;
+  for (int node = 0; node < script.node_count; ++node) {
+    plan.nodes.push_back({NodeId(node), Rank(rank), script.room_of(node)});
+    rank += script.room_of(node);
+  }
+  if (script.on_hosts) {
+    plan.remote.bootstrap = launcher::BootstrapKind::kSsh;
+    for (int node = 0; node < script.node_count + script.spare_nodes; ++node)
+      plan.hosts.push_back({.name = host_name(node), .slots = script.room_of(node)});
+  }
+  plan.max_nodes = script.node_count + script.added_nodes;
   if (script.min_nodes < script.node_count) plan.min_nodes = script.min_nodes;
   plan.spare_nodes = script.spare_nodes;
   plan.take_over = take_over;
@@ -39,12 +48,14 @@ launcher::Plan plan_of(const Script& script, bool take_over) {
   plan.job.job_id = "simulated";
   if (script.checkpoints) plan.job.checkpoint_directory = "/checkpoints";
   plan.job.use_gpus = true;
-  if (script.input) plan.job.input_rank = Rank(script.node_count * script.workers_per_node - 1);
+  if (script.input) plan.job.input_rank = Rank(script.rank_count() - 1);
+  plan.job.warm = script.warm ? wire::Warm::kOn : wire::Warm::kOff;
   plan.job.max_restarts = script.max_restarts;
   plan.job.limits.grace = Limits::kGrace;
   plan.job.limits.silence_limit = Limits::kSilence;
   plan.job.limits.controller_grace = Limits::kControllerGrace;
   plan.job.limits.hang_limit = hang_limit(script);
+  if (script.memory_tier) plan.job.limits.memory_tier_bytes = 1 << 30;
   return plan;
 }
 
@@ -290,6 +301,19 @@ void Launch::cancel(bool now) {
 void Launch::pass_signal_on() {
   world_.say(name() + ": SIGUSR2");
   program_->run([this] { launcher_->interrupt(SIGUSR2); });
+}
+
+bool Launch::add_host() {
+  if (added_count_ == world_.script.added_nodes) return false;
+  const int node = world_.script.node_count + added_count_;
+  const bool now = world_.other_chance.one_in(2);
+  const auto told =
+      launcher_->add_nodes(fmt::format("{}:{}", host_name(node), world_.script.room_of(node)), now);
+  world_.say(fmt::format("{}: `launch nodes add`: {}", name(), told ? *told : told.error().message()));
+  if (!told) return false;
+  ++added_count_;
+  if (now) ++world_.growth_count;
+  return true;
 }
 
 void Launch::dump_stacks() {

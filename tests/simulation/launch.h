@@ -68,6 +68,7 @@ class Launch final : public launcher::View {
   void cancel(bool now);
   void pass_signal_on();
   void dump_stacks();
+  bool add_host();  // false: it cannot be added now
 
   void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}
@@ -103,6 +104,7 @@ class Launch final : public launcher::View {
   bool cleared_up_ = false;
   bool unkillable_ = false;  // a worker, as it was told
   int survivor_count_ = 0;
+  int added_count_ = 0;  // hosts
   Wishes wishes_;
   launcher::Phase phase_ = launcher::Phase::kGathering;
 };

@@ -78,6 +78,7 @@ class Machine {
   // Its faults.
   TimePoint disk_blocked_until{};
   TimePoint datagrams_lost_until{};
+  TimePoint gpu_memory_held_until{};
 
  private:
   Timeline& timeline_;

@@ -123,6 +123,12 @@ Fault second_fault(Chance& chance, const Script& script) {
 
 }  // namespace
 
+int Script::rank_count() const {
+  int count = 0;
+  for (int node = 0; node < node_count; ++node) count += room_of(node);
+  return count;
+}
+
 std::string_view name_of(FaultKind kind) {
   return kNamed[static_cast<std::size_t>(kind)].name;
 }
@@ -157,10 +163,20 @@ Script long_script(std::uint64_t seed, int node_count, int workers_per_node) {
   script.checkpoints = !chance.one_in(4);
   script.preemptible = chance.one_in(2);
   script.input = seed % 4 == 1;  // what is drawn besides stays as it is
+  script.memory_tier = seed % 5 == 2;
+  script.warm = seed % 7 == 3;
+  script.gpus_keep_memory = seed % 7 == 5;
+  script.blind = seed % 11 == 4;
+  script.on_hosts = seed % 6 == 4;
   script.launch_again = true;
   script.some_survive_sigkill = chance.one_in(4);
   if (chance.one_in(3)) script.delays.most = chance.between(1ms, 20ms);
   script.drift = chance.one_in(2) ? 20e-6 : 100e-6;
+  if (seed % 12 == 4 && node_count > 1) {
+    script.min_nodes = std::min(script.min_nodes, node_count - 1);
+    script.spare_nodes = 0;
+    script.added_nodes = 2;
+  }
   const int agent_count = node_count + script.spare_nodes;
   // Ten come true at least: an armed one may find nobody to strike.
   for (int count = 11 + chance.below(4); count > 0; --count) {
@@ -183,6 +199,11 @@ Script short_script(std::uint64_t seed) {
   script.checkpoints = chance.one_in(2);
   script.preemptible = chance.one_in(2);
   script.input = seed % 4 == 1;  // what is drawn besides stays as it is
+  script.memory_tier = seed % 5 == 2;
+  script.warm = seed % 7 == 3;
+  script.gpus_keep_memory = seed % 7 == 5;
+  script.blind = seed % 11 == 4;
+  script.on_hosts = seed % 6 == 4;
   script.max_restarts = chance.below(4);
   script.drift = 20e-6;
   const int agent_count = script.node_count + script.spare_nodes;
@@ -213,6 +234,18 @@ std::string describe(const Script& script) {
       script.checkpoints ? "checkpoints" : "no checkpoint directory",
       script.preemptible ? "preemptible" : "not preemptible", in_seconds(script.delays.most) * 1e3,
       script.drift * 1e6);
+  constexpr std::pair<bool Script::*, std::string_view> kHabits[] = {
+      {&Script::input, "input"},
+      {&Script::memory_tier, "memory tier"},
+      {&Script::warm, "templates"},
+      {&Script::gpus_keep_memory, "GPU memory that is kept"},
+      {&Script::blind, "leftovers that are not always seen"},
+      {&Script::some_survive_sigkill, "leftovers that survive SIGKILL"},
+      {&Script::on_hosts, "hosts with unequal slots"}};
+  for (const auto& [habit, name] : kHabits) {
+    if (script.*habit) text += fmt::format("  {}\n", name);
+  }
+  if (script.added_nodes > 0) text += fmt::format("  {} hosts are added\n", script.added_nodes);
   for (const Fault& fault : script.faults) text += "  " + describe(fault) + "\n";
   return text;
 }

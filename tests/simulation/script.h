@@ -99,11 +99,25 @@ struct Script {
   bool checkpoints = true;            // the launcher knows the directory
   bool preemptible = false;           // the workers can save and leave on notice
   bool input = false;                 // the last rank gets the launcher's
+  bool memory_tier = false;           // agents hold what their workers save
+  bool warm = false;                  // ranks are forked from templates, where these come to be
+  bool gpus_keep_memory = false;      // of workers that were killed, for a while
+  bool blind = false;                 // agents cannot always tell what workers left
+  bool on_hosts = false;              // each node has a host of its own, and not all have as many slots
+  int added_nodes = 0;                // hosts that the user adds while it runs, at most
   bool launch_again = false;          // a job that ended without success is launched again
   bool some_survive_sigkill = false;  // of what workers leave
   Delays delays;
   double drift = 0;  // of the clocks, at most, in seconds a second
   std::vector<Fault> faults;
+
+  // Workers of the node, spares and added ones too.
+  int room_of(int node) const {
+    const bool smaller = on_hosts && node < node_count && node % 3 == 1 && workers_per_node > 1;
+    return workers_per_node - (smaller ? 1 : 0);
+  }
+  int rank_count() const;  // of the nodes that the job begins with
+  int most_agents() const { return node_count + spare_nodes + added_nodes; }
 };
 
 // Ten virtual minutes and ten faults at least.

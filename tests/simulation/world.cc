@@ -20,9 +20,10 @@ World::World(Script what, std::uint64_t with_seed)
     : script(std::move(what)),
       seed(with_seed),
       chance(with_seed, 3),
+      other_chance(with_seed, 4),
       clock_error(2 * script.delays.most +
                   drift_within(2 * launcher::ClockOffset::kPeriod, 2 * script.drift) + 5ms) {
-  for (int node = 0; node < script.node_count + script.spare_nodes; ++node) {
+  for (int node = 0; node < script.most_agents(); ++node) {
     machines.push_back(std::make_unique<Machine>(timeline, chance, script, node));
     machines.back()->set_on_end([this](const SimulatedProcess& ended, int exit_code, int signal) {
       const auto training = trainings.find({ended.owner.launch, ended.attempt});

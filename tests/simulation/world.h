@@ -53,6 +53,7 @@ struct World {
   std::uint64_t seed;
   Timeline timeline;
   Chance chance;
+  Chance other_chance;  // of what some scripts have: the draws of all others stay as they are
   TimePoint began = timeline.now();
   std::function<void(const std::string&)> trace;
   Invariants invariants{[this] { return age(); }};
@@ -64,6 +65,7 @@ struct World {
   std::array<int, kFaultKindCount> faults{};  // that came true
   std::map<NodeId, FaultKind> refusals;       // that wait for the node's next attempt
   std::map<int, InputRead> input;             // by launch
+  int growth_count = 0;                       // attempts that may end for hosts that were added
   std::function<bool(int launch)> launcher_lives;
   bool may_end = false;  // the training has gone on for long enough
   // By how much clocks, corrected by pings, may be wrong: who ends later than that after another is seen to.

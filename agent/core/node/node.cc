@@ -45,7 +45,7 @@ std::optional<TimePoint> Node::next_deadline() const {
 // When the agent gives up its launcher: the controller grace after the connection was closed, or after the
 // launcher has been silent for the silence limit.
 std::optional<TimePoint> Node::launcher_deadline() const {
-  if (leaving_) return logs_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
+  if (leaving_) return logs_first_ || memory_first_ ? std::optional(heard_ + silence_limit()) : std::nullopt;
   if (!job_) return heard_ + kWelcomeLimit;
   const Duration silence = closed_ ? Duration::zero() : silence_limit();
   return heard_ + silence + job_->limits.controller_grace;
@@ -192,6 +192,7 @@ void Node::handle(const TemplateSettled&, TimePoint) {
 
 void Node::start_workers() {
   phase_ = Phase::kStarting;
+  has_failed_ = false;
   started_ = {};
   actions_.emplace_back(StartWorker{LocalRank(0), start_});
 }
@@ -223,6 +224,7 @@ void Node::handle(const WorkerNotStarted& event, TimePoint now) {
 void Node::handle(const WorkerEnded& event, TimePoint now) {
   Worker& worker = workers_.at(index_of(event.local_rank));
   worker.on(WorkerEvent::kExited);
+  has_failed_ = has_failed_ || event.exited.exit_code != 0 || event.exited.signal != 0;
   wire::WorkerExited exited = event.exited;
   exited.rank = rank_of(event.local_rank);
   exited.local_rank = event.local_rank;
@@ -263,8 +265,14 @@ void Node::handle(const LogsSent&, TimePoint) {
   quit_if_left();
 }
 
+void Node::handle(const MemoryWritten& event, TimePoint) {
+  if (!event.told.empty()) send(wire::AgentRemark{event.told});
+  memory_first_ = false;
+  quit_if_left();
+}
+
 void Node::handle(const LeaveRequested& event, TimePoint now) {
-  logs_first_ = event.logs_first && !closed_;
+  logs_first_ = memory_first_ = event.launcher_waits && !closed_;
   leave(event.reason, 0, now);
 }
 
@@ -275,7 +283,7 @@ void Node::handle(const LauncherHeard&, TimePoint now) {
 void Node::handle(const LauncherClosed&, TimePoint now) {
   closed_ = true;
   heard_ = now;
-  logs_first_ = false;
+  logs_first_ = memory_first_ = false;
   // Only workers are a reason to wait for the controller grace.
   if (!workers_live()) leave("the launcher is gone", kExitLauncherGone, now);
 }
@@ -317,7 +325,7 @@ void Node::handle(const TimePassed&, TimePoint now) {
   if (gpus_until_ && (*gpus_until_ <= now || (look_at_gpus_at_ && *look_at_gpus_at_ <= now))) check_gpus(now);
   const auto until = launcher_deadline();
   if (!until || now < *until) return;
-  logs_first_ = false;
+  logs_first_ = memory_first_ = false;
   leave(closed_ ? "the launcher is gone" : "the launcher is silent", kExitLauncherGone, now);
 }
 
@@ -337,10 +345,21 @@ void Node::give_up_template(TimePoint now) {
 }
 
 void Node::quit_if_left() {
-  if (leaving_ && phase_ == Phase::kIdle && !logs_first_) quit();
+  if (!leaving_ || phase_ != Phase::kIdle) return;
+  write_memory_out();
+  const bool is_written = !memory_is_out_ || !memory_first_;
+  if (!logs_first_ && is_written) quit();
+}
+
+// No attempt follows. What the workers hold in memory is as good as lost if the last one has failed.
+void Node::write_memory_out() {
+  const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
+  if (holds_memory && has_failed_ && !std::exchange(memory_is_out_, true))
+    actions_.emplace_back(WriteMemoryOut{});
 }
 
 void Node::quit() {
+  write_memory_out();
   leaving_->leaves_processes = leaves_unseen_ || phase_ != Phase::kIdle;
   phase_ = Phase::kLeft;
   actions_.emplace_back(*leaving_);

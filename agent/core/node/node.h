@@ -46,7 +46,7 @@ struct SignalRequested {  // for the workers, which go on
 };
 struct LeaveRequested {
   std::string reason;
-  bool logs_first = false;  // not before LogsSent
+  bool launcher_waits = false;  // not before LogsSent, and until what workers held in memory is on the disk
 };
 struct LogsSent {};        // the launcher has all log files of attempts that are over
 struct LauncherHeard {};   // any frame at all
@@ -85,13 +85,16 @@ struct StoreAnswered {  // answers ReachStore
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
   std::string held;    // memory of killed workers that is not free yet; or empty
 };
+struct MemoryWritten {  // answers WriteMemoryOut
+  std::string told;     // for the user; empty: there was nothing
+};
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come
 using Event =
     std::variant<Welcomed, AttemptRequested, StandByRequested, StartRequested, StopRequested, SignalRequested,
                  LeaveRequested, LogsSent, LauncherHeard, LauncherClosed, AttemptOpened, AttemptNotOpened,
                  WorkerStarted, WorkerNotStarted, WorkerEnded, LeftoversGone, LeftoversNamed, StoreAnswered,
-                 GpusLookedAt, TemplateSettled, TimePassed>;
+                 GpusLookedAt, MemoryWritten, TemplateSettled, TimePassed>;
 
 struct OpenAttempt {  // check the program and the directories, open logs and store; answered by AttemptOpened
                       // or AttemptNotOpened
@@ -115,13 +118,14 @@ struct SignalWorker {  // its whole process group
   std::int32_t signal = 0;
   bool passed_on = false;  // from the user: the worker goes on
 };
-struct KillLeftovers {};  // every process that the attempt's workers left behind; answered by LeftoversGone,
-                          // if and when none is left
-struct NameLeftovers {};  // of those that live on, answered by LeftoversNamed; they are not waited for any
-                          // more. If none lives on, LeftoversGone answers, once the log files are written
-struct FinishLogs {};     // answered by LeftoversGone, once the log files are written
-struct LookAtGpus {};     // answered by GpusLookedAt
-struct CloseAttempt {     // logs and store
+struct KillLeftovers {};   // every process that the attempt's workers left behind; answered by LeftoversGone,
+                           // if and when none is left
+struct NameLeftovers {};   // of those that live on, answered by LeftoversNamed; they are not waited for any
+                           // more. If none lives on, LeftoversGone answers, once the log files are written
+struct FinishLogs {};      // answered by LeftoversGone, once the log files are written
+struct LookAtGpus {};      // answered by GpusLookedAt
+struct WriteMemoryOut {};  // makes a checkpoint of what workers held in memory; answered by MemoryWritten
+struct CloseAttempt {      // logs and store
   bool keep_store =
       false;  // until the next attempt: this node's ranks came to their end, others' may use it still
 };
@@ -138,7 +142,8 @@ struct Quit {
   bool leaves_processes = false;  // of the job, perhaps: the guardian is to kill them
 };
 using Action = std::variant<OpenAttempt, LoadTemplate, ReachStore, StartWorker, SignalWorker, KillLeftovers,
-                            NameLeftovers, FinishLogs, LookAtGpus, CloseAttempt, GiveUpTemplate, Send, Quit>;
+                            NameLeftovers, FinishLogs, LookAtGpus, WriteMemoryOut, CloseAttempt,
+                            GiveUpTemplate, Send, Quit>;
 using Actions = std::vector<Action>;
 
 class Node {
@@ -192,6 +197,7 @@ class Node {
   void handle(const LeftoversNamed& event, TimePoint now);
   void handle(const StoreAnswered& event, TimePoint now);
   void handle(const GpusLookedAt& event, TimePoint now);
+  void handle(const MemoryWritten& event, TimePoint now);
   void handle(const TemplateSettled& event, TimePoint now);
   void handle(const TimePassed& event, TimePoint now);
 
@@ -214,6 +220,7 @@ class Node {
   void attempt_is_over(bool keep_store = false);
   void leave(std::string reason, int exit_code, TimePoint now);
   void quit_if_left();
+  void write_memory_out();
   void quit();
 
   std::optional<wire::JobSpec> job_;
@@ -235,6 +242,9 @@ class Node {
   std::optional<Quit> leaving_;
   bool leaves_unseen_ = false;  // nobody could tell what the newest attempt left
   bool logs_first_ = false;     // while leaving: LogsSent is waited for
+  bool memory_first_ = false;   // while leaving: MemoryWritten is waited for, if it is to be written
+  bool memory_is_out_ = false;  // WriteMemoryOut was decided
+  bool has_failed_ = false;     // a worker of the newest attempt that was started
   TimePoint heard_;
   bool closed_ = false;
   Actions actions_;  // of the event at hand

@@ -240,6 +240,13 @@ HeldMemory LocalProcesses::held_memory() const {
           .world_size = plan_.world_size};
 }
 
+void LocalProcesses::write_memory_out() {
+  memory_write_out_.start(held_memory(), [this](std::string told) {
+    asio::post(setting_.io,
+               [this, told = std::move(told)]() mutable { listener_->memory_written(std::move(told)); });
+  });
+}
+
 void LocalProcesses::receive_waiting() {
   if (socket_ != nullptr) socket_->receive_waiting();
 }

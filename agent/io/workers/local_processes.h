@@ -43,13 +43,13 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void begin(ProcessListener& listener) override;
   void set_job(const wire::JobSpec& job) override;
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
-  HeldMemory held_memory() const;
   std::string other_checkpoints() const override { return run_->other_checkpoints(); }
   std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;
   void look_at_input() override;
   void signal(std::int32_t pid, std::int32_t signal) override;
   void close() override;
+  void write_memory_out() override;
 
   bool load() override;
   bool load_for(const wire::PrepareAttempt& likely) override;
@@ -72,6 +72,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void open_worker_socket();
   void hear(const Report& report, const std::string& address);
   void give_memory(const Report& report, const std::string& address);
+  HeldMemory held_memory() const;
   void tell(Stacks::Told stacks);
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
@@ -88,6 +89,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::unique_ptr<WorkerSocket> socket_;  // from begin() on
   std::string python_module_;             // in the directory of socket_
   MemorySlots memory_slots_;
+  MemoryWriteOut memory_write_out_;
   wire::PrepareAttempt plan_;           // of the newest attempt
   std::unique_ptr<AttemptRun> run_;     // of the attempt that is open
   std::optional<Stacks> stacks_;        // of its workers

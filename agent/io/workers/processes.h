@@ -31,6 +31,8 @@ class ProcessListener {
   virtual void stacks_dumped(wire::WorkerStacks stacks) = 0;
   // Of the input that the attempt's worker gets; the last comes before that worker's end.
   virtual void input_taken(const wire::InputTaken& taken) = 0;
+  // Answers Processes::write_memory_out(), with what the user is to be told; never once the agent has left.
+  virtual void memory_written(std::string told) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
   // A child of the agent's has ended, perhaps one that Leftovers::find() gave: another process may have its
@@ -70,6 +72,9 @@ class Processes {
   virtual void signal(std::int32_t pid, std::int32_t signal) = 0;
   // No worker of the attempt runs any more.
   virtual void close() = 0;
+  // Makes a checkpoint of what the newest attempt's workers held in memory; memory_written() follows. Called
+  // once, when no attempt follows.
+  virtual void write_memory_out() = 0;
 };
 
 // The program, loaded once and kept over attempts; docs/warm_start.md says what it is for.

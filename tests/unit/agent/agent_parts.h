@@ -85,6 +85,7 @@ struct HandProcesses final : Processes {
     asked.push_back(fmt::format("signal {} to {}", signal, pid));
   }
   void close() override { asked.emplace_back("close workers"); }
+  void write_memory_out() override { asked.emplace_back("write memory out"); }
 
   Noted& asked;
   ProcessListener* listener = nullptr;

@@ -316,6 +316,22 @@ TEST_F(AgentPerformerTest, WhoKeepsLogsElsewhereSaysSoAndLeavesWhenTheLauncherHa
   EXPECT_TRUE(channel_->closed());
 }
 
+TEST_F(AgentPerformerTest, WhoHoldsMemoryOfFailedWorkersLeavesWhenItIsWritten) {
+  wire::Welcome welcome{kNode, {}};
+  welcome.job.limits.memory_tier_bytes = 1;
+  say(Attempt(), welcome);
+  run(kFirst);
+  end_worker(LocalRank(0), SIGKILL);
+  end_worker(LocalRank(1));
+  logs_.listener->logs_finished({});
+  say(kFirst, wire::Leave{});
+  EXPECT_THAT(asked_, Contains("write memory out"));
+  EXPECT_FALSE(channel_->closed());
+  processes_.listener->memory_written("step 7 is a checkpoint now");
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_TRUE(channel_->closed());
+}
+
 TEST_F(AgentPerformerTest, WhoLeavesEndsTheTemplateAndTheStoreAndThenTheChannel) {
   agent_.leave("the agent got signal 15");
   EXPECT_THAT(asked_, ElementsAre("end template", "close store"));

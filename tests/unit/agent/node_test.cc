@@ -175,7 +175,7 @@ TEST_F(NodeTest, LeavesAtOnceWhenNothingRuns) {
 
 TEST_F(NodeTest, LeavesWhenTheLauncherHasTheLogs) {
   on(Welcomed{job()});
-  on(LeaveRequested{"the job is over", /*logs_first=*/true});
+  on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
   EXPECT_THAT(decided<Quit>(), IsEmpty());
   on(LogsSent{});
   EXPECT_EQ(decided<Quit>().size(), 1U);
@@ -185,13 +185,77 @@ TEST_F(NodeTest, LeavesWithoutItsLogsWhereTheLauncherIsGoneOrSilentOrASignalSays
   for (const int end : {0, 1, 2}) {
     node_ = Node(now_);
     on(Welcomed{job()});
-    on(LeaveRequested{"the job is over", /*logs_first=*/true});
+    on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
     EXPECT_THAT(decided<Quit>(), IsEmpty());
     if (end == 0) on(LauncherClosed{});
     if (end == 1) on(LeaveRequested{"a signal"});
     if (end == 2) advance(job().limits.silence_limit);
     EXPECT_EQ(decided<Quit>().size(), 1U) << end;
   }
+}
+
+class NodeWithHeldMemory : public NodeTest {
+ protected:
+  static wire::JobSpec job() {
+    wire::JobSpec job = NodeTest::job();
+    job.limits.memory_tier_bytes = 1 << 20;
+    return job;
+  }
+  void end_worker(std::int32_t exit_code) {
+    wire::WorkerExited exited;
+    exited.exit_code = exit_code;
+    on(WorkerEnded{LocalRank(0), exited});
+  }
+  // An attempt whose worker ends so.
+  void run_until(std::int32_t exit_code) {
+    run_attempt(1, 1);
+    on(Welcomed{job()});
+    end_worker(exit_code);
+    on(LeftoversGone{});
+  }
+};
+
+TEST_F(NodeWithHeldMemory, WhatFailedWorkersHeldIsWrittenBeforeItLeaves) {
+  run_until(1);
+  EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty()) << "another attempt may restore it";
+  on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
+  EXPECT_EQ(decided<WriteMemoryOut>().size(), 1U);
+  on(LogsSent{});
+  EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty()) << "once";
+  EXPECT_THAT(decided<Quit>(), IsEmpty());
+  on(MemoryWritten{"step 7 is a checkpoint now"});
+  ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
+  EXPECT_EQ(sent<wire::AgentRemark>()[0].text, "step 7 is a checkpoint now");
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+TEST_F(NodeWithHeldMemory, NothingIsWrittenWhileWorkersMayStillWriteIt) {
+  run_attempt(1, 1);
+  on(Welcomed{job()});
+  on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
+  on(LogsSent{});
+  EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty());
+  end_worker(1);
+  EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty());
+  on(LeftoversGone{});
+  EXPECT_EQ(decided<WriteMemoryOut>().size(), 1U);
+  EXPECT_THAT(decided<Quit>(), IsEmpty());
+}
+
+TEST_F(NodeWithHeldMemory, NothingIsWrittenWhereWorkersCameToTheirEnd) {
+  run_until(0);
+  on(LeaveRequested{"the job is over", /*launcher_waits=*/true});
+  on(LogsSent{});
+  EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty());
+  EXPECT_EQ(decided<Quit>().size(), 1U);
+}
+
+// The write goes on while the process ends.
+TEST_F(NodeWithHeldMemory, WhereTheLauncherIsGoneItLeavesWithoutWaiting) {
+  run_until(1);
+  on(LauncherClosed{});
+  EXPECT_EQ(decided<WriteMemoryOut>().size(), 1U);
+  EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
 TEST_F(NodeTest, WhenTheLauncherIsGoneWorkersGoOnForTheControllerGraceAndAreThenStopped) {
