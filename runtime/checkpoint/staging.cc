@@ -37,9 +37,23 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   return memory;
 }
 
+// Begins where a huge page can, and asks for them: the system gives them to files in memory where
+// shmem_enabled is "advise".
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
-  return mapped(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0),
-                size_bytes);
+  constexpr std::uint64_t kHugePage = 2 << 20;
+  const std::uint64_t reserved = size_bytes + kHugePage;
+  void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto memory = mapped(place, reserved);
+  if (!memory) return memory;
+  const std::uint64_t begin =
+      round_up(reinterpret_cast<std::uint64_t>(place), kHugePage) - reinterpret_cast<std::uint64_t>(place);
+  memory->bytes = memory->bytes.subspan(begin, size_bytes);
+  if (mmap(memory->bytes.data(), size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+      MAP_FAILED)
+    return system_failure("cannot map the memory of a checkpoint", errno);
+  madvise(memory->bytes.data(), size_bytes, MADV_HUGEPAGE);
+  madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
+  return memory;
 }
 
 Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)
