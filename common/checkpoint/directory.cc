@@ -50,6 +50,11 @@ Expected<std::vector<std::string>> names_in(const std::string& path) {
   return names;
 }
 
+// What parse_manifest() says of it; all other damage may be passed over.
+bool is_newer_format(const Error& damage) {
+  return damage.code() == ErrorCode::kInvalidArgument;
+}
+
 // Those of `ids`, which are sorted, to which the chain leads from this attempt, the newest first.
 std::vector<CheckpointId> on_chain(const std::vector<AttemptRecord>& records, Attempt from,
                                    const std::vector<CheckpointId>& ids) {
@@ -192,6 +197,14 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::step_directories() cons
   return ids;
 }
 
+Status check_formats(const std::vector<CheckpointEntry>& entries) {
+  for (const CheckpointEntry& entry : entries) {
+    if (!entry.damage) return {};
+    if (is_newer_format(*entry.damage)) return std::unexpected(*entry.damage);
+  }
+  return {};
+}
+
 Expected<CheckpointManifest> CheckpointDirectory::read_manifest(CheckpointId id) const {
   const std::string path = manifest_path(id);
   auto text = read_regular_file(path, kManifestLimit);
@@ -264,13 +277,17 @@ Expected<std::vector<CheckpointId>> CheckpointDirectory::unrecorded() const {
 }
 
 Expected<std::optional<CheckpointId>> CheckpointDirectory::newest_from(
-    const std::vector<AttemptRecord>& records) const {
+    const std::vector<AttemptRecord>& records, std::optional<CheckpointId> known) const {
   if (records.empty()) return std::nullopt;
   const auto ids = step_directories();
   if (!ids) return std::unexpected(ids.error());
   // One manifest is read, where it is good: they may be large.
-  for (const CheckpointId id : on_chain(records, records.back().attempt, *ids))
-    if (!read_entry(id).damage) return id;
+  for (const CheckpointId id : on_chain(records, records.back().attempt, *ids)) {
+    if (id == known) return id;
+    const auto damage = read_entry(id).damage;
+    if (!damage) return id;
+    if (is_newer_format(*damage)) return std::unexpected(*damage);
+  }
   return std::nullopt;
 }
 
@@ -319,7 +336,10 @@ Expected<Attempt> CheckpointDirectory::claim_unused(const std::string& job) cons
 Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& job, bool take_over) const {
   if (Status made = make_directories_durably(attempts_path()); !made) return std::unexpected(made.error());
   // A directory that cannot be taken over must not be taken from its owner either.
-  if (auto readable = attempts(); !readable) return std::unexpected(readable.error());
+  const auto readable = attempts();
+  if (!readable) return std::unexpected(readable.error());
+  const auto known = newest_from(*readable);
+  if (!known) return std::unexpected(known.error());
   auto number = take_over ? claim_number(job) : claim_unused(job);
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
@@ -328,7 +348,7 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   auto before = attempts();
   if (!before) return std::unexpected(before.error());
   std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > *number; });
-  auto resume = newest_from(*before);
+  auto resume = newest_from(*before, *known);
   if (!resume) return std::unexpected(resume.error());
   AttemptRecord record{.attempt = *number, .job = job, .owner = own_identity(), .resume = *resume};
   Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));

@@ -22,6 +22,10 @@ struct CheckpointEntry {
   std::optional<Error> damage;  // why its manifest cannot be used
 };
 
+// kInvalidArgument says what to do where the newest of these that is whole, as far as this version can tell,
+// is of a format that only newer versions read. To pass over it would lose what was trained since.
+Status check_formats(const std::vector<CheckpointEntry>& entries);
+
 std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
 // Nothing if the name is not spelt exactly so.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
@@ -67,7 +71,8 @@ class CheckpointDirectory {
   // Takes the directory over: claims the next number, which fences all older attempts, and then writes the
   // attempt's file, which says that it resumes from the newest of resumable(). Several callers at once get
   // different numbers. Without `take_over`, kFenced where the newest attempt's process is another one that
-  // lives on this machine; of several such callers at once, one begins.
+  // lives on this machine; of several such callers at once, one begins. As check_formats(), before it takes
+  // anything.
   Expected<AttemptRecord> begin_attempt(const std::string& job, bool take_over = true) const;
   // The record of the attempt with the highest number; nothing if there is none, or it cannot be read.
   std::optional<AttemptRecord> newest() const;
@@ -100,7 +105,8 @@ class CheckpointDirectory {
   CheckpointEntry read_entry(CheckpointId id) const;
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;
-  Expected<std::optional<CheckpointId>> newest_from(const std::vector<AttemptRecord>& records) const;
+  Expected<std::optional<CheckpointId>> newest_from(const std::vector<AttemptRecord>& records,
+                                                    std::optional<CheckpointId> known = {}) const;
   Expected<Attempt> unused_number() const;
 
   std::string path_;

@@ -99,8 +99,10 @@ Beginning begin_together(const Job& job, const CheckpointDirectory& directory, M
     auto found = without_throwing([&] { return begin(job, directory); });
     if (!found) {
       say({{"cannot", found.error().message()}});
-      // A restart may not have what a start is refused.
-      throw CheckpointError(found.error().message(), {.final = found.error().code() == ErrorCode::kFenced});
+      // A restart may not have what a start is refused, nor read what this version cannot.
+      const ErrorCode code = found.error().code();
+      throw CheckpointError(found.error().message(),
+                            {.final = code == ErrorCode::kFenced || code == ErrorCode::kInvalidArgument});
     }
     json said{{"attempt", found->attempt.value()}, {"record", found->record}};
     if (found->resumable) said["resumable"] = *found->resumable;

@@ -73,6 +73,8 @@ class Loading {
   LoadedModel load_newest() {
     for (;;) {
       const auto entries = candidates(directory_);
+      if (const Status readable = check_formats(entries); !readable)
+        throw std::runtime_error("load_model: " + readable.error().message());
       std::string why;
       for (const CheckpointEntry& entry : entries) {
         auto loaded = load(entry.id);

@@ -164,6 +164,7 @@ class Leader {
       const auto before =
           std::exchange(newest, entries->empty() ? std::nullopt : std::optional(entries->front().id));
       if (newest == before) return cannot_choose();
+      if (Status readable = check_formats(*entries); !readable) return std::unexpected(readable.error());
       passed_over_.clear();
       misfits_ = true;
       if (auto chosen = first_usable(*entries)) return chosen;

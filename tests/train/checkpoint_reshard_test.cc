@@ -7,6 +7,7 @@
 #include <muster/saved_optimizer.h>
 
 #include "common/checkpoint/directory.h"
+#include "common/wire/digest.h"
 #include "tests/require.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
@@ -423,18 +424,44 @@ TEST_F(CheckpointReshardTest, AnOptimizerThatIsDerivedFromATorchOneIsNotTakenFor
 }
 
 // Written by the version before, and never since.
-TEST_F(CheckpointReshardTest, ACheckpointOfTheFirstFormatIsLoaded) {
-  fs::copy(MUSTER_GOLDEN_CHECKPOINTS, directory_, fs::copy_options::recursive);
-  Training training(directory_, make_adam, {.read_only = true});
-  EXPECT_EQ(training.checkpoints.restore(training.state), 2);
-  EXPECT_EQ(training.best, 0.2);
-  EXPECT_EQ(training.patience, 2);
-  const at::Tensor& bias = training.net->linear4->bias;
-  const std::vector<float> expected{-0.07920751720666885F, 0.1539248526096344F, -0.15302126109600067F,
-                                    0.0900055319070816F, 0.011077883653342724F};
-  EXPECT_THAT(std::vector<float>(bias.data_ptr<float>(), bias.data_ptr<float>() + bias.numel()),
-              testing::ElementsAreArray(expected));
-  EXPECT_EQ(load_model(*training.net, directory_).step, 2);
+// As versions that wrote these formats left them.
+TEST_F(CheckpointReshardTest, ACheckpointOfEveryFormatThatThereWasIsLoaded) {
+  const std::map<std::string, std::vector<float>> biases{
+      {"format_1",
+       {-0.07920751720666885F, 0.1539248526096344F, -0.15302126109600067F, 0.0900055319070816F,
+        0.011077883653342724F}},
+      {"format_2",
+       {-0.10262362658977509F, 0.16465277969837189F, 0.058512907475233078F, -0.048708859831094742F,
+        0.045986469835042953F}}};
+  for (const auto& [format, expected] : biases) {
+    SCOPED_TRACE(format);
+    const std::string directory = scratch_ / format;
+    fs::copy(fs::path(MUSTER_GOLDEN_CHECKPOINTS) / format, directory, fs::copy_options::recursive);
+    Training training(directory, make_adam, {.read_only = true});
+    EXPECT_EQ(training.checkpoints.restore(training.state), 2);
+    EXPECT_EQ(training.best, 0.2);
+    EXPECT_EQ(training.patience, 2);
+    const at::Tensor& bias = training.net->linear4->bias;
+    EXPECT_THAT(std::vector<float>(bias.data_ptr<float>(), bias.data_ptr<float>() + bias.numel()),
+                testing::ElementsAreArray(expected));
+    EXPECT_EQ(load_model(*training.net, directory).step, 2);
+  }
+}
+
+// Beside an older one, to which a version that cannot read the newest could fall back.
+TEST_F(CheckpointReshardTest, ACheckpointOfANewerFormatIsRefusedWithWhatToDoAndNothingIsLost) {
+  save_two();
+  const std::string body = R"({"format":3,"written":"otherwise"})";
+  write_bytes(directory_ + "/step-2.attempt-1/manifest.json",
+              fmt::format(R"({{"body":{},"xxh3":"{}"}})", body, xxh3_digest(body)));
+  const auto refused = testing::ThrowsMessage<std::runtime_error>(
+      HasSubstr("it has format 3, and this version of Muster reads up to 2: use the version that wrote it"));
+  EXPECT_THAT([&] { const Training training(directory_); }, refused);
+  EXPECT_FALSE(fs::exists(directory_ + "/attempts/000002.claim"));
+  Training reader(directory_, make_adam, {.read_only = true});
+  EXPECT_THAT([&] { reader.checkpoints.restore(reader.state); }, refused);
+  EXPECT_THAT([&] { load_model(*reader.net, directory_); }, refused);
+  EXPECT_EQ(load_model(*reader.net, directory_, {.step = 1}).step, 1) << "that is what was asked for";
 }
 
 }  // namespace

@@ -275,6 +275,25 @@ TEST_F(CheckpointDirectoryTest, ADirectoryThatCannotBeTakenOverIsNotTakenFromIts
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000003.claim"));
 }
 
+TEST_F(CheckpointDirectoryTest, WhereTheNewestIsOfANewerFormatNobodyBeginsAndNothingIsTaken) {
+  const Attempt mine = begin();
+  commit(1, mine);
+  commit(2, mine);
+  const std::string body = R"({"format":3,"written":"otherwise"})";
+  write("step-2.attempt-1/manifest.json",
+        fmt::format(R"({{"body":{},"xxh3":"{}"}})", body, xxh3_digest(body)));
+  const auto begun = directory_.begin_attempt("job");
+  ASSERT_FALSE(begun);
+  EXPECT_THAT(begun.error().message(), HasSubstr("step-2.attempt-1/manifest.json: it has format 3, and this "
+                                                 "version of Muster reads up to 2: use the version"));
+  EXPECT_EQ(begun.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "attempts/000002.claim"));
+  EXPECT_FALSE(check_formats(directory_.candidates().value()));
+  commit(3, mine);  // by a version that was used meanwhile
+  EXPECT_TRUE(check_formats(directory_.candidates().value()));
+  EXPECT_EQ(directory_.begin_attempt("job").value().resume, (CheckpointId{.step = 3, .attempt = mine}));
+}
+
 TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {
   std::vector<Attempt> numbers(16);
   std::vector<std::thread> threads;
