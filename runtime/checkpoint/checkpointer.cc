@@ -34,6 +34,8 @@ struct ForgottenRestore : std::logic_error, OnAllRanks {
 
 // For the others to come to the save as well, however little time they have to write.
 constexpr auto kLeastPatience = std::chrono::seconds(1);
+constexpr auto kToldWait = std::chrono::seconds(1);  // of training for the disk
+
 void warn_of_partial(const Restored& restored) {
   const auto warn = [&](std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
@@ -92,6 +94,7 @@ struct Checkpointer::State {
   bool tells_agent() const { return !options.read_only; }
   void require_restored() const;
   void start_save(TrainState& state);
+  void wait_for_last();
   void hold_in_memory(TrainState& state);
   Expected<SavedState> gather(TrainState& state) const;
   Expected<std::shared_ptr<ShardImage>> agree(TrainState& state);
@@ -137,6 +140,7 @@ struct Checkpointer::State {
   bool is_prepared = false;
   bool is_memory_prepared = false;
   bool has_told_wait = false;
+  bool has_told_slow_disk = false;
   Background disk{"muster-disk", 2, /*yielding=*/true};
   Background writer{"muster-ckpt", 1, /*yielding=*/true};
   std::future<void> under_way;             // the writer's task
@@ -153,7 +157,7 @@ void Checkpointer::State::require_restored() const {
 
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
-  settle();
+  wait_for_last();
   save_begun = Clock::now();
   is_prepared = true;
   tries = last_saved == steps ? tries + 1 : 1;
@@ -178,6 +182,19 @@ void Checkpointer::State::start_save(TrainState& state) {
   }
   if (reserved) stage(**image);
   held_up = Clock::now() - save_begun;
+}
+
+// The state cannot be copied while the copy before is on its way to the disk.
+void Checkpointer::State::wait_for_last() {
+  const bool is_written = save_begun != TimePoint() && under_way.valid();
+  const TimePoint due = Clock::now();
+  settle();
+  const Seconds waited = Clock::now() - due;
+  if (is_written && waited >= kToldWait && job.rank() == 0 && !std::exchange(has_told_slow_disk, true))
+    log::warning(
+        "training waited {:.1f} s at step {} until the checkpoint of step {} was written: the disk is slower "
+        "than saves follow each other",
+        waited.count(), steps, last_saved.value_or(0));
 }
 
 void Checkpointer::State::hold_in_memory(TrainState& state) {

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -25,14 +26,17 @@
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
+#include "tests/warnings.h"
 
 namespace {
 
-enum class Fault { kNone, kKill, kPowerLoss, kFailOnce, kFailFromNowOn };
+// kPowerLossOfBytes: names are on the disk at once, and bytes when they are synced.
+enum class Fault { kNone, kKill, kPowerLoss, kPowerLossOfBytes, kFailOnce, kFailFromNowOn };
 std::atomic<Fault> fault = Fault::kNone;
 std::atomic<int> calls_left = 0;
 std::atomic<int> fault_errno = 0;
 std::atomic<bool> no_threads = false;
+std::atomic<bool> disk_hangs = false;
 std::function<void()> meanwhile;  // another process's deed, before the call that brings this to 0:
 int calls_to_meanwhile = 0;
 
@@ -73,6 +77,7 @@ class Disk {
   // As ROOT.after.
   void lose_power() {
     const std::lock_guard lock(mutex_);
+    if (fault == Fault::kPowerLossOfBytes) return write_present(root_, root_ + ".after");
     struct stat status{};
     syscall(SYS_stat, root_.c_str(), &status);
     write_directory(status.st_ino, root_ + ".after");
@@ -89,15 +94,26 @@ class Disk {
     if (entries == directories_.end()) return;
     for (const auto& [name, entry] : entries->second) {
       const std::string inner = path + "/" + name;
-      if (entry.is_directory) {
-        write_directory(entry.number, inner);
-        continue;
-      }
-      const auto content = files_.find(entry.number);  // none: it is there and empty
-      const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, inner.c_str(), O_WRONLY | O_CREAT, 0644));
-      if (content != files_.end()) syscall(SYS_write, fd, content->second.data(), content->second.size());
-      syscall(SYS_close, fd);
+      entry.is_directory ? write_directory(entry.number, inner) : write_file(entry.number, inner);
     }
+  }
+  // What is in the directory at this moment, whether it was synced or not.
+  void write_present(const std::string& from, const std::string& path) {
+    syscall(SYS_mkdir, path.c_str(), 0755);
+    DIR* const list = opendir(from.c_str());
+    while (const dirent* const entry = list == nullptr ? nullptr : readdir(list)) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const std::string to = path + "/" + name;
+      entry->d_type == DT_DIR ? write_present(from + "/" + name, to) : write_file(entry->d_ino, to);
+    }
+    if (list != nullptr) closedir(list);
+  }
+  void write_file(ino_t number, const std::string& path) {
+    const auto content = files_.find(number);  // none: it is there and empty
+    const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT, 0644));
+    if (content != files_.end()) syscall(SYS_write, fd, content->second.data(), content->second.size());
+    syscall(SYS_close, fd);
   }
 
   std::string root_;
@@ -107,6 +123,10 @@ class Disk {
   std::map<ino_t, std::map<std::string, Entry>> directories_;
 };
 Disk disk;
+
+bool loses_power(Fault kind) {
+  return kind == Fault::kPowerLoss || kind == Fault::kPowerLossOfBytes;
+}
 
 // True if this call shall fail.
 bool fails_here() {
@@ -118,8 +138,8 @@ bool fails_here() {
   }
   const int left = --calls_left;
   if (left > 0 || (left < 0 && fault != Fault::kFailFromNowOn)) return false;
-  if (fault == Fault::kPowerLoss) disk.lose_power();
-  if (fault == Fault::kKill || fault == Fault::kPowerLoss) raise(SIGKILL);
+  if (loses_power(fault)) disk.lose_power();
+  if (fault == Fault::kKill || loses_power(fault)) raise(SIGKILL);
   errno = fault_errno;
   return true;
 }
@@ -144,6 +164,7 @@ ssize_t write(int fd, const void* bytes, size_t count) {
   return fails_here(fd) ? -1 : syscall(SYS_write, fd, bytes, count);
 }
 ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  disk_hangs.wait(true);
   if (fault == Fault::kKill && calls_left == 1) syscall(SYS_pwrite64, fd, bytes, count / 2, offset);
   return fails_here(fd) ? -1 : syscall(SYS_pwrite64, fd, bytes, count, offset);
 }
@@ -207,20 +228,24 @@ constexpr int kMaxCalls = 200;
 // Every parameter holds the number of the step, so that a mixture shows.
 struct Numbered {
   explicit Numbered(const std::string& directory) : Numbered(init(), directory) {}
-  explicit Numbered(const std::string& directory, int keep, std::int64_t elements = 0)
-      : Numbered(init(), directory, keep, elements) {}
-  Numbered(const Job& a_job, const std::string& directory, int keep = 2, std::int64_t elements = 0)
+  explicit Numbered(const std::string& directory, int keep, std::int64_t elements = 0, int every = 1000)
+      : Numbered(init(), directory, keep, elements, every) {}
+  Numbered(const Job& a_job, const std::string& directory, int keep = 2, std::int64_t elements = 0,
+           int every = 1000)
       : job(a_job),
         more(at::zeros({elements})),
-        checkpoints(job, {.every = 1000, .directory = directory, .keep = keep}) {
+        checkpoints(job, {.every = every, .directory = directory, .keep = keep}) {
     state.add("more", more);
   }
   bool save(std::int64_t step) {
     while (checkpoints.steps() < step) checkpoints.step(state);
+    become(step);
+    return checkpoints.save(state);
+  }
+  void become(std::int64_t step) {
     const at::NoGradGuard no_grad;
     for (at::Tensor& parameter : net.parameters()) parameter.fill_(static_cast<double>(step));
     more.fill_(static_cast<double>(step));
-    return checkpoints.save(state);
   }
   bool all_are(std::int64_t step) {
     for (const at::Tensor& parameter : net.parameters()) {
@@ -322,7 +347,7 @@ void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_
     const ScratchDirectory scratch;
     const std::string directory = scratch / "checkpoints";
     const int status = in_child([&] {
-      if (kind == Fault::kPowerLoss) disk.follow(directory);
+      if (loses_power(kind)) disk.follow(directory);
       Numbered training(directory, keep, elements);
       for (int step = 1; step < saves; ++step)
         if (!training.save(step)) return 1;
@@ -330,13 +355,13 @@ void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_
       calls_left = call;
       fault = kind;
       const bool saved = training.save(saves);
+      if (loses_power(kind)) disk.lose_power();
       fault = Fault::kNone;
-      if (kind == Fault::kPowerLoss) disk.lose_power();
       return saved ? 0 : 2;
     });
     reached = !WIFEXITED(status);
     const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    const int step = restored_step(directory + (kind == Fault::kPowerLoss ? ".after" : ""), elements);
+    const int step = restored_step(directory + (loses_power(kind) ? ".after" : ""), elements);
     const bool good = step == saves || (step == saves - 1 && !reported);
     if (!good) ++found.lost;
     if (call > kMaxCalls) return;
@@ -346,13 +371,13 @@ void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_
 TEST(CheckpointCrash, ACrashOrPowerLossAtAnyCallOfASaveLeavesTheOldOrTheNewCheckpoint) {
   const InMemory quick;
   Sweep all;
-  for (const Fault kind : {Fault::kKill, Fault::kPowerLoss}) {
+  for (const Fault kind : {Fault::kKill, Fault::kPowerLoss, Fault::kPowerLossOfBytes}) {
     for (const int saves : {2, 3, 4, 5}) {
       for (const int keep : {1, 2}) {
+        if (kind == Fault::kPowerLossOfBytes && keep == 2) continue;
         const bool large = saves == 2 && keep == 1 && kind == Fault::kPowerLoss;
         const std::int64_t elements = large ? 3 << 20 : 0;  // several chunks
-        SCOPED_TRACE(
-            fmt::format("{}, {} saves, keep {}", kind == Fault::kKill ? "kill" : "power", saves, keep));
+        SCOPED_TRACE(fmt::format("fault {}, {} saves, keep {}", static_cast<int>(kind), saves, keep));
         Sweep one;
         sweep(kind, saves, keep, elements, /*forgets_syncs=*/false, one);
         EXPECT_EQ(one.lost, 0);
@@ -369,9 +394,39 @@ TEST(CheckpointCrash, ACrashOrPowerLossAtAnyCallOfASaveLeavesTheOldOrTheNewCheck
 // That the sweep would see it.
 TEST(CheckpointCrash, WithoutSyncsAPowerLossLosesWhatWasReported) {
   const InMemory quick;
-  Sweep found;
-  sweep(Fault::kPowerLoss, 2, 1, 0, /*forgets_syncs=*/true, found);
-  EXPECT_GT(found.lost, 0);
+  for (const Fault kind : {Fault::kPowerLoss, Fault::kPowerLossOfBytes}) {
+    Sweep found;
+    sweep(kind, 2, 1, 0, /*forgets_syncs=*/true, found);
+    EXPECT_GT(found.lost, 0);
+  }
+}
+
+TEST(CheckpointCrash, ASlowDiskHoldsUpNoStepBeforeTheNextSaveAndThatIsSaid) {
+  const ScratchDirectory scratch;
+  const std::string directory = scratch / "checkpoints";
+  const int status = in_child([&] {
+    const Warnings warnings;
+    Numbered training(directory, /*keep=*/2, /*elements=*/3 << 20, /*every=*/10);
+    disk_hangs = true;
+    const auto step = [&] {
+      training.become(training.checkpoints.steps() + 1);
+      training.checkpoints.step(training.state);
+    };
+    while (training.checkpoints.steps() < 19) step();
+    if (std::filesystem::exists(directory + "/step-10.attempt-1/manifest.json")) return 1;
+    std::thread disk_goes_on([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      disk_hangs = false;
+      disk_hangs.notify_all();
+    });
+    step();
+    disk_goes_on.join();
+    if (!training.checkpoints.wait()) return 2;
+    const auto& said = warnings.lines();
+    return said.size() == 1 && said[0].contains("at step 20 until the checkpoint of step 10") ? 0 : 3;
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(restored_step(directory, 3 << 20), 20);
 }
 
 TEST(CheckpointCrash, AFullDiskAtAnyPointCostsOneSaveAtMostAndIsReportedOnlyIfNotCommitted) {

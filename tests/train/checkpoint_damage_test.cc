@@ -1,9 +1,13 @@
 // Checkpoints that are damaged, or gone: no byte of them gets into a training, and training goes on.
+#include <array>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
 
+#include "common/checkpoint/directory.h"
+#include "tests/require.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
 
@@ -11,6 +15,9 @@ namespace muster {
 namespace {
 
 using testing::HasSubstr;
+
+// With ranks that talk.
+class CheckpointDamageOnRanks : public CheckpointTest {};
 
 TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
   save_two();
@@ -74,6 +81,45 @@ TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
   fs::copy_file(directory_ + "/step-1.attempt-1/rank-00000.safetensors", newest + "rank-00000.safetensors",
                 fs::copy_options::overwrite_existing);
   EXPECT_EQ(load_model(loaded, directory_).step, 1) << "the other checkpoint's file";
+}
+
+// Of three ranks, each in the place of each.
+TEST_F(CheckpointDamageOnRanks, ExchangedAndRepeatedFilesOfRanksAreSeen) {
+  constexpr int kRanks = 3;
+  spawn(
+      [&](Job& job) {
+        const NoiseDataset dataset(8);
+        SmallNet net;
+        torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1));
+        DataLoader<Example> loader(dataset, {}, job.rank(), job.world_size());
+        TrainState state(net, optimizer, loader);
+        Checkpointer checkpoints(job, {.every = 1, .directory = directory_});
+        for (int step = 1; step <= 2; ++step) {
+          const at::NoGradGuard no_grad;
+          for (at::Tensor& parameter : net.parameters()) parameter.fill_(static_cast<double>(step));
+          checkpoints.step(state);
+        }
+        require(checkpoints.wait(), "two saves");
+      },
+      kRanks);
+  const std::string newest = directory_ + "/step-2.attempt-1/";
+  std::array<std::string, kRanks> whole;
+  for (int rank = 0; rank < kRanks; ++rank)
+    whole[static_cast<std::size_t>(rank)] = read_bytes(newest + shard_name(rank));
+  const Warnings quiet;
+  SmallNet net;
+  int damaged = 0;
+  for (std::size_t places = 0; places < 27; ++places) {
+    const std::array of{places % 3, places / 3 % 3, places / 9};
+    for (int rank = 0; rank < kRanks; ++rank)
+      write_bytes(newest + shard_name(rank), whole[of[static_cast<std::size_t>(rank)]]);
+    const bool is_whole = of == std::array<std::size_t, 3>{0, 1, 2};
+    ASSERT_EQ(load_model(net, directory_).step, is_whole ? 2 : 1) << fmt::format("{}", fmt::join(of, ", "));
+    for (const at::Tensor& parameter : net.parameters())
+      ASSERT_TRUE(parameter.eq(is_whole ? 2.0 : 1.0).all().item<bool>());
+    damaged += is_whole ? 0 : 1;
+  }
+  EXPECT_EQ(damaged, 26);
 }
 
 TEST_F(CheckpointTest, ADirectoryThatVanishesCostsSavesUntilItIsBack) {
