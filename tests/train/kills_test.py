@@ -1,0 +1,131 @@
+"""usage: kills_test.py LAUNCH TRAIN [--runs N] [--kills N] [--seed S] [--steps N] [--without-memory]
+
+Fashion-MNIST on two nodes that hold their newest checkpoint in memory. Ranks are killed, agents are killed, and ranks while a
+checkpoint is written; each job has to end as the undisturbed one, bit for bit. What it prints last: kills, and steps that were
+done twice. By default one job with one kill of each kind.
+"""
+
+import argparse
+import glob
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+KINDS = ("a rank", "an agent", "a rank in a save")
+LIMIT = 600  # seconds, for each job
+
+
+class Job:
+    def __init__(self, arguments, directory):
+        self.directory = directory
+        self.checkpoints = os.path.join(directory, "checkpoints")
+        self.launch = arguments.launch
+        hidden = ("MUSTER_", "PET_", "SLURM_")
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+        self.environment.update(XDG_STATE_HOME=directory, OMP_NUM_THREADS="1")
+        command = [arguments.launch, "--nodes", "2", "--gpus-per-node", "1", "--device", "cpu", "--checkpoint-dir", self.checkpoints]
+        command += ["--max-restarts", "1000"] + ([] if arguments.without_memory else ["--memory-tier", "64M"])
+        command += [arguments.train, "--batch-size", "16", "--num-workers", "1", "--max-steps", str(arguments.steps), "--checkpoint-every", "20"]
+        command += [] if arguments.without_memory else ["--memory-every", "3"]
+        self.out, self.err = (open(os.path.join(directory, name), "w+") for name in ("out", "err"))
+        self.process = subprocess.Popen(command, env=self.environment, stdout=self.out, stderr=self.err)
+        self.end = time.monotonic() + LIMIT
+
+    def runs(self):
+        return self.process.poll() is None and time.monotonic() < self.end
+
+    def ranks(self):
+        """The attempt and what is known of its ranks, when all of them have done a step."""
+        said = subprocess.run([self.launch, "status", "--json"], env=self.environment, capture_output=True, text=True, check=False).stdout
+        status = json.loads(said) if said.startswith("{") else {}
+        ranks = status.get("ranks", [])
+        steps = [rank["step"] for rank in ranks]
+        return (status["attempt"], ranks, min(steps)) if len(ranks) == 2 and None not in steps else (0, [], 0)
+
+    def is_saving(self):
+        steps = glob.glob(f"{self.checkpoints}/step-*.attempt-*")
+        return any(not os.path.exists(step + "/manifest.json") for step in steps)
+
+    def kill(self, kind, after_attempt, after_steps, random_source):
+        """The attempt whose rank was killed, some steps after its first; 0: the job ended before."""
+        first = None
+        while self.runs():
+            attempt, ranks, step = self.ranks()
+            if attempt <= after_attempt:
+                continue
+            first = step if first is None else first
+            if step < first + after_steps:
+                continue
+            while kind == KINDS[2] and self.runs() and not self.is_saving():
+                pass
+            if not self.runs():
+                break
+            pid = random_source.choice(ranks)["pid"]
+            try:
+                if kind == KINDS[1]:
+                    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                        pid = int(re.search(r"PPid:\s+(\d+)", file.read()).group(1))
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+            return attempt
+        return 0
+
+    def ended(self):
+        """The digest of its parameters, and how many steps were done twice."""
+        try:
+            code = self.process.wait(max(1, self.end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            code = self.process.wait()
+        self.out.seek(0)
+        self.err.seek(0)
+        digest, said = re.search(r"parameters xxh3 ([0-9a-f]{32})", self.out.read()), self.err.read()
+        assert code == 0 and digest, f"it ended with {code}: {said}"
+        with open(glob.glob(f"{self.directory}/muster/*/report.json")[0], encoding="utf-8") as file:
+            attempts = json.load(file)["attempts"]
+        return digest.group(1), sum(attempt.get("repeated_steps") or 0 for attempt in attempts), said.count("which was held in memory")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
+    parser.add_argument("launch")
+    parser.add_argument("train")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=3, help="in each job")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--without-memory", action="store_true")
+    arguments = parser.parse_args()
+    print("seed", arguments.seed, flush=True)
+    random_source = random.Random(arguments.seed)
+    kills, repeated, from_memory = dict.fromkeys(KINDS, 0), 0, 0
+    with tempfile.TemporaryDirectory(prefix="muster-test-") as scratch:
+        os.mkdir(scratch + "/undisturbed")
+        expected = Job(arguments, scratch + "/undisturbed").ended()[0]
+        for number in range(arguments.runs):
+            directory = f"{scratch}/{number}"
+            os.mkdir(directory)
+            job = Job(arguments, directory)
+            order = [KINDS[i % len(KINDS)] for i in range(arguments.kills)]
+            random_source.shuffle(order)
+            attempt = 0
+            for kind in order:
+                attempt = job.kill(kind, attempt, random_source.randint(3, arguments.steps // (2 * arguments.kills)), random_source)
+                assert attempt, f"job {number} ended before {kind} was killed"
+                kills[kind] += 1
+            digest, twice, held = job.ended()
+            assert digest == expected, f"job {number} ended with {digest}, the undisturbed one with {expected}"
+            repeated, from_memory = repeated + twice, from_memory + held
+            print(f"job {number}: {arguments.kills} kills, {twice} steps twice, {held} attempts went on from memory", flush=True)
+    print(f"killed {kills}: all as undisturbed; {repeated} steps twice, {from_memory} attempts went on from memory")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
