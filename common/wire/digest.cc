@@ -4,6 +4,10 @@
 #include <fmt/core.h>
 #include <xxhash.h>
 
+#ifdef MUSTER_DIGEST_AVX2
+#include "common/wire/digest_avx2.h"
+#endif
+
 namespace muster {
 
 namespace {
@@ -34,6 +38,14 @@ std::string xxh3_digest(std::string_view bytes) {
 }
 
 Digest128 digest_of(std::string_view bytes) {
+#ifdef MUSTER_DIGEST_AVX2
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) {
+    Digest128 digest;
+    xxh3_with_avx2(bytes.data(), bytes.size(), digest.high, digest.low);
+    return digest;
+  }
+#endif
   return digest_from(XXH3_128bits(bytes.data(), bytes.size()));
 }
 

@@ -1,0 +1,15 @@
+// XXH3 with 256-bit vectors. Compiled for processors that have them: it may include nothing whose code others
+// could get by linking.
+#include "common/wire/digest_avx2.h"
+
+#include <xxhash.h>
+
+namespace muster {
+
+void xxh3_with_avx2(const void* bytes, std::size_t size_bytes, std::uint64_t& high, std::uint64_t& low) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, size_bytes);
+  high = hash.high64;
+  low = hash.low64;
+}
+
+}  // namespace muster

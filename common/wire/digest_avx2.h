@@ -1,0 +1,12 @@
+// What digest.cc calls where the processor has AVX2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace muster {
+
+// The XXH3-128 of these bytes, in two halves.
+void xxh3_with_avx2(const void* bytes, std::size_t size_bytes, std::uint64_t& high, std::uint64_t& low);
+
+}  // namespace muster
