@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/io/health/nvml.h"
+#include "agent/io/shared_directory.h"
 #include "agent/io/workers/program.h"
 #include "common/base/clock.h"
 #include "common/base/process.h"
@@ -167,11 +168,9 @@ wire::HostChecked HostLook::look(const wire::CheckHost& question) {
   found.log_free_bytes = free_bytes(question.job.log_directory);
   if (!question.job.checkpoint_directory.empty()) {
     found.checkpoint_free_bytes = free_bytes(question.job.checkpoint_directory);
-    if (access(question.job.checkpoint_directory.c_str(), F_OK) != 0) {
-      found.checkpoint_error = "is not there";
-    } else if (access(question.mark.c_str(), F_OK) != 0) {
-      found.checkpoint_error = "is another directory there";
-    }
+    found.checkpoint_error =
+        why_not_shared(question.job.checkpoint_directory, question.mark,
+                       [](const std::string&) { return true; });  // no other file has that name
   }
   return found;
 }

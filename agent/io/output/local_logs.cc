@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "agent/io/shared_directory.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
@@ -12,13 +13,12 @@ namespace muster::agent {
 
 namespace {
 
-constexpr std::uint64_t kNonceBytes = 64;
-
 bool sees_nonce(const wire::JobSpec& job) {
-  if (job.log_nonce.empty()) return false;
-  const auto nonce =
-      read_regular_file(fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile), kNonceBytes);
-  return nonce && *nonce == job.log_nonce;
+  const auto is_its = [&job](const std::string& text) { return text == job.log_nonce; };
+  return !job.log_nonce.empty() &&
+         why_not_shared(job.log_directory, fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile),
+                        is_its)
+             .empty();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "agent/io/shared_directory.h"
 #include "agent/io/workers/program.h"
 #include "agent/io/workers/route.h"
 #include "common/base/file.h"
@@ -69,21 +70,15 @@ Status AttemptRun::check_directory() const {
   return {};
 }
 
-// The launcher has left the attempt's file (docs/checkpoint_layout.md). It is opened by its name: a network
-// file system may show a directory as it was a moment ago.
+// By the attempt's file (docs/checkpoint_layout.md).
 std::string AttemptRun::other_checkpoints() const {
-  constexpr std::uint64_t kMostBytes = 64 << 10;
   const std::string& directory = setting_.job.checkpoint_directory;
   const Attempt attempt = setting_.context.attempt;
-  const auto text =
-      read_regular_file(fmt::format("{}/attempts/{:06}.json", directory, attempt.value()), kMostBytes);
-  if (text) {
-    const auto record = parse_attempt_record(*text, attempt);
-    return record && record->job == setting_.job.job_id ? "" : "is another directory there";
-  }
-  if (access(directory.c_str(), F_OK) != 0) return fmt::format("is not there ({})", std::strerror(errno));
-  if (text.error().code() == ErrorCode::kNotFound) return "is another directory there";
-  return "cannot be read there: " + text.error().message();
+  return why_not_shared(directory, fmt::format("{}/attempts/{:06}.json", directory, attempt.value()),
+                        [&](const std::string& text) {
+                          const auto record = parse_attempt_record(text, attempt);
+                          return record && record->job == setting_.job.job_id;
+                        });
 }
 
 Status AttemptRun::open_null() {
