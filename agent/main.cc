@@ -67,7 +67,8 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
   net::SystemTime time(io.get_executor());
   Link link(time, std::move(channel), own.node);
   net::TaskGroup tasks(io.get_executor());
-  LocalLogs logs({io.get_executor(), tasks, link, own.node, !arguments.control_fd});
+  LocalLogs logs(
+      {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
   LocalStoreHost store(io);
   LocalVitals vitals;
   LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});

@@ -46,6 +46,15 @@ Status LogParts::open() {
   return {};
 }
 
+Status LogParts::take_over() {
+  struct stat found{};
+  if (stat(path_.c_str(), &found) != 0) return system_failure("cannot read " + path_, errno);
+  if (!S_ISREG(found.st_mode))
+    return failure(ErrorCode::kCorrupt, "cannot read {}: not a regular file", path_);
+  size_bytes_ = static_cast<std::uint64_t>(found.st_size);
+  return {};
+}
+
 Status LogParts::write(std::string_view& bytes) {
   if (Status opened = open(); !opened) return opened;
   while (!bytes.empty()) {

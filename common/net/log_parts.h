@@ -43,6 +43,8 @@ class LogParts {
   void set_mode(unsigned mode) { mode_ = mode; }
   void set_aside() { sets_aside_ = true; }
   void set_new() { is_new_ = true; }
+  // What lies in the file counts as written, by a process that has ended. Errors name the file.
+  Status take_over();
   // Opens the file, appending, and makes its directory, if that has not been done. Errors name the file.
   Status open();
   // Takes away from `bytes` what has been written. After an error the rest may be tried again.

@@ -88,6 +88,7 @@ std::shared_ptr<LogWriter::File> LogWriter::add(std::unique_ptr<LogParts> parts,
                                                 AfterTrouble after) {
   std::shared_ptr<File> file(new File);
   file->shared_ = shared_;
+  file->written_bytes_ = parts->written_bytes();
   file->parts_ = std::move(parts);
   file->trouble_ = std::move(trouble);
   file->after_ = after;

@@ -59,5 +59,25 @@ TEST_F(LaunchLogs, WhatAHostPrintedUntilItWasCutOffIsAtTheLaunchersSideAndSoIsAl
   EXPECT_THAT(on_head("report"), HasSubstr("node2"));
 }
 
+// It is killed while much is still to be sent.
+TEST_F(LaunchLogs, WhatAKilledAgentHasNotSentComesFromTheOneThatIsStartedAfterIt) {
+  lab_ = std::make_unique<Lab>(2);
+  launch(2, {"--log-dir", "/tmp/logs"},
+         {"sh", "-c", "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit; seq 2000000 >&2; exec sleep 1000"});
+  const std::string log = "attempt_1/rank_1/stderr.log";
+  const auto size_of = [&](int host) {
+    std::error_code none;
+    const auto bytes = std::filesystem::file_size(job_of(host) + "/" + log, none);
+    return none ? 0 : bytes;
+  };
+  ASSERT_TRUE(eventually([&] { return size_of(1) > 10'000'000; })) << run_->err();
+  kill(agent_on(1), SIGKILL);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->err(), testing::Not(HasSubstr("missing here")));
+  EXPECT_GT(size_of(1), 10'000'000U);
+  EXPECT_TRUE(file_of(0, log) == file_of(1, log)) << size_of(0) << " of " << size_of(1);
+  expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace muster::hosts

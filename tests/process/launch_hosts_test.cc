@@ -570,10 +570,7 @@ TEST_F(LaunchHostsLogs, LogsCanBeFollowedWhileTheJobRunsAndShowWhatALostAgentsRa
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_EQ(follow.exit_code(), 0) << follow.err();
   EXPECT_THAT(follow.out(), HasSubstr("node1:1: at the end\n"));
-  EXPECT_THAT(run.err(),
-              HasSubstr("node1: it was lost, and what its ranks printed last may be missing here; the "
-                        "complete logs are in " +
-                        logs()));
+  EXPECT_THAT(run.err(), Not(HasSubstr("missing here"))) << "the next agent has sent the rest";
   EXPECT_EQ(here("attempt_1/rank_1/stdout.log"), "attempt 1 of rank 1\n");
   expect_nothing_left(run);
 }

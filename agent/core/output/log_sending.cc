@@ -4,8 +4,8 @@
 
 namespace muster::agent {
 
-LogSending::File LogSending::add() {
-  files_[++newest_];
+LogSending::File LogSending::add(Wanted wanted) {
+  files_[++newest_].wanted = wanted == Wanted::kSurely;
   return newest_;
 }
 
@@ -37,7 +37,10 @@ bool LogSending::sent(File file, std::uint64_t offset, std::size_t bytes, TimePo
 }
 
 void LogSending::stop(File file) {
-  if (const auto found = files_.find(file); found != files_.end()) found->second.stopped = true;
+  const auto found = files_.find(file);
+  if (found == files_.end()) return;
+  found->second.stopped = true;
+  if (!found->second.wanted) files_.erase(found);
 }
 
 void LogSending::taken(File file, std::uint64_t bytes, TimePoint now) {
@@ -48,8 +51,10 @@ void LogSending::taken(File file, std::uint64_t bytes, TimePoint now) {
     on_its_way_bytes_ -= each.bytes;
     return true;
   });
-  if (const auto found = files_.find(file); found != files_.end())
+  if (const auto found = files_.find(file); found != files_.end()) {
     found->second.sent = std::max(found->second.sent, std::min(bytes, found->second.written));
+    found->second.wanted = true;
+  }
   if (!took) return;
   if (*took <= kGoal) window_bytes_ = std::min(window_bytes_ + kPieceBytes, kMostBytes);
   if (*took > 2 * kGoal) window_bytes_ = std::max(window_bytes_ / 2, kLeastBytes);
@@ -57,7 +62,8 @@ void LogSending::taken(File file, std::uint64_t bytes, TimePoint now) {
 
 std::uint64_t LogSending::left_bytes() const {
   std::uint64_t left = 0;
-  for (const auto& [file, its] : files_) left += its.written - std::min(its.sent, its.written);
+  for (const auto& [file, its] : files_)
+    left += its.wanted ? its.written - std::min(its.sent, its.written) : 0;
   return left;
 }
 

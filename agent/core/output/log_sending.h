@@ -30,15 +30,16 @@ class LogSending {
     std::size_t limit_bytes = 0;
   };
 
-  // A file that nothing is known of yet.
-  File add();
+  // A file that nothing is known of yet. kAsked: the launcher must show that it wants it.
+  enum class Wanted { kSurely, kAsked };
+  File add(Wanted wanted = Wanted::kSurely);
   // So much lies in the file; `all`: nothing more will.
   void written(File file, std::uint64_t bytes, bool all);
   // The piece to send now; nothing if there is none, or enough is on its way.
   std::optional<Next> next() const;
   // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // The file cannot be read, or is not wanted: no more of it is sent.
+  // The file cannot be read, or is not wanted: no more of it is sent. One that never was wanted is forgotten.
   void stop(File file);
   // The launcher has so much of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);
@@ -57,6 +58,7 @@ class LogSending {
     bool all_written = false;
     bool end_sent = false;
     bool stopped = false;
+    bool wanted = true;
     bool wants() const { return !stopped && (sent < written || (all_written && !end_sent)); }
   };
   struct OnItsWay {

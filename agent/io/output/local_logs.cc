@@ -1,5 +1,6 @@
 #include "agent/io/output/local_logs.h"
 
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 
 namespace muster::agent {
 
@@ -19,6 +21,22 @@ bool sees_nonce(const wire::JobSpec& job) {
          why_not_shared(job.log_directory, fmt::format("{}/{}", job.log_directory, wire::kLogNonceFile),
                         is_its)
              .empty();
+}
+
+// Of the directory's entries "NAME_K", path and K.
+std::vector<std::pair<std::filesystem::path, std::uint32_t>> numbered(const std::filesystem::path& directory,
+                                                                      std::string_view name) {
+  std::vector<std::pair<std::filesystem::path, std::uint32_t>> found;
+  std::error_code error;
+  std::filesystem::directory_iterator next(directory, error);
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    const std::string entry = next->path().filename();
+    const auto number = entry.starts_with(name)
+                            ? parse_number<std::uint32_t>(std::string_view(entry).substr(name.size()))
+                            : std::nullopt;
+    if (number) found.emplace_back(next->path(), *number);
+  }
+  return found;
 }
 
 }  // namespace
@@ -40,8 +58,24 @@ LogPlace LocalLogs::place_for(const wire::JobSpec& job) {
   if (!place.shared && !courier_) {
     courier_ = std::make_shared<LogCourier>(setting_.link);
     setting_.tasks.spawn(courier_->run());
+    // Under a limit nobody knows any more which parts have been removed.
+    if (setting_.started_again && job.limits.log_limit_bytes == 0) send_left_logs(place.directory);
   }
   return place;
+}
+
+// The launcher knows which of them are this node's, and how much of each it has.
+void LocalLogs::send_left_logs(const std::string& directory) {
+  for (const auto& [attempt_directory, attempt] : numbered(directory, "attempt_")) {
+    for (const auto& [rank_directory, rank] : numbered(attempt_directory, "rank_")) {
+      for (const auto& [file, name] : wire::Words<wire::LogFile>::kAll) {
+        auto parts = std::make_unique<net::LogParts>(rank_directory / name, UniqueFd(), nullptr);
+        if (!parts->take_over()) continue;
+        courier_->add_left({Attempt(attempt), Rank(static_cast<std::int32_t>(rank)), file},
+                           writer_.add(std::move(parts), [](const std::string&) {}));
+      }
+    }
+  }
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {

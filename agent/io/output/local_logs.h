@@ -19,7 +19,8 @@ class LocalLogs final : public Logs {
     net::TaskGroup& tasks;
     Link& link;
     NodeId node;
-    bool remote = false;  // the launcher may have made the log directory on another host
+    bool remote = false;         // the launcher may have made the log directory on another host
+    bool started_again = false;  // another agent of this node may have left logs here
   };
   explicit LocalLogs(Setting setting) : setting_(std::move(setting)), writer_(setting_.executor) {}
   LocalLogs(const LocalLogs&) = delete;
@@ -49,6 +50,7 @@ class LocalLogs final : public Logs {
   void worker_runs(LocalRank local_rank) { attempt_->worker_runs(local_rank); }
 
  private:
+  void send_left_logs(const std::string& directory);
   awaitable<void> wait_until_written(std::shared_ptr<AttemptLogs> finished, Duration stall);
 
   Setting setting_;

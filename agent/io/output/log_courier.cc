@@ -17,6 +17,11 @@ void LogCourier::add(const Source& source, std::shared_ptr<net::LogWriter::File>
   entries_.insert_or_assign(source, Entry{.file = std::move(file)});
 }
 
+void LogCourier::add_left(const Source& source, std::shared_ptr<net::LogWriter::File> file) {
+  file->close();
+  entries_.insert_or_assign(source, Entry{.file = std::move(file), .left = true});
+}
+
 void LogCourier::attempt_ends(Attempt attempt) {
   for (auto& [source, entry] : entries_) entry.ended = entry.ended || source.attempt == attempt;
 }
@@ -33,7 +38,7 @@ bool LogCourier::look_at(Entry& entry) {
   if (!entry.number) {
     // A file that was never written to, nor closed, does not exist.
     if (progress.written_bytes == 0 && !progress.closed) return all;
-    entry.number = sending_.add();
+    entry.number = sending_.add(entry.left ? LogSending::Wanted::kAsked : LogSending::Wanted::kSurely);
   }
   sending_.written(*entry.number, progress.written_bytes, all);
   return sending_.forget(*entry.number);
@@ -99,6 +104,7 @@ void LogCourier::taken(Attempt attempt, const wire::LogTaken& taken) {
   if (entry == entries_.end() || !entry->second.number) return;
   if (taken.stopped) sending_.stop(*entry->second.number);
   sending_.taken(*entry->second.number, taken.bytes, Clock::now());
+  if (taken.stopped && entry->second.left) entries_.erase(entry);
   send_more();
   if (on_done_ && done()) std::exchange(on_done_, nullptr)();
 }

@@ -30,6 +30,8 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
 
   // The file is sent once something has been written to it.
   void add(const Source& source, std::shared_ptr<net::LogWriter::File> file);
+  // The same of a file that another start of this node's agent has left.
+  void add_left(const Source& source, std::shared_ptr<net::LogWriter::File> file);
   // Nothing more is put into the attempt's files.
   void attempt_ends(Attempt attempt);
   void taken(Attempt attempt, const wire::LogTaken& taken);
@@ -44,6 +46,7 @@ class LogCourier : public std::enable_shared_from_this<LogCourier> {
     std::shared_ptr<net::LogWriter::File> file;
     std::optional<LogSending::File> number{};  // once something has been written
     bool ended = false;
+    bool left = false;  // by another agent: the launcher may not want it, because it is another node's
   };
   using Entries = std::map<Source, Entry>;
 

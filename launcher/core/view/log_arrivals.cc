@@ -27,7 +27,12 @@ std::optional<LogArrivals::Arrival> LogArrivals::on(NodeId node, Attempt attempt
   const bool is_its = ranks.attempt == attempt && owner.node == node &&
                       piece.rank.value() - ranks.first.value() < owner.count;
   if (!is_its) return std::nullopt;
-  nodes_[node].left_bytes = piece.left_bytes;
+  Node& its = nodes_[node];
+  its.left_bytes = piece.left_bytes;
+  if (its.was_lost && attempt <= its.lost_in) {  // its next agent sends them
+    its.was_lost = false;
+    its.unsent_bytes = 0;
+  }
   std::uint64_t& arrived = arrived_[{attempt, piece.rank, piece.file}];
   const std::size_t size = piece.text.view().size();
   Arrival arrival;
@@ -49,8 +54,12 @@ void LogArrivals::agent_closed(NodeId node) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end() || found->second.directory.empty()) return;
   Node& its = found->second;
-  its.missing_bytes += std::exchange(its.left_bytes, 0);
-  its.was_lost = its.was_lost || (its.took_part && !its.leaves);
+  its.unsent_bytes += std::exchange(its.left_bytes, 0);
+  if (!its.took_part || its.leaves) return;
+  its.was_lost = true;
+  for (const auto& [ranks, owner] : owners_) {
+    if (owner.node == node) its.lost_in = std::max(its.lost_in, ranks.attempt);
+  }
 }
 
 std::string LogArrivals::to_come() const {
@@ -69,7 +78,7 @@ std::string LogArrivals::to_come() const {
 std::vector<std::string> LogArrivals::missing() const {
   std::vector<std::string> lines;
   for (const auto& [node, its] : nodes_) {
-    const std::uint64_t bytes = its.missing_bytes + its.left_bytes;
+    const std::uint64_t bytes = its.missing_bytes + its.unsent_bytes + its.left_bytes;
     if (bytes == 0 && !its.was_lost) continue;
     std::string what = fmt::format("{} bytes of its ranks' logs are missing here", bytes);
     if (its.was_lost) {

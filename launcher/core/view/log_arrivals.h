@@ -39,7 +39,8 @@ class LogArrivals {
   // So much that had come could not be written.
   void lost(NodeId node, std::uint64_t bytes) { nodes_[node].missing_bytes += bytes; }
   void told_to_leave(NodeId node) { nodes_[node].leaves = true; }
-  void agent_closed(NodeId node);  // the connection to its agent
+  // The connection to its agent. Another agent of the node may send later what that one has left.
+  void agent_closed(NodeId node);
 
   // "123 MiB of the logs of node1, node3 are still to come"; empty if nothing is.
   std::string to_come() const;
@@ -53,8 +54,10 @@ class LogArrivals {
     bool took_part = false;
     bool leaves = false;
     std::uint64_t left_bytes = 0;     // to be sent, as it last said
-    std::uint64_t missing_bytes = 0;  // that will not come, or could not be written
+    std::uint64_t missing_bytes = 0;  // that could not be written
+    std::uint64_t unsent_bytes = 0;   // of agents that are gone
     bool was_lost = false;            // and may have written more than is known
+    Attempt lost_in;                  // the newest one that it had a part in then
   };
   struct Ranks {
     Attempt attempt;

@@ -6,7 +6,8 @@ namespace muster::launcher {
 
 void RankLogs::keep(NodeId node, Attempt attempt, const wire::LogPiece& piece, View::LogAnswer answer) {
   const auto arrival = arrivals_.on(node, attempt, piece);
-  if (!arrival) return;
+  // Of another node of its host, by an agent that does not know that.
+  if (!arrival) return answer({piece.rank, piece.file, piece.offset + piece.text.view().size(), true});
   const Key key{attempt, piece.rank, piece.file};
   auto found = copies_.find(key);
   if (found == copies_.end()) found = copies_.emplace(key, make_copy(node, key)).first;
@@ -34,7 +35,7 @@ RankLogs::Copy RankLogs::make_copy(NodeId node, const Key& key) {
   auto parts = std::make_unique<net::LogParts>(
       fmt::format("{}/attempt_{}/rank_{}/{}", directory_, key.attempt, key.rank, name_of(key.file)),
       UniqueFd(), std::move(budget));
-  parts->set_new();
+  if (made_.insert(key).second) parts->set_new();
   const std::weak_ptr<RankLogs*> weak = self_;
   const auto trouble = [weak, key](const std::string& what) {
     const auto self = weak.lock();

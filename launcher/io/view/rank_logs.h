@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/net/log_writer.h"
@@ -54,6 +55,7 @@ class RankLogs {
   Say say_;
   LogArrivals arrivals_;
   std::map<Key, Copy> copies_;  // that are not complete
+  std::set<Key> made_;          // may be gone on with
   std::map<std::pair<Attempt, Rank>, std::shared_ptr<net::LogBudget>> budgets_;
   bool told_ = false;
   std::shared_ptr<RankLogs*> self_ = std::make_shared<RankLogs*>(this);  // for answers that come too late

@@ -120,5 +120,29 @@ TEST_F(LogSendingTest, AFileThatIsNotWantedAnyMoreCountsAsLeftAndIsNotWaitedFor)
   EXPECT_FALSE(sending_.forget(file));
 }
 
+TEST_F(LogSendingTest, AFileThatMayNotBeWantedCountsAsLeftOnceItIs) {
+  const auto wanted = sending_.add(LogSending::Wanted::kAsked);
+  const auto unwanted = sending_.add(LogSending::Wanted::kAsked);
+  for (const auto file : {wanted, unwanted}) sending_.written(file, kPiece + 10, true);
+  EXPECT_EQ(sending_.left_bytes(), 0U);
+  for (const auto file : {wanted, unwanted}) {
+    const auto next = sending_.next();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->file, file);
+    sending_.sent(file, 0, kPiece, now_);
+  }
+  sending_.stop(unwanted);
+  sending_.taken(unwanted, kPiece, now_);
+  sending_.taken(wanted, kPiece + 4, now_);
+  EXPECT_EQ(sending_.left_bytes(), 6U);
+  const auto next = sending_.next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->offset, kPiece + 4);
+  EXPECT_TRUE(sending_.sent(wanted, next->offset, 6, now_));
+  sending_.taken(wanted, kPiece + 10, now_);
+  EXPECT_TRUE(sending_.done());
+  EXPECT_EQ(sending_.left_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace muster::agent

@@ -90,5 +90,21 @@ TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
               ElementsAre(testing::AllOf(HasSubstr("node1: it was lost"), HasSubstr("(5 bytes at least)"))));
 }
 
+TEST_F(LogArrivalsTest, WhatTheNextAgentOfALostNodeSendsIsNotMissing) {
+  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.agent_closed(kNode);
+  LogArrivals later = arrivals_;
+  later.belong(kNode, Attempt(4), Rank(2), 2);
+  later.on(kNode, Attempt(4), piece(2, 0, "y"));
+  later.told_to_leave(kNode);
+  later.agent_closed(kNode);
+  EXPECT_THAT(later.missing(), ElementsAre(HasSubstr("(5 bytes at least)"))) << "it sends only its own";
+  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.on(kNode, kAttempt, piece(2, 1, "12345"));
+  arrivals_.told_to_leave(kNode);
+  arrivals_.agent_closed(kNode);
+  EXPECT_THAT(arrivals_.missing(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -55,6 +55,26 @@ TEST_F(RankLogsTest, WritesEveryByteOnceAndTellsHowFarItIs) {
   EXPECT_THAT(said_, SizeIs(0));
 }
 
+TEST_F(RankLogsTest, TheNextAgentOfALostNodeGoesOnWithItsFiles) {
+  come(0, "one\n");
+  logs_.agent_closed(kNode);
+  come(0, "one\ntw");
+  EXPECT_EQ(taken_.bytes, 6U);
+  come(6, "o\n", true);
+  EXPECT_EQ(taken_.bytes, 8U);
+  EXPECT_FALSE(taken_.stopped);
+  EXPECT_EQ(text(), "one\ntwo\n");
+  EXPECT_THAT(said_, SizeIs(0));
+}
+
+TEST_F(RankLogsTest, AFileOfAnotherNodeIsNotWanted) {
+  const wire::LogPiece piece{.rank = Rank(5), .offset = 10, .text = wire::Bytes("theirs")};
+  logs_.keep(kNode, kAttempt, piece, [this](const wire::LogTaken& taken) { taken_ = taken; });
+  EXPECT_EQ(taken_.rank, Rank(5));
+  EXPECT_EQ(taken_.bytes, 16U);
+  EXPECT_TRUE(taken_.stopped);
+}
+
 TEST_F(RankLogsTest, AnEmptyFileIsThere) {
   come(0, "", true);
   EXPECT_EQ(text(), "");
