@@ -55,6 +55,21 @@ TEST_F(LaunchNetwork, WhereOneIsCutBetweenTheMembersTheOtherIsUsed) {
   expect_nothing_left();
 }
 
+// On h1 nobody listens at the only address that it is told.
+TEST_F(LaunchNetwork, AHostThatCannotCallIsSpokenToThroughItsShellUnlessTcpIsDemanded) {
+  const std::vector<std::string> flags{
+      "--exec", lab_->enter_program() + " {host}", "--listen", "127.0.0.1", "--max-restarts", "0"};
+  for (const bool demanded : {false, true}) {
+    std::vector<std::string> more = flags;
+    more.insert(more.end(), {"--control", demanded ? "tcp" : "auto"});
+    launch_on("h1", more, {"sh", "-c", "sleep 2; echo still here"});
+    EXPECT_EQ(run_->exit_code() == 0, !demanded) << run_->err();
+    EXPECT_EQ(printed_count(": still here"), demanded ? 0 : 1) << run_->out();
+    if (demanded) EXPECT_THAT(run_->err(), HasSubstr("cannot connect to 127.0.0.1 port "));
+    expect_nothing_left();
+  }
+}
+
 TEST_F(LaunchNetwork, WhereNoOtherIsAllowedTheAttemptIsRefusedBeforeItsWorkersStart) {
   launch_apart({"--interface", "10.77.0.0/16"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();

@@ -12,8 +12,31 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+// Says that steps are committed, until three ranks do it.
+constexpr const char* kCommits = R"(
+import json, os, socket, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.connect(os.environ["MUSTER_SOCKET"])
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on", os.uname().nodename, flush=True)
+step = 0
+while os.environ["WORLD_SIZE"] != "3":
+    step += 1
+    agent.send(json.dumps({"v": 1, "type": "committed", "rank": int(os.environ["RANK"]), "pid": os.getpid(), "step": step,
+                           "attempt": int(os.environ["MUSTER_ATTEMPT"])}).encode())
+    time.sleep(0.1)
+)";
+
 class LaunchNodes : public LaunchHosts {
  protected:
+  std::string logs() const { return std::filesystem::path(run_->job_directory()).parent_path(); }
+  // What a command of launch says there about this job.
+  std::string said_on(int host, std::vector<std::string> words) const {
+    words.insert(words.begin(), LAUNCH_PROGRAM);
+    words.insert(words.end(), {"--log-dir", logs()});
+    std::string said;
+    EXPECT_EQ(lab_->host(host).run(words, &said), 0) << said;
+    return said;
+  }
   // "event node" of each line of events.jsonl, in order.
   std::vector<std::string> events() const {
     std::vector<std::string> all;
@@ -105,10 +128,7 @@ TEST_F(LaunchNodes, AHostThatIsAddedOverSshTakesPartFromTheNextAttempt) {
   lab_ = std::make_unique<Lab>(3);
   launch(2, {"--nodes", "1:3"}, until_told());
   ASSERT_TRUE(eventually([&] { return printed_count("ready 0 of 2") == 2; })) << run_->err();
-  const std::string logs = std::filesystem::path(run_->job_directory()).parent_path();
-  std::string told;
-  ASSERT_EQ(lab_->head().run({LAUNCH_PROGRAM, "nodes", "add", "h2", "--log-dir", logs}, &told), 0) << told;
-  EXPECT_THAT(told, HasSubstr("node2 (h2) takes part from the next attempt"));
+  EXPECT_THAT(said_on(0, {"nodes", "add", "h2"}), HasSubstr("node2 (h2) takes part from the next attempt"));
   ASSERT_TRUE(eventually([&] { return std::ranges::count(events(), "agent_joined 2") > 0; })) << run_->err();
   const auto workers = lab_->processes(1, "sleep");
   ASSERT_FALSE(workers.empty());
@@ -118,6 +138,31 @@ TEST_F(LaunchNodes, AHostThatIsAddedOverSshTakesPartFromTheNextAttempt) {
   go();
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   expect_nothing_left();
+}
+
+TEST_F(LaunchNodes, AHostThatIsAddedNowTakesPartAfterTheNextCommit) {
+  lab_ = std::make_unique<Lab>(3);
+  launch(2, {"--nodes", "1:3", "--max-restarts", "0"}, {"python3", "-c", kCommits});
+  ASSERT_TRUE(eventually([&] { return printed_count(" of 2 on h") == 2; })) << run_->err();
+  EXPECT_THAT(said_on(0, {"nodes", "add", "h2", "--grow", "now"}), HasSubstr("node2 (h2) takes part"));
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->out(), HasSubstr("rank 2 of 3 on h2\n"));
+  expect_nothing_left();
+}
+
+TEST_F(LaunchNodes, AnyHostThatSeesTheLogDirectoryShowsTheJob) {
+  lab_ = std::make_unique<Lab>(2);
+  launch(2, {},
+         {"sh", "-c", fmt::format("echo ready; while [ ! -e {}/go ]; do sleep 0.05; done", lab_->shared())});
+  ASSERT_NO_FATAL_FAILURE(all_are_ready(2));
+  const std::string id = std::filesystem::path(run_->job_directory()).filename();
+  EXPECT_THAT(said_on(1, {"ps"}), HasSubstr(id));
+  EXPECT_THAT(said_on(1, {"status", id}), HasSubstr("running"));
+  ASSERT_TRUE(eventually([&] { return count_in(said_on(1, {"logs"}), ": ready\n") == 2; }));
+  go();
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(said_on(1, {"status", id}), HasSubstr(id + " succeeded"));
+  EXPECT_THAT(said_on(1, {"report"}), HasSubstr("2 ranks succeeded"));
 }
 
 // The launcher reaches all, and h1, where the store is, reaches no other member any more.
