@@ -7,6 +7,7 @@ done twice. By default one job with one kill of each kind.
 
 import argparse
 import glob
+import itertools
 import json
 import os
 import random
@@ -19,6 +20,7 @@ import time
 
 KINDS = ("a rank", "an agent", "a rank in a save")
 LIMIT = 600  # seconds, for each job
+MORE_JOBS = 3
 
 
 class Job:
@@ -100,7 +102,7 @@ def main():
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3, help="in each job")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--without-memory", action="store_true")
     arguments = parser.parse_args()
     print("seed", arguments.seed, flush=True)
@@ -109,7 +111,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="muster-test-") as scratch:
         os.mkdir(scratch + "/undisturbed")
         expected = Job(arguments, scratch + "/undisturbed").ended()[0]
-        for number in range(arguments.runs):
+        for number in itertools.count():
+            # On a busy machine a job may end before it has met all of its kills: then another one does.
+            if number >= arguments.runs and (all(kills.values()) or number == arguments.runs + MORE_JOBS):
+                break
             directory = f"{scratch}/{number}"
             os.mkdir(directory)
             job = Job(arguments, directory)
@@ -117,13 +122,15 @@ def main():
             random_source.shuffle(order)
             attempt = 0
             for kind in order:
-                attempt = job.kill(kind, attempt, random_source.randint(3, arguments.steps // (2 * arguments.kills)), random_source)
-                assert attempt, f"job {number} ended before {kind} was killed"
+                attempt = job.kill(kind, attempt, random_source.randint(3, max(4, arguments.steps // (4 * arguments.kills))), random_source)
+                if not attempt:
+                    break
                 kills[kind] += 1
             digest, twice, held = job.ended()
             assert digest == expected, f"job {number} ended with {digest}, the undisturbed one with {expected}"
             repeated, from_memory = repeated + twice, from_memory + held
-            print(f"job {number}: {arguments.kills} kills, {twice} steps twice, {held} attempts went on from memory", flush=True)
+            print(f"job {number}: {twice} steps twice, {held} attempts went on from memory", flush=True)
+    assert all(kills.values()), f"killed {kills}"
     print(f"killed {kills}: all as undisturbed; {repeated} steps twice, {from_memory} attempts went on from memory")
 
 
