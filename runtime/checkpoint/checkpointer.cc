@@ -1,4 +1,5 @@
 #include <cmath>
+#include <filesystem>
 #include <fmt/ranges.h>
 #include <muster/checkpointer.h>
 #include <muster/job.h>
@@ -77,14 +78,33 @@ void check_options(const CheckpointerOptions& options) {
     throw std::invalid_argument("Checkpointer: read_only and start_over exclude each other");
 }
 
+bool is_world(const Group& group) {
+  return group.size() == group.job().world_size();
+}
+
+void check_for(const Group& group, const CheckpointerOptions& options) {
+  if (is_world(group)) return;
+  const std::string launchers = group.job().checkpoint_dir();
+  std::error_code ignored;
+  if (options.directory.empty() || options.directory == launchers ||
+      std::filesystem::equivalent(options.directory, launchers, ignored))
+    throw std::invalid_argument(
+        fmt::format("Checkpointer: the {} is not the whole job: .directory must name one of its own",
+                    group.description()));
+  if (options.memory_every > 0)
+    throw std::invalid_argument(fmt::format(
+        "Checkpointer: the {} is not the whole job: .memory_every must be 0", group.description()));
+}
+
 }  // namespace
 
 struct Checkpointer::State {
-  State(const Job& a_job, const CheckpointerOptions& the_options)
-      : job(a_job),
+  State(const Group& a_group, const CheckpointerOptions& the_options)
+      : group(a_group),
+        job(a_group.job()),
         options(the_options),
-        meeting(a_job.store(), a_job.rank(), a_job.world_size()),
-        stop(a_job.store(), a_job.rank(), a_job.world_size()),
+        meeting(a_group.store(), a_group.rank(), a_group.size()),
+        stop(a_group.store(), a_group.rank(), a_group.size()),
         agreement(the_options.check_replicas,
                   std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience), {}),
         staging(the_options.staging_bytes) {}
@@ -92,6 +112,9 @@ struct Checkpointer::State {
   bool enabled() const { return !options.directory.empty(); }
   // What is only read, as by an evaluation, is not this job's progress.
   bool tells_agent() const { return !options.read_only; }
+  // What is said once, for all ranks; of a commit only if it is one of the job.
+  bool leads() const { return group.rank() == 0; }
+  bool leads_job() const { return leads() && is_world(group); }
   void require_restored() const;
   void start_save(TrainState& state);
   void wait_for_last();
@@ -109,6 +132,7 @@ struct Checkpointer::State {
   bool hears_that_it_is_due();
   void leave();
 
+  Group group;
   Job job;
   CheckpointerOptions options;
   Meeting meeting;  // the writer's while it runs
@@ -190,7 +214,7 @@ void Checkpointer::State::wait_for_last() {
   const TimePoint due = Clock::now();
   settle();
   const Seconds waited = Clock::now() - due;
-  if (is_written && waited >= kToldWait && job.rank() == 0 && !std::exchange(has_told_slow_disk, true))
+  if (is_written && waited >= kToldWait && leads() && !std::exchange(has_told_slow_disk, true))
     log::warning(
         "training waited {:.1f} s at step {} until the checkpoint of step {} was written: the disk is slower "
         "than saves follow each other",
@@ -216,7 +240,7 @@ Expected<std::shared_ptr<ShardImage>> Checkpointer::State::agree(TrainState& sta
   const auto share = agreement.agree(meeting, saved);
   if (!share) return std::unexpected(share.error());
   if (!saved) return std::unexpected(saved.error());
-  auto image = without_throwing([&] { return lay_out_shard(*saved, *share, job.rank()); });
+  auto image = without_throwing([&] { return lay_out_shard(*saved, *share, group.rank()); });
   if (!image) return std::unexpected(image.error());
   return std::make_shared<ShardImage>(*std::move(image));
 }
@@ -297,10 +321,10 @@ void Checkpointer::State::conclude(Status done, std::int64_t step) {
     last_committed = step;
     has_refused = false;
     committed_after = Clock::now() - save_begun;
-    if (job.rank() == 0) reports_of(job).send("committed", step);
+    if (leads_job()) reports_of(job).send("committed", step);
   } else if (outcome.error().code() == ErrorCode::kFenced) {
-    if (job.rank() == 0) reports_of(job).send("fenced", step, outcome.error().message());
-  } else if (job.rank() == 0) {
+    if (leads_job()) reports_of(job).send("fenced", step, outcome.error().message());
+  } else if (leads()) {
     warn_of_failure(step);
   }
 }
@@ -331,7 +355,7 @@ bool Checkpointer::State::settle() {
 bool Checkpointer::State::is_last_before_preemption() {
   if (has_tried_to_leave || !reports_of(job).preemption_noticed()) return false;
   const auto last = stop.ask(steps);
-  if (last && job.rank() == 0 && !std::exchange(has_told_stop, true)) reports_of(job).send("saving", *last);
+  if (last && leads_job() && !std::exchange(has_told_stop, true)) reports_of(job).send("saving", *last);
   if (!last || *last > steps) return false;
   has_tried_to_leave = true;
   if (*last < steps)
@@ -350,7 +374,7 @@ bool Checkpointer::State::is_due() {
 bool Checkpointer::State::hears_that_it_is_due() {
   clock_meeting->open(fmt::format("due/{}/{}", restores, steps));
   SaveInterval::Look look{.saves = false, .next_step = steps + 1};
-  if (job.rank() == 0) {
+  if (leads()) {
     // What the save before has cost, once that is known.
     if (under_way.valid() && under_way.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
       settle();
@@ -376,19 +400,21 @@ void Checkpointer::State::leave() {
   if (!settle()) {
     if (outcome.error().code() != ErrorCode::kCorrupt) return;
     throw CheckpointError("asked to leave, and nothing can be saved: " + outcome.error().message(),
-                          {.told = job.rank() != 0});
+                          {.told = !leads()});
   }
   reports_of(job).send_profile();
   reports_of(job).send("preempted", steps);
   throw Preempted(fmt::format("preempted: the checkpoint of step {} is committed", steps));
 }
 
-Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
+Checkpointer::Checkpointer(const Group& group, CheckpointerOptions options) {
   check_options(options);
+  check_for(group, options);
+  const Job job = group.job();
   if (options.directory.empty()) options.directory = job.checkpoint_dir();
-  state_ = std::make_unique<State>(job, options);
+  state_ = std::make_unique<State>(group, options);
   if (!state_->enabled()) {
-    if (job.rank() == 0)
+    if (state_->leads())
       log::warning("no checkpoints: neither --checkpoint-dir nor Checkpointer's .directory is given");
     return;
   }
@@ -409,7 +435,7 @@ Checkpointer::Checkpointer(const Job& job, CheckpointerOptions options) {
         BestBy{.metric = options.best_by, .most = options.best == CheckpointerOptions::Best::kGreatest};
   state_->plan->topology = {{"nodes", std::to_string(job.node_count())}};
   if (options.every_auto || options.every_time > std::chrono::milliseconds(0)) {
-    state_->clock_meeting.emplace(job.store(), job.rank(), job.world_size());
+    state_->clock_meeting.emplace(group.store(), group.rank(), group.size());
     const Seconds expected = Seconds(options.mean_time_to_failure) / job.node_count();
     state_->interval.emplace(options.every_auto ? std::nullopt : std::optional<Seconds>(options.every_time),
                              mean_time_between_failures(expected, job.restart_count(), begun.job_age));
@@ -446,7 +472,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   const auto restoring = section("checkpoint restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
   state_->restore_plan.patience = state_->options.patience;
-  state_->restore_plan.rules = {.rank = state_->job.rank(),
+  state_->restore_plan.rules = {.rank = state_->group.rank(),
                                 .strict = options.strict,
                                 .convert = options.convert,
                                 .rename = options.rename};
@@ -458,17 +484,17 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
     const bool misfit = code == ErrorCode::kInvalidArgument;
     const bool of_rank_0 = misfit || code == ErrorCode::kCorrupt;
     throw CheckpointError(restored.error().message(),
-                          {.final = misfit, .told = of_rank_0 && state_->job.rank() != 0});
+                          {.final = misfit, .told = of_rank_0 && !state_->leads()});
   }
   state_->unread.reset();
   state_->steps = *restored ? static_cast<std::int64_t>((*restored)->id.step) : 0;
-  if (*restored && !options.strict && state_->job.rank() == 0) warn_of_partial(**restored);
+  if (*restored && !options.strict && state_->leads()) warn_of_partial(**restored);
   const bool from_memory = *restored && (*restored)->from_memory;
   if (from_memory) state_->memory->keep((*restored)->id);
   state_->last_saved = state_->last_committed =
       *restored && !from_memory ? std::optional(state_->steps) : std::nullopt;
   if (!state_->tells_agent()) return state_->steps;
-  if (*restored && state_->job.rank() == 0)
+  if (*restored && state_->leads_job())
     reports_of(state_->job).send("resumed", state_->steps, from_memory ? "memory" : "");
   // Steps will follow: from here on the agent misses them.
   reports_of(state_->job).step(state_->steps);

@@ -13,7 +13,7 @@ namespace muster {
 
 namespace {
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -46,7 +46,7 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   auto memory = mapped(place, reserved);
   if (!memory) return memory;
   const std::uint64_t begin =
-      round_up(reinterpret_cast<std::uint64_t>(place), kHugePage) - reinterpret_cast<std::uint64_t>(place);
+      rounded_up(reinterpret_cast<std::uint64_t>(place), kHugePage) - reinterpret_cast<std::uint64_t>(place);
   memory->bytes = memory->bytes.subspan(begin, size_bytes);
   if (mmap(memory->bytes.data(), size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
       MAP_FAILED)
@@ -61,7 +61,7 @@ Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)
       allocate_(std::move(allocate)) {}
 
 Status Staging::reserve(std::uint64_t file_bytes) {
-  const std::uint64_t wanted = std::min(limit_bytes_, round_up(file_bytes, kChunkBytes));
+  const std::uint64_t wanted = std::min(limit_bytes_, rounded_up(file_bytes, kChunkBytes));
   if (wanted <= capacity()) return {};
   memory_ = {};  // before there are two
   auto memory = allocate_(wanted);

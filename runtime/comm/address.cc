@@ -2,9 +2,12 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <optional>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace muster {
@@ -37,21 +40,65 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-Expected<Listener> listen_on_loopback(std::uint16_t port) {
-  Listener listener{UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), 0};
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+// Of numbers: nothing is asked of a server of names.
+std::optional<SocketAddress> numeric_address(const std::string& address, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return std::nullopt;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  SocketAddress result;
+  result.length = found->ai_addrlen;
+  std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
+  return result;
+}
+
+Expected<Listener> listen_at(const std::string& address, std::uint16_t port) {
+  auto socket_address = numeric_address(address, port);
+  if (!socket_address) return failure(ErrorCode::kInvalidArgument, "{} is not an address", address);
+  Listener listener{UniqueFd(socket(socket_address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)), 0};
   const int on = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  socklen_t length = sizeof address;
   if (!listener.fd || setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(listener.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      bind(listener.fd.get(), socket_address->get(), socket_address->length) != 0 ||
       listen(listener.fd.get(), SOMAXCONN) != 0 ||
-      getsockname(listener.fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return system_failure(fmt::format("cannot listen on 127.0.0.1:{}", port), errno);
-  listener.port = ntohs(address.sin_port);
+      getsockname(listener.fd.get(), socket_address->get(), &socket_address->length) != 0)
+    return system_failure(fmt::format("cannot listen on {}:{}", address, port), errno);
+  // The port is at the same place in an IPv6 address.
+  listener.port = ntohs(reinterpret_cast<sockaddr_in*>(&socket_address->storage)->sin_port);
   return listener;
+}
+
+}  // namespace
+
+Expected<Listener> listen_on_loopback(std::uint16_t port) {
+  return listen_at("127.0.0.1", port);
+}
+
+Expected<Listener> listen_on(const std::string& address) {
+  return listen_at(address, 0);
+}
+
+bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit) {
+  auto socket_address = numeric_address(address, port);
+  if (!socket_address) return false;
+  const UniqueFd fd(socket(socket_address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return false;
+  if (connect(fd.get(), socket_address->get(), socket_address->length) == 0) return false;
+  if (errno != EINPROGRESS) return errno == ECONNREFUSED;
+  pollfd ready{fd.get(), POLLOUT, 0};
+  if (poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == ECONNREFUSED;
 }
 
 }  // namespace muster

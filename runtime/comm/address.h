@@ -3,6 +3,7 @@
 // Blocking calls on the caller's thread; nothing is sent.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -22,5 +23,10 @@ struct Listener {
 };
 // Listens on 127.0.0.1; port 0 lets the kernel choose.
 Expected<Listener> listen_on_loopback(std::uint16_t port);
+// Listens on an address of this machine, at a port that the kernel chooses.
+Expected<Listener> listen_on(const std::string& address);
+
+// Whether a connection to this address is refused: its machine lives, and nobody listens there.
+bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit);
 
 }  // namespace muster

@@ -7,6 +7,7 @@
 #include <muster/job.h>
 #include <muster/progress.h>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <stdio_ext.h>
 #include <string_view>
@@ -23,40 +24,29 @@
 
 namespace muster {
 
-struct Job::State {
-  State(const World& description, std::optional<std::chrono::milliseconds> timeout,
-        std::optional<int> listen_fd)
-      : world(description),
-        reports(world.report_socket, world.rank, world.attempt),
-        device(choose_device(world)),
-        store(open_store(world, timeout.value_or(kBackendDefaultTimeout), listen_fd)),
-        group(make_process_group(world, store, device, timeout)) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() {
-    reports.send_profile();
-    if (std::uncaught_exceptions() > 0) return;
-    shut_down();
-    reports.send("finished", reports.newest_step());
-  }
-  // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
-  // group, and the store that it needs goes now.
-  void shut_down() noexcept {
-    try {
-      group->shutdown();
-    } catch (...) {
-      log::warning("rank {}: the process group could not be shut down: {}", world.rank,
-                   current_exception_text());
-    }
-  }
+Job::State::State(const World& description, std::optional<std::chrono::milliseconds> chosen_timeout,
+                  std::optional<int> listen_fd)
+    : world(description),
+      reports(world.report_socket, world.rank, world.attempt),
+      device(choose_device(world)),
+      timeout(chosen_timeout),
+      store(open_store(world, timeout.value_or(kBackendDefaultTimeout), listen_fd)) {
+  all.name = "world";
+  all.ranks.resize(static_cast<std::size_t>(world.world_size));
+  std::iota(all.ranks.begin(), all.ranks.end(), 0);
+  all.rank = world.rank;
+  all.store = store;
+  all.process_group =
+      make_process_group(world, {.rank = world.rank, .size = world.world_size, .prefix = "muster/world"},
+                         store, device, timeout);
+}
 
-  World world;
-  // Before the store: connecting may take minutes, and the agent shall see that this rank lives.
-  Reports reports;
-  c10::Device device;
-  c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-};
+Job::State::~State() {
+  reports.send_profile();
+  if (std::uncaught_exceptions() > 0) return;
+  all.shut_down();
+  reports.send("finished", reports.newest_step());
+}
 
 int Job::rank() const {
   return state_->world.rank;
@@ -80,7 +70,7 @@ c10::Device Job::device() const {
   return state_->device;
 }
 const c10::intrusive_ptr<c10d::ProcessGroup>& Job::process_group() const {
-  return state_->group;
+  return state_->all.process_group;
 }
 const c10::intrusive_ptr<c10d::Store>& Job::store() const {
   return state_->store;
@@ -102,11 +92,18 @@ void Job::barrier() const {
   const InStepPart waiting(kCommunicatePart);
   c10d::BarrierOptions options;
   options.device = c10::kCPU;
-  state_->group->barrier(options)->wait();
+  state_->all.process_group->barrier(options)->wait();
+}
+
+Group Job::world() const {
+  return Group(*this);
 }
 
 Reports& reports_of(const Job& job) {
   return job.state_->reports;
+}
+Job::State& state_of(const Job& job) {
+  return *job.state_;
 }
 
 namespace {
@@ -180,6 +177,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, s
   reuse_step_memory();
   ignore_broken_pipes();
   const auto state = std::make_shared<Job::State>(world, timeout, listen_fd);
+  state->all.job = state;
   Job job(state);
   if (world.agent_serves) {
     meet(*job.store(), world.world_size);

@@ -1,17 +1,63 @@
-// What the runtime does with Jobs that programs do not: makes them, as init() and spawn() have it in common,
-// once they know their world, and speaks for them to the agent.
+// What stands behind a Job and a Group, and what the runtime does with Jobs that programs do not: makes them,
+// as init() and spawn() have it in common, once they know their world, and speaks for them to the agent.
 //
-// Not part of the public headers.
+// Not part of the public headers. A Job's state goes after those of all its groups.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <muster/job.h>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "runtime/comm/address.h"
 #include "runtime/comm/world.h"
 #include "runtime/control/reports.h"
 
 namespace muster {
+
+struct Group::State {
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+  // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
+  // process group, and the store that it needs goes with the job.
+  void shut_down() noexcept;
+
+  std::string name;
+  std::string key;  // what its keys in the job's store begin with
+  std::vector<int> ranks;
+  int rank = -1;
+  std::weak_ptr<Job::State> job;
+  std::shared_ptr<Job::State> keeps_job;  // null for the world, which is part of the job
+  // Null on a rank that is not a member.
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  std::atomic<std::int64_t> call_count = 0;  // collectives that this rank has entered
+};
+
+struct Job::State {
+  State(const World& description, std::optional<std::chrono::milliseconds> chosen_timeout,
+        std::optional<int> listen_fd);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  World world;
+  // Before the store: connecting may take minutes, and the agent shall see that this rank lives.
+  Reports reports;
+  c10::Device device;
+  std::optional<std::chrono::milliseconds> timeout;
+  c10::intrusive_ptr<c10d::Store> store;
+  Group::State all;
+  std::atomic<int> formation_count = 0;  // of groups and meshes: the same on all ranks
+  std::once_flag presence_shown;
+  Listener presence;  // nobody answers there: a connection is refused when this process is gone
+};
 
 // Opens the store (a server on listen_fd, if given), makes the process group and waits until all ranks have
 // theirs.
@@ -19,5 +65,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, s
 
 // As long as one of the job's copies is there.
 Reports& reports_of(const Job& job);
+Job::State& state_of(const Job& job);
+Group::State& state_of(const Group& group);
 
 }  // namespace muster

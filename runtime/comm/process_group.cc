@@ -18,8 +18,6 @@
 namespace muster {
 namespace {
 
-constexpr const char* kGroupName = "muster/world";
-
 c10::intrusive_ptr<c10d::Store> open_tcp_store(const World& world, std::chrono::milliseconds timeout,
                                                std::optional<int> listen_fd) {
   c10d::TCPStoreOptions options;
@@ -43,14 +41,6 @@ c10::intrusive_ptr<c10d::Store> open_tcp_store(const World& world, std::chrono::
   }
 }
 
-std::string gloo_address(const World& world) {
-  if (world.store == StoreKind::kNone) return "127.0.0.1";
-  if (world.store == StoreKind::kFile) return "";
-  auto address = address_towards(world.host, world.port);
-  if (!address) throw std::runtime_error(address.error().message());
-  return *address;
-}
-
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout,
@@ -65,6 +55,14 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
   store->setTimeout(timeout);
   return c10::make_intrusive<c10d::PrefixStore>(
       fmt::format("muster/attempt-{}.{}", world.attempt, world.restart_count), store);
+}
+
+std::string address_in(const World& world) {
+  if (world.store == StoreKind::kNone) return "127.0.0.1";
+  if (world.store == StoreKind::kFile) return "";
+  auto address = address_towards(world.host, world.port);
+  if (!address) throw std::runtime_error(address.error().message());
+  return *address;
 }
 
 c10::Device choose_device(const World& world) {
@@ -85,35 +83,37 @@ c10::Device choose_device(const World& world) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world,
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout) {
   using Type = c10d::ProcessGroup::BackendType;
-  auto prefixed = [&](const char* prefix) { return c10::make_intrusive<c10d::PrefixStore>(prefix, store); };
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed(kGroupName), world.rank, world.world_size);
+  auto prefixed = [&](const std::string& prefix) {
+    return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+  };
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed(place.prefix), place.rank, place.size);
   group->setDefaultBackend(Type::GLOO);
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  const GlooSettings gloo{.rank = world.rank,
-                          .world_size = world.world_size,
+  const GlooSettings gloo{.rank = place.rank,
+                          .world_size = place.size,
                           .timeout = timeout.value_or(kBackendDefaultTimeout),
-                          .group_name = kGroupName,
-                          .address = gloo_address(world),
+                          .group_name = place.prefix,
+                          .address = address_in(world),
                           .interfaces = interfaces == nullptr ? "" : interfaces,
                           // Of 16 ranks' start, connecting all with all was half.
                           .lazy = world.agent_serves};
-  group->setBackend(c10::kCPU, Type::GLOO, make_gloo(prefixed("muster/world/gloo"), gloo));
+  group->setBackend(c10::kCPU, Type::GLOO, make_gloo(prefixed(place.prefix + "/gloo"), gloo));
   if (device.is_cuda()) {
     c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
     group->setBackend(c10::kCUDA, Type::NCCL,
-                      make_nccl({.store = prefixed("muster/world/nccl"),
-                                 .rank = world.rank,
-                                 .world_size = world.world_size,
+                      make_nccl({.store = prefixed(place.prefix + "/nccl"),
+                                 .rank = place.rank,
+                                 .world_size = place.size,
                                  .timeout = timeout,
-                                 .group_name = kGroupName,
+                                 .group_name = place.prefix,
                                  .backend = nullptr}));
   }
-  group->setGroupName(kGroupName);
+  group->setGroupName(place.prefix);
   return group;
 }
 

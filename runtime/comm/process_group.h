@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -24,8 +25,18 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::mill
 // ranks.
 c10::Device choose_device(const World& world);
 
+// The address of this machine at which the other ranks reach it; empty: the one of its host name.
+std::string address_in(const World& world);
+
+// A rank's place in a group.
+struct GroupPlace {
+  int rank = 0;
+  int size = 1;
+  std::string prefix;  // of its keys in the store; no other group of the attempt has it
+};
+
 // Gloo for CPU tensors, and NCCL for CUDA tensors when the device is one.
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world,
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout);

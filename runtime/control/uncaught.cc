@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <memory>
 #include <muster/progress.h>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <typeinfo>
@@ -33,9 +34,15 @@ std::string& who() {
   return *text;
 }
 
-Explain& explanation() {
-  static auto* explain = new Explain;
-  return *explain;
+// Set by the training thread, asked by any.
+struct Explanation {
+  std::mutex mutex;
+  Explain of_model;
+  Explain of_call;
+};
+Explanation& explanation() {
+  static auto* one = new Explanation;
+  return *one;
 }
 
 // Of an exception that another is nested in, its own.
@@ -141,7 +148,12 @@ std::string error_file_content(const std::string& message, std::int64_t unix_sec
 }
 
 void explain_exceptions_with(Explain explain) {
-  explanation() = std::move(explain);
+  const std::lock_guard lock(explanation().mutex);
+  explanation().of_model = std::move(explain);
+}
+void explain_exceptions_of_threads_with(Explain explain) {
+  const std::lock_guard lock(explanation().mutex);
+  explanation().of_call = std::move(explain);
 }
 
 std::string current_exception_text() {
@@ -158,7 +170,14 @@ std::string current_exception_text() {
 
 std::string describe_current_exception() {
   const std::string text = fmt::format("{}: {}", current_exception_type(), current_exception_text());
-  const std::string explained = explanation() ? explanation()(text) : "";
+  Explain of_model, of_call;
+  {
+    const std::lock_guard lock(explanation().mutex);
+    of_model = explanation().of_model;
+    of_call = explanation().of_call;
+  }
+  std::string explained = of_call ? of_call(text) : "";
+  if (explained.empty() && of_model) explained = of_model(text);
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();
   return batch.empty() ? text : fmt::format("{} (in training with {})", text, batch);

@@ -27,11 +27,12 @@ std::string error_file_content(const std::string& message, std::int64_t unix_sec
 
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
 std::string current_exception_text();
-// "<Type>: <text>" of it. What `explain` was last given adds what it knows of such a text; else it is said of
-// a torch error with which batch this thread was training.
+// "<Type>: <text>" of it, with what the explanations, each the last that was given, know of such a text; else
+// it is said of a torch error with which batch this thread was training.
 std::string describe_current_exception();
 using Explain = std::function<std::string(const std::string& text)>;
-void explain_exceptions_with(Explain explain);
+void explain_exceptions_with(Explain explain);             // of the model that is trained
+void explain_exceptions_of_threads_with(Explain explain);  // of the call that the training thread waits for
 
 // What `body` returns, a Status or an Expected; kInternal with the exception's text if it throws.
 template <class Body>

@@ -34,10 +34,12 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) {
 
 }  // namespace
 
-Attendance::Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank) : store_(store), rank_(rank) {
-  // All ranks make their models in the same order.
-  static std::atomic<int> models = 0;
-  key_ = fmt::format("ended/{}", models++);
+Attendance::Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key,
+                       std::function<std::string()> who_is_gone)
+    : store_(store), rank_(rank), who_is_gone_(std::move(who_is_gone)) {
+  // Each rank counts for itself how many models of the group it has made: the same number on all.
+  const std::int64_t model = store->add(fmt::format("{}ended/models/{}", group_key, rank), 1);
+  key_ = fmt::format("{}ended/{}", group_key, model);
   listen_to_loop_ends(this, [this](const TrainingLoop& loop) { leaves(loop); });
 }
 
@@ -144,6 +146,8 @@ std::string Attendance::explain(const std::string& text) const {
     const std::string text_of_other = said(*store);
     if (const auto left = who_left(text_of_other))
       return fmt::format(" ({}; rank {} has ended after {}{})", here, left->rank, left->count, kAdvice);
+    const std::string gone = who_is_gone_ ? who_is_gone_() : "";
+    if (!gone.empty()) return fmt::format(" ({}; {})", here, gone);
     return text_of_other.empty() ? fmt::format(" ({}; no other has ended)", here) : "";
   } catch (const std::exception&) {
     return fmt::format(" ({}; the rank that serves the store has ended or died{})", here, kAdvice);

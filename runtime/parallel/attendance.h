@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,7 +23,10 @@ namespace muster {
 
 class Attendance {
  public:
-  Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank);
+  // Of the group whose keys in the job's store begin so. What is said of an exception about a peer, where
+  // nobody has left: who of the group is gone.
+  Attendance(const c10::intrusive_ptr<c10d::Store>& store, int rank, const std::string& group_key = "",
+             std::function<std::string()> who_is_gone = nullptr);
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
   ~Attendance();
@@ -52,6 +56,7 @@ class Attendance {
   c10::weak_intrusive_ptr<c10d::Store> store_;
   std::string key_;
   int rank_;
+  std::function<std::string()> who_is_gone_;
   std::atomic<std::int64_t> count_ = 0;
   bool joins_ = false;
   std::string left_;          // what this rank has said at the end of a loop; empty while it trains

@@ -1,7 +1,9 @@
 // What torch/nn/parallel/distributed.py of the same release does around the Reducer.
 
+#include <atomic>
 #include <exception>
 #include <fmt/core.h>
+#include <muster/collectives.h>
 #include <muster/distributed_data_parallel.h>
 #include <muster/section.h>
 #include <optional>
@@ -10,9 +12,10 @@
 #include <unordered_map>
 
 #include "common/base/clock.h"
+#include "runtime/comm/formation.h"
+#include "runtime/comm/job_state.h"
 #include "runtime/control/step_time.h"
 #include "runtime/control/uncaught.h"
-#include "runtime/parallel/all_reduce.h"
 #include "runtime/parallel/attendance.h"
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
@@ -29,16 +32,25 @@ constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
 enum Say : std::int64_t { kBuildsGraph, kReduces, kEndedEarly, kHasBuffers, kSayCount };
 constexpr std::int64_t kNothing = -1;
 
+// Asked when the group, and perhaps the job, may have been left.
+std::function<std::string()> who_is_gone_of(const Group& group) {
+  return [job = state_of(group).job, ranks = group.ranks(), name = group.description()] {
+    const auto state = job.lock();
+    const std::string gone = state ? who_is_gone(*state, ranks) : "";
+    return gone.empty() ? gone : fmt::format("{}, of the {}", gone, name);
+  };
+}
+
 }  // namespace
 
 struct DataParallelEngine::State {
-  State(std::shared_ptr<torch::nn::Module> wrapped, const Job& in,
+  State(std::shared_ptr<torch::nn::Module> wrapped, const Group& in,
         const DistributedDataParallelOptions& chosen)
-      : module(std::move(wrapped)), job(in), options(chosen) {}
+      : module(std::move(wrapped)), group(in), options(chosen) {}
 
-  // The Reducer keeps the group; the store behind it lives as long as the job.
+  // The Reducer keeps the process group; the store behind it lives as long as the job.
   std::shared_ptr<torch::nn::Module> module;
-  Job job;
+  Group group;
   DistributedDataParallelOptions options;
   ReducedParameters parameters;
   std::shared_ptr<Reduction> reduction;
@@ -54,6 +66,7 @@ struct DataParallelEngine::State {
   bool broadcasts_buffers_now() const { return options.broadcast_buffers && sync_buffers_next; }
   void broadcast_states(std::int64_t source);
   void broadcast_buffers(std::int64_t source);
+  void begin_reduction();
   std::int64_t tell_joined_ranks();
   bool shadow_step();
   void broadcast_model_of_last(bool last);
@@ -64,7 +77,7 @@ void DataParallelEngine::State::broadcast_states(std::int64_t source) {
   std::vector<torch::Tensor> states;
   append_detached(module->parameters(), states);
   if (options.broadcast_buffers) append_detached(module->buffers(), states);
-  c10d::broadcast_coalesced(job.process_group(), states, kBroadcastBucketBytes, static_cast<int>(source));
+  c10d::broadcast_coalesced(group.process_group(), states, kBroadcastBucketBytes, static_cast<int>(source));
 }
 
 void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
@@ -72,38 +85,49 @@ void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
   std::vector<torch::Tensor> buffers;
   append_detached(module->buffers(), buffers);
   if (!buffers.empty())
-    c10d::broadcast_coalesced(job.process_group(), buffers, kBroadcastBucketBytes, static_cast<int>(source));
+    c10d::broadcast_coalesced(group.process_group(), buffers, kBroadcastBucketBytes,
+                              static_cast<int>(source));
 }
 
-// Returns the rank whose buffers are to be used: in join() the highest that still trains, as in PyTorch.
+// From now on exceptions are explained by this model's attendance: it reduced last. It is asked when this
+// object is gone, too.
+void DataParallelEngine::State::begin_reduction() {
+  static std::atomic<const Attendance*> last = nullptr;
+  if (last.exchange(attendance.get()) != attendance.get())
+    explain_exceptions_with([here = attendance](const std::string& text) { return here->explain(text); });
+  attendance->reduces();
+}
+
+// Returns the place whose buffers are to be used: in join() the highest that still trains, as in PyTorch.
 std::int64_t DataParallelEngine::State::tell_joined_ranks() {
   std::vector<torch::Tensor> active{torch::ones({1})};
-  auto counted = job.process_group()->allreduce(active);
+  auto counted = group.process_group()->allreduce(active);
   if (!join->divide_by_initial_world_size) reduction->divide_by(std::move(counted));
   const bool builds_graph = torch::GradMode::is_enabled();
-  const auto said = all_reduced(
-      job,
+  const auto said =
       torch::tensor({static_cast<std::int64_t>(builds_graph), static_cast<std::int64_t>(builds_graph && sync),
-                     kNothing, static_cast<std::int64_t>(job.rank())}),
-      c10d::ReduceOp::MAX);
+                     kNothing, static_cast<std::int64_t>(group.rank())});
+  all_reduce(group, said, ReduceOp::kMax);
   const auto ended = said[kEndedEarly].item<std::int64_t>();
   if (ended != kNothing)
-    throw std::runtime_error(
-        fmt::format("join: rank {} has no more inputs (throw_on_early_termination)", ended));
+    throw std::runtime_error(fmt::format("join: rank {} has no more inputs (throw_on_early_termination)",
+                                         group.ranks()[static_cast<std::size_t>(ended)]));
   return said[kHasBuffers].item<std::int64_t>();
 }
 
 // Does as if this rank trained one step with the others, with gradients of zero; false if none trains any
 // more.
 bool DataParallelEngine::State::shadow_step() {
-  if (all_reduced(job, torch::zeros({1}), c10d::ReduceOp::SUM).item<float>() == 0) return false;
-  auto mine = torch::full({kSayCount}, kNothing);
-  if (join->throw_on_early_termination) mine[kEndedEarly] = job.rank();
-  const auto said = all_reduced(job, mine, c10d::ReduceOp::MAX);
+  std::vector<torch::Tensor> active{torch::zeros({1})};
+  group.process_group()->allreduce(active)->wait();
+  if (active[0].item<float>() == 0) return false;
+  auto said = torch::full({kSayCount}, kNothing);
+  if (join->throw_on_early_termination) said[kEndedEarly] = group.rank();
+  all_reduce(group, said, ReduceOp::kMax);
   if (join->throw_on_early_termination)
     throw std::runtime_error(
         fmt::format("join: this rank ({}) has no more inputs while others have (throw_on_early_termination)",
-                    job.rank()));
+                    group.job().rank()));
   if (options.static_graph && !*delayed_all_reduce)
     throw std::runtime_error(
         "join: a rank ended without a backward pass; with static_graph each needs one to learn the graph");
@@ -111,13 +135,14 @@ bool DataParallelEngine::State::shadow_step() {
   if (broadcasts_buffers_now()) broadcast_buffers(said[kHasBuffers].item<std::int64_t>());
   sync_buffers_next = said[kReduces].item<std::int64_t>() == 1;
   if (!sync_buffers_next) return true;
-  attendance->reduces();
+  begin_reduction();
   reduction->shadow_backward();
   return true;
 }
 
 void DataParallelEngine::State::broadcast_model_of_last(bool last) {
-  const auto source = all_reduced(job, torch::full({1}, last ? job.rank() : kNothing), c10d::ReduceOp::MAX);
+  const auto source = torch::full({1}, last ? group.rank() : kNothing);
+  all_reduce(group, source, ReduceOp::kMax);
   broadcast_states(source.item<std::int64_t>());
 }
 
@@ -144,27 +169,25 @@ Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order)
   return indices;
 }
 
-DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Job& job,
+DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Group& group,
                                        const DistributedDataParallelOptions& options)
-    : state_(std::make_unique<State>(std::move(module), job, options)) {
+    : state_(std::make_unique<State>(std::move(module), group, options)) {
   // Before any other check: a rank that failed alone would leave the others waiting.
   auto description = describe_model(*state_->module, options);
-  description.emplace_back("the job's device", c10::DeviceTypeName(job.device().type(), true));
-  require_equal_on_all_ranks(job, description);
+  description.emplace_back("the job's device", c10::DeviceTypeName(group.device().type(), true));
+  require_equal_on_all_ranks(group, description);
   if (options.bucket_cap_mb && !(*options.bucket_cap_mb > 0))
     throw std::invalid_argument(fmt::format(
         "DistributedDataParallel: bucket_cap_mb is {}; it must be above 0", *options.bucket_cap_mb));
   state_->parameters = parameters_to_reduce(*state_->module);
-  require_on_device_of(state_->parameters, job.device());
+  require_on_device_of(state_->parameters, group.device());
   state_->broadcast_states(0);
-  state_->reduction = std::make_shared<Reduction>(state_->parameters, job.process_group(), options);
-  if (auto hook = make_comm_hook(options.comm_hook, job.process_group()))
+  state_->reduction = std::make_shared<Reduction>(state_->parameters, group.process_group(), options);
+  if (auto hook = make_comm_hook(options.comm_hook, group.process_group()))
     state_->reduction->register_comm_hook(std::move(hook));
-  state_->attendance = std::make_shared<Attendance>(job.store(), job.rank());
-  if (state_->on_cpu() && job.world_size() > 1) state_->attendance->watch();
-  // It is asked when this object is gone, too.
-  explain_exceptions_with(
-      [attendance = state_->attendance](const std::string& text) { return attendance->explain(text); });
+  state_->attendance = std::make_shared<Attendance>(group.job().store(), group.job().rank(),
+                                                    state_of(group).key, who_is_gone_of(group));
+  if (state_->on_cpu() && group.size() > 1) state_->attendance->watch();
 }
 
 DataParallelEngine::~DataParallelEngine() {
@@ -175,7 +198,7 @@ DataParallelEngine::~DataParallelEngine() {
 void DataParallelEngine::before_forward() {
   State& state = *state_;
   if (torch::GradMode::is_enabled() && state.sync) {
-    state.attendance->reduces();
+    state.begin_reduction();
     state.reduction->prepare_forward();
   }
   std::optional<InStepPart> waiting;

@@ -5,25 +5,24 @@
 #include <torch/torch.h>
 
 #include "common/base/log.h"
-#include "runtime/parallel/all_reduce.h"
 
 namespace muster {
 namespace {
 
 template <class Value>
-Value reduce_value(const Job& job, Value value, ReduceOp op) {
-  using Op = c10d::ReduceOp::RedOpType;
-  const Op kind = op == ReduceOp::kSum ? Op::SUM : op == ReduceOp::kMin ? Op::MIN : Op::MAX;
-  return all_reduced(job, torch::full({1}, value, torch::dtype<Value>()), kind).template item<Value>();
+Value reduce_value(const Group& group, Value value, ReduceOp op) {
+  const at::Tensor tensor = torch::full({1}, value, torch::dtype<Value>());
+  muster::all_reduce(group, tensor, op);
+  return tensor.item<Value>();
 }
 
 }  // namespace
 
-double detail::all_reduce(const Job& job, double value, ReduceOp op) {
-  return reduce_value(job, value, op);
+double detail::all_reduce(const Group& group, double value, ReduceOp op) {
+  return reduce_value(group, value, op);
 }
-std::int64_t detail::all_reduce(const Job& job, std::int64_t value, ReduceOp op) {
-  return reduce_value(job, value, op);
+std::int64_t detail::all_reduce(const Group& group, std::int64_t value, ReduceOp op) {
+  return reduce_value(group, value, op);
 }
 
 void MeanMetric::update(double value, double weight) {
@@ -39,9 +38,10 @@ void MeanMetric::update(const at::Tensor& values, double weight) {
 
 double MeanMetric::compute() const {
   const double mine = sum_.defined() ? sum_.item<double>() : 0;
-  const auto both = all_reduced(job_, torch::tensor({mine, weight_}, torch::kDouble), c10d::ReduceOp::SUM);
+  const at::Tensor both = torch::tensor({mine, weight_}, torch::kDouble);
+  all_reduce(group_, both);
   const auto weight = both[1].item<double>();
-  if (weight == 0 && job_.rank() == 0)
+  if (weight == 0 && group_.rank() == 0)
     log::warning(
         "a metric is NaN: no rank has given update() a value since it was made or reset; was its loop "
         "empty?");

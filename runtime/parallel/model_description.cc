@@ -18,16 +18,17 @@ std::string missing(const Entry& entry, int there, int here) {
 }
 
 std::optional<std::string> difference(const ModelDescription& first, const ModelDescription& other,
-                                      int rank) {
+                                      int first_rank, int rank) {
   for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
     if (i < first.size() && i < other.size() && first[i] == other[i]) continue;
     const Entry* there = i < first.size() ? find(other, first[i].first) : nullptr;
-    if (i < first.size() && there == nullptr) return missing(first[i], 0, rank);
-    if (i < other.size() && find(first, other[i].first) == nullptr) return missing(other[i], rank, 0);
+    if (i < first.size() && there == nullptr) return missing(first[i], first_rank, rank);
+    if (i < other.size() && find(first, other[i].first) == nullptr)
+      return missing(other[i], rank, first_rank);
     if (first[i].second != there->second)
-      return fmt::format("{} is {} on rank 0, but {} on rank {}", first[i].first, first[i].second,
-                         there->second, rank);
-    return fmt::format("{} of rank 0 comes in another place on rank {}", first[i].first, rank);
+      return fmt::format("{} is {} on rank {}, but {} on rank {}", first[i].first, first[i].second,
+                         first_rank, there->second, rank);
+    return fmt::format("{} of rank {} comes in another place on rank {}", first[i].first, first_rank, rank);
   }
   return std::nullopt;
 }
@@ -51,9 +52,10 @@ ModelDescription description_from(std::string_view text) {
   return description;
 }
 
-std::optional<std::string> first_difference(const std::vector<ModelDescription>& ranks) {
-  for (std::size_t rank = 1; rank < ranks.size(); ++rank)
-    if (auto found = difference(ranks[0], ranks[rank], static_cast<int>(rank))) return found;
+std::optional<std::string> first_difference(const std::vector<ModelDescription>& descriptions,
+                                            const std::vector<int>& ranks) {
+  for (std::size_t i = 1; i < descriptions.size(); ++i)
+    if (auto found = difference(descriptions[0], descriptions[i], ranks[0], ranks[i])) return found;
   return std::nullopt;
 }
 

@@ -18,7 +18,9 @@ using ModelDescription = std::vector<std::pair<std::string, std::string>>;
 std::string to_text(const ModelDescription& description);
 ModelDescription description_from(std::string_view text);
 
-// Of the lowest rank that differs from rank 0, the first thing that does. Nothing if all are equal.
-std::optional<std::string> first_difference(const std::vector<ModelDescription>& ranks);
+// Of the first that differs from the front, the first thing that does; `ranks` are theirs. Nothing if all are
+// equal.
+std::optional<std::string> first_difference(const std::vector<ModelDescription>& descriptions,
+                                            const std::vector<int>& ranks);
 
 }  // namespace muster

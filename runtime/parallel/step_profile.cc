@@ -1,34 +1,31 @@
 #include <algorithm>
+#include <muster/collectives.h>
 #include <muster/step_profile.h>
 #include <nlohmann/json.hpp>
 
 #include "common/base/step_shares.h"
 #include "runtime/control/step_time.h"
-#include "runtime/parallel/all_gather.h"
 
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextBytes = 8192;  // 13 names of 64 bytes, escaped, and numbers
-
-std::vector<RankSteps> steps_of_all(const Job& job) {
+std::vector<RankSteps> steps_of_all(const Group& group) {
   const RankSteps mine = step_time().total();
   const nlohmann::json said{{"steps", mine.step_count}, {"parts", mine.parts_ns}};
   const std::string text = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<RankSteps> all;
-  for (const std::string& each : all_gathered(job, text, kTextBytes)) {
-    const nlohmann::json heard = nlohmann::json::parse(each.c_str());
-    all.push_back({.rank = static_cast<std::int32_t>(all.size()),
-                   .step_count = heard.at("steps"),
-                   .parts_ns = heard.at("parts")});
+  for (const std::string& each : all_gather_object(group, text)) {
+    const nlohmann::json heard = nlohmann::json::parse(each);
+    all.push_back(
+        {.rank = group.ranks()[all.size()], .step_count = heard.at("steps"), .parts_ns = heard.at("parts")});
   }
   return all;
 }
 
 }  // namespace
 
-StepProfile step_profile(const Job& job) {
-  const std::vector<RankSteps> ranks = steps_of_all(job);
+StepProfile step_profile(const Group& group) {
+  const std::vector<RankSteps> ranks = steps_of_all(group);
   const StepShares shares = shares_of(ranks);
   StepProfile profile{
       .ranks = shares.rank_count, .steps = shares.step_count, .step_ms = shares.step_ms, .parts = {}};

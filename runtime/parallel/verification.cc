@@ -1,18 +1,15 @@
 #include "runtime/parallel/verification.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <muster/collectives.h>
 #include <stdexcept>
 
 #include "common/wire/digest.h"
-#include "runtime/parallel/all_gather.h"
 
 namespace muster {
 namespace {
-
-constexpr std::size_t kDigestLength = 32;
 
 std::string describe(const at::Tensor& tensor, bool needs_gradient) {
   if (!tensor.defined()) return "undefined";
@@ -43,20 +40,16 @@ ModelDescription describe_model(const torch::nn::Module& module,
   return all;
 }
 
-void require_equal_on_all_ranks(const Job& job, const ModelDescription& description) {
+void require_equal_on_all_ranks(const Group& group, const ModelDescription& description) {
   const std::string text = to_text(description);
-  const std::string mine = fmt::format("{}{:020}", xxh3_digest(text), text.size());
-  const auto summaries = all_gathered(job, mine, mine.size());
-  if (std::ranges::all_of(summaries, [&](const std::string& each) { return each == mine; })) return;
-  std::vector<std::size_t> lengths;
-  for (const auto& each : summaries)
-    lengths.push_back(std::strtoull(each.c_str() + kDigestLength, nullptr, 10));
-  const auto texts = all_gathered(job, text, std::ranges::max(lengths));
-  std::vector<ModelDescription> ranks;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank)
-    ranks.push_back(description_from(std::string_view(texts[rank]).substr(0, lengths[rank])));
-  throw std::invalid_argument("DistributedDataParallel: the model is not the same on all ranks: " +
-                              first_difference(ranks).value_or("it is described in another way"));
+  const std::string mine = xxh3_digest(text);
+  if (std::ranges::all_of(all_gather_object(group, mine), [&](const auto& each) { return each == mine; }))
+    return;
+  std::vector<ModelDescription> members;
+  for (const std::string& each : all_gather_object(group, text)) members.push_back(description_from(each));
+  throw std::invalid_argument(
+      "DistributedDataParallel: the model is not the same on all ranks: " +
+      first_difference(members, group.ranks()).value_or("it is described in another way"));
 }
 
 }  // namespace muster

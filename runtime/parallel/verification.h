@@ -1,6 +1,6 @@
-// Before anything is sent about a model: is it the same on all ranks?
+// Before anything is sent about a model: is it the same on all ranks of its group?
 //
-// Collective, over CPU tensors whatever the model's device; ranks that agree exchange 52 bytes each.
+// Collective, over CPU tensors whatever the model's device; ranks that agree exchange 32 bytes each.
 #pragma once
 
 #include <muster/distributed_data_parallel_options.h>
@@ -16,6 +16,6 @@ ModelDescription describe_model(const torch::nn::Module& module,
                                 const DistributedDataParallelOptions& options);
 
 // std::invalid_argument, the same on all ranks, names the first difference.
-void require_equal_on_all_ranks(const Job& job, const ModelDescription& description);
+void require_equal_on_all_ranks(const Group& group, const ModelDescription& description);
 
 }  // namespace muster

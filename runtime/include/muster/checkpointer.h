@@ -18,14 +18,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <muster/group.h>
 #include <muster/progress.h>
 #include <muster/train_state.h>
 #include <stdexcept>
 #include <string>
 
 namespace muster {
-
-class Job;
 
 struct CheckpointerOptions {
   std::int64_t every = 100;  // steps from one save to the next; 0: by time alone
@@ -93,7 +92,9 @@ class Checkpointer {
   // launcher, or in another directory than the launcher's, this takes the directory over as a new attempt,
   // unless it is read_only; it is refused while another job's rank 0 that uses it lives on this machine,
   // where it is not one directory on all nodes, and while another Checkpointer of this job writes into it.
-  explicit Checkpointer(const Job& job, CheckpointerOptions options = {});
+  // Of a group that is not the whole job, its members save and restore what they train; it needs a directory
+  // of its own, and cannot use the agents' memory.
+  explicit Checkpointer(const Group& group, CheckpointerOptions options = {});
   ~Checkpointer();  // finishes the save that is under way; what goes wrong is printed
 
   // Loads the newest checkpoint that is complete, undamaged and fits on all ranks, says on stderr which it

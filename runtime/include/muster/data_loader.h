@@ -29,6 +29,7 @@
 #include <memory>
 #include <muster/dataset.h>
 #include <muster/detail/loader_engine.h>
+#include <muster/group.h>
 #include <muster/iterable_dataset.h>
 #include <muster/job.h>
 #include <type_traits>
@@ -90,9 +91,9 @@ class DataLoader : public AnyDataLoader {
       : AnyDataLoader(
             std::make_unique<detail::TypedSource<Sample, BatchType>>(dataset, std::move(collate_fn)),
             std::move(options), rank, world_size) {}
-  DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Job& job,
+  DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Group& group,
              CollateFunction collate_fn = nullptr)
-      : DataLoader(dataset, std::move(options), job.rank(), job.world_size(), std::move(collate_fn)) {}
+      : DataLoader(dataset, std::move(options), group.rank(), group.size(), std::move(collate_fn)) {}
   // Each worker reads a shard of its own, and they take turns; one that has come to its end is left out.
   // Ranks may have unequal numbers of batches.
   DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
@@ -101,12 +102,12 @@ class DataLoader : public AnyDataLoader {
             std::make_unique<detail::StreamSource<Sample, BatchType>>(
                 dataset, std::move(collate_fn), options, detail::shards_of(options, rank, world_size)),
             options, rank, world_size) {}
-  DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, const Job& job,
+  DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, const Group& group,
              CollateFunction collate_fn = nullptr)
-      : DataLoader(dataset, options, job.rank(), job.world_size(), std::move(collate_fn)) {}
-  DataLoader(const Dataset<Sample>&&, DataLoaderOptions, const Job&, CollateFunction = nullptr) = delete;
+      : DataLoader(dataset, options, group.rank(), group.size(), std::move(collate_fn)) {}
+  DataLoader(const Dataset<Sample>&&, DataLoaderOptions, const Group&, CollateFunction = nullptr) = delete;
   DataLoader(const Dataset<Sample>&&, DataLoaderOptions, int, int, CollateFunction = nullptr) = delete;
-  DataLoader(const IterableDataset<Sample>&&, DataLoaderOptions, const Job&,
+  DataLoader(const IterableDataset<Sample>&&, DataLoaderOptions, const Group&,
              CollateFunction = nullptr) = delete;
   DataLoader(const IterableDataset<Sample>&&, DataLoaderOptions, int, int,
              CollateFunction = nullptr) = delete;
@@ -159,23 +160,23 @@ class DataLoader : public AnyDataLoader {
 template <class Sample>
 DataLoader(const Dataset<Sample>&, DataLoaderOptions, int, int) -> DataLoader<Sample>;
 template <class Sample>
-DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Job&) -> DataLoader<Sample>;
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Group&) -> DataLoader<Sample>;
 template <class Sample, std::invocable<std::vector<Sample>> Collate>
 DataLoader(const Dataset<Sample>&, DataLoaderOptions, int, int, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 template <class Sample, std::invocable<std::vector<Sample>> Collate>
-DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Job&, Collate)
+DataLoader(const Dataset<Sample>&, DataLoaderOptions, const Group&, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 
 template <class Sample>
 DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, int, int) -> DataLoader<Sample>;
 template <class Sample>
-DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Job&) -> DataLoader<Sample>;
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Group&) -> DataLoader<Sample>;
 template <class Sample, std::invocable<std::vector<Sample>> Collate>
 DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, int, int, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 template <class Sample, std::invocable<std::vector<Sample>> Collate>
-DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Job&, Collate)
+DataLoader(const IterableDataset<Sample>&, DataLoaderOptions, const Group&, Collate)
     -> DataLoader<Sample, std::invoke_result_t<Collate, std::vector<Sample>>>;
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // Data-parallel training of a module: every rank runs its own batch, and backward() leaves the mean gradient
-// in all.
+// in all; of the whole job, or of a group.
 //
 //   auto model = muster::DistributedDataParallel(Net(), job);
 //   torch::nn::functional::cross_entropy(model(images), labels).backward();
@@ -45,13 +45,14 @@ class DistributedDataParallel {
  public:
   // std::invalid_argument names what is wrong with the model, where it is or an option; if ranks differ, on
   // all of them and with the first difference.
-  explicit DistributedDataParallel(std::shared_ptr<Module> module, const Job& job,
+  explicit DistributedDataParallel(std::shared_ptr<Module> module, const Group& group,
                                    DistributedDataParallelOptions options = {})
       : module_(std::move(module)),
-        engine_(std::make_shared<detail::DataParallelEngine>(module_, job, options)) {}
+        engine_(std::make_shared<detail::DataParallelEngine>(module_, group, options)) {}
   template <class Other>
-  explicit DistributedDataParallel(Other module, const Job& job, DistributedDataParallelOptions options = {})
-      : DistributedDataParallel(detail::module_pointer(std::move(module)), job, options) {}
+  explicit DistributedDataParallel(Other module, const Group& group,
+                                   DistributedDataParallelOptions options = {})
+      : DistributedDataParallel(detail::module_pointer(std::move(module)), group, options) {}
 
   template <class... Inputs>
   auto forward(Inputs&&... inputs) {
@@ -120,10 +121,10 @@ class DistributedDataParallel {
 };
 
 template <class Module>
-DistributedDataParallel(Module, const Job&) -> DistributedDataParallel<
+DistributedDataParallel(Module, const Group&) -> DistributedDataParallel<
     typename decltype(detail::module_pointer(std::declval<Module>()))::element_type>;
 template <class Module>
-DistributedDataParallel(Module, const Job&, DistributedDataParallelOptions) -> DistributedDataParallel<
+DistributedDataParallel(Module, const Group&, DistributedDataParallelOptions) -> DistributedDataParallel<
     typename decltype(detail::module_pointer(std::declval<Module>()))::element_type>;
 
 }  // namespace muster

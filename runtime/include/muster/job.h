@@ -13,10 +13,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <muster/group.h>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 namespace muster {
 
@@ -56,11 +58,20 @@ class Job {
   int restart_count() const;                  // restarts before this start
   const std::string& checkpoint_dir() const;  // empty if the launcher names none
 
+  Group world() const;  // all ranks
+  // A group of these ranks, in ascending order as in PyTorch. Collective over the job: every rank calls it,
+  // members or not, in the same order and with the same arguments; where one asks for something else, or for
+  // what cannot be, all throw std::invalid_argument with the same line. On a rank that is not among them the
+  // group has no place for it: is_member() is false.
+  Group new_group(const std::vector<int>& ranks, const GroupOptions& options = {}) const;
+
   // Returns when all ranks have entered it.
   void barrier() const;
 
  private:
+  friend class Group;
   friend Reports& reports_of(const Job& job);
+  friend State& state_of(const Job& job);
   std::shared_ptr<State> state_;
 };
 

@@ -25,7 +25,7 @@ struct StepPart {
   double mean_ms = 0;     // of a step, over all ranks
   double share = 0;       // of the step, 0 to 1
   double longest_ms = 0;  // on the rank that spends the most on it
-  int longest_rank = 0;
+  int longest_rank = 0;   // in the job
 };
 
 struct StepProfile {
@@ -39,7 +39,7 @@ struct StepProfile {
   std::string table() const;                       // some lines; empty if no step was counted
 };
 
-// Of all steps so far, the same on all ranks. Collective.
-StepProfile step_profile(const Job& job);
+// Of all steps so far of the members, the same on all. Collective.
+StepProfile step_profile(const Group& group);
 
 }  // namespace muster

@@ -18,7 +18,7 @@ namespace muster::detail {
 
 class DataParallelEngine {
  public:
-  DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Job& job,
+  DataParallelEngine(std::shared_ptr<torch::nn::Module> module, const Group& group,
                      const DistributedDataParallelOptions& options);
   ~DataParallelEngine();
   DataParallelEngine(const DataParallelEngine&) = delete;

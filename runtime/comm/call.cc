@@ -1,0 +1,193 @@
+#include "runtime/comm/call.h"
+
+#include <bit>
+#include <fmt/core.h>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+
+#include "runtime/comm/formation.h"
+#include "runtime/comm/job_state.h"
+#include "runtime/control/step_time.h"
+#include "runtime/control/uncaught.h"
+
+namespace muster {
+namespace {
+
+constexpr std::chrono::milliseconds kSilence{1000};
+constexpr const char* kFailed = "failed";
+
+struct CallError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The call that the training thread waits for. Gloo lets what it receives for a tensor that is too small end
+// the process, from a thread of its own: what is said then looks here.
+struct OpenCall {
+  std::mutex mutex;
+  std::optional<Group> group;
+  std::int64_t number = 0;
+  std::string text;
+};
+OpenCall& open_call() {
+  static auto* one = new OpenCall;
+  return *one;
+}
+
+std::string call_key(std::int64_t number) {
+  return fmt::format("call/{}", number);
+}
+
+// Of the first that wrote down what it is in, and this rank, if they are in different collectives.
+std::string difference(const std::string& first, int rank, const std::string& text) {
+  const std::size_t space = first.find(' ');
+  if (space == std::string::npos || first.substr(space + 1) == text) return {};
+  return fmt::format("ranks are in different collectives: rank {} in {}, and rank {} in {}",
+                     first.substr(0, space), first.substr(space + 1), rank, text);
+}
+
+std::string explain_open_call(const std::string& error) {
+  if (!error.contains("gloo")) return {};
+  OpenCall& mine = open_call();
+  const std::lock_guard lock(mine.mutex);  // the training thread stays where it is
+  if (!mine.group) return {};
+  const int rank = mine.group->job().rank();
+  try {
+    const auto store = mine.group->store()->clone();
+    const std::string first =
+        store->compareSet(call_key(mine.number), std::string(), fmt::format("{} {}", rank, mine.text));
+    if (std::string why = difference(first, rank, mine.text); !why.empty())
+      return fmt::format(" ({})", store->compareSet(kFailed, std::string(), why));
+    for (const auto pause : kPauses) wait_for_key(*store, kFailed, pause);
+    if (store->check({kFailed})) return fmt::format(" ({})", store->get_to_str(kFailed));
+  } catch (const std::exception&) {
+    // Whoever serves the store is gone.
+  }
+  return fmt::format(" (in {} in the {})", mine.text, mine.group->description());
+}
+
+// While it lives, this is the call in hand.
+struct Waiting {
+  Waiting(const Group& group, std::int64_t number, const std::string& text) {
+    const std::lock_guard lock(open_call().mutex);
+    open_call().group = group;
+    open_call().number = number;
+    open_call().text = text;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() {
+    const std::lock_guard lock(open_call().mutex);
+    open_call().group.reset();
+  }
+};
+
+// False if the work has not ended; throws what it has ended with.
+bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
+  try {
+    work.wait(limit);
+    return true;
+  } catch (const c10::Error&) {
+    if (work.isCompleted()) throw;
+    return false;
+  }
+}
+
+// Ends what is under way in the group's threads, for which who leaves the group waits. Gloo gives a whole
+// group up when a wait in it has run out.
+void break_off(const Group& group) {
+  constexpr int kTagOfNobody = std::numeric_limits<int>::max();
+  try {
+    std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
+    group.process_group()
+        ->recv(nothing, group.rank() == 0 ? 1 : 0, kTagOfNobody)
+        ->wait(std::chrono::milliseconds(1));
+  } catch (const std::exception&) {
+    // That is what it was for.
+  }
+}
+
+}  // namespace
+
+Call::Call(const Group& group, std::string text) : group_(group), text_(std::move(text)) {
+  static std::once_flag once;
+  std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
+  const std::string function = text_.substr(0, text_.find(' '));
+  if (!group.is_member())
+    throw std::logic_error(fmt::format("{}: this rank, {}, is not in the {}", function, group.job().rank(),
+                                       group.description()));
+}
+
+void Call::refuse(const std::string& reason) const {
+  throw std::invalid_argument(fmt::format("{} in the {}: {}", text_, group_.description(), reason));
+}
+
+c10d::Store& Call::store() {
+  if (store_ == nullptr) store_ = group_.store()->clone();
+  return *store_;
+}
+
+void Call::wait(c10d::Work& work, bool on_gpu) {
+  const InStepPart waiting(kCommunicatePart);
+  if (number_ == 0) number_ = ++state_of(group_).call_count;
+  const Waiting waiting_for(group_, number_, text_);
+  if (on_gpu) {
+    work.wait();
+    return;
+  }
+  try {
+    for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
+      look(/*for_gone=*/std::has_single_bit(looks));  // that less and less often
+    if (wrote_) store().deleteKey(call_key(number_));
+  } catch (const CallError&) {
+    throw;
+  } catch (const std::exception&) {
+    explain(current_exception_text());
+  }
+}
+
+// Throws if something is known that keeps this call from ending.
+void Call::look(bool for_gone) {
+  const int rank = group_.job().rank();
+  const std::string mine = fmt::format("{} {}", rank, text_);
+  const std::string first = store().compareSet(call_key(number_), std::string(), mine);
+  wrote_ = wrote_ || first == mine;
+  if (const std::string why = difference(first, rank, text_); !why.empty()) fail(why);
+  if (store().check({kFailed})) fail("");
+  if (!for_gone) return;
+  const std::string gone = find_gone(state_of(group_.job()), group_.ranks());
+  if (!gone.empty()) fail(gone);
+}
+
+// With this reason, or one that another rank was faster with.
+void Call::fail(const std::string& reason) {
+  break_off(group_);
+  throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(),
+                              store().compareSet(kFailed, std::string(), reason)));
+}
+
+void Call::explain(const std::string& error) {
+  try {
+    look(/*for_gone=*/true);
+    for (const auto pause : kPauses) {
+      wait_for_key(store(), kFailed, pause);
+      look(/*for_gone=*/true);
+    }
+  } catch (const CallError& known) {
+    throw CallError(fmt::format("{} ({})", known.what(), error));
+  } catch (const c10::Error&) {
+    // Whoever serves the store is gone, too.
+  }
+  throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), error));
+}
+
+void fail_for_peer(const Group& group, const std::string& text) {
+  const std::string error = current_exception_text();
+  const std::string gone = who_is_gone(state_of(group.job()), group.ranks());
+  throw CallError(gone.empty()
+                      ? fmt::format("{} in the {}: {}", text, group.description(), error)
+                      : fmt::format("{} in the {}: {} ({})", text, group.description(), gone, error));
+}
+
+}  // namespace muster

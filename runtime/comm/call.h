@@ -1,0 +1,53 @@
+// One collective of a group, as this rank has entered it: waits for it, and finds out what is the matter when
+// it does not end.
+//
+// A rank that has waited for a second writes into the group's store what it waits for; two that wait for
+// different things under the same number find that out there. It looks as well whether another member's
+// process is gone. What one rank finds is written down, once for the group, and ends all that wait or fail.
+// Costs nothing while all goes well. For one thread.
+#pragma once
+
+#include <muster/group.h>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace muster {
+
+class Call {
+ public:
+  // `text`: what must be the same on all members: "all_reduce of Float [4]". std::logic_error if this rank is
+  // not a member.
+  Call(const Group& group, std::string text);
+  // Starts and waits for it, or for the next part of it. std::invalid_argument tells what torch says of its
+  // arguments; std::runtime_error the call, the group and the reason why it does not end. Of work of GPUs the
+  // current stream waits, and this returns.
+  template <class Start>
+  void run(bool on_gpu, const Start& start) {
+    c10::intrusive_ptr<c10d::Work> work;
+    try {
+      work = start();
+    } catch (const c10::Error& error) {
+      refuse(error.what_without_backtrace());
+    }
+    wait(*work, on_gpu);
+  }
+  [[noreturn]] void refuse(const std::string& reason) const;
+
+ private:
+  void wait(c10d::Work& work, bool on_gpu);
+  void look(bool for_gone);
+  [[noreturn]] void fail(const std::string& reason);
+  [[noreturn]] void explain(const std::string& error);
+  c10d::Store& store();
+
+  Group group_;
+  std::string text_;
+  std::int64_t number_ = 0;                // 0: nothing has been started, so that the others need not come
+  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, once it is needed
+  bool wrote_ = false;
+};
+
+// In the handler of what ended something between two members, told by `text`: std::runtime_error as above.
+[[noreturn]] void fail_for_peer(const Group& group, const std::string& text);
+
+}  // namespace muster

@@ -1,0 +1,499 @@
+// Where nothing is added up, tensors travel as bytes: Gloo knows eight types.
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <muster/collectives.h>
+#include <muster/job.h>
+#include <stdexcept>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "runtime/comm/call.h"
+#include "runtime/comm/packed.h"
+
+namespace muster {
+namespace {
+
+std::string type_text(const at::Tensor& tensor) {
+  return tensor.defined() ? c10::toString(tensor.scalar_type()) : "an undefined tensor";
+}
+
+// What others need to know of a tensor before they can receive it.
+constexpr std::int64_t kHeaderNumbers = 16;
+constexpr std::int64_t kMostDimensions = kHeaderNumbers - 2;
+
+std::int64_t* numbers_of(const at::Tensor& tensor) {
+  return static_cast<std::int64_t*>(tensor.mutable_data_ptr());
+}
+
+void write_header(const at::Tensor& tensor, std::int64_t* to) {
+  to[0] = static_cast<std::int64_t>(tensor.scalar_type());
+  to[1] = tensor.dim();
+  std::ranges::copy(tensor.sizes(), to + 2);
+}
+
+struct Header {
+  at::ScalarType type{};
+  std::vector<std::int64_t> sizes;
+  std::int64_t bytes = 0;
+
+  explicit Header(const std::int64_t* from) : type(static_cast<at::ScalarType>(from[0])) {
+    sizes.assign(from + 2, from + 2 + from[1]);
+    bytes = static_cast<std::int64_t>(c10::elementSize(type));
+    for (const std::int64_t size : sizes) bytes *= size;
+  }
+  // The tensor whose bytes begin at `offset` of a row.
+  at::Tensor tensor_in(const at::Tensor& row, std::int64_t offset) const {
+    at::Tensor part = row.narrow(0, offset, bytes);
+    if (part.storage_offset() % static_cast<std::int64_t>(c10::elementSize(type)) != 0) part = part.clone();
+    return part.view(type).view(sizes);
+  }
+};
+
+// This rank's part in one call of the group.
+class Part {
+ public:
+  Part(const Group& group, const std::string& text) : group_(group), call_(group, text) {}
+
+  int size() const { return group_.size(); }
+  int place() const { return group_.rank(); }
+  const std::vector<int>& ranks() const { return group_.ranks(); }
+  [[noreturn]] void refuse(const std::string& reason) const { call_.refuse(reason); }
+  void require(bool condition, const std::string& otherwise) const {
+    if (!condition) refuse(otherwise);
+  }
+  // Starts with a place: src and dst are ranks of the job.
+  int place_of(int job_rank) const {
+    const auto found = std::ranges::find(ranks(), job_rank);
+    if (found == ranks().end()) refuse(fmt::format("rank {} is not in it", job_rank));
+    return static_cast<int>(found - ranks().begin());
+  }
+  void require_usable(const at::Tensor& tensor) const {
+    require(tensor.defined(), "the tensor is undefined");
+    require(tensor.layout() == at::kStrided, "the tensor is sparse");
+    require(tensor.dim() <= kMostDimensions,
+            fmt::format("the tensor has {} dimensions; {} are the most", tensor.dim(), kMostDimensions));
+  }
+
+  void all_reduce(at::Tensor row, ReduceOp op);
+  void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
+  // Of inputs of one shape. Gloo adds up in another order than in the form with one tensor, as in Python.
+  void reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op);
+  void broadcast(at::Tensor bytes, int place);
+  void all_gather(at::Tensor output, at::Tensor input);
+  void all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> output_splits,
+                  std::vector<std::int64_t> input_splits);
+  void gather(const std::vector<at::Tensor>& outputs, const at::Tensor& input, int place);
+  void scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place);
+  void barrier();
+
+  // Of each member, its tensor's; all have one type, or all are told that they have not.
+  std::vector<Header> headers_of_all(const at::Tensor& tensor);
+
+ private:
+  c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
+  bool averages_itself(ReduceOp op, const at::Tensor& row) const {
+    return op == ReduceOp::kAvg && !row.is_cuda();  // Gloo cannot
+  }
+
+  const Group& group_;
+  Call call_;
+};
+
+c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) const {
+  using Kind = c10d::ReduceOp::RedOpType;
+  const bool integers = at::isIntegralType(row.scalar_type(), /*includeBool=*/true);
+  require(row.is_cuda() || (row.scalar_type() != at::kShort && !row.is_complex()),
+          "Gloo reduces no 16-bit integers and no complex numbers");
+  switch (op) {
+    case ReduceOp::kSum: return Kind::SUM;
+    case ReduceOp::kMin: return Kind::MIN;
+    case ReduceOp::kMax: return Kind::MAX;
+    case ReduceOp::kProduct: return Kind::PRODUCT;
+    case ReduceOp::kAvg:
+      require(!integers, "the mean of integers is none");
+      return averages_itself(op, row) ? Kind::SUM : Kind::AVG;
+    default: break;
+  }
+  require(integers, "only integers are combined bit by bit");
+  return op == ReduceOp::kBand ? Kind::BAND : op == ReduceOp::kBor ? Kind::BOR : Kind::BXOR;
+}
+
+void Part::all_reduce(at::Tensor row, ReduceOp op) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = kind_of(op, row);
+  std::vector<at::Tensor> tensors{row};
+  if (row.numel() > 0)
+    call_.run(row.is_cuda(), [&] { return group_.process_group()->allreduce(tensors, options); });
+  if (averages_itself(op, row)) row.div_(size());
+}
+
+void Part::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) {
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = kind_of(op, input);
+  if (input.numel() > 0)
+    call_.run(input.is_cuda(),
+              [&] { return group_.process_group()->_reduce_scatter_base(output, input, options); });
+  if (averages_itself(op, input)) output.div_(size());
+}
+
+void Part::reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op) {
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = kind_of(op, output);
+  std::vector<at::Tensor> outputs{output};
+  std::vector<std::vector<at::Tensor>> lists{inputs};
+  if (output.numel() > 0)
+    call_.run(output.is_cuda(),
+              [&] { return group_.process_group()->reduce_scatter(outputs, lists, options); });
+  if (averages_itself(op, output)) output.div_(size());
+}
+
+void Part::broadcast(at::Tensor bytes, int place) {
+  if (bytes.numel() == 0) return;
+  c10d::BroadcastOptions options;
+  options.rootRank = place;
+  std::vector<at::Tensor> tensors{bytes};
+  call_.run(bytes.is_cuda(), [&] { return group_.process_group()->broadcast(tensors, options); });
+}
+
+void Part::all_gather(at::Tensor output, at::Tensor input) {
+  if (input.numel() == 0) return;
+  call_.run(input.is_cuda(), [&] { return group_.process_group()->_allgather_base(output, input); });
+}
+
+void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> output_splits,
+                      std::vector<std::int64_t> input_splits) {
+  call_.run(input.is_cuda(), [&] {
+    return group_.process_group()->alltoall_base(output, input, output_splits, input_splits);
+  });
+}
+
+void Part::gather(const std::vector<at::Tensor>& outputs, const at::Tensor& input, int place) {
+  c10d::GatherOptions options;
+  options.rootRank = place;
+  std::vector<std::vector<at::Tensor>> all;
+  if (place == this->place()) all.push_back(outputs);
+  std::vector<at::Tensor> mine{input};
+  call_.run(input.is_cuda(), [&] { return group_.process_group()->gather(all, mine, options); });
+}
+
+void Part::scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place) {
+  if (output.numel() == 0) return;
+  c10d::ScatterOptions options;
+  options.rootRank = place;
+  std::vector<std::vector<at::Tensor>> all;
+  if (place == this->place()) all.push_back(inputs);
+  std::vector<at::Tensor> mine{output};
+  call_.run(output.is_cuda(), [&] { return group_.process_group()->scatter(mine, all, options); });
+}
+
+void Part::barrier() {
+  c10d::BarrierOptions options;
+  options.device = c10::kCPU;
+  call_.run(false, [&] { return group_.process_group()->barrier(options); });
+}
+
+std::vector<Header> Part::headers_of_all(const at::Tensor& tensor) {
+  const at::Tensor mine = at::zeros({kHeaderNumbers}, at::kLong);
+  write_header(tensor, numbers_of(mine));
+  const at::Tensor all = at::empty({size() * kHeaderNumbers}, at::kLong);
+  all_gather(all, mine);
+  std::vector<Header> headers;
+  for (int each = 0; each < size(); ++each) {
+    headers.emplace_back(numbers_of(all) + each * kHeaderNumbers);
+    if (headers[static_cast<std::size_t>(each)].type != headers[0].type)
+      refuse(fmt::format("rank {} has a tensor of {}, and rank {} one of {}", ranks()[0],
+                         c10::toString(headers[0].type), ranks()[static_cast<std::size_t>(each)],
+                         c10::toString(headers.back().type)));
+  }
+  return headers;
+}
+
+// The tensor's bytes, and as many more as the largest has.
+at::Tensor padded(const at::Tensor& tensor, std::int64_t bytes) {
+  const Packed packed(tensor);
+  if (packed.bytes().numel() == bytes) return packed.bytes();
+  at::Tensor row = at::zeros({bytes}, tensor.options().dtype(at::kByte).requires_grad(false));
+  row.narrow(0, 0, packed.bytes().numel()).copy_(packed.bytes());
+  return row;
+}
+
+std::int64_t most_bytes(const std::vector<Header>& headers) {
+  return std::ranges::max_element(headers, {}, &Header::bytes)->bytes;
+}
+
+std::vector<std::string> strings_of(const std::vector<at::Tensor>& all) {
+  std::vector<std::string> strings;
+  for (const at::Tensor& bytes : all) strings.push_back(string_of(bytes));
+  return strings;
+}
+
+std::string name_of(ReduceOp op) {
+  constexpr const char* kNames[] = {"sum", "min", "max", "product", "avg", "band", "bor", "bxor"};
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+std::vector<at::Tensor> all_gather_in(Part& part, const at::Tensor& tensor) {
+  part.require_usable(tensor);
+  const auto headers = part.headers_of_all(tensor);
+  const std::int64_t bytes = most_bytes(headers);
+  const at::Tensor mine = padded(tensor, bytes);
+  const at::Tensor all = at::empty({part.size() * bytes}, mine.options());
+  part.all_gather(all, mine);
+  std::vector<at::Tensor> tensors;
+  for (const Header& header : headers)
+    tensors.push_back(header.tensor_in(all, static_cast<std::int64_t>(tensors.size()) * bytes));
+  return tensors;
+}
+
+std::vector<at::Tensor> gather_in(Part& part, const at::Tensor& tensor, int dst) {
+  part.require_usable(tensor);
+  const int place = part.place_of(dst);
+  const auto headers = part.headers_of_all(tensor);
+  const std::int64_t bytes = most_bytes(headers);
+  const at::Tensor mine = padded(tensor, bytes);
+  std::vector<at::Tensor> rows;
+  if (place == part.place())
+    for (int each = 0; each < part.size(); ++each) rows.push_back(at::empty({bytes}, mine.options()));
+  if (bytes > 0) part.gather(rows, mine, place);
+  std::vector<at::Tensor> tensors;
+  for (const at::Tensor& row : rows) tensors.push_back(headers[tensors.size()].tensor_in(row, 0));
+  return tensors;
+}
+
+}  // namespace
+
+void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("all_reduce ({}) of {}", name_of(op), shape_text(tensor)));
+  part.require_usable(tensor);
+  const Packed packed(tensor);
+  part.all_reduce(packed.row(), op);
+  packed.unpack();
+}
+
+void broadcast(const Group& group, const at::Tensor& tensor, int src) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("broadcast of {} from rank {}", shape_text(tensor), src));
+  part.require_usable(tensor);
+  const Packed packed(tensor);
+  part.broadcast(packed.bytes(), part.place_of(src));
+  packed.unpack();
+}
+
+std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("all_gather of {}", type_text(tensor)));
+  return all_gather_in(part, tensor);
+}
+
+void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("all_gather_into_tensor of {}", shape_text(input)));
+  part.require_usable(input);
+  part.require_usable(output);
+  part.require(output.scalar_type() == input.scalar_type() && output.numel() == part.size() * input.numel(),
+               fmt::format("the output is {}; it must have {} times as many elements, of the same type",
+                           shape_text(output), part.size()));
+  const Packed from(input), to(output);
+  part.all_gather(to.bytes(), from.bytes());
+  to.unpack();
+}
+
+at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs, ReduceOp op) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::string> shapes;
+  for (const at::Tensor& input : inputs) shapes.push_back(shape_text(input));
+  Part part(group, fmt::format("reduce_scatter ({}) of {}", name_of(op), fmt::join(shapes, ", ")));
+  part.require(
+      std::cmp_equal(inputs.size(), part.size()),
+      fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+  std::vector<at::Tensor> rows;
+  bool equal = true;
+  for (const at::Tensor& input : inputs) {
+    part.require_usable(input);
+    part.require(input.scalar_type() == inputs[0].scalar_type(), "the inputs are of different types");
+    equal = equal && input.sizes() == inputs[0].sizes();
+    rows.push_back(Packed(input).row());
+  }
+  const auto place = static_cast<std::size_t>(part.place());
+  if (equal) {
+    const at::Tensor mine = at::empty(inputs[0].sizes(), rows[0].options());
+    part.reduce_scatter(mine.view({-1}), rows, op);
+    return mine;
+  }
+  const at::Tensor all = at::cat(rows);
+  part.all_reduce(all, op);
+  std::int64_t before = 0;
+  for (std::size_t each = 0; each < place; ++each) before += rows[each].numel();
+  return all.narrow(0, before, rows[place].numel()).view(inputs[place].sizes()).clone();
+}
+
+void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
+                           ReduceOp op) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("reduce_scatter_tensor ({}) of {}", name_of(op), shape_text(input)));
+  part.require_usable(input);
+  part.require_usable(output);
+  part.require(
+      output.scalar_type() == input.scalar_type() && input.numel() == part.size() * output.numel(),
+      fmt::format("the output is {}; the input must have {} times as many elements, of the same type",
+                  shape_text(output), part.size()));
+  const Packed from(input), to(output);
+  part.reduce_scatter(to.row(), from.row(), op);
+  to.unpack();
+}
+
+std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, "all_to_all");
+  part.require(
+      std::cmp_equal(inputs.size(), part.size()),
+      fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+  const at::Tensor told = at::zeros({part.size() * kHeaderNumbers}, at::kLong);
+  std::vector<at::Tensor> rows;
+  std::vector<std::int64_t> input_splits, output_splits;
+  for (const at::Tensor& input : inputs) {
+    part.require_usable(input);
+    write_header(input, numbers_of(told) + static_cast<std::int64_t>(rows.size()) * kHeaderNumbers);
+    rows.push_back(Packed(input).bytes());
+    input_splits.push_back(rows.back().numel());
+  }
+  const at::Tensor heard = at::empty_like(told);
+  part.all_to_all(heard, told, {}, {});
+  std::vector<Header> headers;
+  std::int64_t total = 0;
+  for (int each = 0; each < part.size(); ++each) {
+    headers.emplace_back(numbers_of(heard) + each * kHeaderNumbers);
+    output_splits.push_back(headers.back().bytes);
+    total += headers.back().bytes;
+  }
+  const at::Tensor all = at::empty({total}, rows[0].options());
+  part.all_to_all(all, at::cat(rows), output_splits, input_splits);
+  std::vector<at::Tensor> tensors;
+  std::int64_t offset = 0;
+  for (const Header& header : headers) {
+    tensors.push_back(header.tensor_in(all, offset));
+    offset += header.bytes;
+  }
+  return tensors;
+}
+
+namespace {
+
+// A tensor's parts along its first dimension, in bytes.
+std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
+                                    const std::vector<std::int64_t>& sizes, const char* what) {
+  part.require_usable(tensor);
+  part.require(tensor.dim() > 0, fmt::format("the {} has no dimension", what));
+  const std::int64_t rows = tensor.size(0);
+  if (sizes.empty()) {
+    part.require(
+        rows % part.size() == 0,
+        fmt::format("the {} has {} rows, which {} members cannot share evenly", what, rows, part.size()));
+    return {};
+  }
+  std::int64_t sum = 0;
+  for (const std::int64_t size : sizes) sum += size;
+  part.require(std::cmp_equal(sizes.size(), part.size()) && sum == rows && std::ranges::min(sizes) >= 0,
+               fmt::format("the {} has {} rows, and parts of {} for {} members", what, rows,
+                           fmt::join(sizes, ", "), part.size()));
+  std::vector<std::int64_t> bytes;
+  const auto row_bytes = rows == 0 ? 0 : static_cast<std::int64_t>(tensor.nbytes()) / rows;
+  for (const std::int64_t size : sizes) bytes.push_back(size * row_bytes);
+  return bytes;
+}
+
+}  // namespace
+
+void all_to_all_single(const Group& group, const at::Tensor& output, const at::Tensor& input,
+                       const std::vector<std::int64_t>& output_split_sizes,
+                       const std::vector<std::int64_t>& input_split_sizes) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("all_to_all_single of {}", type_text(input)));
+  const auto output_splits = splits_of(part, output, output_split_sizes, "output");
+  const auto input_splits = splits_of(part, input, input_split_sizes, "input");
+  const Packed from(input), to(output);
+  part.all_to_all(to.bytes(), from.bytes(), output_splits, input_splits);
+  to.unpack();
+}
+
+std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("gather of {} to rank {}", type_text(tensor), dst));
+  return gather_in(part, tensor, dst);
+}
+
+void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src) {
+  const torch::NoGradGuard no_grad;
+  Part part(group, fmt::format("scatter of {} from rank {}", shape_text(output), src));
+  part.require_usable(output);
+  const int place = part.place_of(src);
+  std::vector<at::Tensor> rows;
+  if (place == part.place()) {
+    part.require(
+        std::cmp_equal(inputs.size(), part.size()),
+        fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+    for (const at::Tensor& input : inputs) {
+      part.require_usable(input);
+      part.require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(),
+                   fmt::format("an input is {}", shape_text(input)));
+      rows.push_back(Packed(input).bytes());
+    }
+  } else {
+    part.require(inputs.empty(), "inputs are given on another rank");
+  }
+  const Packed to(output);
+  part.scatter(to.bytes(), rows, place);
+  to.unpack();
+}
+
+void barrier(const Group& group) {
+  Part(group, "barrier").barrier();
+}
+
+std::vector<std::string> all_gather_object(const Group& group, const std::string& object) {
+  Part part(group, "all_gather_object");
+  return strings_of(all_gather_in(part, tensor_of(object)));
+}
+
+std::vector<std::string> gather_object(const Group& group, const std::string& object, int dst) {
+  Part part(group, fmt::format("gather_object to rank {}", dst));
+  return strings_of(gather_in(part, tensor_of(object), dst));
+}
+
+std::string broadcast_object(const Group& group, const std::string& object, int src) {
+  Part part(group, fmt::format("broadcast_object from rank {}", src));
+  const int place = part.place_of(src);
+  const at::Tensor length = at::full({1}, static_cast<std::int64_t>(object.size()), at::kLong);
+  part.broadcast(length, place);
+  const at::Tensor bytes =
+      place == part.place() ? tensor_of(object) : at::empty({length.item<std::int64_t>()}, at::kByte);
+  part.broadcast(bytes, place);
+  return string_of(bytes);
+}
+
+std::string scatter_object(const Group& group, const std::vector<std::string>& objects, int src) {
+  Part part(group, fmt::format("scatter_object from rank {}", src));
+  const int place = part.place_of(src);
+  std::vector<at::Tensor> rows, lengths;
+  if (place == part.place()) {
+    part.require(
+        std::cmp_equal(objects.size(), part.size()),
+        fmt::format("{} objects are given; each of the {} members gets one", objects.size(), part.size()));
+    std::size_t most = 0;
+    for (const std::string& object : objects) most = std::max(most, object.size());
+    for (const std::string& object : objects) {
+      rows.push_back(padded(tensor_of(object), static_cast<std::int64_t>(most)));
+      lengths.push_back(
+          at::tensor({static_cast<std::int64_t>(object.size()), static_cast<std::int64_t>(most)}, at::kLong));
+    }
+  }
+  const at::Tensor length = at::empty({2}, at::kLong);
+  part.scatter(length, lengths, place);
+  const at::Tensor bytes = at::empty({length[1].item<std::int64_t>()}, at::kByte);
+  part.scatter(bytes, rows, place);
+  return string_of(bytes.narrow(0, 0, length[0].item<std::int64_t>()));
+}
+
+}  // namespace muster

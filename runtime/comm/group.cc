@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <exception>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <muster/job.h>
+#include <stdexcept>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "runtime/comm/formation.h"
+#include "runtime/comm/job_state.h"
+#include "runtime/comm/process_group.h"
+#include "runtime/control/uncaught.h"
+
+namespace muster {
+
+Group::State::~State() {
+  if (std::uncaught_exceptions() == 0) shut_down();
+}
+
+void Group::State::shut_down() noexcept {
+  const auto leaving = std::exchange(process_group, nullptr);
+  if (leaving == nullptr) return;
+  try {
+    leaving->shutdown();
+  } catch (...) {
+    log::warning("rank {}: the process group '{}' could not be shut down: {}",
+                 ranks[static_cast<std::size_t>(rank)], name, current_exception_text());
+  }
+}
+
+Group::State& state_of(const Group& group) {
+  return *group.state_;
+}
+
+// The world is a part of the job's state, and lives as long.
+Group::Group(const Job& job) : state_(job.state_, &job.state_->all) {}
+
+int Group::rank() const {
+  return state_->rank;
+}
+int Group::size() const {
+  return static_cast<int>(state_->ranks.size());
+}
+const std::vector<int>& Group::ranks() const {
+  return state_->ranks;
+}
+const std::string& Group::name() const {
+  return state_->name;
+}
+std::string Group::description() const {
+  return fmt::format("group '{}' of rank{} {}", name(), size() == 1 ? "" : "s", fmt::join(ranks(), ", "));
+}
+
+int Group::place_of(int job_rank) const {
+  const auto found = std::ranges::lower_bound(state_->ranks, job_rank);
+  if (found == state_->ranks.end() || *found != job_rank)
+    throw std::invalid_argument(fmt::format("rank {} is not in the {}", job_rank, description()));
+  return static_cast<int>(found - state_->ranks.begin());
+}
+
+Job Group::job() const {
+  return Job(state_->job.lock());
+}
+c10::Device Group::device() const {
+  return job().device();
+}
+
+namespace {
+
+void require_member(const Group& group) {
+  if (!group.is_member())
+    throw std::logic_error(
+        fmt::format("this rank, {}, is not in the {}", group.job().rank(), group.description()));
+}
+
+}  // namespace
+
+const c10::intrusive_ptr<c10d::ProcessGroup>& Group::process_group() const {
+  require_member(*this);
+  return state_->process_group;
+}
+const c10::intrusive_ptr<c10d::Store>& Group::store() const {
+  require_member(*this);
+  return state_->store;
+}
+
+namespace {
+
+std::string presence_key(int rank) {
+  return fmt::format("presence/{}", rank);
+}
+
+// Where others find out later whether this process is still there. One that cannot listen is not looked for.
+void show_presence(Job::State& job) {
+  const std::string address = address_in(job.world);
+  auto listener = listen_on(address);
+  if (!listener) return;
+  job.presence = std::move(*listener);
+  job.store->set(presence_key(job.world.rank), fmt::format("{} {}", job.presence.port, address));
+}
+
+}  // namespace
+
+void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milliseconds limit) {
+  // A wait of the store's that runs out prints a warning.
+  constexpr std::chrono::milliseconds kBetween{20};
+  for (const TimePoint end = Clock::now() + limit; Clock::now() < end && !store.check({key});)
+    std::this_thread::sleep_for(kBetween);
+}
+
+std::string find_gone(const Job::State& job, const std::vector<int>& ranks) {
+  constexpr std::chrono::milliseconds kAnswer{200};
+  for (const int rank : ranks) {
+    if (rank == job.world.rank || !job.store->check({presence_key(rank)})) continue;
+    const std::string there = job.store->get_to_str(presence_key(rank));
+    const std::size_t space = std::min(there.find(' '), there.size() - 1);
+    if (refuses(there.substr(space + 1), static_cast<std::uint16_t>(std::atoi(there.c_str())), kAnswer))
+      return fmt::format("rank {} is gone", rank);
+  }
+  return {};
+}
+
+std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks) {
+  if (!job.presence.fd) return {};
+  for (const auto pause : kPauses) {
+    if (std::string gone = find_gone(job, ranks); !gone.empty()) return gone;
+    wait_for_key(*job.store, "nobody sets this", pause);
+  }
+  return {};
+}
+
+int agree_to_form(const Job& job, const Request& request) {
+  Job::State& state = state_of(job);
+  std::call_once(state.presence_shown, [&] { show_presence(state); });
+  const int number = state.formation_count++;
+  c10d::Store& store = *state.store;
+  const std::string key = fmt::format("formation/{}/", number);
+  std::string refusal = request.refusal;
+  if (refusal.empty()) {
+    const std::string mine = request.function + " of " + request.text;
+    const std::string first =
+        store.compareSet(key + "first", std::string(), fmt::format("{} {}", job.rank(), mine));
+    const std::size_t space = first.find(' ');
+    if (first.substr(space + 1) != mine)
+      refusal = fmt::format("ranks call it with different arguments: rank {} {}, rank {} {}",
+                            first.substr(0, space), first.substr(space + 1), job.rank(), mine);
+  }
+  if (!refusal.empty()) store.compareSet(key + "refused", std::string(), refusal);
+  const std::int64_t arrived = store.add(key + "arrived", 1);
+  if (arrived == job.world_size()) store.set(key + "all", "1");
+  try {
+    store.wait({key + "all"});
+  } catch (const c10::Error&) {
+    throw std::runtime_error(fmt::format(
+        "{}: {} of {} ranks have called it in time; it is for all ranks of the job, members or not",
+        request.function, store.add(key + "arrived", 0), job.world_size()));
+  }
+  if (store.check({key + "refused"}))
+    throw std::invalid_argument(request.function + ": " + store.get_to_str(key + "refused"));
+  return number;
+}
+
+Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
+                 const GroupOptions& options) {
+  Job::State& of_job = state_of(job);
+  auto state = std::make_shared<Group::State>();
+  state->job = of_job.all.job;
+  state->keeps_job = of_job.all.job.lock();
+  state->name = options.name;
+  state->key = fmt::format("muster/{}/", key);
+  state->ranks = std::move(ranks);
+  const auto found = std::ranges::find(state->ranks, job.rank());
+  if (found == state->ranks.end()) return Group(std::move(state));
+  state->rank = static_cast<int>(found - state->ranks.begin());
+  const GroupPlace place{
+      .rank = state->rank, .size = static_cast<int>(state->ranks.size()), .prefix = "muster/" + key};
+  state->store = c10::make_intrusive<c10d::PrefixStore>(place.prefix, of_job.store);
+  state->process_group = make_process_group(
+      of_job.world, place, of_job.store, options.backend == "gloo" ? c10::Device(c10::kCPU) : of_job.device,
+      options.timeout ? options.timeout : of_job.timeout);
+  return Group(std::move(state));
+}
+
+namespace {
+
+std::string refusal_of(const Job& job, const std::vector<int>& sorted, const GroupOptions& options) {
+  if (sorted.empty()) return "no ranks are given";
+  for (const int rank : sorted)
+    if (rank < 0 || rank >= job.world_size())
+      return fmt::format("rank {} is not in the job, whose ranks are 0 to {}", rank, job.world_size() - 1);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    return fmt::format("rank {} is given twice", *twice);
+  if (options.backend != "" && options.backend != "gloo" && options.backend != "nccl")
+    return fmt::format("backend '{}' is neither gloo nor nccl", options.backend);
+  if (options.backend == "nccl" && !job.device().is_cuda())
+    return "backend 'nccl' needs GPUs, and this job trains on CPUs";
+  if (options.timeout && options.timeout->count() <= 0)
+    return fmt::format("timeout is {} ms; it must be above 0", options.timeout->count());
+  return "";
+}
+
+}  // namespace
+
+Group Job::new_group(const std::vector<int>& ranks, const GroupOptions& options) const {
+  std::vector<int> sorted = ranks;
+  std::ranges::sort(sorted);
+  GroupOptions chosen = options;
+  const int number = agree_to_form(
+      *this,
+      {.function = "new_group",
+       .text = fmt::format("ranks {} (backend '{}', timeout {} ms, name '{}')", fmt::join(sorted, ", "),
+                           options.backend, options.timeout ? options.timeout->count() : 0, options.name),
+       .refusal = refusal_of(*this, sorted, options)});
+  const std::string key = fmt::format("group-{}", number);
+  if (chosen.name.empty()) chosen.name = fmt::format("group {}", number);
+  return form_group(*this, std::move(sorted), key, chosen);
+}
+
+}  // namespace muster

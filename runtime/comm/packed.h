@@ -1,0 +1,46 @@
+// Tensors as they travel: rows of bytes, whatever their type and layout in memory.
+//
+// Plain values for one thread; a Packed holds on to its tensor.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cstring>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <string>
+
+namespace muster {
+
+// "Float [2, 3]".
+inline std::string shape_text(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+}
+
+// A tensor that a collective reads or fills: as one row of bytes, its own where they lie in one piece.
+class Packed {
+ public:
+  explicit Packed(const at::Tensor& tensor)
+      : original_(tensor.detach()), packed_(original_.contiguous()), row_(packed_.view({-1})) {}
+  const at::Tensor& row() const { return row_; }
+  at::Tensor bytes() const { return row_.view(at::kByte); }
+  bool on_gpu() const { return row_.is_cuda(); }
+  bool empty() const { return row_.numel() == 0; }
+  void unpack() const {
+    if (!packed_.is_same(original_)) original_.copy_(packed_);
+  }
+
+ private:
+  at::Tensor original_, packed_, row_;
+};
+
+inline at::Tensor tensor_of(const std::string& bytes) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  if (!bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+inline std::string string_of(const at::Tensor& bytes) {
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())};
+}
+
+}  // namespace muster

@@ -1,0 +1,125 @@
+#include <fmt/core.h>
+#include <muster/collectives.h>
+#include <muster/job.h>
+#include <stdexcept>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <utility>
+
+#include "runtime/comm/call.h"
+#include "runtime/comm/packed.h"
+#include "runtime/control/step_time.h"
+
+namespace muster {
+
+struct Work::State {
+  Group group;
+  std::string text;
+  Packed packed;
+  c10::intrusive_ptr<c10d::Work> work;
+
+  void wait() {
+    const InStepPart waiting(kCommunicatePart);
+    try {
+      work->wait();
+    } catch (const std::exception&) {
+      fail_for_peer(group, text);
+    }
+    const torch::NoGradGuard no_grad;
+    packed.unpack();
+  }
+};
+
+Work::Work(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Work::Work(Work&&) noexcept = default;
+Work& Work::operator=(Work&&) noexcept = default;
+Work::~Work() = default;
+
+void Work::wait() {
+  if (state_ == nullptr) throw std::logic_error("Work::wait: it has been waited for");
+  const std::unique_ptr<State> state = std::move(state_);
+  state->wait();
+}
+
+namespace {
+
+// `start` begins it with the tensor's bytes.
+template <class Start>
+std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
+                                           const at::Tensor& tensor, const Start& start) {
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(fmt::format("{} in the {}: {}", text, group.description(), why));
+  };
+  if (!group.is_member())
+    throw std::logic_error(
+        fmt::format("{}: this rank, {}, is not in the {}", text, group.job().rank(), group.description()));
+  if (!tensor.defined() || tensor.layout() != at::kStrided) refuse("the tensor is undefined or sparse");
+  const torch::NoGradGuard no_grad;
+  auto state = std::make_unique<Work::State>(Work::State{group, text, Packed(tensor), nullptr});
+  std::vector<at::Tensor> bytes{state->packed.bytes()};
+  try {
+    state->work = start(bytes);
+  } catch (const c10::Error& error) {
+    refuse(error.what_without_backtrace());
+  } catch (const std::invalid_argument&) {
+    throw;
+  } catch (const std::exception&) {  // Gloo's, of a connection that is closed already
+    fail_for_peer(group, text);
+  }
+  return state;
+}
+
+int peer_place(const Group& group, int job_rank, const char* function) {
+  const int place = group.place_of(job_rank);
+  if (place == group.rank())
+    throw std::invalid_argument(fmt::format("{}: rank {} is this rank itself", function, job_rank));
+  return place;
+}
+
+}  // namespace
+
+Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
+  return Work(start_between(group, fmt::format("send of {} to rank {}", shape_text(tensor), dst), tensor,
+                            [&](std::vector<at::Tensor>& bytes) {
+                              const int place = peer_place(group, dst, "send");
+                              return group.process_group()->send(bytes, place, tag);
+                            }));
+}
+
+Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag) {
+  return Work(start_between(group, fmt::format("recv of {} from rank {}", shape_text(tensor), src), tensor,
+                            [&](std::vector<at::Tensor>& bytes) {
+                              const int place = peer_place(group, src, "recv");
+                              return group.process_group()->recv(bytes, place, tag);
+                            }));
+}
+
+void send(const Group& group, const at::Tensor& tensor, int dst, int tag) {
+  isend(group, tensor, dst, tag).wait();
+}
+
+int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src, int tag) {
+  if (src) {
+    irecv(group, tensor, *src, tag).wait();
+    return *src;
+  }
+  const auto state = start_between(
+      group, fmt::format("recv of {} from any rank", shape_text(tensor)), tensor,
+      [&](std::vector<at::Tensor>& bytes) { return group.process_group()->recvAnysource(bytes, tag); });
+  state->wait();
+  return group.ranks()[static_cast<std::size_t>(state->work->sourceRank())];
+}
+
+void send_object(const Group& group, const std::string& object, int dst, int tag) {
+  send(group, at::full({1}, static_cast<std::int64_t>(object.size()), at::kLong), dst, tag);
+  if (!object.empty()) send(group, tensor_of(object), dst, tag);
+}
+
+std::string recv_object(const Group& group, int src, int tag) {
+  const at::Tensor length = at::empty({1}, at::kLong);
+  recv(group, length, src, tag);
+  const at::Tensor bytes = at::empty({length.item<std::int64_t>()}, at::kByte);
+  if (bytes.numel() > 0) recv(group, bytes, src, tag);
+  return string_of(bytes);
+}
+
+}  // namespace muster
