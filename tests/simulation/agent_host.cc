@@ -13,6 +13,12 @@ using agent::StartFailure;
 using agent::StartStep;
 using wire::ReportKind;
 
+namespace {
+
+constexpr std::string_view kLine = "step\n";
+
+}  // namespace
+
 AgentHost::AgentHost(World& world, Owner owner, std::weak_ptr<Program> program)
     : world_(world), owner_(owner), program_(std::move(program)) {}
 
@@ -70,8 +76,19 @@ void AgentHost::worker_says(const SimulatedProcess& worker, ReportKind kind, std
   const auto program = program_.lock();
   if (!program) return;
   program->run([weak = weak_from_this(), report = std::move(report), pid = worker.pid] {
-    if (const auto self = weak.lock()) self->listener_->worker_reported(report, self->address_of(pid));
+    const auto self = weak.lock();
+    if (!self) return;
+    self->listener_->worker_reported(report, self->address_of(pid));
+    if (self->world_.script.output && report.message.kind == ReportKind::kStep)
+      self->print(report.message.rank);
   });
+}
+
+// What the launcher does not take in time is not printed: no rank is made to wait for it here.
+void AgentHost::print(Rank rank) {
+  wire::Output output;
+  output.rank = rank;
+  if (!link_->drops(output.stream) && !link_->hold(output.stream)) link_->send(attempt_, output, kLine);
 }
 
 void AgentHost::gpu_fails(std::int32_t pid) {
@@ -299,8 +316,18 @@ void AgentHost::finish() {
 
 // The rest of its logs takes a moment to come to the launcher.
 bool AgentHost::sent() {
-  if (!shares_logs()) later(300ms, [](AgentHost& self) { self.logs_listener_->logs_sent(); });
+  if (!shares_logs() && !world_.script.output)
+    later(300ms, [](AgentHost& self) { self.logs_listener_->logs_sent(); });
+  if (!shares_logs() && world_.script.output)
+    link_->send(attempt_, wire::LogPiece{.rank = plan_.first_rank, .text = {}, .last = true}, kLine);
   return shares_logs();
+}
+
+void AgentHost::taken(Attempt attempt, const wire::LogTaken& taken) {
+  world_.invariants.holds(attempt == attempt_ && taken.bytes == kLine.size(),
+                          fmt::format("node{}: {} bytes of a log of attempt {} are taken", owner_.agent.node,
+                                      taken.bytes, attempt));
+  logs_listener_->logs_sent();
 }
 
 void AgentHost::finish_when_written() {

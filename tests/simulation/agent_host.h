@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/io/health/vitals.h"
+#include "agent/io/link.h"
 #include "agent/io/output/logs.h"
 #include "agent/io/store/store_host.h"
 #include "agent/io/workers/processes.h"
@@ -32,6 +33,9 @@ class AgentHost final : public agent::Processes,
   AgentHost(World& world, Owner owner, std::weak_ptr<Program> program);
   AgentHost(const AgentHost&) = delete;
   AgentHost& operator=(const AgentHost&) = delete;
+
+  // By which output and logs go; outlives the agent's program.
+  void set_link(agent::Link& link) { link_ = &link; }
 
   // From the machine's processes; heard when the agent runs.
   void process_ended(const SimulatedProcess& ended, int exit_code, int signal);
@@ -83,7 +87,7 @@ class AgentHost final : public agent::Processes,
   bool output_waits() const override;
   void hurry() override;
   void finish() override;
-  void taken(Attempt, const wire::LogTaken&) override {}
+  void taken(Attempt attempt, const wire::LogTaken& taken) override;
   bool sent() override;
 
   // StoreHost.
@@ -111,12 +115,14 @@ class AgentHost final : public agent::Processes,
   void settle_template(Template settled);
   bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }
   void read_input();
+  void print(Rank rank);
 
   World& world_;
   Owner owner_;
   std::weak_ptr<Program> program_;
   agent::ProcessListener* listener_ = nullptr;
   agent::LogsListener* logs_listener_ = nullptr;
+  agent::Link* link_ = nullptr;
   wire::JobSpec job_;
   Attempt attempt_;
   wire::PrepareAttempt plan_;

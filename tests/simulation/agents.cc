@@ -158,6 +158,7 @@ void Agents::open(Process& agent) {
   agent.launchers_end = agent.line->open(0, launch_.program().weak_from_this());
   agent.link = std::make_unique<agent::Link>(*agent.program, agent.line->open(1, agent.program),
                                              agent.owner.agent.node);
+  agent.host->set_link(*agent.link);
   agent.agent =
       std::make_unique<agent::Agent>(agent::Agent::Parts{.time = *agent.program,
                                                          .link = *agent.link,

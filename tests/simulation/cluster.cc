@@ -138,6 +138,7 @@ void Cluster::look() {
     world_.invariants.makes_progress(since, progress_limit());
   if (now >= next_dump_ && current().runs()) {
     current().dump_stacks();
+    current().look_at_status();
     next_dump_ = now + kDumpPeriod;
   }
   if (world_.script.added_nodes > 0 && now >= next_growth_ && current().runs() && current().add_host())

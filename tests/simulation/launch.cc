@@ -16,6 +16,9 @@ Duration hang_limit(const Script& script) {
   return std::max<Duration>(4 * script.step, 3s);
 }
 
+// Of a node, in bytes: a few lines.
+constexpr std::size_t kOutputWindow = 30;
+
 struct End {
   int exit_code = 0;
   int signal = 0;
@@ -30,6 +33,7 @@ End end_by(const Fault& fault) {
 
 launcher::Plan plan_of(const Script& script, bool take_over) {
   launcher::Plan plan;
+  plan.job.output_window_bytes = kOutputWindow;
   std::int32_t rank = 0;
   for (int node = 0; node < script.node_count; ++node) {
     plan.nodes.push_back({NodeId(node), Rank(rank), script.room_of(node)});
@@ -130,6 +134,28 @@ void Launch::show(const launcher::Decision& decision, Duration) {
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;
   if (record->event == "restart") world_.disturbed(world_.timeline.now() + record->wait);
+}
+
+// A terminal that is slow at times.
+void Launch::show_output(NodeId node, const wire::Output& output, launcher::Taken taken) {
+  const std::size_t bytes = output.text.view().size();
+  auto& untaken = untaken_[node];
+  if (!untaken) untaken = std::make_shared<std::size_t>(0);
+  *untaken += bytes;
+  world_.invariants.holds(*untaken <= kOutputWindow + bytes,
+                          fmt::format("{} bytes of node{}'s output wait to be taken", *untaken, node));
+  const auto take = [untaken, taken = std::move(taken), bytes] {
+    *untaken -= bytes;
+    (*taken)(bytes);
+  };
+  if (!world_.other_chance.one_in(3)) return take();
+  program_->run_after(world_.other_chance.between(0s, 12s), take);
+}
+
+void Launch::keep_log(NodeId, Attempt, const wire::LogPiece& piece, LogAnswer answer) {
+  const wire::LogTaken taken{.rank = piece.rank, .bytes = piece.offset + piece.text.view().size()};
+  program_->run_after(world_.other_chance.between(0ms, 300ms),
+                      [taken, answer = std::move(answer)] { answer(taken); });
 }
 
 void Launch::judge_now() {
@@ -301,6 +327,15 @@ void Launch::cancel(bool now) {
 void Launch::pass_signal_on() {
   world_.say(name() + ": SIGUSR2");
   program_->run([this] { launcher_->interrupt(SIGUSR2); });
+}
+
+void Launch::look_at_status() {
+  const launcher::JobStatus status = launcher_->status();
+  std::size_t rank_count = 0;
+  for (const launcher::NodePlan& each : job().members())
+    rank_count += static_cast<std::size_t>(each.worker_count);
+  world_.invariants.holds(status.ranks.size() == rank_count && status.restart_count == job().restart_count(),
+                          fmt::format("the status shows {} ranks of {}", status.ranks.size(), rank_count));
 }
 
 bool Launch::add_host() {

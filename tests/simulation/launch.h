@@ -68,16 +68,17 @@ class Launch final : public launcher::View {
   void cancel(bool now);
   void pass_signal_on();
   void dump_stacks();
+  void look_at_status();
   bool add_host();  // false: it cannot be added now
 
   void show(const launcher::Decision& decision, Duration age) override;
   void show_progress(std::string_view) override {}
-  void show_output(NodeId, const wire::Output&, launcher::Taken) override {}
+  void show_output(NodeId node, const wire::Output& output, launcher::Taken taken) override;
   bool takes(int, Duration) const override { return true; }
   void show_stacks(const wire::WorkerStacks&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
-  void keep_log(NodeId, Attempt, const wire::LogPiece&, LogAnswer) override {}
-  void agent_closed(NodeId) override {}
+  void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override;
+  void agent_closed(NodeId node) override { untaken_.erase(node); }
   std::string logs_to_come() const override { return ""; }
 
  private:
@@ -104,7 +105,8 @@ class Launch final : public launcher::View {
   bool cleared_up_ = false;
   bool unkillable_ = false;  // a worker, as it was told
   int survivor_count_ = 0;
-  int added_count_ = 0;  // hosts
+  int added_count_ = 0;                                     // hosts
+  std::map<NodeId, std::shared_ptr<std::size_t>> untaken_;  // bytes that were shown and not taken yet
   Wishes wishes_;
   launcher::Phase phase_ = launcher::Phase::kGathering;
 };

@@ -163,6 +163,7 @@ Script long_script(std::uint64_t seed, int node_count, int workers_per_node) {
   script.checkpoints = !chance.one_in(4);
   script.preemptible = chance.one_in(2);
   script.input = seed % 4 == 1;  // what is drawn besides stays as it is
+  script.output = seed % 6 == 1;
   script.memory_tier = seed % 5 == 2;
   script.warm = seed % 7 == 3;
   script.gpus_keep_memory = seed % 7 == 5;
@@ -199,6 +200,7 @@ Script short_script(std::uint64_t seed) {
   script.checkpoints = chance.one_in(2);
   script.preemptible = chance.one_in(2);
   script.input = seed % 4 == 1;  // what is drawn besides stays as it is
+  script.output = seed % 6 == 1;
   script.memory_tier = seed % 5 == 2;
   script.warm = seed % 7 == 3;
   script.gpus_keep_memory = seed % 7 == 5;
@@ -236,6 +238,7 @@ std::string describe(const Script& script) {
       script.drift * 1e6);
   constexpr std::pair<bool Script::*, std::string_view> kHabits[] = {
       {&Script::input, "input"},
+      {&Script::output, "output"},
       {&Script::memory_tier, "memory tier"},
       {&Script::warm, "templates"},
       {&Script::gpus_keep_memory, "GPU memory that is kept"},
