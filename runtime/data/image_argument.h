@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstdint>
+#include <muster/transforms_geometry.h>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,16 @@ inline void check_image(std::string_view who, const at::Tensor& image) {
     refuse(who, fmt::format("an image is of uint8 or floating, and not of {}",
                             c10::toString(image.scalar_type())));
 }
+
+inline void check_channels(std::string_view who, const at::Tensor& image) {
+  if (image.size(0) != 1 && image.size(0) != 3)
+    refuse(who, fmt::format("an image of 1 or 3 channels is needed, and not of {}", image.size(0)));
+}
+
+// "RandomErasing: scale".
+void check_range(std::string_view argument, const Range& range);
+// Of what turns an image.
+void check_turn(std::string_view who, InterpolationMode mode);
 
 inline void check_probability(std::string_view argument, double p) {
   check_argument(p >= 0 && p <= 1, argument, p, "from 0 to 1");

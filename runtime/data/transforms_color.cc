@@ -5,81 +5,12 @@
 #include <muster/transforms.h>
 #include <torch/torch.h>
 
+#include "runtime/data/functional.h"
 #include "runtime/data/image_argument.h"
-#include "runtime/data/one_compute_thread.h"
 
 namespace muster::transforms {
 
 namespace {
-
-double largest_value(const at::Tensor& image) {
-  return image.scalar_type() == at::kByte ? 255 : 1;
-}
-
-void check_channels(std::string_view who, const at::Tensor& image) {
-  if (image.size(0) != 1 && image.size(0) != 3)
-    refuse(who, fmt::format("an image of 1 or 3 channels is needed, and not of {}", image.size(0)));
-}
-
-// [1, height, width] of the image's type.
-at::Tensor gray(const at::Tensor& image) {
-  if (image.size(0) == 1) return image;
-  const at::Tensor value = image[0].mul(0.2989).add_(image[1], 0.587).add_(image[2], 0.114).unsqueeze(0);
-  return value.to(image.scalar_type());
-}
-
-at::Tensor blend(const at::Tensor& image, const at::Tensor& other, double share) {
-  return image.mul(share).add_(other, 1 - share).clamp_(0, largest_value(image)).to(image.scalar_type());
-}
-
-at::Tensor with_brightness(const at::Tensor& image, double factor) {
-  return image.mul(factor).clamp_(0, largest_value(image)).to(image.scalar_type());
-}
-
-at::Tensor with_contrast(const at::Tensor& image, double factor) {
-  // A sum over several threads would be added up in another order than one of a loader's worker.
-  const OneComputeThread one_thread;
-  const at::Tensor values = gray(image);
-  const double mean = values.sum(at::kDouble).item<double>() / static_cast<double>(values.numel());
-  return blend(image, at::scalar_tensor(mean, image.mul(1.).options()), factor);
-}
-
-at::Tensor with_saturation(const at::Tensor& image, double factor) {
-  return image.size(0) == 1 ? image : blend(image, gray(image), factor);
-}
-
-// Turns the hue of a pixel by `turn` of the circle; as colorsys, and with it torchvision, has HSV.
-void turn_hue(float* red, float* green, float* blue, float turn) {
-  const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
-  const float range = most - least;
-  if (range == 0) return;
-  float hue = most == *red     ? (*green - *blue) / range
-              : most == *green ? 2 + (*blue - *red) / range
-                               : 4 + (*red - *green) / range;
-  hue = hue / 6 + turn;
-  hue = (hue - std::floor(hue)) * 6;
-  // A channel falls from the most to the least with the distance of the hue from its own.
-  const auto channel = [&](float offset) {
-    const float place = std::fmod(offset + hue, 6.F);
-    return most - range * std::clamp(std::min(place, 4 - place), 0.F, 1.F);
-  };
-  *red = channel(5);
-  *green = channel(3);
-  *blue = channel(1);
-}
-
-at::Tensor with_hue(const at::Tensor& image, double turn) {
-  if (image.size(0) == 1) return image;
-  const double largest = largest_value(image);
-  at::Tensor colors = image.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous().div_(largest);
-  const std::int64_t pixels = image.size(1) * image.size(2);
-  auto* red = colors.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < pixels; ++i)
-    turn_hue(red + i, red + pixels + i, red + 2 * pixels + i, static_cast<float>(turn));
-  // To the nearest: a value that comes out as 24.999998 is a 25.
-  if (image.scalar_type() == at::kByte) colors.mul_(largest).round_();
-  return colors.to(image.scalar_type());
-}
 
 // Each of 256 values, for a conversion that reads pixels side by side and writes channels apart.
 at::Tensor looked_up(const at::Tensor& image, const std::array<float, 256>& value_of) {
@@ -152,7 +83,7 @@ Grayscale::Grayscale(std::int64_t num_output_channels) : channels_(num_output_ch
 at::Tensor Grayscale::operator()(const at::Tensor& image) const {
   check_image("Grayscale", image);
   check_channels("Grayscale", image);
-  return gray(image).expand({channels_, image.size(1), image.size(2)});
+  return functional::gray(image).expand({channels_, image.size(1), image.size(2)});
 }
 
 ColorJitter::ColorJitter(ColorJitterOptions options) : options_(options) {
@@ -173,10 +104,10 @@ at::Tensor ColorJitter::operator()(const at::Tensor& image) const {
     bool wanted;
   };
   std::array changes{
-      Change{with_brightness, factor(options_.brightness), options_.brightness > 0},
-      Change{with_contrast, factor(options_.contrast), options_.contrast > 0},
-      Change{with_saturation, factor(options_.saturation), options_.saturation > 0},
-      Change{with_hue, random.uniform(-options_.hue, options_.hue), options_.hue > 0},
+      Change{functional::adjust_brightness, factor(options_.brightness), options_.brightness > 0},
+      Change{functional::adjust_contrast, factor(options_.contrast), options_.contrast > 0},
+      Change{functional::adjust_saturation, factor(options_.saturation), options_.saturation > 0},
+      Change{functional::adjust_hue, random.uniform(-options_.hue, options_.hue), options_.hue > 0},
   };
   for (std::size_t left = changes.size(); left > 1; --left)
     std::swap(changes[left - 1],
@@ -185,6 +116,17 @@ at::Tensor ColorJitter::operator()(const at::Tensor& image) const {
   for (const Change& change : changes)
     if (change.wanted) result = change.apply(result, change.amount);
   return result;
+}
+
+GaussianBlur::GaussianBlur(KernelSize kernel_size, Range sigma) : kernel_size_(kernel_size), sigma_(sigma) {
+  for (const std::int64_t side : {kernel_size_.width, kernel_size_.height})
+    check_argument(side >= 1 && side % 2 == 1, "GaussianBlur: kernel_size", side, "odd and at least 1");
+  check_range("GaussianBlur: sigma", sigma_);
+}
+
+at::Tensor GaussianBlur::operator()(const at::Tensor& image) const {
+  check_image("GaussianBlur", image);
+  return functional::gaussian_blur(image, kernel_size_, sample_random().uniform(sigma_.low, sigma_.high));
 }
 
 }  // namespace muster::transforms

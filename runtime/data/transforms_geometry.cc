@@ -5,6 +5,7 @@
 #include <optional>
 #include <torch/torch.h>
 
+#include "runtime/data/functional.h"
 #include "runtime/data/image_argument.h"
 #include "runtime/data/one_compute_thread.h"
 
@@ -33,19 +34,19 @@ Box random_place(const at::Tensor& image, std::int64_t height, std::int64_t widt
   return {.top = top, .left = random.below(image.size(2) - width + 1), .height = height, .width = width};
 }
 
-at::Tensor resized(const at::Tensor& image, std::int64_t height, std::int64_t width) {
-  if (image.size(1) == height && image.size(2) == width) return image;
-  return at::_upsample_bilinear2d_aa(image.unsqueeze(0), {height, width}, /*align_corners=*/false).squeeze(0);
-}
-
 void check_size(std::string_view who, const ImageSize& size) {
   const auto least = std::min(size.height, size.width);
   check_argument(least >= 1, fmt::format("{}: size", who), least, "at least 1");
 }
 
-void check_range(std::string_view argument, const Range& range) {
-  check_argument(range.low > 0 && range.low <= range.high, argument,
-                 fmt::format("{{{}, {}}}", range.low, range.high), "above 0, the smaller one first");
+void check_padding(std::string_view argument, const Padding& padding) {
+  const auto least = std::min({padding.left, padding.top, padding.right, padding.bottom});
+  check_argument(least >= 0, argument, least, "at least 0");
+}
+
+void check_degrees(std::string_view argument, const Degrees& degrees) {
+  check_argument(degrees.low <= degrees.high, argument, fmt::format("{{{}, {}}}", degrees.low, degrees.high),
+                 "a number that is not below 0, or two, the smaller one first");
 }
 
 // A height and width of that share of the image's area and of that ratio of `first` to `second` side.
@@ -80,12 +81,62 @@ Box random_box(const at::Tensor& image, const RandomResizedCropOptions& options)
 
 }  // namespace
 
+std::string_view name_of(InterpolationMode mode) {
+  switch (mode) {
+    case InterpolationMode::kNearest: return "kNearest";
+    case InterpolationMode::kNearestExact: return "kNearestExact";
+    case InterpolationMode::kBilinear: return "kBilinear";
+    case InterpolationMode::kBicubic: break;
+  }
+  return "kBicubic";
+}
+
+void check_turn(std::string_view who, InterpolationMode mode) {
+  check_argument(mode == InterpolationMode::kNearest || mode == InterpolationMode::kBilinear,
+                 fmt::format("{}: interpolation", who), name_of(mode), "kNearest or kBilinear");
+}
+
+void check_range(std::string_view argument, const Range& range) {
+  check_argument(range.low > 0 && range.low <= range.high, argument,
+                 fmt::format("{{{}, {}}}", range.low, range.high), "above 0, the smaller one first");
+}
+
 at::Tensor Compose::operator()(const at::Tensor& image) const {
   // Of an image of 224 x 224 pixels, on two threads, the CPU time was 2.7 times as much.
   const OneComputeThread one_thread;
   at::Tensor result = image;
   for (const Step& step : steps_) result = step(result);
   return result;
+}
+
+RandomApply::RandomApply(std::vector<Compose::Step> transforms, double p) : all_(transforms), p_(p) {
+  check_argument(!transforms.empty(), "RandomApply: the number of transforms", transforms.size(),
+                 "at least 1");
+  check_probability("RandomApply: p", p_);
+}
+
+at::Tensor RandomApply::operator()(const at::Tensor& image) const {
+  return sample_random().chance(p_) ? all_(image) : image;
+}
+
+RandomChoice::RandomChoice(std::vector<Compose::Step> transforms, std::vector<double> p)
+    : transforms_(std::move(transforms)) {
+  check_argument(!transforms_.empty(), "RandomChoice: the number of transforms", transforms_.size(),
+                 "at least 1");
+  if (p.empty()) p.assign(transforms_.size(), 1);
+  check_argument(p.size() == transforms_.size(), "RandomChoice: the number of p", p.size(),
+                 fmt::format("that of the transforms, {}", transforms_.size()));
+  for (const double weight : p) {
+    check_argument(weight >= 0 && std::isfinite(weight), "RandomChoice: p", weight, "at least 0");
+    ends_.push_back(weight + (ends_.empty() ? 0 : ends_.back()));
+  }
+  check_argument(ends_.back() > 0, "RandomChoice: the sum of p", ends_.back(), "above 0");
+}
+
+at::Tensor RandomChoice::operator()(const at::Tensor& image) const {
+  const double place = sample_random().uniform(0, ends_.back());
+  const auto chosen = std::ranges::upper_bound(ends_, place) - ends_.begin();
+  return transforms_[static_cast<std::size_t>(chosen)](image);
 }
 
 RandomHorizontalFlip::RandomHorizontalFlip(double p) : p_(p) {
@@ -106,22 +157,35 @@ at::Tensor RandomVerticalFlip::operator()(const at::Tensor& image) const {
   return sample_random().chance(p_) ? image.flip(1) : image;
 }
 
+Pad::Pad(Padding padding, PadOptions options) : padding_(padding), options_(std::move(options)) {
+  check_padding("Pad: padding", padding_);
+}
+
+at::Tensor Pad::operator()(const at::Tensor& image) const {
+  check_image("Pad", image);
+  return functional::pad("Pad", image, padding_, options_);
+}
+
 RandomCrop::RandomCrop(ImageSize size, RandomCropOptions options) : size_(size), options_(options) {
   check_size("RandomCrop", size_);
-  check_argument(options_.padding >= 0, "RandomCrop: padding", options_.padding, "at least 0");
+  check_padding("RandomCrop: padding", options_.padding);
 }
 
 at::Tensor RandomCrop::operator()(const at::Tensor& image) const {
   check_image("RandomCrop", image);
-  std::int64_t vertical = options_.padding, horizontal = options_.padding;
+  Padding padding = options_.padding;
   if (options_.pad_if_needed) {
     // torchvision adds what is missing on both sides.
-    vertical += std::max<std::int64_t>(0, size_.height - image.size(1) - 2 * vertical);
-    horizontal += std::max<std::int64_t>(0, size_.width - image.size(2) - 2 * horizontal);
+    const auto down = size_.height - image.size(1) - padding.top - padding.bottom;
+    const auto across = size_.width - image.size(2) - padding.left - padding.right;
+    padding.top += std::max<std::int64_t>(0, down);
+    padding.bottom += std::max<std::int64_t>(0, down);
+    padding.left += std::max<std::int64_t>(0, across);
+    padding.right += std::max<std::int64_t>(0, across);
   }
-  const bool pads = vertical > 0 || horizontal > 0;
+  const bool pads = padding.left > 0 || padding.top > 0 || padding.right > 0 || padding.bottom > 0;
   const at::Tensor padded =
-      pads ? at::constant_pad_nd(image, {horizontal, horizontal, vertical, vertical}, options_.fill) : image;
+      pads ? functional::pad("RandomCrop", image, padding, {options_.fill, options_.padding_mode}) : image;
   if (padded.size(1) < size_.height || padded.size(2) < size_.width)
     refuse("RandomCrop", fmt::format("a crop of {} x {} does not fit into an image of height {} and width {}",
                                      size_.height, size_.width, padded.size(1), padded.size(2)));
@@ -146,21 +210,23 @@ at::Tensor CenterCrop::operator()(const at::Tensor& image) const {
                        .width = size_.width});
 }
 
-Resize::Resize(std::int64_t shorter_side) : size_(shorter_side), keep_ratio_(true) {
+Resize::Resize(std::int64_t shorter_side, ResizeOptions options)
+    : size_(shorter_side), keep_ratio_(true), options_(options) {
   check_size("Resize", size_);
 }
 
-Resize::Resize(ImageSize size) : size_(size), keep_ratio_(false) {
+Resize::Resize(ImageSize size, ResizeOptions options) : size_(size), keep_ratio_(false), options_(options) {
   check_size("Resize", size_);
 }
 
 at::Tensor Resize::operator()(const at::Tensor& image) const {
   check_image("Resize", image);
   const std::int64_t height = image.size(1), width = image.size(2);
-  if (!keep_ratio_) return resized(image, size_.height, size_.width);
+  if (!keep_ratio_) return functional::resize(image, size_, options_);
   const std::int64_t shorter = size_.height;
   const std::int64_t longer = shorter * std::max(height, width) / std::min(height, width);
-  return width <= height ? resized(image, longer, shorter) : resized(image, shorter, longer);
+  return functional::resize(image, width <= height ? ImageSize(longer, shorter) : ImageSize(shorter, longer),
+                            options_);
 }
 
 RandomResizedCrop::RandomResizedCrop(ImageSize size, RandomResizedCropOptions options)
@@ -172,7 +238,81 @@ RandomResizedCrop::RandomResizedCrop(ImageSize size, RandomResizedCropOptions op
 
 at::Tensor RandomResizedCrop::operator()(const at::Tensor& image) const {
   check_image("RandomResizedCrop", image);
-  return resized(part(image, random_box(image, options_)), size_.height, size_.width);
+  return functional::resize(part(image, random_box(image, options_)), size_,
+                            {options_.interpolation, options_.antialias});
+}
+
+RandomRotation::RandomRotation(Degrees degrees, RandomRotationOptions options)
+    : degrees_(degrees), options_(std::move(options)) {
+  check_degrees("RandomRotation: degrees", degrees_);
+  check_turn("RandomRotation", options_.interpolation);
+}
+
+at::Tensor RandomRotation::operator()(const at::Tensor& image) const {
+  check_image("RandomRotation", image);
+  return functional::rotate(image, sample_random().uniform(degrees_.low, degrees_.high),
+                            {.who = "RandomRotation",
+                             .interpolation = options_.interpolation,
+                             .fill = options_.fill,
+                             .center = options_.center,
+                             .expand = options_.expand});
+}
+
+RandomAffine::RandomAffine(Degrees degrees, RandomAffineOptions options)
+    : degrees_(degrees), options_(std::move(options)) {
+  check_degrees("RandomAffine: degrees", degrees_);
+  check_probability("RandomAffine: translate.horizontal", options_.translate.horizontal);
+  check_probability("RandomAffine: translate.vertical", options_.translate.vertical);
+  check_range("RandomAffine: scale", options_.scale);
+  check_degrees("RandomAffine: shear", options_.shear.x);
+  check_degrees("RandomAffine: shear", options_.shear.y);
+  check_turn("RandomAffine", options_.interpolation);
+}
+
+at::Tensor RandomAffine::operator()(const at::Tensor& image) const {
+  check_image("RandomAffine", image);
+  SampleRandom& random = sample_random();
+  functional::Affine affine{.angle = random.uniform(degrees_.low, degrees_.high)};
+  const double across = options_.translate.horizontal * static_cast<double>(image.size(2));
+  const double down = options_.translate.vertical * static_cast<double>(image.size(1));
+  affine.translate.x = static_cast<double>(rounded(random.uniform(-across, across)));
+  affine.translate.y = static_cast<double>(rounded(random.uniform(-down, down)));
+  affine.scale = random.uniform(options_.scale.low, options_.scale.high);
+  affine.shear.x = random.uniform(options_.shear.x.low, options_.shear.x.high);
+  affine.shear.y = random.uniform(options_.shear.y.low, options_.shear.y.high);
+  return functional::affine(image, affine,
+                            {.who = "RandomAffine",
+                             .interpolation = options_.interpolation,
+                             .fill = options_.fill,
+                             .center = options_.center});
+}
+
+RandomPerspective::RandomPerspective(RandomPerspectiveOptions options) : options_(std::move(options)) {
+  check_probability("RandomPerspective: distortion_scale", options_.distortion_scale);
+  check_probability("RandomPerspective: p", options_.p);
+  check_turn("RandomPerspective", options_.interpolation);
+}
+
+at::Tensor RandomPerspective::operator()(const at::Tensor& image) const {
+  check_image("RandomPerspective", image);
+  SampleRandom& random = sample_random();
+  if (!random.chance(options_.p)) return image;
+  const std::int64_t height = image.size(1), width = image.size(2);
+  const auto reach = [&](std::int64_t side) {
+    return static_cast<std::int64_t>(options_.distortion_scale * static_cast<double>(side / 2)) + 1;
+  };
+  const std::int64_t down = reach(height), across = reach(width);
+  const auto corner = [&](bool right, bool bottom) {
+    const std::int64_t x = random.below(across), y = random.below(down);
+    return Point{static_cast<double>(right ? width - across + x : x),
+                 static_cast<double>(bottom ? height - down + y : y)};
+  };
+  // One after the other, as braces have it.
+  const std::array<Point, 4> corners{corner(false, false), corner(true, false), corner(true, true),
+                                     corner(false, true)};
+  return functional::perspective(
+      image, corners,
+      {.who = "RandomPerspective", .interpolation = options_.interpolation, .fill = options_.fill});
 }
 
 RandomErasing::RandomErasing(RandomErasingOptions options) : options_(options) {

@@ -30,6 +30,7 @@
 #include <muster/job.h>
 #include <muster/load_model.h>
 #include <muster/metrics.h>
+#include <muster/mixup.h>
 #include <muster/progress.h>
 #include <muster/sample_random.h>
 #include <muster/sampler.h>
