@@ -1,5 +1,6 @@
 #include <cmath>
 #include <fmt/ranges.h>
+#include <muster/stack_dataset.h>
 #include <muster/subset.h>
 #include <numeric>
 #include <stdexcept>
@@ -57,6 +58,12 @@ std::vector<std::vector<std::int64_t>> split_indices(const std::string& name, st
   const std::int64_t rest = size - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   for (std::int64_t i = 0; i < rest; ++i) ++lengths[static_cast<std::size_t>(i) % lengths.size()];
   return split_indices(name, size, lengths, seed);
+}
+
+void check_stack(std::span<const std::int64_t> sizes, std::span<const std::string> names) {
+  for (std::size_t i = 1; i < sizes.size(); ++i)
+    check_argument(sizes[i] == sizes[0], fmt::format("StackDataset: the size of {}", names[i]), sizes[i],
+                   fmt::format("that of {}, {}", names[0], sizes[0]));
 }
 
 }  // namespace muster::detail

@@ -7,6 +7,7 @@
 #include <muster/batch_plan.h>
 #include <muster/batch_sampler.h>
 #include <muster/cached_dataset.h>
+#include <muster/chain_dataset.h>
 #include <muster/check_finite.h>
 #include <muster/checkpointer.h>
 #include <muster/collate.h>
@@ -38,6 +39,7 @@
 #include <muster/section.h>
 #include <muster/seed.h>
 #include <muster/spawn.h>
+#include <muster/stack_dataset.h>
 #include <muster/state_part.h>
 #include <muster/step_profile.h>
 #include <muster/subset.h>

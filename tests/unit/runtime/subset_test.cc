@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <muster/cached_dataset.h>
+#include <muster/chain_dataset.h>
 #include <muster/data_loader.h>
+#include <muster/stack_dataset.h>
 #include <muster/subset.h>
+#include <muster/transformed.h>
 #include <muster/window_dataset.h>
 #include <stdexcept>
 #include <thread>
@@ -225,6 +228,133 @@ TEST(WindowDataset, SaysWhatDoesNotFit) {
   refused({.length = 8, .horizon = 3}, "the series has 10 steps; a length of 8 and a horizon of 3 take 11");
   EXPECT_THAT([] { WindowDataset(torch::ones({10}), torch::ones({9}), {.length = 2}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("has 9 rows and the first one 10")));
+}
+
+// Sample i is "i".
+class Words : public Dataset<std::string> {
+ public:
+  explicit Words(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  std::string get(std::int64_t index) const override { return std::to_string(index); }
+  std::string name() const override { return "words"; }
+
+ private:
+  std::int64_t size_;
+};
+using Stack = StackDataset<std::pair<std::int64_t, double>, std::string>;
+static_assert(std::is_constructible_v<Stack, const Numbers&, Words&>);
+static_assert(!std::is_constructible_v<Stack, const Numbers&, Words>);
+
+TEST(StackDataset, PutsPartsSideBySide) {
+  const Numbers numbers(100, 10);
+  const Words words(10);
+  const StackDataset stack(numbers, words);
+  static_assert(std::is_same_v<decltype(stack), const Stack>);
+  ASSERT_EQ(stack.size(), 10);
+  DataLoader loader(stack, {.batch_size = 4}, 0, 1);
+  for (auto& [left, right] : loader) {
+    EXPECT_THAT(list(left.first), ElementsAre(100, 101, 102, 103));
+    EXPECT_THAT(right, ElementsAre("0", "1", "2", "3"));
+    break;
+  }
+  struct Named {
+    at::Tensor number;
+    at::Tensor letters;
+  };
+  const auto named = transformed(stack, [](const auto& sample) {
+    const auto& [number, word] = sample;
+    return Named{at::scalar_tensor(number.first), at::scalar_tensor(std::ssize(word))};
+  });
+  DataLoader of_structs(named, {.batch_size = 10}, 0, 1);
+  for (auto& batch : of_structs) EXPECT_EQ(batch.letters.sum().item<int>(), 10);
+}
+
+TEST(StackDataset, DrawsTheSameInABatchAsAlone) {
+  const Numbers first(0, 10), second(20, 10);
+  const StackDataset stack(first, second);
+  DataLoader loader(stack, {.batch_size = 10, .seed = 3}, 0, 1);
+  DataLoader skipping(stack, {.batch_size = 10, .seed = 3, .bad_sample = BadSample::kSkip}, 0, 1);
+  std::vector<at::Tensor> drawn;
+  for (auto& batch : loader) drawn.push_back(std::get<1>(batch).second.clone());
+  for (auto& batch : skipping) EXPECT_TRUE(std::get<1>(batch).second.equal(drawn.at(0)));
+  EXPECT_FALSE(drawn.at(0)[0].equal(drawn[0][1]));
+}
+
+TEST(StackDataset, NamesWhatDoesNotFit) {
+  const Numbers numbers(100, 20);
+  const Words words(10);
+  EXPECT_THAT([&] { Stack(numbers, words); },
+              ThrowsMessage<std::invalid_argument>(
+                  "StackDataset: the size of words = 10 must be that of numbers from 100, 20"));
+  const Words more(20);
+  const StackDataset stack(more, numbers);
+  DataLoader loader(stack, {.batch_size = 20}, 0, 1);
+  EXPECT_THAT(
+      [&] { for ([[maybe_unused]] auto& batch : loader); },
+      ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("cannot load sample 13 of words beside numbers"),
+                                              HasSubstr("sample 13 of numbers from 100: torn"))));
+}
+
+// first, first + 1, ...: shard s of c has those at s, s + c, ...
+class Stream : public IterableDataset<std::int64_t> {
+ public:
+  Stream(std::int64_t first, std::int64_t size) : first_(first), size_(size) {}
+  std::unique_ptr<Reader> open(const Shard& shard) const override {
+    struct Reading : Reader {
+      std::optional<std::int64_t> next() override {
+        if (place >= size) return std::nullopt;
+        return first + std::exchange(place, place + step);
+      }
+      std::int64_t first, size, place, step;
+    };
+    ++opened;
+    auto reading = std::make_unique<Reading>();
+    std::tie(reading->first, reading->size, reading->place, reading->step) =
+        std::tuple(first_, size_, shard.index, shard.count);
+    return reading;
+  }
+  std::string name() const override { return "stream from " + std::to_string(first_); }
+  mutable std::atomic<int> opened = 0;
+
+ private:
+  std::int64_t first_, size_;
+};
+
+TEST(ChainDataset, GoesFromOneStreamToTheNextInEachShard) {
+  const Stream first(0, 5), none(50, 0), last(100, 4);
+  const ChainDataset chain(first, none, last);
+  EXPECT_EQ(chain.name(), "stream from 0 + stream from 50 + stream from 100");
+  const auto all = [&](int workers, int rank, int ranks) {
+    DataLoader loader(chain, {.batch_size = 2, .num_workers = workers}, rank, ranks);
+    std::vector<Indices> batches;
+    for (auto& batch : loader) batches.push_back(list(batch));
+    return batches;
+  };
+  EXPECT_THAT(all(0, 0, 1), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 100),
+                                        ElementsAre(101, 102), ElementsAre(103)));
+  EXPECT_THAT(all(2, 0, 1), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 100),
+                                        ElementsAre(101, 103), ElementsAre(102)));
+  EXPECT_THAT(all(0, 1, 2), ElementsAre(ElementsAre(1, 3), ElementsAre(101, 103)));
+  const int before = last.opened;
+  DataLoader loader(chain, {.batch_size = 2}, 0, 1);
+  for ([[maybe_unused]] auto& batch : loader) break;
+  EXPECT_EQ(last.opened, before) << "not before its turn";
+}
+
+TEST(ChainDataset, ARunThatGoesOnHasTheSameRest) {
+  const Stream first(0, 7), last(100, 8);
+  const ChainDataset chain(first, last);
+  const DataLoaderOptions options{.batch_size = 2, .num_workers = 2};
+  DataLoader loader(chain, options, 0, 1), resumed(chain, options, 0, 1);
+  std::vector<Indices> expected, rest;
+  int taken = 0;
+  for (auto& batch : loader.epochs(1)) {
+    if (++taken == 4) resumed.load_state(loader.state());
+    if (taken > 4) expected.push_back(list(batch));
+  }
+  for (auto& batch : resumed.epochs(1)) rest.push_back(list(batch));
+  EXPECT_GE(rest.size(), 3U);
+  EXPECT_EQ(rest, expected);
 }
 
 }  // namespace
