@@ -59,11 +59,15 @@ class LoaderPart : public StatePart {
                                            {"batch_size", state.batch_size},
                                            {"global_batch_size", state.global_batch_size}}
                                 .dump());
-    if (state.of_workers.empty()) return;
-    // Where the ranks read shards of their own, each has its own place.
-    std::vector<std::int64_t> place{state.epoch};
-    place.insert(place.end(), state.of_workers.begin(), state.of_workers.end());
-    to.own(own_key(), torch::tensor(place));
+    if (state.of_shards.empty()) return;
+    // Of a stream each rank has shards of its own; of all of them together any number of ranks goes on.
+    const std::int64_t mine = std::ssize(state.of_shards);
+    const at::Tensor rows = at::empty({mine, 2}, at::kLong);
+    for (std::int64_t i = 0; i < mine; ++i) {
+      rows.mutable_data_ptr<std::int64_t>()[2 * i] = state.epoch;
+      rows.mutable_data_ptr<std::int64_t>()[2 * i + 1] = state.of_shards[static_cast<std::size_t>(i)];
+    }
+    to.slice(shards_key(), rows, {.shape = {state.shards, 2}, .offsets = {state.first_shard, 0}});
   }
   void check(LoadedState& from) override {
     place_ = parse(from);
@@ -81,17 +85,32 @@ class LoaderPart : public StatePart {
                            .ranks = state.value("ranks", 0),
                            .batch_size = state.value("batch_size", std::int64_t{0}),
                            .global_batch_size = state.value("global_batch_size", std::int64_t{0})};
-    if (!from.has_own(own_key())) return parsed;
-    const at::Tensor place = from.read_own(own_key());
-    if (place.scalar_type() != at::kLong || place.dim() != 1 || place.size(0) < 1)
-      throw std::invalid_argument(fmt::format("its {} is not a place in the data", own_key()));
-    const at::Tensor whole = place.contiguous();
-    const auto* const values = static_cast<const std::int64_t*>(whole.const_data_ptr());
-    parsed.epoch = values[0];
-    parsed.of_workers.assign(values + 1, values + place.size(0));
+    if (from.has(shards_key())) add_shards(parsed, from.read(shards_key()));
     return parsed;
   }
-  std::string own_key() const { return key_ + ".of_workers"; }
+  // `all`: [shards, 2], epoch and batches of each.
+  void add_shards(DataLoaderState& parsed, const at::Tensor& all) const {
+    if (all.scalar_type() != at::kLong || all.dim() != 2 || all.size(0) < 1 || all.size(1) != 2)
+      throw std::invalid_argument(fmt::format("its {} is not a place in the data", shards_key()));
+    const DataLoaderState here = loader_.state();
+    parsed.shards = all.size(0);
+    // Of another number of shards the loader says whether it can go on.
+    const bool known = parsed.shards == here.shards;
+    parsed.first_shard = known ? here.first_shard : 0;
+    const at::Tensor mine =
+        known ? all.narrow(0, here.first_shard, std::ssize(here.of_shards)).contiguous() : all.contiguous();
+    const auto* const rows = static_cast<const std::int64_t*>(mine.const_data_ptr());
+    parsed.epoch = mine.select(1, 0).min().item<std::int64_t>();
+    for (std::int64_t i = 0; i < mine.size(0); ++i) {
+      const std::int64_t epoch = rows[2 * i], batches = rows[2 * i + 1];
+      // The rank that has read this shard is through with the epoch that others are in.
+      if (epoch != parsed.epoch && (epoch != parsed.epoch + 1 || batches != 0))
+        throw std::invalid_argument(
+            fmt::format("its shards are in the epochs {} and {}", parsed.epoch, epoch));
+      parsed.of_shards.push_back(epoch == parsed.epoch ? batches : -1);
+    }
+  }
+  std::string shards_key() const { return key_ + ".shards"; }
   std::string key_;
   AnyDataLoader& loader_;
   DataLoaderState place_;

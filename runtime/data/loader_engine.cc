@@ -30,8 +30,8 @@
 // does the same without workers. The Prefetcher gives the batches back in the order of the tickets,
 // DeviceCopy copies one ahead to the device, and next() gives it to the loop. Place is what the loop has been
 // given so far, and all that state() needs; what is on its way between Tickets and Place is dropped and
-// loaded again after stop(), load_state() and every error. Of an iterable dataset Turns says whose batch is
-// next.
+// loaded again after stop(), load_state() and every error. Of an iterable dataset Turns says of which shard
+// the next one is.
 
 namespace muster {
 
@@ -67,7 +67,7 @@ void Place::pass(const Ticket& other, Loading& loading) {
 
 void Place::begin_epoch(std::int64_t epoch) {
   if (turns)
-    *turns = Turns(epoch, std::vector<std::int64_t>(turns->batches().size(), 0));
+    turns->begin_epoch(epoch);
   else
     *this = {.ticket = {.epoch = epoch}, .passed = {}, .turns = std::nullopt};
 }
@@ -124,6 +124,11 @@ std::string cut_of(const DataLoaderState& state, std::string_view ranks) {
   return fmt::format("{}{}", state.ranks, ranks);
 }
 
+// Nothing of the epoch was consumed, and nothing needs to be known of the shards of a stream.
+bool is_whole(const DataLoaderState& state) {
+  return std::ranges::all_of(state.of_shards, [](std::int64_t batches) { return batches == 0; });
+}
+
 // "saved with 2 ranks x 32, now 2 x 48"; empty if it is the same, or not known.
 std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) {
   if (saved.ranks == 0 || cut_of(saved, "") == cut_of(now, "")) return "";
@@ -135,10 +140,16 @@ std::string change_of(const DataLoaderState& saved, const DataLoaderState& now) 
 struct LoaderEngine::State {
   State(std::unique_ptr<BatchSource> source, DataLoaderOptions options, int rank, int world_size)
       : loading(std::make_shared<Loading>(std::move(source), std::move(options), rank, world_size)) {
-    if (loading->streams()) place.turns.emplace(0, std::vector<std::int64_t>(workers(), 0));
+    if (loading->streams()) place.turns = turns_from(0, no_batches());
   }
 
-  std::size_t workers() const { return static_cast<std::size_t>(loading->shards.mine); }
+  // Of each shard of this rank.
+  std::vector<std::int64_t> no_batches() const {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(loading->shards.mine), 0);
+  }
+  Turns turns_from(std::int64_t epoch, const std::vector<std::int64_t>& batches) const {
+    return {epoch, batches, std::max(loading->options.num_workers, 1)};
+  }
   DataLoaderState here() const;
   Place place_of(const DataLoaderState& saved) const;
   void tell_change(const DataLoaderState& saved) const;
@@ -455,7 +466,9 @@ DataLoaderState LoaderEngine::state() const {
     DataLoaderState state = state_->here();
     state.epoch = place.epoch();
     state.consumed = place.turns->passed();
-    state.of_workers = place.turns->batches();
+    state.of_shards = place.turns->batches();
+    state.first_shard = state_->loading->shards.first;
+    state.shards = state_->loading->shards.count;
     return state;
   }
   const Ticket& next = place.ticket;
@@ -484,6 +497,10 @@ void LoaderEngine::State::tell_change(const DataLoaderState& saved) const {
   const std::string change = change_of(saved, now);
   if (change.empty() || loading->rank != 0) return;
   const bool may_stay = saved.ranks != now.ranks && saved.batch_size > 0 && now.batch_size > 0;
+  if (loading->streams()) {
+    log::warning("DataLoader: {}: epoch {} goes on, each sample still once", change, saved.epoch);
+    return;
+  }
   log::warning("DataLoader: {}: epoch {} goes on at sample {}, each sample still once{}", change, saved.epoch,
                saved.consumed,
                may_stay
@@ -504,15 +521,22 @@ Place LoaderEngine::State::place_of(const DataLoaderState& saved) const {
     refuse(fmt::format("it is of {} samples, and here {} has {}", saved.dataset_size, loading->source->name(),
                        size));
   if (saved.order != loading->order.description)
-    refuse(fmt::format("it is of the order {}, and here it is {}{}", saved.order, loading->order.description,
-                       loading->streams() ? "; an iterable dataset needs as many ranks and workers" : ""));
-  if (saved.epoch < 0 || saved.consumed < 0 ||
-      std::ranges::any_of(saved.of_workers, [](std::int64_t batches) { return batches < 0; }))
+    refuse(fmt::format("it is of the order {}, and here it is {}", saved.order, loading->order.description));
+  if (saved.epoch < 0 || saved.consumed < 0)
     refuse(fmt::format("epoch {}, sample {}", saved.epoch, saved.consumed));
   if (loading->streams()) {
-    if (saved.of_workers.size() != workers())
-      refuse(fmt::format("it tells of {} workers, and here are {}", saved.of_workers.size(), workers()));
-    return {.ticket = {}, .passed = {}, .turns = Turns(saved.epoch, saved.of_workers)};
+    const ShardRange& here = loading->shards;
+    const std::int64_t count = std::ssize(saved.of_shards);
+    if (is_whole(saved)) return {.ticket = {}, .passed = {}, .turns = turns_from(saved.epoch, no_batches())};
+    if (saved.shards != here.count)
+      refuse(fmt::format(
+          "it is of a stream of {0} shards, and here it has {1}: with .shards = {0} a run goes on "
+          "with any number of ranks and workers",
+          saved.shards, here.count));
+    if (saved.first_shard != here.first || count != here.mine)
+      refuse(fmt::format("it tells of the shards {} to {}, and this rank has {} to {}", saved.first_shard,
+                         saved.first_shard + count - 1, here.first, here.first + here.mine - 1));
+    return {.ticket = {}, .passed = {}, .turns = turns_from(saved.epoch, saved.of_shards)};
   }
   Ticket ticket{.epoch = saved.epoch};
   if (saved.consumed > 0) {

@@ -33,6 +33,8 @@ DataLoaderOptions checked(DataLoaderOptions options) {
                  "at least 0 seconds");
   check_argument(options.prefetch_bytes >= 1, "DataLoader: prefetch_bytes", options.prefetch_bytes,
                  "at least 1");
+  check_argument(options.shards >= 0, "DataLoader: shards", options.shards,
+                 "at least 1, or 0 for as many as there are workers");
   if (options.prefetch_factor) {
     check_argument(*options.prefetch_factor >= 1, "DataLoader: prefetch_factor", *options.prefetch_factor,
                    "at least 1");
@@ -113,12 +115,15 @@ Order order_by_options(const DataLoaderOptions& options, const detail::BatchSour
   if (!source.size()) {
     check_streamed(options);
     check_replica("DataLoader", world_size, rank);
+    check_argument(options.shards == 0 || options.shards >= world_size, "DataLoader: shards", options.shards,
+                   fmt::format("at least {}, one for each rank", world_size));
     return {.plan = nullptr,
-            .description = fmt::format("IterableDataset({} ranks, {} workers, batch_size {}, seed {}{})",
-                                       world_size, std::max(options.num_workers, 1), options.batch_size,
+            .description = fmt::format("IterableDataset(batch_size {}, seed {}{})", options.batch_size,
                                        options.seed, options.drop_last ? ", drop_last" : ""),
             .batches = std::nullopt};
   }
+  if (options.shards > 0)
+    throw std::invalid_argument("DataLoader: shards is for an iterable dataset, and this one has indices");
   const std::int64_t size = *source.size();
   if (options.batch_sampler) return order_by(ElasticSampler(options.batch_sampler, world_size, rank));
   std::shared_ptr<const Sampler> sampler = options.sampler;
@@ -182,7 +187,7 @@ PlannedBatch Loading::planned(const Ticket& ticket) {
   PlannedBatch planned;
   for (std::int64_t i = 0; i < options.batch_size; ++i) {
     planned.indices.push_back((ticket.batch * options.batch_size + i) * shards.count + shards.first +
-                              ticket.worker);
+                              ticket.shard);
   }
   return planned;
 }
@@ -227,7 +232,7 @@ void Loading::pin(detail::LoadedBatch& loaded) const {
 std::string Loading::describe(const Ticket& ticket, std::span<const std::int64_t> indices) const {
   if (streams()) {
     return fmt::format("epoch {}, batch {} of shard {} of {}", ticket.epoch, ticket.batch,
-                       shards.first + ticket.worker, shards.count);
+                       shards.first + ticket.shard, shards.count);
   }
   const auto named = indices.first(std::min(indices.size(), kNamedSamples));
   return fmt::format("epoch {}, batch {} (samples {}{})", ticket.epoch, ticket.batch, fmt::join(named, ", "),
@@ -245,8 +250,11 @@ std::string Loading::describe(const Ticket& ticket) {
 namespace detail {
 
 ShardRange shards_of(const DataLoaderOptions& options, int rank, int world_size) {
+  if (world_size < 1) return {};  // is refused in a moment
   const std::int64_t workers = std::max(options.num_workers, 1);
-  return {.first = rank * workers, .mine = workers, .count = world_size * workers};
+  const std::int64_t count = options.shards > 0 ? options.shards : world_size * workers;
+  const std::int64_t first = count * rank / world_size;
+  return {.first = first, .mine = count * (rank + 1) / world_size - first, .count = count};
 }
 
 void rethrow_bad_sample_of_shard(const std::string& dataset, std::int64_t index, std::int64_t shards) {

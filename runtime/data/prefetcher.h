@@ -25,8 +25,9 @@ constexpr int kAnyWorker = -1;
 // One batch of one epoch.
 struct Ticket {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;
-  int worker = kAnyWorker;  // by whom it is to be loaded; `batch` then counts that worker's
+  std::int64_t batch = 0;   // of an iterable dataset: of its shard
+  int worker = kAnyWorker;  // by whom it is to be loaded
+  std::int64_t shard = 0;   // of an iterable dataset, counted from this rank's first one
   // The place in the order of the epoch at which its batch 0 begins. Not 0 where a run goes on within an
   // epoch at a place that is in the middle of a batch, as the ranks now cut it.
   std::int64_t first = 0;

@@ -1,5 +1,5 @@
-// Whose batch of an iterable dataset comes next: the workers take turns, and one whose shard has ended is
-// left out until the epoch is over, as in PyTorch.
+// Of which shard of an iterable dataset the next batch comes: the shards of a rank take turns, and one that
+// has ended is left out until the epoch is over, as PyTorch does with workers. Each is read by one worker.
 //
 // A plain value. What workers are asked to load is counted in one, what training has consumed in another.
 #pragma once
@@ -13,24 +13,26 @@ namespace muster {
 
 class Turns {
  public:
-  // After so many batches of each worker in this epoch.
-  Turns(std::int64_t epoch, std::vector<std::int64_t> batches);
+  // After so many batches of each shard in this epoch; -1 - n: after n, and it has ended.
+  Turns(std::int64_t epoch, const std::vector<std::int64_t>& batches, int workers);
 
   std::int64_t epoch() const { return epoch_; }
-  // Of each worker, and of all, in this epoch.
-  const std::vector<std::int64_t>& batches() const { return batches_; }
+  // Of each shard in this epoch, as they were given, and of all.
+  std::vector<std::int64_t> batches() const;
   std::int64_t passed() const;
+  void begin_epoch(std::int64_t epoch);
 
   Ticket next() const;
   void pass(const Ticket& ticket);
-  // The worker has nothing for this ticket. Of the last worker it is the end of the epoch. One of whom that
-  // is known may say it again.
+  // The shard has nothing for this ticket. Of the last shard it is the end of the epoch. Of one of which that
+  // is known it may be said again.
   void end(const Ticket& ticket);
 
  private:
   std::int64_t epoch_;
   std::vector<std::int64_t> batches_;
   std::vector<bool> ended_;
+  int workers_;
 };
 
 }  // namespace muster

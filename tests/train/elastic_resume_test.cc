@@ -74,6 +74,7 @@ struct Kind {
   double dropout = 0;
   bool weighted = true;
   bool streamed = false;
+  std::int64_t shards = 0;      // of a stream
   std::int64_t batch_size = 0;  // per rank; 0: kGlobalBatch over all ranks
 };
 
@@ -97,15 +98,18 @@ void train(Job& job, const Kind& kind, const Start& attempt, const std::string& 
   const Dataset<>& samples = kind.augmented ? augmented : plain;
   const NoiseStream stream(samples);
   const bool per_rank = kind.batch_size > 0;
-  auto loader = kind.streamed
-                    ? DataLoader<>(stream, {.batch_size = 5, .num_workers = attempt.workers, .seed = 3}, job)
-                    : DataLoader<>(samples,
-                                   {.batch_size = per_rank ? kind.batch_size : 1,
-                                    .shuffle = true,
-                                    .num_workers = attempt.workers,
-                                    .seed = 3,
-                                    .global_batch_size = per_rank ? 0 : kGlobalBatch},
-                                   job);
+  auto loader =
+      kind.streamed
+          ? DataLoader<>(stream,
+                         {.batch_size = 5, .num_workers = attempt.workers, .seed = 3, .shards = kind.shards},
+                         job)
+          : DataLoader<>(samples,
+                         {.batch_size = per_rank ? kind.batch_size : 1,
+                          .shuffle = true,
+                          .num_workers = attempt.workers,
+                          .seed = 3,
+                          .global_batch_size = per_rank ? 0 : kGlobalBatch},
+                         job);
   Checkpointer checkpoints(job, {.every = 3, .directory = directory + "/checkpoints"});
   auto state = TrainState(model, optimizer, loader);
   std::ofstream ledger(fmt::format("{}/ledger.{}.{}", directory, number, job.rank()));
@@ -268,7 +272,7 @@ TEST_F(ElasticResume, EndsBitForBitWithAsManyRanksWhateverTheWorkers) {
   }
 }
 
-// An iterable dataset has a place of its own on each rank, and needs as many ranks as before.
+// An iterable dataset has a place of its own in each shard, of which there are as many as workers.
 TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
   for (const int workers : {0, 2}) {
     SCOPED_TRACE(workers);
@@ -285,15 +289,27 @@ TEST_F(ElasticResume, AStreamGoesOnBitForBitWithAsManyRanks) {
   }
 }
 
-TEST_F(ElasticResume, AStreamIsNotGoneOnWithByOtherRanks) {
+// In 12 shards the stream has as many batches for 2 as for 3, 4 and 6 ranks: 48 an epoch.
+TEST_F(ElasticResume, AStreamOfANumberOfShardsGoesOnWithAnyNumberOfRanks) {
+  const Kind kind{.streamed = true, .shards = 12};
+  const std::vector<Start> undisturbed{{.ranks = 4}};
+  ASSERT_FALSE(result_of(kind, undisturbed).empty());
+  const auto once_each = uses(undisturbed);
+  EXPECT_EQ(once_each.size(), static_cast<std::size_t>(kEpochs * kStreamed));
+  const std::vector<Start> attempts{{.ranks = 4, .workers = 2, .killed_after = 10},
+                                    {.ranks = 2, .workers = 1, .killed_after = 17},
+                                    {.ranks = 3}};
+  EXPECT_FALSE(result_of(kind, attempts).empty());
+  EXPECT_EQ(uses(attempts), once_each);
+}
+
+TEST_F(ElasticResume, AStreamInAsManyShardsAsWorkersIsNotGoneOnWithByOtherRanks) {
   const Kind kind{.streamed = true};
   try {
     result_of(kind, {{.killed_after = 4}, {.ranks = 2}});
     ADD_FAILURE() << "2 ranks have gone on";
   } catch (const SpawnError& error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("IterableDataset(4 ranks, 1 workers, batch_size 5, seed 3), and "
-                        "here it is IterableDataset(2 ranks"),
+    EXPECT_NE(std::string(error.what()).find("it is of a stream of 4 shards, and here it has 2"),
               std::string::npos)
         << error.what();
   }

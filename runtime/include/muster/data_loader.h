@@ -59,7 +59,7 @@ class AnyDataLoader {
   // epoch is cut anew from the same place in the global order, so that each sample is still used once, and a
   // line of rank 0's tells of the change. A global_batch_size must be the same: then the batches are too.
   // std::invalid_argument says what does not fit; the loader is then unchanged. Over an iterable dataset it
-  // needs as many ranks and workers as before, and passes over what was read.
+  // needs as many shards as before, unless an epoch begins, and passes over what was read.
   void load_state(const DataLoaderState& state) { engine_.load_state(state); }
   // Throws what load_state() would.
   void check_state(const DataLoaderState& state) const { engine_.check_state(state); }
@@ -94,7 +94,7 @@ class DataLoader : public AnyDataLoader {
   DataLoader(const Dataset<Sample>& dataset, DataLoaderOptions options, const Group& group,
              CollateFunction collate_fn = nullptr)
       : DataLoader(dataset, std::move(options), group.rank(), group.size(), std::move(collate_fn)) {}
-  // Each worker reads a shard of its own, and they take turns; one that has come to its end is left out.
+  // Each shard is read by one worker, and they take turns; one that has come to its end is left out.
   // Ranks may have unequal numbers of batches.
   DataLoader(const IterableDataset<Sample>& dataset, const DataLoaderOptions& options, int rank,
              int world_size, CollateFunction collate_fn = nullptr)

@@ -49,6 +49,9 @@ struct DataLoaderOptions {
   // batch_size.
   std::int64_t global_batch_size = 0;
   UnevenRanks uneven_ranks = UnevenRanks::kPad;
+  // Of an iterable dataset: into how many shards it is cut, at least one a rank. A run then goes on with
+  // another number of ranks and workers. 0: as many as workers of all ranks.
+  std::int64_t shards = 0;
   BadSample bad_sample = BadSample::kStop;
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  // loaded ahead at most; one batch may be larger
   // Batches come on this device, the next one being copied while this one is used.
@@ -82,9 +85,11 @@ struct DataLoaderState {
   int ranks = 0;                       // 0: not known
   std::int64_t batch_size = 0;         // per rank; 0 with one of these:
   std::int64_t global_batch_size = 0;  // or a batch_sampler
-  // Of an iterable dataset: the batches of each worker of this rank that were consumed in this epoch, which
-  // differ from rank to rank.
-  std::vector<std::int64_t> of_workers = {};
+  // Of an iterable dataset: the batches of each shard of this rank that were consumed in this epoch; -1 - n:
+  // n, and the shard has come to its end.
+  std::vector<std::int64_t> of_shards = {};
+  std::int64_t first_shard = 0;
+  std::int64_t shards = 0;  // of all ranks
 };
 
 }  // namespace muster

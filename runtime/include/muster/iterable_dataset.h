@@ -6,7 +6,8 @@
 //   };
 //
 // As torch.utils.data.IterableDataset, and what PyTorch leaves to the program (who reads which part) is
-// settled: there are as many shards as workers of all ranks, and a reader gives the samples of one. A dataset
+// settled: there are as many shards as workers of all ranks, or as many as the loader's option `shards` says,
+// and a reader gives the samples of one. A dataset
 // is opened by several threads at once and outlives the loaders that read it; a reader is used by one thread
 // at a time. What is drawn at random comes from sample_random(), which is seeded for each sample.
 #pragma once
@@ -21,7 +22,7 @@ namespace muster {
 
 // Part number `index` of `count`, in this epoch. The parts together are the dataset.
 struct Shard {
-  std::int64_t index = 0;  // rank * workers + worker
+  std::int64_t index = 0;  // rank * workers + worker, unless the loader was told a number of shards
   std::int64_t count = 1;
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;  // of the loader, the same on all ranks

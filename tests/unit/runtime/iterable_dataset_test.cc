@@ -171,7 +171,7 @@ TEST(IterableDataset, AReaderThatCanPassOverSamplesReadsNoneOfThem) {
   const DataLoaderOptions options{.batch_size = 10};
   Loader loader(dataset, options, 0, 1);
   DataLoaderState state = loader.state();
-  state.of_workers = {99};
+  state.of_shards = {99};
   loader.load_state(state);
   EXPECT_EQ(rest(loader, 1).size(), 1U);
   EXPECT_EQ(dataset.reads(), 10);
@@ -184,11 +184,11 @@ TEST(IterableDataset, OpensEachShardOnceAnEpoch) {
   EXPECT_EQ(dataset.opened(), 6);
 }
 
-TEST(IterableDataset, RefusesAStateOfOtherRanksOrWorkers) {
+TEST(IterableDataset, RefusesAStateOfOtherShardsWithinAnEpoch) {
   const Counting dataset(40);
-  const DataLoaderState state = Loader(dataset, {.batch_size = 2, .num_workers = 2}, 0, 4).state();
-  const auto refusal = [&](int workers, int ranks) {
-    Loader loader(dataset, {.batch_size = 2, .num_workers = workers}, 0, ranks);
+  Loader saving(dataset, {.batch_size = 2, .num_workers = 2}, 0, 4);
+  const auto refusal = [&](const DataLoaderState& state, int workers, int rank, int ranks) {
+    Loader loader(dataset, {.batch_size = 2, .num_workers = workers}, rank, ranks);
     try {
       loader.check_state(state);
     } catch (const std::invalid_argument& error) {
@@ -196,12 +196,99 @@ TEST(IterableDataset, RefusesAStateOfOtherRanksOrWorkers) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal(2, 4), "");
-  EXPECT_THAT(refusal(2, 2),
-              HasSubstr("it is of the order IterableDataset(4 ranks, 2 workers, batch_size 2, seed 0), and "
-                        "here it is IterableDataset(2 ranks, 2 workers, batch_size 2, seed 0); an iterable "
-                        "dataset needs as many ranks and workers"));
-  EXPECT_THAT(refusal(3, 4), HasSubstr("IterableDataset(4 ranks, 3 workers"));
+  EXPECT_EQ(refusal(saving.state(), 3, 0, 2), "") << "where an epoch begins, any number goes on";
+  for ([[maybe_unused]] auto& batch : saving) break;
+  const DataLoaderState state = saving.state();
+  EXPECT_EQ(refusal(state, 2, 0, 4), "");
+  EXPECT_THAT(
+      refusal(state, 2, 0, 2),
+      HasSubstr("it is of a stream of 8 shards, and here it has 4: with .shards = 8 a run goes on with any "
+                "number of ranks and workers; saved with 4 ranks x 2, now 2 x 2"));
+  EXPECT_THAT(refusal(state, 2, 1, 4), HasSubstr("it tells of the shards 0 to 1, and this rank has 2 to 3"));
+  DataLoaderState other = state;
+  other.order = "IterableDataset(batch_size 3, seed 0)";
+  EXPECT_THAT(refusal(other, 2, 0, 4),
+              HasSubstr("it is of the order IterableDataset(batch_size 3, seed 0), and here it is "
+                        "IterableDataset(batch_size 2, seed 0)"));
+}
+
+TEST(IterableDataset, ANumberOfShardsMakesBatchesTheSameWithAnyNumberOfWorkers) {
+  const Counting dataset(50);
+  const auto with = [&](int workers, int rank) {
+    return batches_of(dataset, {.batch_size = 4, .num_workers = workers, .shards = 5}, rank, 2);
+  };
+  EXPECT_THAT(with(0, 0),
+              ElementsAre(ElementsAre(0, 5, 10, 15), ElementsAre(1, 6, 11, 16), ElementsAre(20, 25, 30, 35),
+                          ElementsAre(21, 26, 31, 36), ElementsAre(40, 45), ElementsAre(41, 46)));
+  for (const int workers : {1, 2, 3, 7})
+    for (const int rank : {0, 1}) EXPECT_EQ(with(workers, rank), with(0, rank)) << workers;
+}
+
+// What ranks have consumed, put together as a checkpoint does.
+std::vector<std::int64_t> batches_of_all_shards(const std::vector<DataLoaderState>& states) {
+  std::vector<std::int64_t> all;
+  for (const DataLoaderState& state : states)
+    all.insert(all.end(), state.of_shards.begin(), state.of_shards.end());
+  return all;
+}
+
+TEST(IterableDataset, AnotherNumberOfRanksGoesOnWithTheSameShards) {
+  const Counting dataset(60);  // 8 or 7 in each of 8 shards: batches of 3, 3 and 2 or 1
+  const DataLoaderOptions options{.batch_size = 3, .num_workers = 2, .shards = 8};
+  for (const int steps : {1, 5, 6, 7, 11}) {
+    std::multiset<std::int64_t> seen;
+    std::vector<DataLoaderState> states;
+    for (const int rank : {0, 1}) {
+      Loader loader(dataset, options, rank, 2);
+      int taken = 0;
+      for (auto& batch : loader) {
+        for (const std::int64_t number : numbers_in(batch)) seen.insert(number);
+        if (++taken == steps) break;
+      }
+      states.push_back(loader.state());
+    }
+    const auto all = batches_of_all_shards(states);
+    for (const int rank : {0, 1, 2}) {
+      DataLoaderOptions others = options;
+      others.num_workers = rank;
+      Loader loader(dataset, others, rank, 3);
+      DataLoaderState state = loader.state();
+      const auto first = all.begin() + state.first_shard;
+      state.of_shards.assign(first, first + std::ssize(state.of_shards));
+      loader.load_state(state);
+      for (auto& batch : loader)
+        for (const std::int64_t number : numbers_in(batch)) seen.insert(number);
+    }
+    EXPECT_EQ(seen.size(), 60U) << steps;
+    EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 60U) << steps;
+  }
+}
+
+TEST(IterableDataset, ARankWhoseShardsHaveEndedGoesOnWithTheNextEpoch) {
+  const Counting dataset(20);
+  Loader loader(dataset, {.batch_size = 3, .shards = 2}, 0, 1);
+  DataLoaderState state = loader.state();
+  state.of_shards = {-5, -1};
+  loader.load_state(state);
+  EXPECT_EQ(loader.epoch(), 1);
+  EXPECT_EQ(rest(loader, 2).at(0), (std::vector<std::int64_t>{1000, 1002, 1004}));
+}
+
+TEST(IterableDataset, ANumberOfShardsThatDoesNotFitIsRefused) {
+  const Counting dataset(10);
+  EXPECT_THAT(
+      [&] { Loader(dataset, {.shards = 3}, 0, 4); },
+      ThrowsMessage<std::invalid_argument>("DataLoader: shards = 3 must be at least 4, one for each rank"));
+  EXPECT_THAT([&] { Loader(dataset, {.shards = -1}, 0, 1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("DataLoader: shards = -1 must be at least 1")));
+  struct Few : Dataset<std::int64_t> {
+    std::int64_t size() const override { return 3; }
+    std::int64_t get(std::int64_t index) const override { return index; }
+  };
+  const Few few;
+  EXPECT_THAT([&] { Loader(few, {.shards = 3}, 0, 1); },
+              ThrowsMessage<std::invalid_argument>(
+                  "DataLoader: shards is for an iterable dataset, and this one has indices"));
 }
 
 TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
@@ -229,7 +316,7 @@ TEST(IterableDataset, ABadSampleIsNamedOrLeftOut) {
   EXPECT_THAT(all[6], ElementsAre(12));
   Loader resumed(dataset, options, 0, 1);
   DataLoaderState state = resumed.state();
-  state.of_workers = {8};
+  state.of_shards = {8};
   resumed.load_state(state);
   EXPECT_THAT(rest(resumed, 1), ElementsAre(ElementsAre(16, 17), ElementsAre(18, 19)));
 }

@@ -109,8 +109,7 @@ class TypedSource : public BatchSource {
   typename Builder::CollateFunction collate_;
 };
 
-// Which shards of an iterable dataset this rank reads, one a worker. Sample n of shard s has the index
-// n * count + s.
+// Which shards of an iterable dataset this rank reads. Sample n of shard s has the index n * count + s.
 struct ShardRange {
   std::int64_t first = 0;
   std::int64_t mine = 1;
