@@ -49,4 +49,5 @@
 #include <muster/train_state.h>
 #include <muster/transformed.h>
 #include <muster/transforms.h>
+#include <muster/web_dataset.h>
 #include <muster/window_dataset.h>

@@ -1,0 +1,265 @@
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <fmt/ranges.h>
+#include <muster/sample_random.h>
+#include <muster/web_dataset.h>
+#include <ranges>
+#include <stdexcept>
+
+#include "common/base/text.h"
+#include "runtime/data/argument.h"
+#include "runtime/data/tar.h"
+
+namespace muster {
+
+namespace {
+
+constexpr std::int64_t kLargestBuffer = 1 << 24;
+constexpr std::size_t kMostArchives = 10'000'000;
+
+[[noreturn]] void refuse_part(const WebSample& sample, const std::string& what) {
+  throw std::runtime_error(fmt::format("sample {} of {} {}", one_line(sample.key), sample.archive, what));
+}
+
+const std::string& part_of(const WebSample& sample, const std::string& name) {
+  const auto found = sample.parts.find(name);
+  if (found == sample.parts.end())
+    refuse_part(sample, one_line(fmt::format("has no {}, but {}", name,
+                                             fmt::join(std::views::keys(sample.parts), ", "))));
+  return found->second;
+}
+
+// "{000..146}" in `name`: what is before, both numbers, and what is behind.
+struct Braces {
+  std::string_view before, first, last, behind;
+};
+std::optional<Braces> braces_in(std::string_view name) {
+  const std::size_t open = name.find('{'), close = name.find('}', open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
+  const std::string_view inside = name.substr(open + 1, close - open - 1);
+  const std::size_t dots = inside.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  return Braces{name.substr(0, open), inside.substr(0, dots), inside.substr(dots + 2),
+                name.substr(close + 1)};
+}
+
+std::int64_t number_in_braces(std::string_view text, const std::string& name) {
+  std::int64_t number = -1;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = code == std::errc() && end == text.data() + text.size() && number >= 0;
+  check_argument(whole && text.size() <= 18, "WebDataset: archive", one_line(name),
+                 "with numbers in its braces, as in {000..146}");
+  return number;
+}
+
+void expand_braces(const std::string& name, std::vector<std::string>& to) {
+  const auto braces = braces_in(name);
+  if (!braces) {
+    to.push_back(name);
+    return;
+  }
+  const auto first = number_in_braces(braces->first, name), last = number_in_braces(braces->last, name);
+  check_argument(first <= last, "WebDataset: archive", one_line(name), "with the smaller number first");
+  check_argument(static_cast<std::size_t>(last - first) < kMostArchives - std::min(to.size(), kMostArchives),
+                 "WebDataset: archive", one_line(name), fmt::format("at most {} archives", kMostArchives));
+  for (std::int64_t number = first; number <= last; ++number)
+    expand_braces(fmt::format("{}{:0{}}{}", braces->before, number, braces->first.size(), braces->behind),
+                  to);
+}
+
+// The name up to the first dot of its last part, and the rest. None: the file is of no sample.
+struct SampleName {
+  std::string key, part;
+};
+std::optional<SampleName> sample_name(const std::string& name) {
+  const std::string_view front = std::string_view(name).substr(0, name.find('/'));
+  if (front.size() >= 4 && front.starts_with("__") && front.ends_with("__")) return std::nullopt;
+  const std::size_t slash = name.rfind('/');
+  const std::size_t begin = slash == std::string::npos ? 0 : slash + 1, dot = name.find('.', begin);
+  if (dot == std::string::npos || dot == begin) return std::nullopt;
+  SampleName parts{.key = name.substr(0, dot), .part = name.substr(dot + 1)};
+  for (char& letter : parts.part)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return parts;
+}
+
+template <class Value>
+Value value_or_throw(Expected<Value> value) {
+  if (!value) throw std::runtime_error(value.error().message());
+  return *std::move(value);
+}
+
+// The samples of one archive.
+class Archive {
+ public:
+  explicit Archive(const std::string& path) : path_(path), tar_(value_or_throw(TarReader::open(path))) {}
+
+  std::optional<WebSample> next() {
+    WebSample sample{.key = {}, .archive = path_, .parts = {}};
+    const auto twice = group([&](const SampleName& name) {
+      sample.key = name.key;
+      return sample.parts.emplace(name.part, value_or_throw(tar_.contents())).second;
+    });
+    if (sample.parts.empty()) return std::nullopt;
+    if (twice) refuse_part(sample, one_line(fmt::format("has two {}", *twice)));
+    return sample;
+  }
+  // False at the end.
+  bool skip() {
+    bool any = false;
+    group([&any](const SampleName&) { return any = true; });
+    return any;
+  }
+
+ private:
+  // Gives `take` the files of one sample; the name of one that it does not want.
+  template <class Take>
+  std::optional<std::string> group(const Take& take) {
+    std::optional<std::string> unwanted;
+    if (!name_) advance();
+    const std::optional<SampleName> first = name_;
+    while (name_ && name_->key == first->key) {
+      const SampleName name = *std::exchange(name_, std::nullopt);  // what throws leaves none behind
+      if (!take(name)) unwanted = name.part;
+      advance();
+    }
+    return unwanted;
+  }
+  void advance() {
+    name_.reset();
+    while (!name_) {
+      const std::optional<TarEntry> entry = value_or_throw(tar_.next());
+      if (!entry) return;
+      name_ = sample_name(entry->name);
+    }
+  }
+
+  std::string path_;
+  TarReader tar_;
+  std::optional<SampleName> name_;  // of the file that comes next
+};
+
+}  // namespace
+
+std::string_view WebSample::text(const std::string& part) const {
+  return part_of(*this, part);
+}
+
+std::span<const std::uint8_t> WebSample::bytes(const std::string& part) const {
+  const std::string& text = part_of(*this, part);
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::int64_t WebSample::number(const std::string& part) const {
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::string_view digits = text(part);
+  digits.remove_prefix(std::min(digits.find_first_not_of(kSpace), digits.size()));
+  digits = digits.substr(0, digits.find_last_not_of(kSpace) + 1);
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (code != std::errc() || end != digits.data() + digits.size())
+    refuse_part(*this, fmt::format("has a {} that is no whole number", one_line(part)));
+  return value;
+}
+
+namespace detail {
+
+std::vector<std::string> expand_archives(const std::vector<std::string>& names,
+                                         const WebDatasetOptions& options) {
+  check_argument(options.shuffle >= 0 && options.shuffle <= kLargestBuffer, "WebDataset: shuffle",
+                 options.shuffle, fmt::format("from 0 to {} samples", kLargestBuffer));
+  std::vector<std::string> all;
+  for (const std::string& name : names) expand_braces(name, all);
+  check_argument(!all.empty(), "WebDataset: the number of archives", all.size(), "at least 1");
+  return all;
+}
+
+std::string name_of_archives(const std::vector<std::string>& archives) {
+  return archives.size() == 1 ? archives[0] : fmt::format("{} and {} more", archives[0], archives.size() - 1);
+}
+
+struct WebStream::State {
+  std::optional<WebSample> read();
+
+  std::deque<std::string> archives;  // that have not been opened
+  std::optional<Archive> archive;
+  std::int64_t held_count;
+  std::vector<WebSample> held;
+};
+
+// The next one in order.
+std::optional<WebSample> WebStream::State::read() {
+  for (;;) {
+    if (!archive) {
+      if (archives.empty()) return std::nullopt;
+      const std::string path = std::move(archives.front());
+      archives.pop_front();
+      archive.emplace(path);
+    }
+    if (auto sample = archive->next()) return sample;
+    archive.reset();
+  }
+}
+
+WebStream::WebStream(const std::vector<std::string>& archives, const WebDatasetOptions& options,
+                     const Shard& shard)
+    : state_(std::make_unique<State>(
+          State{.archives = {}, .archive = {}, .held_count = options.shuffle, .held = {}})) {
+  std::vector<std::size_t> order(archives.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (options.shardshuffle) {
+    SampleRandom first(shard.seed);
+    SampleRandom random(first() + static_cast<std::uint64_t>(shard.epoch));
+    for (std::size_t left = order.size(); left > 1; --left)
+      std::swap(order[left - 1],
+                order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(left)))]);
+  }
+  for (auto i = static_cast<std::size_t>(shard.index); i < order.size();
+       i += static_cast<std::size_t>(shard.count))
+    state_->archives.push_back(archives[order[i]]);
+}
+
+WebStream::~WebStream() = default;
+
+std::optional<WebSample> WebStream::next() {
+  State& state = *state_;
+  if (state.held_count == 0) return state.read();
+  while (std::ssize(state.held) < state.held_count) {
+    auto sample = state.read();
+    if (!sample) break;
+    state.held.push_back(*std::move(sample));
+  }
+  if (state.held.empty()) return std::nullopt;
+  std::swap(state.held[static_cast<std::size_t>(sample_random().below(std::ssize(state.held)))],
+            state.held.back());
+  WebSample drawn = std::move(state.held.back());
+  state.held.pop_back();
+  return drawn;
+}
+
+// What cannot be read counts as one sample, as it does for a loader that skips it.
+bool WebStream::skip(std::int64_t count) {
+  State& state = *state_;
+  if (state.held_count > 0) return false;
+  while (count > 0 && (state.archive || !state.archives.empty())) {
+    try {
+      if (!state.archive) {
+        const std::string path = std::move(state.archives.front());
+        state.archives.pop_front();
+        state.archive.emplace(path);
+      }
+      if (state.archive->skip())
+        --count;
+      else
+        state.archive.reset();
+    } catch (const std::runtime_error&) {
+      --count;
+    }
+  }
+  return true;
+}
+
+}  // namespace detail
+
+}  // namespace muster

@@ -1,0 +1,244 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <muster/data_loader.h>
+#include <muster/web_dataset.h>
+#include <set>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "tests/scratch_directory.h"
+
+namespace muster::web {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
+using testing::ThrowsMessage;
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+class WebDatasetTest : public testing::Test {
+ protected:
+  // By GNU tar, in this order.
+  std::string archive(const std::string& name, const Files& files,
+                      const std::string& options = "--format=gnu") {
+    const std::string folder = scratch_ / (name + ".files"), path = scratch_ / name;
+    std::ofstream list(path + ".list");
+    for (const auto& [file, contents] : files) {
+      std::filesystem::create_directories(std::filesystem::path(folder + "/" + file).parent_path());
+      std::ofstream(folder + "/" + file) << contents;
+      list << file << '\n';
+    }
+    list.close();
+    const std::string command = "tar " + options + " -C " + folder + " -cf " + path + " -T " + path + ".list";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: the words are the test's
+    return path;
+  }
+  // Samples first .. last - 1, of a number each.
+  std::string numbers(const std::string& name, int first, int last) {
+    Files files;
+    for (int i = first; i < last; ++i)
+      files.emplace_back(std::to_string(i) + ".cls", std::to_string(i) + "\n");
+    return archive(name, files);
+  }
+
+  ScratchDirectory scratch_;
+};
+
+WebSample as_it_is(const WebSample& sample) {
+  return sample;
+}
+std::int64_t number_of(const WebSample& sample) {
+  return sample.number("cls");
+}
+
+template <class Stream>
+auto all_of(const Stream& dataset, const Shard& shard = {}) {
+  std::vector<typename Stream::Sample> samples;
+  const auto reader = dataset.open(shard);
+  while (auto sample = reader->next()) samples.push_back(*std::move(sample));
+  return samples;
+}
+
+std::vector<std::int64_t> list(const at::Tensor& batch) {
+  return {batch.data_ptr<std::int64_t>(), batch.data_ptr<std::int64_t>() + batch.numel()};
+}
+
+// As webdataset's group_by_keys: up to the first dot after the last slash, the rest in lower case.
+TEST_F(WebDatasetTest, ASampleIsTheFilesOfOneNameThatFollowOneAnother) {
+  const std::string path = archive("a.tar", {{"x/1.jpg", "one"},
+                                             {"x/1.seg.PNG", "mask"},
+                                             {"__meta__/1.json", "?"},
+                                             {"y/1.jpg", "two"},
+                                             {"README", "?"},
+                                             {"y/.hidden", "?"},
+                                             {"y/1.cls", "7\n"},
+                                             {"a.b/2.cls", "8"}});
+  const WebDataset dataset({path}, as_it_is);
+  const auto samples = all_of(dataset);
+  ASSERT_THAT(samples, SizeIs(3));
+  EXPECT_EQ(samples[0].key, "x/1");
+  EXPECT_EQ(samples[0].archive, path);
+  EXPECT_THAT(samples[0].parts, ElementsAre(Pair("jpg", "one"), Pair("seg.png", "mask")));
+  EXPECT_EQ(samples[1].key, "y/1");
+  EXPECT_THAT(samples[1].parts, ElementsAre(Pair("cls", "7\n"), Pair("jpg", "two")));
+  EXPECT_EQ(samples[1].number("cls"), 7);
+  EXPECT_EQ(samples[1].text("jpg"), "two");
+  EXPECT_EQ(samples[1].bytes("jpg")[0], 't');
+  EXPECT_EQ(samples[2].key, "a.b/2");
+  EXPECT_THAT([&] { samples[0].number("cls"); },
+              ThrowsMessage<std::runtime_error>("sample x/1 of " + path + " has no cls, but jpg, seg.png"));
+  EXPECT_THAT(
+      [&] { samples[1].number("jpg"); },
+      ThrowsMessage<std::runtime_error>("sample y/1 of " + path + " has a jpg that is no whole number"));
+}
+
+TEST_F(WebDatasetTest, ReadsWhatTarWritesInEveryForm) {
+  const std::string folder(120, 'f'), name = folder + "/" + std::string(130, 'n');
+  const std::string big(100'000, 'b');
+  const Files files{{name + ".txt", big}, {name + ".cls", "1"}, {"empty.txt", ""}};
+  for (const std::string options :
+       {"--format=gnu", "--format=posix", "--format=gnu -z", "--format=posix --sparse"}) {
+    const WebDataset dataset({archive("all.tar", files, options)}, as_it_is);
+    const auto samples = all_of(dataset);
+    ASSERT_THAT(samples, SizeIs(2)) << options;
+    EXPECT_EQ(samples[0].key, name) << options;
+    EXPECT_THAT(samples[0].parts, ElementsAre(Pair("cls", "1"), Pair("txt", big))) << options;
+    EXPECT_THAT(samples[1].parts, ElementsAre(Pair("txt", ""))) << options;
+  }
+  const std::string part(90, 'p');
+  const WebDataset old({archive("old.tar", {{part + "/" + part + ".txt", big}}, "--format=ustar")}, as_it_is);
+  EXPECT_EQ(all_of(old).at(0).key, part + "/" + part);
+}
+
+TEST_F(WebDatasetTest, EveryShardHasArchivesOfItsOwn) {
+  for (int i = 8; i < 13; ++i)
+    numbers(std::string(i < 10 ? "n-00" : "n-0") + std::to_string(i) + ".tar", 10 * i, 10 * i + 3);
+  const WebDataset dataset({scratch_ / "n-{008..012}.tar"}, number_of);
+  EXPECT_EQ(dataset.name(), std::string(scratch_ / "n-008.tar") + " and 4 more");
+  EXPECT_THAT(all_of(dataset),
+              ElementsAre(80, 81, 82, 90, 91, 92, 100, 101, 102, 110, 111, 112, 120, 121, 122));
+  EXPECT_THAT(all_of(dataset, {.index = 1, .count = 3}), ElementsAre(90, 91, 92, 120, 121, 122));
+  EXPECT_THAT(all_of(dataset, {.index = 5, .count = 8}), ElementsAre());
+  std::multiset<std::int64_t> seen;
+  for (const int rank : {0, 1}) {
+    DataLoader loader(dataset, {.batch_size = 2, .num_workers = 2}, rank, 2);
+    for (auto& batch : loader)
+      for (const std::int64_t number : list(batch)) seen.insert(number);
+  }
+  EXPECT_THAT(seen, SizeIs(15));
+  EXPECT_THAT(std::set(seen.begin(), seen.end()), SizeIs(15));
+}
+
+TEST_F(WebDatasetTest, ShufflesArchivesAndSamplesAnewInEveryEpoch) {
+  for (int i = 0; i < 6; ++i) numbers("s" + std::to_string(i) + ".tar", 10 * i, 10 * i + 10);
+  const std::vector<std::string> archives{scratch_ / "s{0..5}.tar"};
+  const auto epoch = [](const auto& dataset, int number, int workers = 0) {
+    DataLoader loader(dataset, {.batch_size = 60, .num_workers = workers, .seed = 4, .shards = 1}, 0, 1);
+    for (auto& batch : loader.epochs(3))
+      if (loader.epoch() == number) return list(batch);
+    return std::vector<std::int64_t>();
+  };
+  const WebDataset in_order(archives, number_of);
+  const WebDataset of_archives(archives, number_of, {.shardshuffle = true});
+  const WebDataset of_samples(archives, number_of, {.shuffle = 16});
+  const auto plain = epoch(in_order, 0), first = epoch(of_archives, 0), second = epoch(of_archives, 1),
+             drawn = epoch(of_samples, 0);
+  EXPECT_NE(first, plain);
+  EXPECT_NE(first, second);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i] % 10, static_cast<std::int64_t>(i) % 10);
+  EXPECT_NE(drawn, plain);
+  EXPECT_NE(drawn, epoch(of_samples, 1));
+  EXPECT_EQ(drawn, epoch(of_samples, 0, 2));
+  for (const auto& order : {first, second, drawn}) EXPECT_TRUE(std::ranges::is_permutation(order, plain));
+  // Not before it can be among the 16 that are held.
+  for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_LE(drawn[i], static_cast<std::int64_t>(i) + 15);
+}
+
+TEST_F(WebDatasetTest, ARunThatGoesOnHasTheSameRest) {
+  for (int i = 0; i < 4; ++i) numbers("r" + std::to_string(i) + ".tar", 10 * i, 10 * i + 5 + i);
+  for (const std::int64_t shuffle : {0, 7}) {
+    const WebDataset dataset({scratch_ / "r{0..3}.tar"}, number_of,
+                             {.shardshuffle = true, .shuffle = shuffle});
+    const DataLoaderOptions options{.batch_size = 3, .num_workers = 2, .seed = 9};
+    for (const int stop : {1, 4, 7}) {
+      DataLoader loader(dataset, options, 0, 1), resumed(dataset, options, 0, 1);
+      std::vector<std::vector<std::int64_t>> expected, rest;
+      int taken = 0;
+      for (auto& batch : loader.epochs(2)) {
+        if (++taken == stop) resumed.load_state(loader.state());
+        if (taken > stop) expected.push_back(list(batch));
+      }
+      for (auto& batch : resumed.epochs(2)) rest.push_back(list(batch));
+      EXPECT_EQ(rest, expected) << shuffle << " held, stopped after " << stop;
+    }
+  }
+}
+
+TEST_F(WebDatasetTest, WhatIsDamagedIsNamedAndTheNextArchiveComes) {
+  const std::string cut = numbers("cut.tar", 0, 3), rest = numbers("rest.tar", 10, 12);
+  std::filesystem::resize_file(cut, 3 * 1024 - 512);  // in the middle of the third
+  const std::string missing = scratch_ / "missing.tar",
+                    twice = archive("twice.tar", {{"1.cls", "1"}, {"1.CLS", "2"}, {"2.cls", "20"}});
+  const std::string other = scratch_ / "other.tar";
+  std::ofstream(other) << std::string(2000, 'x');
+  const WebDataset dataset({cut, missing, twice, other, rest}, number_of);
+  DataLoader strict(dataset, {.batch_size = 2}, 0, 1);
+  EXPECT_THAT(
+      [&] {
+        for ([[maybe_unused]] auto& batch : strict) {
+        }
+      },
+      ThrowsMessage<std::runtime_error>(
+          AllOf(HasSubstr("shard 0 of 1"), HasSubstr("cannot read " + cut + ": it is cut off"))));
+  std::vector<std::string> words;
+  const auto reader = dataset.open({});
+  for (bool more = true; more;) {
+    try {
+      const auto number = reader->next();
+      more = number.has_value();
+      if (more) words.push_back(std::to_string(*number));
+    } catch (const std::runtime_error& error) {
+      words.emplace_back(error.what());
+    }
+  }
+  EXPECT_THAT(words, ElementsAre("0", "1", "cannot read " + cut + ": it is cut off",
+                                 "cannot open " + missing + ": No such file or directory",
+                                 "sample 1 of " + twice + " has two cls", "20",
+                                 "cannot read " + other + ": not a tar archive, or a header of it is damaged",
+                                 "10", "11"));
+  DataLoader skipping(dataset, {.batch_size = 3, .bad_sample = BadSample::kSkip}, 0, 1);
+  DataLoader resumed(dataset, {.batch_size = 3, .bad_sample = BadSample::kSkip}, 0, 1);
+  std::vector<std::vector<std::int64_t>> batches, more;
+  for (auto& batch : skipping) {
+    batches.push_back(list(batch));
+    if (batches.size() == 1) resumed.load_state(skipping.state());
+  }
+  EXPECT_THAT(batches, ElementsAre(ElementsAre(0, 1), ElementsAre(20), ElementsAre(10, 11)));
+  for (auto& batch : resumed) more.push_back(list(batch));
+  EXPECT_THAT(more, ElementsAre(ElementsAre(20), ElementsAre(10, 11)));
+}
+
+TEST_F(WebDatasetTest, NamesAnArgumentThatItCannotUse) {
+  const auto refuses = [](const std::vector<std::string>& archives, const WebDatasetOptions& options,
+                          const std::string& reason) {
+    EXPECT_THAT([&] { WebDataset(archives, number_of, options); },
+                ThrowsMessage<std::invalid_argument>(reason));
+  };
+  refuses({}, {}, "WebDataset: the number of archives = 0 must be at least 1");
+  refuses({"a"}, {.shuffle = -1}, "WebDataset: shuffle = -1 must be from 0 to 16777216 samples");
+  refuses({"a-{1..x}.tar"}, {},
+          "WebDataset: archive = a-{1..x}.tar must be with numbers in its braces, as in {000..146}");
+  refuses({"a-{2..1}.tar"}, {}, "WebDataset: archive = a-{2..1}.tar must be with the smaller number first");
+  refuses({"a-{0..99999999}.tar"}, {},
+          "WebDataset: archive = a-{0..99999999}.tar must be at most 10000000 archives");
+}
+
+}  // namespace
+}  // namespace muster::web
