@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/commit.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -42,10 +43,6 @@ Expected<RankContents> write_my_shard(const CommitPlan& plan, CheckpointId id, c
   const std::string directory = plan.directory.path_of(id);
   if (Status made = make_directories(directory); !made) return std::unexpected(made.error());
   return write(directory);
-}
-
-std::string word_of(const Expected<RankContents>& written) {
-  return written ? encode_rank_contents(*written) : word_of(Status(std::unexpected(written.error())));
 }
 
 Expected<CheckpointManifest> manifest_of(const CommitPlan& plan, CheckpointId id,
@@ -164,7 +161,12 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
   const CheckpointId id{.step = step, .attempt = plan.attempt};
   // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
   // instead would keep the others waiting.
-  meeting.give(word_of(without_throwing([&] { return write_my_shard(plan, id, write); })));
+  const auto mine = without_throwing([&]() -> Expected<std::string> {
+    const auto written = write_my_shard(plan, id, write);
+    if (!written) return std::unexpected(written.error());
+    return encode_rank_contents(*written);
+  });
+  meeting.give(mine ? *mine : word_of(Status(std::unexpected(mine.error()))));
   if (meeting.rank() != 0) {
     const auto word = meeting.listen(plan.patience + plan.timeout);
     return word ? status_of(*word)

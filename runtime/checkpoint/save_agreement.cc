@@ -19,9 +19,12 @@ using nlohmann::json;
 constexpr std::int64_t kComparedBytes = 1 << 20;  // at each save
 constexpr std::size_t kDigestDigits = 32;
 
-// The end of a rank's word: whether it knows its share of such a state.
+// A rank's word of its state: kDigests, whether it knows its share of such a state, the digest of the state's
+// structure, and of each Alike its key and its digest. What fails begins with a letter.
+constexpr char kDigests = '=';
 constexpr char kKnows = '+';
 constexpr char kAsks = '-';
+constexpr std::size_t kBeforeStructure = 2;
 
 constexpr std::string_view kSame = "same";        // as at the save before
 constexpr std::string_view kExplain = "explain";  // send digests of all that is compared
@@ -57,27 +60,67 @@ std::string structure_of(const SavedState& state) {
   return digest.text();
 }
 
-// Some elements of tensors that are equal on all ranks, others at each save; `use` gets their names and
-// bytes.
-template <class Use>
-void compared_bytes(const SavedState& state, std::uint64_t save_count, const Use& use) {
+// Some of what ranks have alike if they have it, each with a digest. Where the key is the same, which stands
+// for the names, the same is compared, whatever else these ranks have.
+struct Alike {
+  std::string key;
+  std::vector<std::pair<std::string, std::string>> digests;  // by name
+  std::string digest() const {
+    Digest all;
+    for (const auto& [name, digest] : digests) all.add(digest);
+    return all.text();
+  }
+};
+
+Alike alike_values(const SavedState& state) {
+  Alike alike;
+  Digest names;
+  for (const auto& [key, value] : state.values) {
+    if (value.kind != Kind::kShared) continue;
+    add_text(names, key.second);
+    alike.digests.emplace_back(key.second, xxh3_digest(value.text));
+  }
+  alike.key = names.text();
+  return alike;
+}
+
+// Some elements of tensors, of whole ones or of slices, others at each save.
+Alike alike_tensors(const SavedState& state, std::uint64_t save_count, bool whole) {
+  Alike alike;
+  Digest names;
   std::vector<const std::pair<const SavedState::Key, SavedState::Tensor>*> shared;
-  for (const auto& entry : state.tensors)
-    if (entry.second.kind == Kind::kShared && entry.second.tensor.is_contiguous() &&
-        entry.second.tensor.numel() > 0)
-      shared.push_back(&entry);
-  if (shared.empty()) return;
+  for (const auto& entry : state.tensors) {
+    const SavedState::Tensor& saved = entry.second;
+    if (saved.kind != Kind::kShared || !saved.tensor.is_contiguous() || saved.tensor.numel() == 0 ||
+        (saved.tensor.sizes() == saved.slice.shape) != whole)
+      continue;
+    add_text(names, entry.first.second);
+    add_number(names, saved.tensor.scalar_type());
+    add_numbers(names, saved.tensor.sizes());
+    add_numbers(names, saved.slice.shape);
+    add_numbers(names, saved.slice.offsets);
+    shared.push_back(&entry);
+  }
+  alike.key = names.text();
   std::int64_t left = kComparedBytes;
   for (std::size_t i = 0; i < shared.size() && left > 0; ++i) {
     const auto& [key, saved] = *shared[(save_count + i) % shared.size()];
     const auto element = static_cast<std::int64_t>(saved.tensor.element_size());
     const std::int64_t count = std::min(saved.tensor.numel(), std::max<std::int64_t>(left / element, 1));
-    const auto turns = static_cast<std::uint64_t>(saved.tensor.numel() / count);
-    const auto begin = static_cast<std::int64_t>(save_count / shared.size() % turns) * count;
+    const auto turns = static_cast<std::uint64_t>((saved.tensor.numel() + count - 1) / count);
+    const auto turn = static_cast<std::int64_t>(save_count / shared.size() % turns);
+    const std::int64_t begin = std::min(turn * count, saved.tensor.numel() - count);
     const at::Tensor some = saved.tensor.detach().view(-1).slice(0, begin, begin + count).cpu();
-    use(key.second, std::string_view(static_cast<const char*>(some.const_data_ptr()), some.nbytes()));
+    alike.digests.emplace_back(key.second,
+                               xxh3_digest({static_cast<const char*>(some.const_data_ptr()), some.nbytes()}));
     left -= count * element;
   }
+  return alike;
+}
+
+std::vector<Alike> alike_of(const SavedState& state, std::uint64_t save_count) {
+  return {alike_values(state), alike_tensors(state, save_count, /*whole=*/true),
+          alike_tensors(state, save_count, /*whole=*/false)};
 }
 
 std::string names_of(const SavedState& state) {
@@ -94,11 +137,8 @@ std::string names_of(const SavedState& state) {
 
 std::string digests_of(const SavedState& state, std::uint64_t save_count) {
   json digests = json::object();
-  for (const auto& [key, value] : state.values)
-    if (value.kind == Kind::kShared) digests[key.second] = value.text;
-  compared_bytes(state, save_count, [&](const std::string& name, std::string_view bytes) {
-    digests[name] = xxh3_digest(bytes);
-  });
+  for (const Alike& alike : alike_of(state, save_count))
+    for (const auto& [name, digest] : alike.digests) digests[alike.key][name] = digest;
   return digests.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -155,21 +195,22 @@ SaveAgreement::Share share_of(int rank, const json& said, SaveAgreement::Writers
 }  // namespace
 
 std::string SaveAgreement::word_of(const SavedState& state) {
-  Digest compared;
-  if (check_replicas_) {
-    for (const auto& [key, value] : state.values)
-      if (value.kind == Kind::kShared) add_text(compared, value.text);
-    compared_bytes(state, save_count_,
-                   [&](const std::string&, std::string_view bytes) { compared.add(bytes); });
-  }
   const std::string structure = structure_of(state);
   const bool knows = share_ && share_->structure == structure;
-  return structure + compared.text() + (knows ? kKnows : kAsks);
+  std::string word = {kDigests, knows ? kKnows : kAsks};
+  word += structure;
+  if (check_replicas_)
+    for (const Alike& alike : alike_of(state, save_count_)) word += alike.key + alike.digest();
+  return word;
 }
 
 Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expected<SavedState>& state) {
   ++save_count_;
-  const std::string mine = state ? word_of(*state) : muster::word_of(std::unexpected(state.error()));
+  const auto word = without_throwing([&]() -> Expected<std::string> {
+    if (!state) return std::unexpected(state.error());
+    return word_of(*state);
+  });
+  const std::string mine = word ? *word : muster::word_of(std::unexpected(word.error()));
   meeting.give(mine);
   auto said =
       without_throwing([&] { return meeting.rank() == 0 ? lead(meeting, state) : follow(meeting, state); });
@@ -182,7 +223,7 @@ Expected<SaveAgreement::Share> SaveAgreement::agree(Meeting& meeting, const Expe
   }
   if (*said != kSame) {
     share_ = share_of(meeting.rank(), json::parse(*said), writers_);
-    share_->structure = mine.substr(0, kDigestDigits);
+    share_->structure = mine.substr(kBeforeStructure, kDigestDigits);
   }
   if (!share_) return failure(ErrorCode::kInternal, "no rank has said what this one is to write");
   return *share_;
@@ -198,18 +239,22 @@ Expected<std::string> SaveAgreement::lead(Meeting& meeting, const Expected<Saved
   const auto words = meeting.collect(timeout_);
   if (!words) return end(std::unexpected(words.error()));
   std::vector<std::string> structures;
-  std::map<std::string, std::size_t> first_of;  // the first rank that has this structure
+  std::map<std::string_view, std::pair<std::size_t, std::string_view>> first_of;  // by key: rank and digest
   std::optional<std::pair<std::size_t, std::size_t>> different;
   bool all_know = true;
   for (std::size_t rank = 0; rank < words->size(); ++rank) {
     const std::string& word = (*words)[rank];
-    if (word.size() != 2 * kDigestDigits + 1)
+    if (!word.starts_with(kDigests))
       return end(failure_within(fmt::format("rank {}", rank), status_of(word)));
-    structures.push_back(word.substr(0, kDigestDigits));
-    const std::size_t first = first_of.emplace(structures.back(), rank).first->second;
-    if (!different && word.compare(0, 2 * kDigestDigits, (*words)[first], 0, 2 * kDigestDigits) != 0)
-      different.emplace(first, rank);
-    all_know = all_know && word.back() == kKnows;
+    all_know = all_know && word[1] == kKnows;
+    structures.push_back(word.substr(kBeforeStructure, kDigestDigits));
+    std::string_view rest = std::string_view(word).substr(kBeforeStructure + kDigestDigits);
+    for (; !rest.empty(); rest.remove_prefix(2 * kDigestDigits)) {
+      const std::string_view digest = rest.substr(kDigestDigits, kDigestDigits);
+      const auto [first, is_first] = first_of.try_emplace(rest.substr(0, kDigestDigits), rank, digest);
+      if (!is_first && !different && first->second.second != digest)
+        different.emplace(first->second.first, rank);
+    }
   }
   if (different) {
     meeting.announce(std::string(kExplain));
@@ -265,10 +310,14 @@ std::string SaveAgreement::find_difference(const std::vector<std::string>& lists
                                            std::size_t right) {
   const auto one = json::parse(lists[left], nullptr, false);
   const auto other = json::parse(lists[right], nullptr, false);
-  for (const auto& [name, digest] : one.items())
-    if (other.is_object() && other.contains(name) && other[name] != digest)
-      return fmt::format("{} of rank {} is another than that of rank {} (.check_replicas = false allows it)",
-                         name, right, left);
+  for (const auto& [key, digests] : one.items()) {
+    if (!other.is_object() || !other.contains(key)) continue;
+    for (const auto& [name, digest] : digests.items())
+      if (other[key].value(name, json()) != digest)
+        return fmt::format(
+            "{} of rank {} is another than that of rank {} (.check_replicas = false allows it)", name, right,
+            left);
+  }
   return fmt::format("the states of ranks {} and {} differ", left, right);
 }
 

@@ -3,7 +3,8 @@
 //
 // Each rank says in a digest which tensors and values it has; only where these are not those of the save
 // before are names exchanged, once for all ranks that have the same. What must be equal on several ranks is
-// compared by digests: values each time, tensors a little at a time. For the training thread, while nobody
+// compared by digests, among ranks that have the same of it: values each time, tensors a little at a time,
+// whole ones and slices apart. For the training thread, while nobody
 // else uses the meeting.
 #pragma once
 

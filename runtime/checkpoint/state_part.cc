@@ -7,6 +7,8 @@
 #include <torch/torch.h>
 #include <type_traits>
 
+#include "common/base/text.h"
+
 namespace muster {
 
 namespace {
@@ -28,8 +30,15 @@ std::optional<Number> number_from(std::string_view text) {
   return static_cast<Number>(number);
 }
 
+// A manifest holds names and values, and is UTF-8.
+void check_text(const std::string& name, std::string_view what, std::string_view text) {
+  if (!is_utf8(text))
+    throw std::invalid_argument(fmt::format("the {} of {} is not UTF-8", what, one_line(name)));
+}
+
 template <class Map, class Value>
 void add_once(Map& map, bool own, const std::string& name, Value value) {
+  check_text(name, "name", name);
   if (!map.emplace(SavedState::Key(own, name), std::move(value)).second)
     throw std::logic_error(fmt::format("{} is saved twice", name));
 }
@@ -64,12 +73,15 @@ void SavedState::own(const std::string& name, const at::Tensor& tensor) {
            Tensor{.kind = Kind::kOwn, .tensor = tensor, .slice = {tensor.sizes().vec(), begin}});
 }
 void SavedState::shared_value(const std::string& name, const std::string& value) {
+  check_text(prefix + name, "value", value);
   add_once(values, false, prefix + name, Value{Kind::kShared, value});
 }
 void SavedState::value_of_first(const std::string& name, const std::string& value) {
+  check_text(prefix + name, "value", value);
   add_once(values, false, prefix + name, Value{Kind::kOfFirst, value});
 }
 void SavedState::own_value(const std::string& name, const std::string& value) {
+  check_text(prefix + name, "value", value);
   add_once(values, true, prefix + name, Value{Kind::kOwn, value});
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/checkpoint/save_agreement.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
@@ -136,6 +137,110 @@ TEST(CheckpointCommit, AShardThatRank0CannotSeeIsNotCommitted) {
       2);
   EXPECT_TRUE(fs::exists(scratch / "elsewhere/step-1.attempt-1/rank-00001.safetensors"));
   EXPECT_FALSE(fs::exists(scratch / "shared/step-1.attempt-1"));
+}
+
+TEST(CheckpointCommit, ATextThatIsNotUtf8FailsTheSaveOnAllAndTheyRetryTogether) {
+  EXPECT_THROW(SavedState().own("\xff", at::zeros({1})), std::invalid_argument);
+  EXPECT_THROW(SavedState().own_value("name", "\xff"), std::invalid_argument);
+  const ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        alarm(60);  // before the others' patience is over
+        std::string text = "\xff";
+        TrainState state;
+        state.add("text", text);
+        Checkpointer checkpoints(job, {.directory = scratch / "checkpoints"});
+        require(!checkpoints.save(state), "a save of bytes that are no text");
+        text = "bytes";
+        require(checkpoints.save(state), "the second try");
+      },
+      2);
+}
+
+// A rank that saves with the others and hears what is wrong: nothing where all is well.
+class Agreeing {
+ public:
+  explicit Agreeing(Job& job) : meeting_(job.store(), job.rank(), job.world_size()) {}
+  std::string hear(const Expected<SavedState>& state) {
+    meeting_.open(std::to_string(++saves_));
+    const auto share = agreement_.agree(meeting_, state);
+    return share ? "" : share.error().message();
+  }
+
+ private:
+  Meeting meeting_;
+  SaveAgreement agreement_{/*check_replicas=*/true, std::chrono::seconds(20), {}};
+  int saves_ = 0;
+};
+
+TEST(SaveAgreement, AFailureOfWhateverLengthIsHeardByAllAsItIs) {
+  spawn(
+      [](Job& job) {
+        alarm(60);
+        Agreeing all(job);
+        for (const int failing : {0, 1}) {
+          for (std::size_t size = 40; size < 80; ++size) {
+            Expected<SavedState> state;
+            const std::string why(size, 'x');
+            if (job.rank() == failing) state = failure(ErrorCode::kUnavailable, "{}", why);
+            require(all.hear(state).ends_with(": " + why), "the reason");
+          }
+        }
+      },
+      2);
+}
+
+TEST(SaveAgreement, AStateThatCannotBeReadOnOneRankIsHeardByAll) {
+  spawn(
+      [](Job& job) {
+        alarm(60);
+        Agreeing all(job);
+        for (const int failing : {0, 1}) {
+          SavedState state;
+          state.shared("tensor", at::empty({2}, job.rank() == failing ? at::kMeta : at::kCPU));
+          require(all.hear(state).contains(fmt::format("rank {}: ", failing)), "a tensor without bytes");
+        }
+        require(all.hear(SavedState()).empty(), "the next save");
+      },
+      2);
+}
+
+// Each has slices, shapes and names of its own besides.
+TEST(SaveAgreement, WhatIsAlikeIsComparedAmongRanksThatDifferOtherwise) {
+  spawn(
+      [](Job& job) {
+        alarm(60);
+        Agreeing all(job);
+        const auto hear = [&](double bias, const std::string& rate) {
+          SavedState state;
+          state.own("place", at::zeros({job.rank() + 1}));
+          state.of_first("counts", at::zeros({job.rank() + 1}));
+          state.slice("moments", at::full({2}, job.rank()), {.shape = {4}, .offsets = {2 * job.rank()}});
+          state.shared("bias", at::full({5}, bias));
+          state.shared_value("rate", rate);
+          return all.hear(state);
+        };
+        require(hear(1, "0.1").empty(), "a save of what is alike");
+        require(hear(job.rank(), "0.1").starts_with("bias of rank 1 is another than that of rank 0"), "bias");
+        require(hear(1, std::to_string(job.rank())).starts_with("rate of rank 1 is another"), "rate");
+      },
+      2);
+}
+
+TEST(SaveAgreement, AllOfATensorIsComparedInTime) {
+  spawn(
+      [](Job& job) {
+        alarm(60);
+        Agreeing all(job);
+        const at::Tensor large = at::zeros({400'000});  // more than is compared at once
+        if (job.rank() == 1) large[-1] = 1;
+        SavedState state;
+        state.shared("large", large);
+        bool is_seen = false;
+        for (int save = 0; save < 2; ++save) is_seen = !all.hear(state).empty() || is_seen;
+        require(is_seen, "the last element");
+      },
+      2);
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ struct CheckpointerOptions {
   // A state whose parameters have a NaN or an infinity is not committed, so that the last good checkpoint
   // stays; a warning says so once. It is looked for in the copy that is written, beside the training.
   bool check_finite = true;
-  // What must be equal on all ranks (values of optimizers, and parameters, 1 MiB of them at each save) is
-  // compared. A state in which it differs is not committed; a warning says so once.
+  // What must be equal on all ranks (values of optimizers, and parameters, 1 MiB of whole ones and of slices
+  // at each save) is compared, among ranks that have the same of it. A state in which it differs is not
+  // committed; a warning says so once.
   bool check_replicas = true;
 };
 

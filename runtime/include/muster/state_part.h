@@ -30,7 +30,8 @@ struct TensorSlice {
   std::vector<std::int64_t> offsets;
 };
 
-// What a rank has to offer. Tensors are referred to, and copied by the Checkpointer.
+// What a rank has to offer. Tensors are referred to, and copied by the Checkpointer. Names and values are
+// UTF-8, std::invalid_argument otherwise.
 class SavedState {
  public:
   // Equal on all ranks that have it; one of them writes it. `finite`: it may have no NaN and no infinity.
@@ -42,7 +43,7 @@ class SavedState {
   void of_first(const std::string& name, const at::Tensor& tensor);
   void own(const std::string& name, const at::Tensor& tensor);  // each rank's own
 
-  // UTF-8. Equal on all ranks that have it, which is checked.
+  // Equal on all ranks that have it, which is checked among those whose shared values have the same names.
   void shared_value(const std::string& name, const std::string& value);
   void value_of_first(const std::string& name, const std::string& value);
   void own_value(const std::string& name, const std::string& value);
