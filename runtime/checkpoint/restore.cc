@@ -217,11 +217,12 @@ class Leader {
   Expected<Restored> attempt(CheckpointId id, Word where = Word::kTry) {
     auto candidate = Candidate::find(plan_, id, where, state_);
     if (!candidate) return std::unexpected(candidate.error());
+    // An object with save() and load() takes its values as soon as it finds them, on some ranks.
+    is_changed_ = true;
     meeting_.announce(encode(where, id));
     meeting_.give("");
     if (Status agreed = hear_all(); !agreed) return give_up(id, where, agreed);
     meeting_.announce(encode(Word::kLoad, id));
-    is_changed_ = true;
     const Status filled = (*candidate)->fill();
     if (filled) meeting_.give("");
     if (!filled) meeting_.give(filled.error().message());
@@ -255,7 +256,7 @@ class Leader {
   };
   std::vector<PassedOver> passed_over_;
   bool misfits_ = true;      // all of them, and nothing is wrong with the files
-  bool is_changed_ = false;  // the state, by what turned out to be damaged
+  bool is_changed_ = false;  // the state, perhaps, by what turned out to be damaged
 };
 
 Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeting, TrainState& state) {

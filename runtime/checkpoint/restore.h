@@ -2,8 +2,9 @@
 // go on to the next.
 //
 // For the training thread. Nothing of the state is changed before every rank has found that the checkpoint
-// has all of what it will load. Bytes are verified as they are read into the state, so that where some turn
-// out to be damaged another checkpoint has to follow.
+// has all of what it will load, but by objects with save() and load(), which take values as they find them.
+// Bytes are verified as they are read into the state, so that where some turn out to be damaged another
+// checkpoint has to follow.
 #pragma once
 
 #include <chrono>

@@ -11,6 +11,7 @@
 
 #include "agent/io/workers/memory_write_out.h"
 #include "common/checkpoint/directory.h"
+#include "common/checkpoint/memory_slot.h"
 #include "common/checkpoint/reader.h"
 #include "runtime/control/reports.h"
 #include "tests/require.h"
@@ -365,6 +366,82 @@ TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOf
   EXPECT_EQ(agent::write_out(held),
             "step 4, which was held in memory, is lost: 1 of 2 ranks have not written their part");
   EXPECT_EQ(run(1, [&](Job& job) { return train(job, 0); }), 3);
+}
+
+// Each rank is a node's.
+TEST_F(MemoryTierOnRanks, WhatTwoAttemptsHeldOfOneStepIsNotMixed) {
+  run(2, [&](Job& job) {
+    double value = 0;
+    TrainState state;
+    state.add("value", value);
+    Checkpointer checkpoints(job, {.every = 1 << 30, .memory_every = 2, .directory = directory_});
+    while (checkpoints.steps() < 2) checkpoints.step(state);
+    return checkpoints.steps();
+  });
+  const auto write_out = [&](int rank) {
+    agent::HeldMemory held{.slots = {},
+                           .directory = directory_,
+                           .job = "",
+                           .attempt = Attempt(1),
+                           .first_rank = Rank(rank),
+                           .local_world_size = 1,
+                           .world_size = 2,
+                           .patience = std::chrono::milliseconds(100)};
+    for (auto& slot : slots())
+      if (slot.rank == rank) held.slots.push_back(std::move(slot.fd));
+    return agent::write_out(held);
+  };
+  const std::string lost =
+      "step 2, which was held in memory, is lost: 1 of 2 ranks have not written their part";
+  for (const auto& slot : slots()) {
+    auto header = read_slot_header(slot.fd.get());
+    if (slot.rank == 0 || !header) continue;
+    header->attempt = 7;
+    header->digest = header->own_digest();
+    ASSERT_EQ(pwrite(slot.fd.get(), &*header, sizeof *header, static_cast<off_t>(size_of(slot.fd) - kPage)),
+              static_cast<ssize_t>(sizeof *header));
+  }
+  EXPECT_EQ(write_out(1), "");
+  EXPECT_EQ(write_out(0), lost);
+  // Nor does it end the agent that nobody can look for what the others have written.
+  fs::create_symlink("rank-00001.attempt-1.contents",
+                     directory_ + "/step-2.attempt-1/rank-00001.attempt-1.contents");
+  EXPECT_EQ(write_out(0), lost);
+}
+
+// Takes its scale when it is asked what it needs.
+struct Scaler {
+  double scale = 1;
+  bool refuses = false;
+  void save(SavedState& to) const { to.shared_value("scale", write_number(scale)); }
+  void load(LoadedState& from) {
+    if (refuses) throw std::runtime_error("too little memory");
+    scale = from.number<double>("scale");
+  }
+};
+
+TEST_F(MemoryTierOnRanks, WhatSomeRanksTookBeforeAnotherCouldNotIsNoBeginning) {
+  const auto train = [&](Job& job, std::int64_t steps, bool refuses) -> std::int64_t {
+    Scaler scaler;
+    TrainState state;
+    state.add("scaler", scaler);
+    Checkpointer checkpoints(job, {.every = 1 << 30, .memory_every = 2, .directory = directory_});
+    scaler.refuses = refuses && job.rank() == 1;
+    try {
+      checkpoints.restore(state);
+    } catch (const std::runtime_error&) {
+      return -1;
+    }
+    require(scaler.scale == 1, "a state that nothing has touched");
+    while (checkpoints.steps() < steps) {
+      scaler.scale = 2;
+      checkpoints.step(state);
+    }
+    return 0;
+  };
+  EXPECT_EQ(run(2, [&](Job& job) { return train(job, 2, false); }), 0);
+  EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0, true); }), -1);
+  EXPECT_EQ(run(2, [&](Job& job) { return train(job, 0, false); }), 0) << "the next attempt begins anew";
 }
 
 }  // namespace

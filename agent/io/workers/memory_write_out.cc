@@ -25,8 +25,9 @@ struct Held {
   SlotHeader header;
 };
 
-std::string path_of_contents(const std::string& directory, int rank) {
-  return fmt::format("{}/rank-{:05}.contents", directory, rank);
+// Of which attempt it was held is in the name: what two attempts held of one step is never mixed.
+std::string path_of_contents(const std::string& directory, int rank, Attempt held) {
+  return fmt::format("{}/rank-{:05}.attempt-{}.contents", directory, rank, held);
 }
 
 class WriteOut {
@@ -71,6 +72,11 @@ class WriteOut {
       return on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt);
     });
     std::ranges::sort(ids, std::greater(), [](CheckpointId id) { return std::pair(id.attempt, id.step); });
+    // One file of a rank and step.
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      ids.erase(std::remove_if(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1, ids.end(),
+                               [step = ids[i].step](CheckpointId id) { return id.step == step; }),
+                ids.end());
     return ids;
   }
 
@@ -112,11 +118,14 @@ class WriteOut {
     if (fsync(to.get()) != 0) return system_failure("cannot sync " + unfinished, errno);
     if (rename(unfinished.c_str(), path.c_str()) != 0)
       return system_failure("cannot rename " + unfinished, errno);
-    return write_file_durably(path_of_contents(directory, held.header.rank), encode_rank_contents(*contents));
+    return write_file_durably(path_of_contents(directory, held.header.rank, held.header.id().attempt),
+                              encode_rank_contents(*contents));
   }
 
   bool has_contents(CheckpointId id, int rank) const {
-    return std::filesystem::exists(path_of_contents(directory_.path_of(as_written(id)), rank));
+    std::error_code error;  // of a file system that is away for a while
+    return std::filesystem::exists(path_of_contents(directory_.path_of(as_written(id)), rank, id.attempt),
+                                   error);
   }
   std::vector<int> missing(CheckpointId id) const {
     std::vector<int> ranks;
@@ -157,7 +166,7 @@ class WriteOut {
                                 .files = {},
                                 .written_at = unix_ns() / 1'000'000'000};
     for (int rank = 0; rank < memory_.world_size; ++rank) {
-      auto text = read_file(path_of_contents(directory, rank), kMostContents);
+      auto text = read_file(path_of_contents(directory, rank, held.attempt), kMostContents);
       if (!text) return std::unexpected(text.error());
       auto contents = parse_rank_contents(*text);
       if (!contents) return std::unexpected(contents.error());
@@ -170,7 +179,7 @@ class WriteOut {
       return done;
     if (Status synced = sync_directory(directory_.path()); !synced) return synced;
     for (int rank = 0; rank < memory_.world_size; ++rank)
-      std::remove(path_of_contents(directory, rank).c_str());
+      std::remove(path_of_contents(directory, rank, held.attempt).c_str());
     return directory_.check_newest(memory_.attempt);
   }
 
@@ -199,11 +208,18 @@ class WriteOut {
 
 std::string write_out(const HeldMemory& held) {
   WriteOut work(held);
-  const auto done = work.run();
-  if (!done)
-    return fmt::format("step {}, which was held in memory, is lost: {}", work.step(), done.error().message());
-  if (!*done) return "";
-  return fmt::format("step {}, which was held in memory, is a checkpoint in {} now", **done, held.directory);
+  const auto lost = [&](std::string_view why) {
+    return fmt::format("step {}, which was held in memory, is lost: {}", work.step(), why);
+  };
+  try {
+    const auto done = work.run();
+    if (!done) return lost(done.error().message());
+    if (!*done) return "";
+    return fmt::format("step {}, which was held in memory, is a checkpoint in {} now", **done,
+                       held.directory);
+  } catch (const std::exception& error) {  // memory is short, or the file system throws
+    return lost(error.what());
+  }
 }
 
 void MemoryWriteOut::start(HeldMemory held, std::function<void(std::string)> done) {
