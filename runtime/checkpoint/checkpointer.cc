@@ -126,6 +126,7 @@ struct Checkpointer::State {
   void write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step);
   void conclude(Status done, std::int64_t step);
   void warn_of_failure(std::int64_t step);
+  void take_in_outcome();
   bool settle();
   bool is_last_before_preemption();
   bool is_due();
@@ -342,12 +343,17 @@ void Checkpointer::State::warn_of_failure(std::int64_t step) {
   }
 }
 
-bool Checkpointer::State::settle() {
+void Checkpointer::State::take_in_outcome() {
   if (under_way.valid()) {
     const auto waiting = section("checkpoint commit");
     std::exchange(under_way, {}).get();
   }
   if (interval && committed_after) interval->saved(save_begun, held_up, *std::exchange(committed_after, {}));
+}
+
+// A fenced attempt ends here, so on all ranks at the same step.
+bool Checkpointer::State::settle() {
+  take_in_outcome();
   if (!outcome && outcome.error().code() == ErrorCode::kFenced) throw FencedError(outcome.error().message());
   return outcome.has_value();
 }
@@ -375,9 +381,10 @@ bool Checkpointer::State::hears_that_it_is_due() {
   clock_meeting->open(fmt::format("due/{}/{}", restores, steps));
   SaveInterval::Look look{.saves = false, .next_step = steps + 1};
   if (leads()) {
-    // What the save before has cost, once that is known.
+    // What the save before has cost, once that is known. If it was fenced, the next one says so: now the
+    // others wait for a word.
     if (under_way.valid() && under_way.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-      settle();
+      take_in_outcome();
     look = interval->look(steps, Clock::now());
     if (look.saves) {
       if (const auto why = interval->explanation()) fmt::print(stderr, "muster: {}\n", *why);

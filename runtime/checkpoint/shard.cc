@@ -11,6 +11,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/digest.h"
+#include "runtime/control/uncaught.h"
 
 namespace muster {
 
@@ -89,16 +90,24 @@ class Writes {
     }
     auto& write = under_way_.emplace_back(std::make_unique<Write>());
     write->end = offset + bytes.size();
-    write->done =
-        disk_.submit([this, offset, bytes, &result = write->result] { result = file_.write(offset, bytes); });
+    try {
+      write->done = disk_.submit(
+          [this, offset, bytes, &result = write->result] { result = file_.write(offset, bytes); });
+    } catch (...) {  // no thread for it
+      under_way_.pop_back();
+      throw;
+    }
     return {};
   }
   Status wait() {
     const auto write = std::move(under_way_.front());
     under_way_.pop_front();
-    write->done.wait();
+    const Status written = without_throwing([&]() -> Status {
+      write->done.get();
+      return write->result;
+    });
     staging_.release(write->end);
-    return write->result;
+    return written;
   }
   Status wait_for_all() {
     while (!under_way_.empty())
@@ -149,7 +158,8 @@ Expected<ManifestFile> write_shard(const std::string& directory, const std::stri
                                    const Inspect& inspect) {
   const std::string path = directory + "/" + name;
   const std::string temporary = path + ".tmp";
-  auto file = write_content(temporary, name, size_bytes, staging, disk, inspect);
+  auto file =
+      without_throwing([&] { return write_content(temporary, name, size_bytes, staging, disk, inspect); });
   if (file && rename(temporary.c_str(), path.c_str()) != 0)
     file = system_failure("cannot rename to " + path, errno);
   if (!file) {

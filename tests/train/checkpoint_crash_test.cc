@@ -359,11 +359,10 @@ void sweep(Fault kind, int saves, int keep, std::int64_t elements, bool forgets_
       fault = Fault::kNone;
       return saved ? 0 : 2;
     });
-    reached = !WIFEXITED(status);
-    const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    reached = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    ASSERT_TRUE(reached || status == 0) << "of a save that nothing has disturbed: " << status;
     const int step = restored_step(directory + (loses_power(kind) ? ".after" : ""), elements);
-    const bool good = step == saves || (step == saves - 1 && !reported);
-    if (!good) ++found.lost;
+    if (step != saves && !(step == saves - 1 && reached)) ++found.lost;
     if (call > kMaxCalls) return;
   }
 }
@@ -382,7 +381,7 @@ TEST(CheckpointCrash, ACrashOrPowerLossAtAnyCallOfASaveLeavesTheOldOrTheNewCheck
         sweep(kind, saves, keep, elements, /*forgets_syncs=*/false, one);
         EXPECT_EQ(one.lost, 0);
         EXPECT_GT(one.points, 20);
-        EXPECT_LE(one.points, kMaxCalls);
+        EXPECT_LT(one.points, kMaxCalls);
         all.points += one.points;
       }
     }
@@ -512,10 +511,12 @@ TEST(CheckpointCrash, ARankThatCannotStartAThreadFailsTheSaveOnAll) {
       [&](Job& job) {
         freopen("/dev/null", "w", stderr);
         alarm(60);  // before the others' patience is over
-        for (const int faulty_rank : {0, 1}) {
-          Numbered training(job, scratch / fmt::format("{}", faulty_rank));
+        for (int round = 0; round < 4; ++round) {
+          Numbered training(job, scratch / fmt::format("{}", round));
+          if (round >= 2) training.checkpoints.step(training.state);  // has the writer, and no disk's thread
+          training.checkpoints.wait();
           job.barrier();
-          no_threads = job.rank() == faulty_rank;
+          no_threads = job.rank() == round % 2;
           const bool saved = training.save(1);
           no_threads = false;
           require(!saved, "a save for which a rank has no thread");

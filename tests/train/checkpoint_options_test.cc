@@ -100,6 +100,44 @@ TEST_F(CheckpointOptionsOnRanks, AllRanksSaveAtTheStepsThatRank0sClockSays) {
   }
 }
 
+TEST_F(CheckpointOptionsTest, ByTimeNothingIsSavedBeforeItIsDue) {
+  const Job job = make_job();
+  double value = 0;
+  TrainState state;
+  state.add("value", value);
+  Checkpointer checkpoints(job, {.every = 0, .directory = directory_, .every_time = std::chrono::hours(1)});
+  while (checkpoints.steps() < 100) checkpoints.step(state);
+  EXPECT_TRUE(checkpoints.wait());
+  EXPECT_TRUE(steps_in(directory_).empty());
+}
+
+TEST_F(CheckpointOptionsOnRanks, ByRank0sClockTooAllHearAtOneStepThatANewerAttemptHasBegun) {
+  spawn(
+      [&](Job& job) {
+        alarm(60);  // before the others' patience is over
+        double value = 0;
+        TrainState state;
+        state.add("value", value);
+        Checkpointer checkpoints(job, {.every = 0, .directory = directory_, .every_time = milliseconds(100)});
+        checkpoints.step(state);
+        require(checkpoints.wait(), "a save");
+        job.barrier();
+        if (job.rank() == 0)
+          require(CheckpointDirectory(directory_).begin_attempt("other").has_value(), "a newer attempt");
+        job.barrier();
+        for (bool fenced = false; !fenced;) {
+          try {
+            checkpoints.step(state);
+          } catch (const FencedError&) {
+            fenced = true;
+          }
+        }
+        const auto steps = static_cast<double>(checkpoints.steps());
+        require(all_reduce(job, steps) == 2 * steps, "one step on both");
+      },
+      2);
+}
+
 TEST_F(CheckpointOptionsTest, TheLastTheRoundTheBestAndThePinnedStay) {
   CheckpointerOptions options{.keep = 2};
   options.keep_every = 4;
