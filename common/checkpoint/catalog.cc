@@ -64,9 +64,11 @@ nlohmann::json to_json(const CatalogEntry& entry, const nlohmann::json& mark) {
   return document;
 }
 
-// False if it is not what to_json gave.
-bool take_json(const nlohmann::json& document, CatalogEntry& entry) {
+// False, and the entry is as before, if it is not what to_json gave for this mark.
+bool take_json(const nlohmann::json& document, const nlohmann::json& mark, CatalogEntry& known) {
   try {
+    if (document.at("manifest") != mark) return false;
+    CatalogEntry entry = known;
     entry.format = whole_number<std::int32_t>(document.at("format"));
     entry.job = document.at("job");
     entry.world_size = whole_number<std::int32_t>(document.at("world_size"));
@@ -75,6 +77,7 @@ bool take_json(const nlohmann::json& document, CatalogEntry& entry) {
     document.at("metrics").get_to(entry.known.metrics);
     if (const auto& by = document.at("best_by"); !by.is_null())
       entry.best_by = BestBy{.metric = by.at("metric"), .most = by.at("most")};
+    known = std::move(entry);
     return true;
   } catch (const nlohmann::json::exception&) {
     return false;
@@ -107,8 +110,7 @@ Expected<std::vector<CatalogEntry>> read_catalog(const CheckpointDirectory& dire
     if (!mark) continue;
     const std::string name = directory_name(id);
     const auto kept = index.find(name);
-    const bool fits = kept != index.end() && kept->value("manifest", nlohmann::json()) == *mark;
-    if (!fits || !take_json(*kept, entry)) {
+    if (kept == index.end() || !take_json(*kept, *mark, entry)) {
       const auto manifest = directory.read_manifest(id);
       if (!manifest) {
         entry.damage = manifest.error();

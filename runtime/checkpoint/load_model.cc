@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "common/base/log.h"
+#include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/loading.h"
 
 namespace muster {
@@ -93,6 +94,7 @@ class Loading {
   LoadedModel compare(const LoadedState::Source& source, CheckpointId id) const {
     LoadedModel result{.step = static_cast<std::int64_t>(id.step), .missing = {}, .unexpected = {}};
     std::vector<std::string> misshapen;
+    std::vector<std::string> untyped;
     std::set<std::string> wanted;
     for (const auto& [name, tensor] : state_of(module_)) {
       const std::string saved_name = prefix_ + source.name_in_checkpoint(name);
@@ -100,6 +102,8 @@ class Loading {
       wanted.insert(saved_name);
       if (saved == nullptr)
         result.missing.push_back(name);
+      else if (!scalar_type_of(saved->dtype))
+        untyped.push_back(name);
       else if (at::IntArrayRef(saved->shape) != tensor.sizes())
         misshapen.push_back(fmt::format("{} {} for {}", name, c10::str(at::IntArrayRef(saved->shape)),
                                         c10::str(tensor.sizes())));
@@ -108,11 +112,12 @@ class Loading {
       if (name.starts_with(prefix_) && !wanted.contains(name))
         result.unexpected.push_back(name.substr(prefix_.size()));
     const bool differs = !result.missing.empty() || !result.unexpected.empty();
-    if (!misshapen.empty() || (options_.strict && differs))
+    if (!misshapen.empty() || !untyped.empty() || (options_.strict && differs))
       throw std::invalid_argument(
-          fmt::format("load_model: the checkpoint of step {} in {} does not fit the module{}{}{}", id.step,
+          fmt::format("load_model: the checkpoint of step {} in {} does not fit the module{}{}{}{}", id.step,
                       directory_.path(), list("of another shape", misshapen),
-                      list("it lacks", result.missing), list("the module lacks", result.unexpected)));
+                      list("of a type that torch has not", untyped), list("it lacks", result.missing),
+                      list("the module lacks", result.unexpected)));
     return result;
   }
 

@@ -123,6 +123,7 @@ Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t s
   if (socket_path_.empty())
     return failure(ErrorCode::kUnavailable, "the program was not started by launch --memory-tier");
   const UniqueFd socket = connect_to(socket_path_);
+  if (!socket) return failure(ErrorCode::kUnavailable, "the agent is gone");
   const std::string question = datagram("memory_slots", {{"bytes", slot_bytes}});
   std::vector<UniqueFd> fds;
   std::string answer;

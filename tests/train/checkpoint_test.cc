@@ -11,6 +11,7 @@
 #include "tests/fake_agent.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
+#include "tests/written_checkpoint.h"
 
 namespace muster {
 namespace {
@@ -529,6 +530,18 @@ TEST_F(CheckpointTest, AModelThatDiffersIsLoadedInPartOnlyIfThatIsAllowed) {
   SmallNet whole;
   load_model(whole, directory_);
   EXPECT_EQ(bytes_of(*other.linear4), bytes_of(*whole.linear4));
+}
+
+TEST_F(CheckpointTest, AModelOfATypeThatTorchHasNotIsRefusedByName) {
+  const CheckpointDirectory directory(directory_);
+  const Attempt first = directory.begin_attempt("job").value().attempt;
+  write_checkpoint(directory, {.step = 1, .attempt = first},
+                   {.tensors = {{"model.weight", written_tensor(Dtype::kF4, {2, 2}, 1)}}});
+  struct Quantized : torch::nn::Module {
+    Quantized() { register_parameter("weight", at::zeros({2, 2})); }
+  } net;
+  EXPECT_THAT([&] { load_model(net, directory_); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("of a type that torch has not: weight")));
 }
 
 TEST_F(CheckpointTest, ADirectoryThatCannotBeUsedIsNamed) {

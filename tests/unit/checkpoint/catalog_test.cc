@@ -69,7 +69,15 @@ TEST_F(Catalog, TheIndexIsAHintOnly) {
   commit(200, first, 0.125);
   EXPECT_EQ(best_of(catalog(), BestBy{"accuracy", true}).value().step, 100u);
   EXPECT_THAT(index(), HasSubstr("0.125"));
+  // A mark that fits, and the last that is taken is no such thing.
+  std::string half = index();
+  ASSERT_NE(half.find("\"metrics\":"), std::string::npos);
+  half.replace(half.rfind("\"metrics\":"), 10, "\"other\":");
+  const std::uint64_t size_bytes = catalog()[1].size_bytes;
+  std::ofstream(scratch_ / "index.json") << half;
+  EXPECT_EQ(catalog()[1].size_bytes, size_bytes);
   for (const char* broken : {"", "{", "[]", R"({"format":1,"checkpoints":[]})", R"({"format":7})",
+                             R"({"format":1,"checkpoints":{"step-200.attempt-1":5}})",
                              R"({"format":1,"checkpoints":{"step-200.attempt-1":{"manifest":1}}})"}) {
     std::ofstream(scratch_ / "index.json") << broken;
     EXPECT_EQ(best_of(catalog(), BestBy{"accuracy", false}).value().step, 200u) << broken;

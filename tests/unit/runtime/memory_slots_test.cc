@@ -117,6 +117,9 @@ TEST(MemorySlots, WithoutAnAgentAWorkerIsToldAtOnce) {
   const auto given = muster::Reports("", 0, 1).memory_slots(kMiB);
   ASSERT_FALSE(given);
   EXPECT_THAT(given.error().message(), HasSubstr("not started by launch"));
+  const auto left = muster::Reports("/nowhere/agent.sock", 0, 1).memory_slots(kMiB);
+  ASSERT_FALSE(left);
+  EXPECT_EQ(left.error().message(), "the agent is gone");
 }
 
 }  // namespace
