@@ -293,6 +293,7 @@ bool Agents::hit_agent(const Fault& fault) {
     killed(*agent);
     return true;
   }
+  if (fault.kind == FaultKind::kAgentFreezes) expect_notice(*agent);
   paused_until_ = std::max(paused_until_, world_.timeline.now() + fault.length);
   world_.disturbed(world_.timeline.now() + std::min<Duration>(fault.length, Limits::kSilence));
   agent->program->stop();
@@ -314,6 +315,7 @@ bool Agents::hit_link(const Fault& fault) {
     case FaultKind::kLinkFallsSilent:
       agent->line->cut(0);
       agent->line->cut(1);
+      expect_notice(*agent);
       world_.disturbed(world_.timeline.now() + Limits::kSilence);
       break;
     case FaultKind::kLinkIsCutOneWay:
@@ -331,6 +333,20 @@ bool Agents::hit_link(const Fault& fault) {
     default: agent->line->inject(1 - side, std::string(40, '\xFF')); break;
   }
   return true;
+}
+
+void Agents::expect_notice(Process& agent) {
+  const TimePoint since = std::max(world_.timeline.now(), agent.line->clear_at(1));
+  constexpr Duration kOnItsWay = 900ms;  // at most; whoever freezes does so for longer
+  world_.timeline.at(since + Limits::kSilence + kOnItsWay, [this, since, weak = agent.weak_from_this()] {
+    const auto self = weak.lock();
+    const bool awake = launch_.runs() && !launch_.woke() && launch_.truth().sees_since() <= since;
+    if (!self || !self->lives || !awake || launch_.job().phase() == Phase::kDone) return;
+    world_.invariants.holds(
+        self->killed || !launch_.listens_to(self->owner.agent),
+        fmt::format("G7: node{} has been silent for longer than the limit, and is not lost",
+                    self->owner.agent.node));
+  });
 }
 
 bool Agents::arm_start(const Fault& fault) {

@@ -60,6 +60,8 @@ class Agents final : public launcher::Bootstrap {
   void open(Process& agent);
   void tell_connected(Process& agent);
   void stranger_calls(AgentId old);
+  // Of an agent that says nothing any more: the launcher is to notice.
+  void expect_notice(Process& agent);
   void quit(const std::weak_ptr<Process>& agent, const agent::Quit& quit);
   void killed(Process& agent);
   void gone(Process& agent, const std::string& how, bool guarded);

@@ -37,6 +37,7 @@ class Launch final : public launcher::View {
   bool connects_late() const { return options_.connects_late; }
   Program& program() { return *program_; }
   const launcher::Job& job() const { return launcher_->controller().job(); }
+  bool listens_to(AgentId agent) const { return launcher_->controller().fleet().listens_to(agent); }
   Training* training() const;  // of the attempt at hand
   GroundTruth& truth() { return *world_.truths.at(options_.number); }
   Agents& agents() { return agents_; }
