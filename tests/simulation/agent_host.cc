@@ -250,8 +250,14 @@ void AgentHost::settle_template(Template settled) {
 
 // ---- Leftovers ----
 
+// Who cannot tell for long leaves to the guardian what may be left, and the next attempt may start beside it.
 std::optional<std::vector<std::int32_t>> AgentHost::find() {
-  if (world_.script.blind && world_.other_chance.one_in(3)) return std::nullopt;
+  constexpr int kMostInARow = 3;
+  if (world_.script.blind && blind_count_ < kMostInARow && world_.other_chance.one_in(3)) {
+    ++blind_count_;
+    return std::nullopt;
+  }
+  blind_count_ = 0;
   return machine().leftovers_of(owner_);
 }
 

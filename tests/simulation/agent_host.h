@@ -134,6 +134,7 @@ class AgentHost final : public agent::Processes,
   bool hurried_ = false;
   bool welcomed_ = false;
   Template template_ = Template::kNone;
+  int blind_count_ = 0;         // looks in a row that could not tell what is left
   bool has_failed_ = false;     // a worker of the newest attempt has, and the agent was told
   bool memory_is_out_ = false;  // or is being written
 };
