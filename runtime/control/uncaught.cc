@@ -176,8 +176,8 @@ std::string describe_current_exception() {
     of_model = explanation().of_model;
     of_call = explanation().of_call;
   }
-  std::string explained = of_call ? of_call(text) : "";
-  if (explained.empty() && of_model) explained = of_model(text);
+  // Of both, where both know something: a rank at the end of its data may be in a collective of another kind.
+  const std::string explained = (of_call ? of_call(text) : "") + (of_model ? of_model(text) : "");
   if (!explained.empty() || !is_of_torch()) return text + explained;
   const std::string batch = batch_in_hand();
   return batch.empty() ? text : fmt::format("{} (in training with {})", text, batch);
