@@ -71,7 +71,9 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
       {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
   LocalStoreHost store(io);
   LocalVitals vitals;
-  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, own.node});
+  LocalProcesses processes(
+      {io, tasks, time, guardian, logs, vitals, own.node, own.incarnation,
+       [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); }});
   block_signals(kSignalsToLeave);
   Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store,
                [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {

@@ -295,8 +295,10 @@ void Agent::perform(const OpenAttempt& action) {
   parts_.link.set_hurry(false);
   health_.emplace(job_);
   const bool gpus_may_be_full = parts_.vitals.held_gpu_memory() != "";
+  Processes::MemoryTold memory = parts_.processes.memory_told();
   on(AttemptOpened{*store_port, parts_.templates.load(), gpus_may_be_full,
-                   action.plan.same_checkpoints ? parts_.processes.other_checkpoints() : ""});
+                   action.plan.same_checkpoints ? parts_.processes.other_checkpoints() : "", memory.port,
+                   std::move(memory.ranks)});
 }
 
 std::expected<std::int32_t, StartFailure> Agent::open(const OpenAttempt& attempt) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "common/checkpoint/manifest.h"
@@ -45,5 +46,8 @@ Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
 std::optional<SlotHeader> read_slot_header(int fd);
 // kCorrupt if they are not what was written.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
+// Reads all that the header tells of. kCorrupt if some of it is not what was written; kUnavailable if `stop`
+// said so, which is asked before each chunk.
+Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop);
 
 }  // namespace muster

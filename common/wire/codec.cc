@@ -60,8 +60,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, enviro
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
-                                                agents_on_host, agent_on_host, peers, same_checkpoints)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step)
+                                                agents_on_host, agent_on_host, peers, same_checkpoints,
+                                                neighbour_address)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Neighbour, node, incarnation, address, port, kept_count,
+                                                first_rank, has_ours, key)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step,
+                                                neighbours)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OutputTaken, stream, bytes)
@@ -69,7 +73,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogTaken, rank, file, bytes, sto
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogsElsewhere, directory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Hello, node, pid, hostname, version, core_count, incarnation,
                                                 addresses, machine)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port, other_checkpoints)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptPrepared, store_port, other_checkpoints,
+                                                neighbour_port, held_ranks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, message, unreachable, missing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count, executed_because)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
@@ -92,6 +97,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CheckHost, job, mark, addresses)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostChecked, unix_ns, link_ns, link_port, directory_error,
                                                 program_error, torch, gpu_count, log_free_bytes,
                                                 checkpoint_free_bytes, checkpoint_error)
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HeldSlot, rank, step, attempt, slot_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SlotsHeld, slots)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SlotWanted, slot, number, offset, bytes)
 
 using nlohmann::json;
 
@@ -139,6 +148,13 @@ static void from_json(const json& in, LogPiece& piece) {
   piece.text = bytes_of(in.at("text"));
   piece.last = in.value("last", false);
   piece.left_bytes = in.value("left_bytes", std::uint64_t{0});
+}
+static void to_json(json& out, const SlotPart& part) {
+  out = {{"number", part.number}, {"text", binary_of(part.text)}};
+}
+static void from_json(const json& in, SlotPart& part) {
+  in.at("number").get_to(part.number);
+  part.text = bytes_of(in.at("text"));
 }
 // Output and logs are the bulk of the traffic.
 static void to_json(json& out, const Output& output) {
@@ -222,6 +238,10 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<CheckHost>{"job"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<HostChecked>{"unix_ns"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<SlotsHeld>{"slots"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<SlotWanted>{"slot", "number", "offset", "bytes"};
 
 template <class Message>
 Message message_of(const json& body) {
@@ -273,13 +293,14 @@ Message decode_with_text(const Bytes& bytes) {
   return message;
 }
 
-template <class Message>
-std::string encode_before(FrameHeader header, const Message& message, std::string_view text) {
-  header.type = type_of<ToLauncher, Message>(kFirstToLauncher);
+template <class Messages, class Message>
+std::string encode_before(FrameHeader header, std::uint8_t first, const Message& message,
+                          std::string_view text) {
+  header.type = type_of<Messages, Message>(first);
   std::string body;
   json::to_cbor(json(message), body);
   // Keys are sorted, so that the text is the last.
-  CHECK(body.ends_with("dtext\x40"), "rank {}", message.rank);
+  CHECK(body.ends_with("dtext\x40"), "type {}", header.type);
   body.back() = '\x5a';  // a byte string; four bytes are its size
   for (int shift = 24; shift >= 0; shift -= 8) body.push_back(static_cast<char>(text.size() >> shift));
   std::string bytes;
@@ -303,6 +324,10 @@ Expected<Messages> decode_as(Frame frame, std::uint8_t first) {
         return decode_with_text<Output>(frame.body);
       if (frame.header.type == type_of<ToLauncher, LogPiece>(first))
         return decode_with_text<LogPiece>(frame.body);
+    }
+    if constexpr (std::is_same_v<Messages, ToNeighbour>) {
+      if (frame.header.type == type_of<ToNeighbour, SlotPart>(first))
+        return decode_with_text<SlotPart>(frame.body);
     }
     if (frame.body.view().size() > kMaxBodyBytes - kRoomForDefaults) throw std::length_error("too long");
     return parse_alternative<Messages>(frame.header.type - first, json::from_cbor(frame.body.view()));
@@ -348,12 +373,18 @@ std::string encode(FrameHeader header, const ToAgent& message) {
 std::string encode(FrameHeader header, const ToLauncher& message) {
   return encode_as(header, message, kFirstToLauncher);
 }
+std::string encode(FrameHeader header, const ToNeighbour& message) {
+  return encode_as(header, message, kFirstToNeighbour);
+}
 
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text) {
-  return encode_before(header, output, text);
+  return encode_before<ToLauncher>(header, kFirstToLauncher, output, text);
 }
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text) {
-  return encode_before(header, piece, text);
+  return encode_before<ToLauncher>(header, kFirstToLauncher, piece, text);
+}
+std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text) {
+  return encode_before<ToNeighbour>(header, kFirstToNeighbour, part, text);
 }
 
 Expected<ToAgent> decode_for_agent(Frame frame) {
@@ -361,6 +392,9 @@ Expected<ToAgent> decode_for_agent(Frame frame) {
 }
 Expected<ToLauncher> decode_for_launcher(Frame frame) {
   return decode_as<ToLauncher>(std::move(frame), kFirstToLauncher);
+}
+Expected<ToNeighbour> decode_for_neighbour(Frame frame) {
+  return decode_as<ToNeighbour>(std::move(frame), kFirstToNeighbour);
 }
 
 Dispatcher::Result Dispatcher::judge(const FrameHeader& header) {

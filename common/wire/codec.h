@@ -14,16 +14,19 @@ namespace muster::wire {
 // The frame's bytes, ready to be sent. `header.type` is set by the message.
 std::string encode(FrameHeader header, const ToAgent& message);
 std::string encode(FrameHeader header, const ToLauncher& message);
+std::string encode(FrameHeader header, const ToNeighbour& message);
 
 // The frame of a message up to its text, where `text` follows as it is; the text of the message is empty.
 // Output and logs are the bulk of all traffic, and are sent without being copied.
 std::string encode_before_text(FrameHeader header, const Output& output, std::string_view text);
 std::string encode_before_text(FrameHeader header, const LogPiece& piece, std::string_view text);
+std::string encode_before_text(FrameHeader header, const SlotPart& part, std::string_view text);
 
 // kCorrupt if the type is unknown, a required field is missing, one has another type, or the message might
 // not be encoded again. Other fields that are missing have their defaults; unknown ones are ignored.
 Expected<ToAgent> decode_for_agent(Frame frame);
 Expected<ToLauncher> decode_for_launcher(Frame frame);
+Expected<ToNeighbour> decode_for_neighbour(Frame frame);
 
 // Whether the message is about the attempt whose number its frame carries. Output, logs and what belongs to
 // the connection are not.

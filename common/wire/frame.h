@@ -23,8 +23,9 @@ namespace muster::wire {
 constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kHeaderBytes = 40;
 constexpr std::uint8_t kMovesOn = 0;  // the last frame of a stream: the next comes by another, and no message
-constexpr std::uint8_t kFirstToAgent = 1;      // types from here on: launcher to agent
-constexpr std::uint8_t kFirstToLauncher = 64;  // agent to launcher
+constexpr std::uint8_t kFirstToAgent = 1;        // types from here on: launcher to agent
+constexpr std::uint8_t kFirstToLauncher = 64;    // agent to launcher
+constexpr std::uint8_t kFirstToNeighbour = 128;  // agent to agent
 constexpr std::size_t kMaxBodyBytes = std::size_t{4}
                                       << 20;  // a command line and its environment are at most 2 MiB
 constexpr int kMaxDepth = 16;  // of arrays and maps within each other; nlohmann's parser recurses

@@ -1,9 +1,9 @@
 // The messages between launcher and agent, as plain structs. docs/protocol.md describes the conversation.
 //
 // A message travels as the CBOR body of a frame whose type is its kind. Times are nanoseconds of the sender's
-// monotonic clock. A field that is not known is ignored, and one that is missing has its default (codec.cc
-// lists the fields that are required). Launcher and agents of a job are of one version of Muster, which Hello
-// says: kVersion counts changes of the frame, and of nothing else.
+// monotonic clock. Unknown fields are ignored, and missing ones have their defaults (codec.cc lists those
+// that are required). Launcher and agents of a job are of one version of Muster, which Hello says: kVersion
+// counts changes of the frame, and of nothing else.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "common/base/process.h"
 #include "common/wire/bytes.h"
 #include "common/wire/job_limits.h"
+#include "common/wire/neighbour_messages.h"
 #include "common/wire/words.h"
 
 namespace muster::wire {
@@ -45,8 +46,7 @@ struct JobSpec {
   std::map<std::string, std::string> inherited;
   std::string interface;  // NAME or CIDR, by which the nodes reach each other; empty: it is found out
   std::string working_directory;
-  std::string
-      log_directory;  // of this job: LOG_DIRECTORY/attempt_A/rank_R/{stdout.log,stderr.log,error.json}
+  std::string log_directory;  // of this job; docs/operations.md says what lies there
   // Who reads it in kLogNonceFile sees the launcher's log directory. Empty: nobody needs to find that out.
   std::string log_nonce;
   std::string checkpoint_directory;  // empty: none
@@ -67,10 +67,9 @@ struct JobSpec {
   Warm warm = Warm::kAuto;
   // So much of each stream's output may be on its way that no OutputTaken has answered. 0: any amount.
   std::int64_t output_window_bytes = 0;
-  std::int32_t terminal_streams =
-      0;  // 1 stdout, 2 stderr, 3 both: shown on a terminal, which is not waited for
-  std::optional<Rank> input_rank{};  // gets the job's input as its stdin; the others have /dev/null
-  std::vector<Wrapper> wrappers{};   // those of one rank stand one behind the other
+  std::int32_t terminal_streams = 0;  // 1 stdout, 2 stderr, 3 both: of a terminal, which is not waited for
+  std::optional<Rank> input_rank{};   // gets the job's input as its stdin; the others have /dev/null
+  std::vector<Wrapper> wrappers{};    // those of one rank stand one behind the other
 };
 
 // Launcher to agent.
@@ -94,6 +93,8 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   std::vector<std::string> peers{};
   // The checkpoint directory must be the one in which the launcher has begun this attempt.
   bool same_checkpoints = false;
+  // Where this agent is to listen for its neighbours (ToNeighbour); empty: it has none.
+  std::string neighbour_address{};
 
   Rank rank_of(LocalRank local_rank) const { return Rank(first_rank.value() + local_rank.value()); }
 };
@@ -101,6 +102,7 @@ struct StartWorkers {
   std::string master_address;
   std::int32_t master_port = 0;
   std::optional<std::uint64_t> resume_step;
+  std::vector<Neighbour> neighbours{};
 };
 struct StopWorkers {
   std::int32_t signal = 15;   // sent first
@@ -169,6 +171,8 @@ struct AttemptPrepared {
   // Of a checkpoint directory that is not the launcher's, one clause: "is not there". Empty: it is, or nobody
   // has asked.
   std::string other_checkpoints{};
+  std::int32_t neighbour_port = 0;  // where it listens for them; 0: it does not
+  std::vector<Rank> held_ranks{};   // of which it holds something in memory
 };
 struct AttemptRefused {  // the attempt cannot be started on this node, and the next one could not either
   // 126 cannot execute, 127 not found, 2 a directory cannot be used, 125 anything else.

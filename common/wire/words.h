@@ -29,6 +29,7 @@ enum class ReportKind : std::uint8_t {
   kPreempted,
   kSaved,
   kMemorySlots,
+  kHeld,
 };
 
 // Whether ranks are forked from a process that has loaded their program.
@@ -66,6 +67,7 @@ struct Words<ReportKind> {
       {ReportKind::kPreempted, "preempted"},
       {ReportKind::kSaved, "saved"},
       {ReportKind::kMemorySlots, "memory_slots"},
+      {ReportKind::kHeld, "held"},
   };
 };
 template <>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/wire/agent_identity.h"
 #include "launcher/core/text/words.h"
 #include "launcher/core/view/progress.h"
 
@@ -195,7 +196,19 @@ void Launcher::perform(const Send& action) {
   Session* const session = session_of(action.node);
   if (session == nullptr) return;  // the connection has closed, and the fleet hears of it next
   session->advance_to(action.attempt);
-  session->send(action.attempt, action.message);
+  if (!std::holds_alternative<wire::StartWorkers>(action.message))
+    return session->send(action.attempt, action.message);
+  wire::ToAgent message = action.message;
+  add_keys({action.node, controller_.fleet().incarnation(action.node)}, message);
+  session->send(action.attempt, message);
+}
+
+// Not before: what is decided is kept in the journal.
+void Launcher::add_keys(AgentId agent, wire::ToAgent& message) const {
+  for (wire::Neighbour& each : std::get<wire::StartWorkers>(message).neighbours) {
+    const AgentId other{each.node, each.incarnation};
+    each.key = parts_.neighbour_key(wire::peer_identity(plan_.job.job_id, agent, other));
+  }
 }
 
 void Launcher::perform(const Tell& action) {

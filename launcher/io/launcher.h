@@ -36,6 +36,8 @@ class Launcher final : private Bootstrap::Listener {
     std::function<void()> finished;  // the job is over, and nothing of it is left
     Controller::Witness witness{};   // hears of each event and of what was decided
     Input* input = nullptr;          // of a job whose plan names a rank that gets it
+    // The key of two agents, by their name (wire::peer_identity). None: there are no neighbours.
+    std::function<std::string(const std::string& identity)> neighbour_key{};
   };
   Launcher(Plan plan, Parts parts);
   Launcher(const Launcher&) = delete;
@@ -87,6 +89,7 @@ class Launcher final : private Bootstrap::Listener {
   void perform(const Tell& action);
   void perform(const Record&) {}  // View::show() has kept it
   void perform(const Finish& action);
+  void add_keys(AgentId agent, wire::ToAgent& message) const;
   Session* session_of(NodeId node);
   void tick_if_due();
 

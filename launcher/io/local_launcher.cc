@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/process.h"
+#include "common/net/tls.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 #include "launcher/io/fleet/remote_bootstrap.h"
 #include "launcher/io/view/job_files.h"
@@ -21,6 +22,14 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Plan& plan, const LocalLauncher:
   if (!plan.hosts.empty())
     return std::make_unique<RemoteBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
   return std::make_unique<LocalBootstrap>(parts.context.get_executor(), plan, parts.agent_program);
+}
+
+// From a secret that never leaves this process.
+std::string neighbour_key(const net::Key& secret, const std::string& identity) {
+  const auto tls = net::Tls::load();
+  if (tls) return net::to_hex((*tls)->derive_key(secret, identity));
+  log::warning("agents copy nothing from one another's memory: {}", tls.error().message());
+  return "";
 }
 
 std::unique_ptr<StandardInput> make_input(const Plan& plan, const LocalLauncher::Parts& parts) {
@@ -51,15 +60,18 @@ LocalLauncher::LocalLauncher(const Plan& plan, const Parts& parts)
       journal_(context_.get_executor(), parts.files, {plan, MUSTER_VERSION},
                [this](const std::string& what) { terminal_.say(what); }),
       input_(make_input(plan, parts)),
-      launcher_(plan,
-                {.time = time_,
-                 .bootstrap = *bootstrap_,
-                 .lineage = lineage_,
-                 .view = view_,
-                 .finished = [this] { context_.stop(); },
-                 .witness = [this](const Controller& self, const Event& event, TimePoint at,
-                                   const Decisions& decisions) { journal_.add(self, event, at, decisions); },
-                 .input = input_.get()}) {}
+      launcher_(
+          plan,
+          {.time = time_,
+           .bootstrap = *bootstrap_,
+           .lineage = lineage_,
+           .view = view_,
+           .finished = [this] { context_.stop(); },
+           .witness = [this](const Controller& self, const Event& event, TimePoint at,
+                             const Decisions& decisions) { journal_.add(self, event, at, decisions); },
+           .input = input_.get(),
+           .neighbour_key = [secret = net::make_key()](
+                                const std::string& identity) { return neighbour_key(secret, identity); }}) {}
 
 void LocalLauncher::run() {
   wait_for_signals();

@@ -118,6 +118,7 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
     staging->begin(image->size_bytes);
     under_way_ = writer_.submit([this, image, staging, &slot, step] {
       written_ = without_throwing([&] { return write(*image, *staging, slot, step); });
+      if (written_) reports_of(job_).send("held", static_cast<std::int64_t>(step));
       staging->abandon();
     });
     Status staged = without_throwing([&]() -> Status {
@@ -267,6 +268,7 @@ std::optional<std::size_t> MemoryTier::slot_with(CheckpointId id) const {
 
 void MemoryTier::keep(CheckpointId id) {
   if (const auto slot = slot_with(id)) next_ = 1 - *slot;
+  reports_of(job_).send("held", static_cast<std::int64_t>(id.step));
 }
 
 void MemoryTier::discard(CheckpointId id) {

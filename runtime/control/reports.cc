@@ -126,14 +126,20 @@ Expected<std::vector<Reports::MemorySlot>> Reports::memory_slots(std::uint64_t s
   if (!socket) return failure(ErrorCode::kUnavailable, "the agent is gone");
   const std::string question = datagram("memory_slots", {{"bytes", slot_bytes}});
   std::vector<UniqueFd> fds;
-  std::string answer;
-  for (int i = 0; i < kQuestions && answer.empty(); ++i) {
-    ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  nlohmann::json said;
+  bool asks = true;
+  for (int left = kQuestions; left > 0 && !said.is_object(); --left) {
+    if (asks) ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    asks = true;
     pollfd source{socket.get(), POLLIN, 0};
-    if (poll(&source, 1, static_cast<int>(kAnswerLimit.count())) > 0)
-      answer = receive_with_fds(socket.get(), fds);
+    if (poll(&source, 1, static_cast<int>(kAnswerLimit.count())) <= 0) continue;
+    said = nlohmann::json::parse(receive_with_fds(socket.get(), fds), nullptr, false);
+    if (!said.is_object() || !said.contains("later")) continue;
+    // The agent is getting it from another one, and answers when it has.
+    said = nullptr;
+    asks = false;
+    left = kQuestions;
   }
-  const nlohmann::json said = nlohmann::json::parse(answer, nullptr, false);
   if (!said.is_object()) return failure(ErrorCode::kUnavailable, "the agent does not answer");
   if (said.contains("refused"))
     return failure(ErrorCode::kUnavailable, "{}", said["refused"].get<std::string>());

@@ -52,6 +52,8 @@ void hear(const std::vector<wire::Frame>& frames) {
       travel_again(frame.header, *message, &wire::decode_for_agent);
     if (const auto message = wire::decode_for_launcher(frame))
       travel_again(frame.header, *message, &wire::decode_for_launcher);
+    if (const auto message = wire::decode_for_neighbour(frame))
+      travel_again(frame.header, *message, &wire::decode_for_neighbour);
   }
 }
 

@@ -97,15 +97,28 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   EXPECT_THAT(undisturbed.err(), HasSubstr("ms a step: "));
 }
 
-bool holds_a_step(pid_t agent) {
+// What an agent holds in memory, to be read and written.
+std::vector<std::pair<UniqueFd, SlotHeader>> held_by(pid_t agent) {
+  std::vector<std::pair<UniqueFd, SlotHeader>> held;
   std::error_code gone;
   for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", agent), gone)) {
     if (!std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:muster-checkpoint"))
       continue;
-    const UniqueFd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-    if (fd && read_slot_header(fd.get())) return true;
+    UniqueFd fd(open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (const auto header = fd ? read_slot_header(fd.get()) : std::nullopt)
+      held.emplace_back(std::move(fd), *header);
   }
-  return false;
+  return held;
+}
+bool holds_a_step(pid_t agent) {
+  return !held_by(agent).empty();
+}
+// The newest of this rank that an agent holds; 0: none.
+std::uint64_t newest_held(pid_t agent, int rank) {
+  std::uint64_t newest = 0;
+  for (const auto& [fd, header] : held_by(agent))
+    if (header.rank == rank) newest = std::max(newest, header.step);
+  return newest;
 }
 
 TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
@@ -140,6 +153,74 @@ TEST_F(LaunchTraining, ALostRankCostsNoStepThatTheAgentsHoldInMemory) {
     LaunchRun difference({"ckpt", "diff", scratch_ / "undisturbed", scratch_ / ("hit-" + nodes)});
     EXPECT_EQ(difference.exit_code(), 0) << difference.out() << difference.err();
   }
+}
+
+// Two nodes of one rank, whose agents keep copies of each other's memory; the disk gets step 60.
+class LaunchTrainingOfNeighbours : public LaunchTraining {
+ protected:
+  static constexpr int kOnDisk = 60;
+  std::vector<std::string> words(const std::string& checkpoints) const {
+    auto all = command(checkpoints, 150, {"--memory-every", "8"});
+    all[1] = "1";
+    *std::next(std::ranges::find(all, "--checkpoint-every")) = std::to_string(kOnDisk);
+    all.insert(all.begin(), {"--nodes", "2", "--memory-tier", "256M"});
+    return all;
+  }
+  // Until node 0's agent keeps a copy of a step that is newer than the disk's, and so is the one before it.
+  static std::uint64_t wait_for_copy(const LaunchRun& run) {
+    std::uint64_t step = 0;
+    EXPECT_TRUE(eventually([&] { return (step = newest_held(run.agent_of(0), 1)) >= kOnDisk + 16; },
+                           std::chrono::seconds(60)))
+        << run.err();
+    return step;
+  }
+};
+
+TEST_F(LaunchTrainingOfNeighbours, ALostNodeCostsNoStepThatItsNeighbourHolds) {
+  LaunchRun hit(words("hit"));
+  const std::uint64_t held = wait_for_copy(hit);
+  kill(hit.agent_of(1), SIGKILL);
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+  expect_nothing_left(hit);
+  LaunchRun undisturbed(words("undisturbed"));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << undisturbed.err();
+  ASSERT_EQ(digest_in(undisturbed.out()).size(), 32u) << undisturbed.out();
+  EXPECT_EQ(digest_in(hit.out()), digest_in(undisturbed.out()));
+  EXPECT_EQ(hit.report()["restarts"], 1);
+  const std::uint64_t resumed = hit.report()["attempts"][1].value("resumed_step", std::uint64_t{0});
+  // Node 0's own rank may not have had the newest yet when it was stopped.
+  EXPECT_GE(resumed + 8, held);
+  EXPECT_THAT(hit.err(),
+              HasSubstr(fmt::format("attempt 2 resumes from step {}, which was held in memory", resumed)));
+}
+
+TEST_F(LaunchTrainingOfNeighbours, ADamagedCopyIsFoundAndTheDiskIsRead) {
+  LaunchRun hit(words("hit"));
+  wait_for_copy(hit);
+  // So that no newer one comes.
+  const pid_t holder = hit.agent_of(0);
+  kill(holder, SIGSTOP);
+  for (const auto& [fd, header] : held_by(holder))
+    if (header.rank == 1) EXPECT_EQ(pwrite(fd.get(), "damage", 6, 9000), 6);
+  kill(hit.agent_of(1), SIGKILL);
+  kill(holder, SIGCONT);
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+  expect_nothing_left(hit);
+  EXPECT_THAT(hit.err(), HasSubstr("what rank 1 holds in memory is damaged"));
+  EXPECT_EQ(hit.report()["attempts"][1].value("resumed_step", 0) % kOnDisk, 0);
+  EXPECT_FALSE(hit.err().contains("which was held in memory"));
+}
+
+TEST_F(LaunchTrainingOfNeighbours, WhereTheNeighbourIsLostTooTheDiskIsRead) {
+  LaunchRun hit(words("hit"));
+  wait_for_copy(hit);
+  const pid_t second = hit.agent_of(1);
+  kill(hit.agent_of(0), SIGKILL);
+  kill(second, SIGKILL);
+  ASSERT_EQ(hit.exit_code(), 0) << hit.err();
+  expect_nothing_left(hit);
+  EXPECT_FALSE(hit.err().contains("which was held in memory"));
+  EXPECT_EQ(hit.report()["attempts"][1].value("resumed_step", 0) % kOnDisk, 0);
 }
 
 // No restart is left, so that nobody will restore what is in memory.

@@ -18,7 +18,7 @@ bool is_progress(ReportKind kind) {
 
 bool is_for_agent(ReportKind kind) {
   using enum ReportKind;
-  return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots;
+  return kind == kSection || kind == kIdle || kind == kStacks || kind == kMemorySlots || kind == kHeld;
 }
 
 // About the job's exit code, and what follows from it.

@@ -3,8 +3,8 @@
 // A datagram is {"v":1,"type":T,"rank":R,"attempt":A,"step":S,"pid":P,"text":".."}, see docs/protocol.md.
 // What happens rarely (hello, profile, resumed, saved, committed, saving, preempted, fenced, finished) is
 // passed on at once; progress (step, heartbeat) at most every kInterval per rank, the newest of it; sections,
-// answers to commands and what is asked for (memory_slots) are the agent's own business. No sockets, no
-// clock.
+// answers to commands and what is about memory (memory_slots, held) are the agent's own business. No sockets,
+// no clock.
 #pragma once
 
 #include <cstdint>

@@ -114,7 +114,8 @@ void Node::handle(const AttemptOpened& event, TimePoint now) {
   } else if (!give_up_at_) {
     give_up_at_ = now + kTemplateLimit;
   }
-  send(wire::AttemptPrepared{event.store_port, event.other_checkpoints});
+  send(wire::AttemptPrepared{event.store_port, event.other_checkpoints, event.neighbour_port,
+                             event.held_ranks});
   if (!event.gpus_may_be_full) return;
   gpus_until_ = now + kGpuMemoryLimit;
   check_gpus(now);

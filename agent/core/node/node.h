@@ -56,7 +56,9 @@ struct AttemptOpened {
   std::int32_t store_port = 0;
   bool template_loads = false;      // TemplateSettled follows
   bool gpus_may_be_full = false;    // with memory of killed workers: LookAtGpus is to find out
-  std::string other_checkpoints{};  // as AttemptPrepared has it
+  std::string other_checkpoints{};  // as AttemptPrepared has it; what follows too
+  std::int32_t neighbour_port = 0;
+  std::vector<Rank> held_ranks{};
 };
 struct AttemptNotOpened {
   wire::AttemptRefused refusal;

@@ -25,6 +25,13 @@ LocalProcesses::LocalProcesses(Setting setting)
               // reap_leftovers() stops at a template that has ended: ends behind it were not seen.
               listener_->leftovers_changed();
             }),
+      exchange_({.slots = memory_slots_,
+                 .own = {setting_.node, setting_.incarnation},
+                 .on_fetched = [this] { asio::post(setting_.io, [this] { answer_who_wait(); }); },
+                 .on_remark =
+                     [this](std::string what) {
+                       asio::post(setting_.io, [this, what = std::move(what)] { setting_.remark(what); });
+                     }}),
       stacks_alarm_(setting_.time.make_alarm([this] { look_at_stacks(); })) {
   block_signals({SIGCHLD});
 }
@@ -68,11 +75,29 @@ std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attemp
   attempt_ = attempt.attempt;
   plan_ = attempt.plan;
   memory_slots_.keep(attempt.plan.first_rank, attempt.plan.local_world_size);
+  listen_for_neighbours();
   stacks_.emplace(job_, attempt_, [this](const std::string& address, const std::string& datagram) {
     return socket_ != nullptr && socket_->send(address, datagram);
   });
   setting_.vitals.attempt_opens();
   return {};
+}
+
+// Without neighbours the job goes on.
+void LocalProcesses::listen_for_neighbours() {
+  neighbour_port_ = 0;
+  if (plan_.neighbour_address.empty()) return;
+  if (const auto port = exchange_.listen(plan_.neighbour_address))
+    neighbour_port_ = *port;
+  else
+    log::warning("nothing is copied from neighbours: {}", port.error().message());
+}
+
+std::vector<Rank> LocalProcesses::held_ranks() const {
+  if (plan_.neighbour_address.empty()) return {};
+  std::set<Rank> ranks;
+  for (const Copy& each : memory_slots_.held()) ranks.insert(each.rank);
+  return {ranks.begin(), ranks.end()};
 }
 
 NodeContext LocalProcesses::context(Attempt attempt) const {
@@ -87,6 +112,8 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,
                                                                       const wire::StartWorkers& start) {
+  if (local_rank == LocalRank(0) && !start.neighbours.empty())
+    exchange_.begin(job_.job_id, attempt_, start.neighbours);
   const bool had_template = warm_.has_template();
   setting_.vitals.worker_starts();
   const auto outputs = setting_.logs.open_streams(local_rank);
@@ -154,6 +181,8 @@ void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
 }
 
 void LocalProcesses::close() {
+  exchange_.end();
+  wait_for_memory_.clear();
   setting_.vitals.attempt_is_over();
   close_input();
   run_.reset();
@@ -218,6 +247,8 @@ void LocalProcesses::kill_leftovers() {
 
 void LocalProcesses::hear(const Report& report, const std::string& address) {
   if (report.message.kind == wire::ReportKind::kMemorySlots) return give_memory(report, address);
+  if (report.message.kind == wire::ReportKind::kHeld && run_ && report.attempt == attempt_)
+    pass_to_neighbours(report.message);
   Stacks::Told stacks = stacks_ ? stacks_->on(report) : Stacks::Told();
   if (!stacks.empty()) tell(std::move(stacks));
   listener_->worker_reported(report, address);
@@ -225,9 +256,24 @@ void LocalProcesses::hear(const Report& report, const std::string& address) {
 
 void LocalProcesses::give_memory(const Report& report, const std::string& address) {
   if (!run_ || report.attempt != attempt_) return;
+  if (exchange_.is_fetching()) {
+    wait_for_memory_[address] = report;
+    socket_->send(address, R"({"v":1,"type":"memory_slots","later":true})");
+    return;
+  }
   const auto answer = memory_slots_.answer(report.message.rank, report.slot_bytes);
   if (!socket_->send(address, answer.text, answer.fds))
     log::warning("rank {} does not take its memory for checkpoints", report.message.rank);
+}
+
+// All ranks have restored then.
+void LocalProcesses::pass_to_neighbours(const wire::WorkerReported& held) {
+  memory_slots_.forget_others();
+  exchange_.saved(held.rank, static_cast<std::uint64_t>(held.step));
+}
+
+void LocalProcesses::answer_who_wait() {
+  for (const auto& [address, report] : std::exchange(wait_for_memory_, {})) give_memory(report, address);
 }
 
 HeldMemory LocalProcesses::held_memory() const {

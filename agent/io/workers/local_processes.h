@@ -4,15 +4,20 @@
 // thread, one io_context; the task group ends its waits.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"
 #include "agent/io/health/stacks.h"
 #include "agent/io/output/local_logs.h"
 #include "agent/io/workers/attempt_run.h"
+#include "agent/io/workers/memory_exchange.h"
 #include "agent/io/workers/memory_slots.h"
 #include "agent/io/workers/memory_write_out.h"
 #include "agent/io/workers/processes.h"
@@ -34,6 +39,9 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
     LocalLogs& logs;
     LocalVitals& vitals;
     NodeId node;
+    Incarnation incarnation;
+    // What the user is to be told.
+    std::function<void(const std::string&)> remark;
   };
   // Blocks SIGCHLD, and raises the limit of descriptors, for this process and not for its workers.
   explicit LocalProcesses(Setting setting);
@@ -44,6 +52,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void set_job(const wire::JobSpec& job) override;
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override;
   std::string other_checkpoints() const override { return run_->other_checkpoints(); }
+  MemoryTold memory_told() const override { return {.port = neighbour_port_, .ranks = held_ranks()}; }
   std::expected<Started, StartFailure> start(LocalRank local_rank, const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;
   void look_at_input() override;
@@ -73,6 +82,10 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   void hear(const Report& report, const std::string& address);
   void give_memory(const Report& report, const std::string& address);
   HeldMemory held_memory() const;
+  void answer_who_wait();
+  void pass_to_neighbours(const wire::WorkerReported& held);
+  void listen_for_neighbours();
+  std::vector<Rank> held_ranks() const;
   void tell(Stacks::Told stacks);
   void look_at_stacks();
   // Reaps leftovers that have ended; watch() reaps workers.
@@ -90,10 +103,13 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::string python_module_;             // in the directory of socket_
   MemorySlots memory_slots_;
   MemoryWriteOut memory_write_out_;
-  wire::PrepareAttempt plan_;           // of the newest attempt
-  std::unique_ptr<AttemptRun> run_;     // of the attempt that is open
-  std::optional<Stacks> stacks_;        // of its workers
-  std::shared_ptr<WorkerInput> input_;  // of the worker that gets it, while that runs
+  MemoryExchange exchange_;
+  std::int32_t neighbour_port_ = 0;
+  std::map<std::string, Report> wait_for_memory_;  // by the address that asked
+  wire::PrepareAttempt plan_;                      // of the newest attempt
+  std::unique_ptr<AttemptRun> run_;                // of the attempt that is open
+  std::optional<Stacks> stacks_;                   // of its workers
+  std::shared_ptr<WorkerInput> input_;             // of the worker that gets it, while that runs
   Attempt attempt_;
   std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;

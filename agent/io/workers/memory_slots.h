@@ -1,17 +1,19 @@
 // Memory that outlives the workers, for the newest checkpoints of this node's ranks: two slots a rank, so
-// that a complete one is there while the next is written.
+// that a complete one is there while the next is written; and copies of slots that other nodes' ranks have.
 //
-// A slot is a memfd of a fixed size; what lies in it is the runtime's business. All of them together take no
-// more than a limit, and are gone with this process, however it ends. Without a limit there are none. One
-// thread.
+// A slot is a memfd of a fixed size; what lies in it is the runtime's business, but for the header that says
+// of which step it is (memory_slot.h). All of them together take no more than a limit, copies giving way, and
+// are gone with this process, however it ends. Without a limit there are none. Safe from any thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "agent/core/memory/copy_keeping.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/ids.h"
@@ -20,33 +22,54 @@ namespace muster::agent {
 
 class MemorySlots {
  public:
-  void set_limit(std::uint64_t limit_bytes) { limit_bytes_ = limit_bytes; }
-  // These are the node's ranks; slots of others are freed.
+  void set_limit(std::uint64_t limit_bytes);
+  // An attempt begins, in which these are the node's ranks: slots of others become copies, and copies of
+  // these become slots.
   void keep(Rank first, std::int32_t count);
   struct Answer {
     std::string text;      // a datagram (docs/protocol.md)
     std::vector<int> fds;  // that go with it; they stay this object's
   };
   // To a rank that asks for slots of this size, in place of those of another size, whose bytes are lost; 0:
-  // it has what it had. All slots of all ranks, so that each can read what the others have saved; or why it
-  // gets none: then all stays as it is.
+  // it has what it had. All slots of this node's ranks, so that each can read what the others have saved; or
+  // why it gets none: then all stays as it is.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
-  // Copies of all descriptors.
+  // All descriptors of this node's ranks, as copies.
   std::vector<UniqueFd> copies() const;
+
+  // What is complete here: of this node's ranks, and copies.
+  std::vector<Copy> held() const;
+  // A copy of the descriptor; none if it is not there any more.
+  UniqueFd open(const Copy& copy) const;
+  // Neighbours begin to tell what they have; `kept`: of these ranks copies are kept.
+  void begin_copying(Attempt attempt, RankRange kept);
+  void stop_fetching();
+  CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
+  // An empty slot for one that is wanted.
+  Expected<UniqueFd> make_room(const Copy& offered);
+  // It is complete in `fd`. False: there is no room for it any more.
+  bool take(const Copy& copy, UniqueFd fd);
+  // This node's ranks have saved in the attempt at hand.
+  void forget_others();
 
  private:
   static constexpr std::size_t kEach = 2;         // of a rank
   static constexpr std::size_t kMostRanks = 126;  // a datagram takes 253 descriptors
-  bool is_here(Rank rank) const;
-  Status give(Rank rank, std::uint64_t slot_bytes);
   struct Slots {
     std::array<UniqueFd, kEach> fds;
     std::uint64_t slot_bytes = 0;
   };
+  Status give(Rank rank, std::uint64_t slot_bytes);
+  bool become_slot(const Copy& copy, UniqueFd fd);
+  std::uint64_t room_for_copies() const;
+  void drop(const std::vector<Copy>& which);
+
+  mutable std::mutex mutex_;
   std::uint64_t limit_bytes_ = 0;
-  Rank first_;
-  std::int32_t count_ = 0;
-  std::map<Rank, Slots> slots_;
+  RankRange own_;
+  std::map<Rank, Slots> slots_;  // of own ranks
+  CopyKeeping keeping_;
+  std::map<Copy, UniqueFd> copies_;  // those of keeping_
 };
 
 }  // namespace muster::agent

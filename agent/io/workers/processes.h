@@ -45,6 +45,10 @@ class ProcessListener {
 // The attempt's program and its workers.
 class Processes {
  public:
+  struct MemoryTold {  // wire::AttemptPrepared
+    std::int32_t port = 0;
+    std::vector<Rank> ranks{};
+  };
   struct Started {
     std::int32_t pid = 0;
     bool forked = false;                 // from the template
@@ -61,6 +65,8 @@ class Processes {
   virtual std::expected<void, StartFailure> open(const OpenAttempt& attempt) = 0;
   // Whether the open attempt's checkpoint directory is the launcher's (wire::AttemptPrepared).
   virtual std::string other_checkpoints() const = 0;
+  // What the launcher is told of the memory that outlives the workers.
+  virtual MemoryTold memory_told() const { return {}; }
   // The ranks come in order. kProgram where the program turns out to be none.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;

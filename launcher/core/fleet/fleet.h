@@ -78,6 +78,7 @@ class Fleet {
   // kAbsent: the node has no agent. kComing: one was started. kThere: it has said Hello.
   enum class Presence { kAbsent, kComing, kThere };
   Presence presence(NodeId node) const { return at(node).presence; }
+  Incarnation incarnation(NodeId node) const { return at(node).incarnation; }  // of its newest agent
   bool alive(NodeId node) const { return presence(node) != Presence::kAbsent; }
   // Whether this agent is heard: it is its node's newest incarnation, and the node is not lost.
   bool listens_to(AgentId agent) const;

@@ -334,6 +334,7 @@ void Job::gather(TimePoint now) {
 // The attempt's number comes from the checkpoint directory; without one, the job counts by itself.
 void Job::begin_attempt(Placement placed, TimePoint now) {
   crew_ = Crew(std::move(placed.members));
+  neighbours_ = {};
   start_wait_.end();
   phase_ = Phase::kBeginning;
   deadline_.reset();
@@ -386,6 +387,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
   const auto from = chronicle_.resume_step();
   record("attempt_begun", from ? fmt::format("resumes from step {}", *from) : "");
   if (recovery_.repeated()) decide(Tell{restart_text(now)}, "the attempt is a restart");
+  neighbours_ = find_neighbours();
   const bool many_hosts = !plan_.hosts.empty() && node_count > 1;
   std::map<std::string, std::int32_t> agents_on;
   for (const NodePlan& each : crew_.members()) ++agents_on[machine_of(each.node)];
@@ -404,7 +406,8 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .agents_on_host = agents_on.at(machine),
                     .agent_on_host = positions[machine]++,
                     .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>(),
-                    .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty()}},
+                    .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty(),
+                    .neighbour_address = neighbours_.address_of(each.node)}},
            reason);
   }
 }
@@ -413,25 +416,14 @@ void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
   facts_.started = now;
   crew_.start_workers();
-  send_to_workers(wire::StartWorkers{store_address_, store_port_, chronicle_.resume_step()},
-                  "every node is prepared");
+  auto neighbours = neighbours_.all([this](NodeId id) { return fleet_.incarnation(id); });
+  for (const NodeId id : crew_.with_workers())
+    decide(Send{id, attempt_,
+                wire::StartWorkers{store_address_, store_port_, chronicle_.resume_step(),
+                                   std::move(neighbours[id])}},
+           "every node is prepared");
   for (const NodeId id : fleet_.nodes()) stand_by(id);
   carry(recruiter_.hire_absent(now));
-}
-
-// A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
-// are given by number, it is the last agent of its machine, as spares are; it takes the place of a node of
-// this machine, or, with hosts, of another.
-void Job::stand_by(NodeId id) {
-  const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
-  if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
-      fleet_.presence(id) != Presence::kThere)
-    return;
-  const auto there = std::ranges::count(crew_.members(), machine_of(id),
-                                        [this](const NodePlan& each) { return machine_of(each.node); });
-  const auto agents = static_cast<std::int32_t>(there) + (plan_.hosts.empty() ? 0 : 1);
-  decide(Send{id, attempt_, wire::StandBy{recruiter_.likely_workers(id), agents, agents - 1}},
-         "it may be needed next");
 }
 
 // ---- The end of an attempt, and what follows ----

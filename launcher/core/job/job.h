@@ -17,6 +17,7 @@
 #include "launcher/core/job/chronicle.h"
 #include "launcher/core/job/crew.h"
 #include "launcher/core/job/job_events.h"
+#include "launcher/core/job/neighbours.h"
 #include "launcher/core/job/preemption.h"
 #include "launcher/core/job/reactions.h"
 #include "launcher/core/job/recovery.h"
@@ -63,8 +64,9 @@ class Job {
   void fields(Archive& archive) {
     archive(recruiter_, recovery_, time_limit_, start_wait_, chronicle_, phase_, deadline_, question_,
             open_question_, attempt_, newest_begun_, crew_, facts_, preemption_, whereabouts_, unreachable_,
-            store_address_, store_peers_, store_port_, told_stall_, awaits_leftovers_, leftovers_remain_,
-            kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_, verdict_, names_);
+            store_address_, store_peers_, store_port_, neighbours_, told_stall_, awaits_leftovers_,
+            leftovers_remain_, kill_from_, interrupt_count_, grows_now_, told_executed_, logs_elsewhere_,
+            verdict_, names_);
   }
   // Whether these fields, which were read, can be its own, beside those of the fleet (job_state.cc).
   bool restored() const;
@@ -167,6 +169,7 @@ class Job {
   Question ask();
   bool answers(Question question);
   void open_attempt(const AttemptBegun& begun, const std::string& reason, TimePoint now);
+  Neighbours find_neighbours() const;
   void start_workers(TimePoint now);
   std::string machine_of(NodeId id) const;
   void stand_by(NodeId id);
@@ -242,6 +245,7 @@ class Job {
   std::string store_address_;
   std::vector<std::string> store_peers_;  // who may call it; empty: the store knows by itself
   std::int32_t store_port_ = 0;           // as its agent said
+  Neighbours neighbours_;                 // with --memory-tier
   bool told_stall_ = false;               // the user was told that it may hang, and stacks were asked for
   bool awaits_leftovers_ = false;         // until lost nodes have no processes any more
   bool leftovers_remain_ = false;         // those that are awaited have been killed, and live on

@@ -34,6 +34,29 @@ std::string Job::machine_of(NodeId id) const {
   return told ? found->second.machine : fmt::format("node{}", id);
 }
 
+Neighbours Job::find_neighbours() const {
+  if (plan_.job.limits.memory_tier_bytes == 0) return {};
+  std::vector<Neighbours::Member> members;
+  for (const NodePlan& each : crew_.members())
+    members.push_back({each, whereabouts_.at(each.node), machine_of(each.node)});
+  return {members, plan_.job.interface};
+}
+
+// A spare, or a node that came too late, loads the program now, and need not when it takes part. Where GPUs
+// are given by number, it is the last agent of its machine, as spares are; it takes the place of a node of
+// this machine, or, with hosts, of another.
+void Job::stand_by(NodeId id) {
+  const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
+  if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
+      fleet_.presence(id) != Presence::kThere)
+    return;
+  const auto there = std::ranges::count(crew_.members(), machine_of(id),
+                                        [this](const NodePlan& each) { return machine_of(each.node); });
+  const auto agents = static_cast<std::int32_t>(there) + (plan_.hosts.empty() ? 0 : 1);
+  decide(Send{id, attempt_, wire::StandBy{recruiter_.likely_workers(id), agents, agents - 1}},
+         "it may be needed next");
+}
+
 // A first start that was refused would be refused again. Later, something has become wrong with the node.
 void Job::handle(const NodeLost& event, TimePoint now) {
   if (event.refused && phase_ == Phase::kGathering && restart_count() == 0 && !facts_.refusal)
@@ -60,6 +83,7 @@ void Job::hear(NodeId id, const wire::AttemptPrepared& prepared, TimePoint now) 
   }
   react(Occurrence::kPrepared, now, [&] {
     crew_.prepared(id);
+    neighbours_.prepared(id, prepared);
     if (id == crew_.members().front().node) store_port_ = prepared.store_port;
   });
 }

@@ -12,7 +12,7 @@ bool Job::restored() const {
   return has_its_nodes() && has_its_deadline() && !(begins && crew_.empty()) &&
          !(has_attempt && chronicle_.empty()) && !(facts_.hangs && facts_.hang.stalls().empty()) &&
          is_count(interrupt_count_) && is_count(facts_.world_size) &&
-         fit_a_message(store_address_, store_peers_);
+         fit_a_message(store_address_, store_peers_) && neighbours_.are_among(crew_.members());
 }
 
 // The fleet's nodes are the plan's, the members are among them, and where each is is known.

@@ -126,9 +126,8 @@ constexpr Flag kOwnFlags[] = {
     {"checkpoint-dir", 0, "DIR", kOption,
      "Where the workers keep checkpoints; attempts resume from the newest complete one.", "recovery"},
     {"memory-tier", 0, "BYTES", kOption,
-     "Hold checkpoints of .memory_every in so much memory of each node, such as 16G, for when a worker is "
-     "lost "
-     "(default: none).",
+     "Hold checkpoints of .memory_every in so much memory of each node, such as 16G, for when a worker or a "
+     "node is lost (default: none).",
      "recovery"},
     {"take-over", 0, "", kOption,
      "Use --checkpoint-dir although another launch on this machine does: that one stops.", "recovery"},

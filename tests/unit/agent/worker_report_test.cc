@@ -42,7 +42,7 @@ TEST(ParseReport, KnowsEveryKindByItsName) {
     ASSERT_TRUE(report) << name;
     EXPECT_EQ(report->message.kind, kind);
     const bool is_for_agent =
-        name == "section" || name == "idle" || name == "stacks" || name == "memory_slots";
+        name == "section" || name == "idle" || name == "stacks" || name == "memory_slots" || name == "held";
     EXPECT_EQ(is_for_launcher(*report), !is_for_agent) << name;
     EXPECT_EQ(report->slot_bytes, name == "memory_slots" ? 9u : 0u) << name;
   }

@@ -60,6 +60,9 @@ Expected<ToAgent> decoded(const Frame& frame, const ToAgent*) {
 Expected<ToLauncher> decoded(const Frame& frame, const ToLauncher*) {
   return decode_for_launcher(frame);
 }
+Expected<ToNeighbour> decoded(const Frame& frame, const ToNeighbour*) {
+  return decode_for_neighbour(frame);
+}
 
 // What a field of such a value may be besides, one of which its type takes.
 std::vector<nlohmann::json> other_values(const nlohmann::json& value) {
@@ -113,6 +116,7 @@ void expect_that_every_message_travels() {
 TEST(Codec, EveryFieldOfEveryMessageTravels) {
   expect_that_every_message_travels<ToAgent>();
   expect_that_every_message_travels<ToLauncher>();
+  expect_that_every_message_travels<ToNeighbour>();
   EXPECT_EQ(body_as_json(ToAgent(Welcome{})).at("job").size(), field_count<JobSpec>());
 }
 
@@ -200,6 +204,14 @@ TEST(Codec, InputTravelsByteForByte) {
   const auto taken = decode_for_launcher(frame_of(encode(FrameHeader{}, ToLauncher(InputTaken{7, 5}))));
   EXPECT_EQ(std::get<InputTaken>(taken.value()).written_bytes, 7);
   EXPECT_EQ(std::get<InputTaken>(*taken).read_bytes, 5);
+}
+
+TEST(Codec, APartOfASlotIsSentFromWhereItIs) {
+  const std::string bytes("\0\xff\1", 3);
+  const std::string head = encode_before_text(FrameHeader{}, SlotPart{.number = 7, .text = {}}, bytes);
+  const auto back = decode_for_neighbour(frame_of(head + bytes));
+  EXPECT_EQ(std::get<SlotPart>(back.value()).number, 7u);
+  EXPECT_EQ(std::get<SlotPart>(*back).text.view(), bytes);
 }
 
 TEST(Codec, AddressesTravelBothWays) {

@@ -1,0 +1,235 @@
+#include "agent/io/workers/memory_exchange.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sys/resource.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/io/workers/memory_conversation.h"
+#include "common/base/log.h"
+#include "common/base/quiet_thread.h"
+#include "common/net/connect.h"
+#include "common/net/listener.h"
+#include "common/wire/agent_identity.h"
+
+namespace muster::agent {
+
+namespace {
+
+constexpr int kNiceness = 10;  // a tenth of a processor's share beside a thread that computes
+constexpr Duration kConnectLimit = std::chrono::seconds(5);
+
+}  // namespace
+
+// All that the thread has. Attempts follow one another.
+class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
+ public:
+  Attempts(MemoryExchange& owner)
+      : owner_(owner), setting_(owner.setting_), tasks_(owner.io_.get_executor()), late_(owner.io_) {}
+
+  void listen(std::shared_ptr<net::Listener> listener) {
+    end();
+    if (tasks_.empty()) ended_listeners_.clear();
+    listener_ = std::move(listener);
+  }
+
+  void begin(const std::string& job, Attempt attempt, const std::vector<wire::Neighbour>& neighbours) {
+    attempt_ = attempt;
+    has_remarked_ = false;
+    for (const wire::Neighbour& each : neighbours) {
+      const auto key = net::key_from_hex(each.key);
+      if (!key) continue;
+      if (each.has_ours) awaited_.insert(each.node);
+      std::string identity = wire::peer_identity(job, setting_.own, {each.node, each.incarnation});
+      if (each.port != 0)
+        tasks_.spawn(call(shared_from_this(), number_, each, identity, *key));
+      else
+        callers_[std::move(identity)] = {each, *key};
+    }
+    if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
+    fetched_if_all();
+    // Nobody who has not called by then is waited for.
+    late_.expires_after(kConnectLimit);
+    late_.async_wait([this, number = number_](const boost::system::error_code& error) {
+      if (error || number != number_) return;
+      std::erase_if(awaited_, [this](NodeId each) { return !talks_.contains(each); });
+      fetched_if_all();
+    });
+  }
+
+  void saved(const Copy& copy) {
+    current_[copy.rank] = copy;
+    for (const auto& [node, talk] : talks_) talk->tell(copy);
+  }
+
+  void end() {
+    ++number_;
+    late_.cancel();
+    if (listener_) {
+      listener_->stop();
+      ended_listeners_.push_back(std::move(listener_));
+    }
+    callers_.clear();
+    awaited_.clear();
+    current_.clear();
+    for (const auto& [node, talk] : talks_) talk->close();
+    talks_.clear();
+    tasks_.cancel();
+  }
+
+ private:
+  struct Caller {
+    wire::Neighbour neighbour;
+    net::Key key;
+  };
+
+  void accept(const net::Tls& tls) {
+    listener_->start(
+        tls, tasks_,
+        [this](std::string_view identity) -> std::optional<net::Key> {
+          const auto found = callers_.find(std::string(identity));
+          return found == callers_.end() ? std::nullopt : std::optional(found->second.key);
+        },
+        [this](std::shared_ptr<net::Connection> connection) {
+          const auto found = callers_.find(connection->identity());
+          if (found == callers_.end()) return connection->close();
+          talk(found->second.neighbour, std::move(connection));
+        },
+        {});
+  }
+
+  static awaitable<void> call(std::shared_ptr<Attempts> self, std::uint64_t number, wire::Neighbour neighbour,
+                              std::string identity, net::Key key) {
+    auto connection = co_await net::connect(neighbour.address, static_cast<std::uint16_t>(neighbour.port),
+                                            identity, key, kConnectLimit);
+    if (number != self->number_) {
+      if (connection) (*connection)->close();
+      co_return;
+    }
+    if (connection) {
+      self->talk(neighbour, *std::move(connection));
+      co_return;
+    }
+    self->remark(fmt::format("nothing is copied between this node's memory and that of node{}: {}",
+                             neighbour.node, connection.error().message()));
+    self->fetched(neighbour.node);
+  }
+
+  void talk(const wire::Neighbour& neighbour, std::shared_ptr<net::Connection> connection) {
+    if (talks_.contains(neighbour.node)) return connection->close();
+    const auto conversation = std::make_shared<MemoryConversation>(
+        MemoryConversation::Setting{
+            .slots = setting_.slots,
+            .own = setting_.own.node,
+            .attempt = attempt_,
+            .neighbour = neighbour,
+            .current = current_,
+            .on_fetched =
+                [this, number = number_](NodeId node) {
+                  if (number == number_) fetched(node);
+                },
+            .on_remark = [this](std::string what) { remark(std::move(what)); },
+            .is_stopped = [this] { return owner_.thread_.get_stop_token().stop_requested(); }},
+        std::move(connection), owner_.io_.get_executor());
+    talks_[neighbour.node] = conversation;
+    tasks_.spawn(MemoryConversation::hold(conversation));
+  }
+
+  void remark(std::string what) {
+    if (!std::exchange(has_remarked_, true)) setting_.on_remark(std::move(what));
+  }
+
+  void fetched(NodeId node) {
+    if (awaited_.erase(node) > 0) fetched_if_all();
+  }
+  void fetched_if_all() {
+    if (!awaited_.empty() || !owner_.is_fetching_.exchange(false)) return;
+    setting_.slots.stop_fetching();
+    setting_.on_fetched();
+  }
+
+  MemoryExchange& owner_;
+  const Setting& setting_;
+  net::TaskGroup tasks_;
+  asio::steady_timer late_;
+  std::shared_ptr<net::Listener> listener_;
+  std::vector<std::shared_ptr<net::Listener>> ended_listeners_;  // whose tasks may not have ended yet
+  Attempt attempt_;
+  std::uint64_t number_ = 0;  // of begins: what ends late belongs to another
+  std::map<std::string, Caller> callers_;
+  std::set<NodeId> awaited_;      // that have something of ours
+  std::map<Rank, Copy> current_;  // of this node's ranks, what they have saved last or go on from
+  std::map<NodeId, std::shared_ptr<MemoryConversation>> talks_;
+  bool has_remarked_ = false;
+};
+
+MemoryExchange::MemoryExchange(Setting setting) : setting_(std::move(setting)), work_(io_.get_executor()) {}
+
+MemoryExchange::~MemoryExchange() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  asio::post(io_, [this] {
+    attempts_->end();
+    work_.reset();
+  });
+  thread_.join();
+}
+
+Status MemoryExchange::start_thread() {
+  if (thread_.joinable()) return {};
+  attempts_ = std::make_shared<Attempts>(*this);
+  try {
+    thread_ = start_quiet_thread("muster-exchange", [this](const std::stop_token&) {
+      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
+      io_.run();
+    });
+  } catch (const std::system_error& error) {
+    return failure(ErrorCode::kUnavailable, "cannot start a thread: {}", error.what());
+  }
+  return {};
+}
+
+Expected<std::int32_t> MemoryExchange::listen(const std::string& address) {
+  if (Status started = start_thread(); !started) return std::unexpected(started.error());
+  auto listener = net::Listener::open(io_.get_executor(), address, 0);
+  if (!listener) return std::unexpected(listener.error());
+  const std::int32_t port = (*listener)->port();
+  asio::post(io_, [this, shared = std::shared_ptr<net::Listener>(*std::move(listener))] {
+    attempts_->listen(shared);
+  });
+  return port;
+}
+
+void MemoryExchange::begin(const std::string& job, Attempt attempt,
+                           const std::vector<wire::Neighbour>& neighbours) {
+  if (!start_thread()) return;
+  RankRange kept;
+  for (const wire::Neighbour& each : neighbours)
+    if (each.kept_count > 0) kept = {each.first_rank, each.kept_count};
+  setting_.slots.begin_copying(attempt, kept);
+  is_fetching_ = std::ranges::any_of(neighbours, &wire::Neighbour::has_ours);
+  if (!is_fetching_) setting_.slots.stop_fetching();
+  asio::post(io_, [this, job, attempt, neighbours] { attempts_->begin(job, attempt, neighbours); });
+}
+
+void MemoryExchange::saved(Rank rank, std::uint64_t step) {
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this, rank, step] {
+    std::optional<Copy> newest;
+    for (const Copy& each : setting_.slots.held())
+      if (each.rank == rank && each.id.step == step && (!newest || is_newer(each.id, newest->id)))
+        newest = each;
+    if (newest) attempts_->saved(*newest);
+  });
+}
+
+void MemoryExchange::end() {
+  is_fetching_ = false;
+  if (thread_.joinable()) asio::post(io_, [this] { attempts_->end(); });
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,98 @@
+#include "launcher/core/job/neighbours.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace muster::launcher {
+
+namespace {
+
+bool has(const NodePlan& plan, Rank rank) {
+  return rank >= plan.first_rank && rank.value() - plan.first_rank.value() < plan.worker_count;
+}
+
+}  // namespace
+
+// Nodes of different machines take turns.
+Neighbours::Neighbours(const std::vector<Member>& members, const std::string& interface) {
+  if (members.size() < 2) return;
+  std::map<std::string, std::size_t> count_on;
+  std::vector<std::pair<std::size_t, const Member*>> order;
+  for (const Member& each : members) order.emplace_back(count_on[each.machine]++, &each);
+  std::ranges::sort(order, {},
+                    [](const auto& each) { return std::pair(each.first, each.second->plan.node); });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Member& own = *order[i].second;
+    const Member& caller = *order[(i + order.size() - 1) % order.size()].second;
+    const auto met = meet({own.place, caller.place}, interface);
+    ring_.push_back({.plan = own.plan, .address = met ? met->store_address : ""});
+  }
+}
+
+std::string Neighbours::address_of(NodeId node) const {
+  const auto found = std::ranges::find(ring_, node, [](const Place& each) { return each.plan.node; });
+  return found == ring_.end() ? "" : found->address;
+}
+
+void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
+  const auto found = std::ranges::find(ring_, node, [](const Place& each) { return each.plan.node; });
+  if (found == ring_.end()) return;
+  found->port = said.neighbour_port;
+  found->held = said.held_ranks;
+}
+
+std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::all(
+    const std::function<Incarnation(NodeId)>& incarnation_of) const {
+  // By the one who calls and the one who is called; what each of them is to the other.
+  struct Pair {
+    bool caller_keeps = false, called_keeps = false;
+    bool caller_has = false, called_has = false;  // what the other lacks
+  };
+  std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
+  std::map<Rank, std::vector<std::size_t>> holders;
+  for (std::size_t i = 0; i < ring_.size(); ++i)
+    for (const Rank rank : ring_[i].held) holders[rank].push_back(i);
+  for (std::size_t i = 0; i < ring_.size(); ++i) {
+    const std::size_t keeper = (i + 1) % ring_.size();
+    const auto known = pairs.find({keeper, i});
+    (known == pairs.end() ? pairs[{i, keeper}].called_keeps : known->second.caller_keeps) = true;
+  }
+  for (std::size_t i = 0; i < ring_.size(); ++i) {
+    for (const auto& [rank, there] : holders) {
+      if (!has(ring_[i].plan, rank) || std::ranges::find(there, i) != there.end()) continue;
+      for (const std::size_t holder : there) {
+        const auto known = pairs.find({holder, i});
+        (known == pairs.end() ? pairs[{i, holder}].called_has : known->second.caller_has) = true;
+      }
+    }
+  }
+  std::map<NodeId, std::vector<wire::Neighbour>> told;
+  const auto tell = [&](const Place& to, const Place& other, bool calls, bool keeps, bool has_ours) {
+    told[to.plan.node].push_back({.node = other.plan.node,
+                                  .incarnation = incarnation_of(other.plan.node),
+                                  .address = calls ? other.address : "",
+                                  .port = calls ? other.port : 0,
+                                  .kept_count = keeps ? other.plan.worker_count : 0,
+                                  .first_rank = other.plan.first_rank,
+                                  .has_ours = has_ours,
+                                  .key = {}});
+  };
+  for (const auto& [who, pair] : pairs) {
+    const Place& caller = ring_[who.first];
+    const Place& called = ring_[who.second];
+    if (called.port == 0) continue;
+    tell(caller, called, true, pair.caller_keeps, pair.called_has);
+    tell(called, caller, false, pair.called_keeps, pair.caller_has);
+  }
+  return told;
+}
+
+bool Neighbours::are_among(const std::vector<NodePlan>& members) const {
+  return std::ranges::all_of(ring_, [&](const Place& each) {
+    return std::ranges::find(members, each.plan.node, &NodePlan::node) != members.end();
+  });
+}
+
+}  // namespace muster::launcher
