@@ -67,22 +67,6 @@ std::string explain_open_call(const std::string& error) {
   return fmt::format(" (in {} in the {})", mine.text, mine.group->description());
 }
 
-// While it lives, this is the call in hand.
-struct Waiting {
-  Waiting(const Group& group, std::int64_t number, const std::string& text) {
-    const std::lock_guard lock(open_call().mutex);
-    open_call().group = group;
-    open_call().number = number;
-    open_call().text = text;
-  }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-  ~Waiting() {
-    const std::lock_guard lock(open_call().mutex);
-    open_call().group.reset();
-  }
-};
-
 // False if the work has not ended; throws what it has ended with.
 bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   try {
@@ -123,6 +107,17 @@ void Call::refuse(const std::string& reason) const {
   throw std::invalid_argument(fmt::format("{} in the {}: {}", text_, group_.description(), reason));
 }
 
+Call::InHand::InHand(const Call& call) {
+  const std::lock_guard lock(open_call().mutex);
+  open_call().group = call.group_;
+  open_call().number = call.number_ != 0 ? call.number_ : state_of(call.group_).call_count + 1;
+  open_call().text = call.text_;
+}
+Call::InHand::~InHand() {
+  const std::lock_guard lock(open_call().mutex);
+  open_call().group.reset();
+}
+
 c10d::Store& Call::store() {
   if (store_ == nullptr) store_ = group_.store()->clone();
   return *store_;
@@ -131,7 +126,6 @@ c10d::Store& Call::store() {
 void Call::wait(c10d::Work& work, bool on_gpu) {
   const InStepPart waiting(kCommunicatePart);
   if (number_ == 0) number_ = ++state_of(group_).call_count;
-  const Waiting waiting_for(group_, number_, text_);
   if (on_gpu) {
     work.wait();
     return;

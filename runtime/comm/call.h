@@ -23,6 +23,7 @@ class Call {
   // current stream waits, and this returns.
   template <class Start>
   void run(bool on_gpu, const Start& start) {
+    const InHand in_hand(*this);
     c10::intrusive_ptr<c10d::Work> work;
     try {
       work = start();
@@ -34,6 +35,16 @@ class Call {
   [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
+  // While it lives, this is the call that the training thread is in: from before it is started, since what
+  // another rank has sent already may end the process at once.
+  class InHand {
+   public:
+    explicit InHand(const Call& call);
+    InHand(const InHand&) = delete;
+    InHand& operator=(const InHand&) = delete;
+    ~InHand();
+  };
+
   void wait(c10d::Work& work, bool on_gpu);
   void look(bool for_gone);
   [[noreturn]] void fail(const std::string& reason);
