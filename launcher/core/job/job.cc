@@ -14,7 +14,7 @@ namespace {
 
 using Presence = Fleet::Presence;
 
-constexpr Duration kCulpritPatience = std::chrono::milliseconds(300);
+constexpr Duration kCulpritPatience = std::chrono::seconds(1);
 constexpr Duration kAnswerPatience = std::chrono::seconds(1);
 constexpr Duration kStacksLimit = std::chrono::seconds(2);
 // Beyond the workers' grace: for the agent to reap, read what was written, and tell.
