@@ -43,7 +43,16 @@ void GroundTruth::happened(const Happened& what) {
   open_.push_back({.what = what, .culprit = {what.rank, what.node, exit_codes_of(what)}});
 }
 
-void GroundTruth::noticed(NodeId node) {
+// A silence that has healed, and that nobody has noticed for long after it, will not be.
+void GroundTruth::forget_healed(TimePoint now) {
+  std::erase_if(open_, [now](const Open& each) {
+    return traits_of(each.what.kind).silent && !each.noticed && each.what.length > Duration::zero() &&
+           now > each.what.at + each.what.length + std::chrono::seconds(10);
+  });
+}
+
+void GroundTruth::noticed(NodeId node, TimePoint now) {
+  forget_healed(now);
   for (Open& each : open_) {
     if (!each.culprit.rank && each.culprit.node == node) each.noticed = true;
   }
@@ -74,11 +83,7 @@ std::vector<Culprit> GroundTruth::culprits_of_attempt(Attempt attempt, const std
   // Nobody minds who refuses an attempt that has ended.
   std::erase_if(open_,
                 [attempt](const Open& each) { return each.what.attempt && *each.what.attempt < attempt; });
-  // A silence that has healed, and that nobody has noticed for long after it, will not be.
-  std::erase_if(open_, [now](const Open& each) {
-    return traits_of(each.what.kind).silent && !each.noticed && each.what.length > Duration::zero() &&
-           now > each.what.at + each.what.length + std::chrono::seconds(10);
-  });
+  forget_healed(now);
   // Nobody minds what happens to a spare.
   std::vector<Open> those;
   for (const Open& each : open_) {

@@ -31,7 +31,7 @@ class GroundTruth {
   void is_blind_until(TimePoint time) { blind_until_ = time; }
   TimePoint sees_since() const { return blind_until_; }
   // The launcher knows that the node's agent is gone.
-  void noticed(NodeId node);
+  void noticed(NodeId node, TimePoint now);
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
   // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
   // could be to blame.
@@ -52,6 +52,7 @@ class GroundTruth {
     bool noticed = false;
   };
   bool may_precede(const Happened& what, const Happened& first) const;
+  void forget_healed(TimePoint now);
 
   Duration silence_limit_;
   std::vector<Open> open_;

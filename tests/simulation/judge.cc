@@ -88,10 +88,6 @@ void Judge::judge_wish(const Verdict& verdict, const Known& known) {
   }
 }
 
-const Machine& Judge::machine_of(NodeId node) const {
-  return *world_.machines.at(static_cast<std::size_t>(node.value()));
-}
-
 void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vector<Culprit> culprits) {
   Invariants& must = world_.invariants;
   const auto happened = [&](std::initializer_list<FaultKind> kinds) {
@@ -105,9 +101,9 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
     must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
     // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows; and those
-    // of whose last steps nothing was heard seem to be behind.
+    // of whose last steps nothing was heard, and those of whom it was not, seem to be behind.
     if (ranks_fenced) culprits.emplace_back();
-    if (ranks_fenced && verdict.node && known.ranks->began() < machine_of(*verdict.node).datagrams_lost_until)
+    if (ranks_fenced && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
       culprits.push_back(blamed_by(verdict));
     must.class_is_true(verdict,
                        ranks_fenced || happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
@@ -139,9 +135,10 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
                "a rank reads some of the input before the job succeeds");
   const auto wished = known.wishes.restarts_before;
   // A launcher that slept hears of the end of each of its agents, one after the other: its sleep is one
-  // cause.
-  const int cause_count =
-      truth().cause_count() + known.denial_count + world_.growth_count + (known.slept ? 1 : 0);
+  // cause. Ranks that are fenced hang if rank 0's word of it is lost.
+  const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
+  const int cause_count = truth().cause_count() + known.denial_count + world_.growth_count +
+                          (known.slept ? 1 : 0) + (ranks_fenced ? 1 : 0);
   must.restarts_are_called_for(job.restart_count(), cause_count,
                                wished.value_or(world_.script.max_restarts + world_.growth_count));
   if (!known.may_give_up && !wished)

@@ -41,7 +41,6 @@ class Judge {
 
  private:
   void check_members(const launcher::Job& job);
-  const Machine& machine_of(NodeId node) const;
   std::set<NodeId> members_now(const launcher::Job& job);
   void judge(const launcher::Job& job, const Known& known);
   void judge_wish(const launcher::Verdict& verdict, const Known& known);

@@ -129,7 +129,7 @@ void Launch::show(const launcher::Decision& decision, Duration) {
     world_.say(
         fmt::format("{}: attempt {}: {}{}: {}", name(), record->attempt, record->event, where, record->text));
   }
-  if (record->event == "node_lost") truth().noticed(*record->node);
+  if (record->event == "node_lost") truth().noticed(*record->node, world_.timeline.now());
   judge_now();  // several attempts may end before the launcher comes to rest
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;
@@ -215,9 +215,8 @@ bool Launch::hit_worker(const Fault& fault) {
     if (workers.empty()) continue;
     // Whose steps have not been seen cannot be seen to stall, and a rank may seem to be behind, or to be slow
     // from then on.
-    const bool lost = std::ranges::any_of(
-        world_.machines, [&](const auto& each) { return ranks->began() < each->datagrams_lost_until; });
-    const bool seen = !lost && ranks->steps_made() >= 2 && ranks->complete();
+    const bool seen =
+        !world_.any_datagram_lost_since(ranks->began()) && ranks->steps_made() >= 2 && ranks->complete();
     if (traits_of(fault.kind).stall && !seen) return false;
     if (fault.kind == FaultKind::kWorkerLeavesEarly && (ranks->world_size() < 4 || !ranks->complete()))
       return false;

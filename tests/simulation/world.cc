@@ -36,6 +36,11 @@ World::World(Script what, std::uint64_t with_seed)
   }
 }
 
+bool World::any_datagram_lost_since(TimePoint time) const {
+  return std::ranges::any_of(machines,
+                             [time](const auto& each) { return time < each->datagrams_lost_until; });
+}
+
 // What is due may hold connections, which tell their peers when they are thrown away.
 World::~World() {
   timeline.close();

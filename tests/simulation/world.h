@@ -47,6 +47,8 @@ struct World {
   // Something that keeps the job from getting on has happened, or lasts until then.
   void disturbed(TimePoint until) { disturbed_until = std::max(disturbed_until, until); }
   void came_true(FaultKind kind) { ++faults[static_cast<std::size_t>(kind)]; }
+  // Somewhere, of those that ranks have sent since then.
+  bool any_datagram_lost_since(TimePoint time) const;
   void progressed() { progressed_at = timeline.now(); }
 
   Script script;

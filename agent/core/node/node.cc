@@ -216,6 +216,7 @@ void Node::handle(const WorkerStarted& event, TimePoint) {
 void Node::handle(const WorkerNotStarted& event, TimePoint now) {
   CHECK(phase_ == Phase::kStarting, "phase {}", static_cast<int>(phase_));
   workers_.at(index_of(event.local_rank)).on(WorkerEvent::kNotStarted);
+  has_failed_ = true;
   phase_ = Phase::kRunning;
   send(event.refusal);
   kill_workers(now);

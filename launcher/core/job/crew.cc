@@ -29,6 +29,7 @@ bool Crew::restored() {
   place_members();
   const auto takes_part = [this](NodeId node) { return position_.contains(node); };
   if (!std::ranges::all_of(prepared_, takes_part) || !std::ranges::all_of(with_workers_, takes_part) ||
+      !std::ranges::all_of(giving_up_, takes_part) ||
       !std::ranges::all_of(ended_, [this](Rank each) { return has(each); }))
     return false;
   living_count_ = 0;

@@ -45,6 +45,9 @@ class Crew {
   bool all_ended() const { return unended_count_ == 0; }
   // No process of the attempt is left on the node.
   void emptied(NodeId node);
+  // Its agent stops its workers, which nobody has told it to.
+  void gives_up(NodeId node) { giving_up_.insert(node); }
+  bool is_giving_up(NodeId node) const { return giving_up_.contains(node); }
   void lose(NodeId node);
   const std::set<NodeId>& with_workers() const { return with_workers_; }
   // The attempt is over: no rank counts as living.
@@ -53,7 +56,7 @@ class Crew {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(members_, prepared_, started_, with_workers_, ended_, unended_count_);
+    archive(members_, prepared_, started_, giving_up_, with_workers_, ended_, unended_count_);
   }
   // These fields were read: what follows from them follows. False if no crew has them.
   bool restored();
@@ -64,7 +67,7 @@ class Crew {
 
   std::vector<NodePlan> members_;
   std::unordered_map<NodeId, std::size_t> position_;  // in members_
-  std::unordered_set<NodeId> prepared_, started_;
+  std::unordered_set<NodeId> prepared_, started_, giving_up_;
   std::set<NodeId> with_workers_;
   std::unordered_set<Rank> ended_;
   // Of ranks that were started: all of which no end is known, and those of them on nodes that have workers.

@@ -169,6 +169,7 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
                           : end.is_about_another() ? Occurrence::kPeerMissed
                                                    : Occurrence::kWorkerFailed;
+  if (end.after_stop && phase_ < Phase::kStopping) crew_.gives_up(id);
   react(what, now, [&] {
     record("worker_exited", end_text(end), id, end.rank);
     crew_.end(end.rank);
@@ -176,7 +177,9 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   });
 }
 
+// An agent that does not hear its launcher stops its workers, and leaves: its loss, which follows, says why.
 void Job::hear(NodeId id, const wire::WorkersGone&, TimePoint now) {
+  if (crew_.is_giving_up(id)) return;
   react(Occurrence::kNodeEmptied, now, [&] { crew_.emptied(id); });
 }
 

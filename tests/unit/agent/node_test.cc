@@ -229,6 +229,17 @@ TEST_F(NodeWithHeldMemory, WhatFailedWorkersHeldIsWrittenBeforeItLeaves) {
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 
+TEST_F(NodeWithHeldMemory, IsWrittenToWhereTheNextAttemptsWorkerCannotBeExecuted) {
+  run_until(1);
+  on(AttemptRequested{Attempt(2), plan(1)});
+  on(AttemptOpened{});
+  on(StartRequested{Attempt(2), {}});
+  on(WorkerNotStarted{LocalRank(0), wire::AttemptRefused{126, "cannot execute train"}});
+  on(LeftoversGone{});
+  on(LauncherClosed{});
+  EXPECT_EQ(decided<WriteMemoryOut>().size(), 1U);
+}
+
 TEST_F(NodeWithHeldMemory, NothingIsWrittenWhileWorkersMayStillWriteIt) {
   run_attempt(1, 1);
   on(Welcomed{job()});

@@ -39,6 +39,21 @@ TEST(Recruiter, HiresExcludedNodesWhileTooFewAreThere) {
   EXPECT_EQ(recruiter.hire_absent(kNow).size(), 2U) << "who is on its way need not come";
 }
 
+// It does not hear its launcher, which hears it.
+TEST_F(JobTest, ANodeWhoseAgentStopsItsWorkersUnaskedIsLostAndNotEmptied) {
+  run();
+  worker_exits(0, 0);
+  worker_exits(1, 0);
+  empty(0);
+  worker_exits(2, 0, SIGTERM, /*after_stop=*/true);
+  worker_exits(3, 0, SIGTERM, /*after_stop=*/true);
+  empty(1);
+  EXPECT_EQ(job.phase(), Phase::kStopping);
+  end_agent(1, "its agent exited with code 1");
+  happen(LeftoversSeen{});
+  EXPECT_THAT(job.verdict().cause, HasSubstr("node1 was lost: its agent exited with code 1"));
+}
+
 TEST_F(SpareTest, ASpareIsWelcomedAndWaits) {
   gather();
   greet(2);
