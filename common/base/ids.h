@@ -47,6 +47,11 @@ struct CheckpointId {
   auto operator<=>(const CheckpointId&) const = default;
 };
 
+// A later attempt's is newer, whatever its step.
+constexpr bool is_newer(CheckpointId one, CheckpointId other) {
+  return one.attempt != other.attempt ? one.attempt > other.attempt : one.step > other.step;
+}
+
 }  // namespace muster
 
 template <class Tag, class Number>

@@ -139,9 +139,7 @@ Expected<CheckpointId> latest_of(const std::vector<CatalogEntry>& catalog) {
   std::optional<CheckpointId> latest;
   for (const CatalogEntry& entry : catalog) {
     const CheckpointId id = entry.known.id;
-    if (entry.known.usable && entry.known.counts &&
-        (!latest || std::pair(id.attempt, id.step) > std::pair(latest->attempt, latest->step)))
-      latest = id;
+    if (entry.known.usable && entry.known.counts && (!latest || is_newer(id, *latest))) latest = id;
   }
   if (!latest) return failure(ErrorCode::kNotFound, "there is no checkpoint that can be used");
   return *latest;

@@ -13,8 +13,7 @@ constexpr Duration kDumpLimit = std::chrono::seconds(10);  // the launcher itsel
 std::string text_of(const JobEntry& job, Rank rank, const std::string& stacks) {
   std::string where;
   for (const NodePlan& node : job.record.nodes) {
-    if (rank >= node.first_rank && rank.value() < node.first_rank.value() + node.worker_count)
-      where = fmt::format(" ({})", job.record.names.within(node.node));
+    if (node.has(rank)) where = fmt::format(" ({})", job.record.names.within(node.node));
   }
   return fmt::format("---- rank {}{} ----\n{}{}", rank, where, stacks, stacks.ends_with('\n') ? "" : "\n");
 }

@@ -17,10 +17,6 @@ constexpr std::uint64_t kEventsLimitBytes = 256 << 20;
 constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr std::string_view kStreams[] = {"stdout", "stderr"};
 
-bool has(const NodePlan& node, Rank rank) {
-  return rank >= node.first_rank && rank.value() - node.first_rank.value() < node.worker_count;
-}
-
 // "attempt_12", 12
 template <class Number>
 std::optional<Number> number_after(const std::string& name, std::string_view prefix) {
@@ -103,12 +99,12 @@ void LogFiles::read_events() {
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
   if (const auto nodes = nodes_.find(attempt); nodes != nodes_.end()) {
     const auto after = nodes->second.upper_bound(rank);
-    if (after != nodes->second.begin() && has(std::prev(after)->second, rank))
+    if (after != nodes->second.begin() && std::prev(after)->second.has(rank))
       return std::prev(after)->second.node;
   }
   // As planned: its workers have only just begun, or were never started.
   const auto planned =
-      std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return has(node, rank); });
+      std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return node.has(rank); });
   return planned == job_.nodes.end() ? NodeId(0) : planned->node;
 }
 

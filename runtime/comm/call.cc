@@ -94,13 +94,16 @@ void break_off(const Group& group) {
 
 }  // namespace
 
+void require_member(const Group& group, const std::string& what) {
+  if (!group.is_member())
+    throw std::logic_error(
+        fmt::format("{}: this rank, {}, is not in the {}", what, group.job().rank(), group.description()));
+}
+
 Call::Call(const Group& group, std::string text) : group_(group), text_(std::move(text)) {
   static std::once_flag once;
   std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
-  const std::string function = text_.substr(0, text_.find(' '));
-  if (!group.is_member())
-    throw std::logic_error(fmt::format("{}: this rank, {}, is not in the {}", function, group.job().rank(),
-                                       group.description()));
+  require_member(group, text_.substr(0, text_.find(' ')));
 }
 
 void Call::refuse(const std::string& reason) const {

@@ -13,6 +13,9 @@
 
 namespace muster {
 
+// std::logic_error in the name of `what` if this rank is not in the group.
+void require_member(const Group& group, const std::string& what);
+
 class Call {
  public:
   // `text`: what must be the same on all members: "all_reduce of Float [4]". std::logic_error if this rank is

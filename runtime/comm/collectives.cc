@@ -62,6 +62,10 @@ class Part {
   void require(bool condition, const std::string& otherwise) const {
     if (!condition) refuse(otherwise);
   }
+  void require_one_each(std::size_t count, const char* what) const {
+    require(std::cmp_equal(count, size()),
+            fmt::format("{} {} are given; each of the {} members gets one", count, what, size()));
+  }
   // Starts with a place: src and dst are ranks of the job.
   int place_of(int job_rank) const {
     const auto found = std::ranges::find(ranks(), job_rank);
@@ -305,9 +309,7 @@ at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inp
   std::vector<std::string> shapes;
   for (const at::Tensor& input : inputs) shapes.push_back(shape_text(input));
   Part part(group, fmt::format("reduce_scatter ({}) of {}", name_of(op), fmt::join(shapes, ", ")));
-  part.require(
-      std::cmp_equal(inputs.size(), part.size()),
-      fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+  part.require_one_each(inputs.size(), "inputs");
   std::vector<at::Tensor> rows;
   bool equal = true;
   for (const at::Tensor& input : inputs) {
@@ -347,9 +349,7 @@ void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const a
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs) {
   const torch::NoGradGuard no_grad;
   Part part(group, "all_to_all");
-  part.require(
-      std::cmp_equal(inputs.size(), part.size()),
-      fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+  part.require_one_each(inputs.size(), "inputs");
   const at::Tensor told = at::zeros({part.size() * kHeaderNumbers}, at::kLong);
   std::vector<at::Tensor> rows;
   std::vector<std::int64_t> input_splits, output_splits;
@@ -431,9 +431,7 @@ void scatter(const Group& group, const at::Tensor& output, const std::vector<at:
   const int place = part.place_of(src);
   std::vector<at::Tensor> rows;
   if (place == part.place()) {
-    part.require(
-        std::cmp_equal(inputs.size(), part.size()),
-        fmt::format("{} inputs are given; each of the {} members gets one", inputs.size(), part.size()));
+    part.require_one_each(inputs.size(), "inputs");
     for (const at::Tensor& input : inputs) {
       part.require_usable(input);
       part.require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(),
@@ -478,9 +476,7 @@ std::string scatter_object(const Group& group, const std::vector<std::string>& o
   const int place = part.place_of(src);
   std::vector<at::Tensor> rows, lengths;
   if (place == part.place()) {
-    part.require(
-        std::cmp_equal(objects.size(), part.size()),
-        fmt::format("{} objects are given; each of the {} members gets one", objects.size(), part.size()));
+    part.require_one_each(objects.size(), "objects");
     std::size_t most = 0;
     for (const std::string& object : objects) most = std::max(most, object.size());
     for (const std::string& object : objects) {

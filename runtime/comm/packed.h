@@ -24,8 +24,6 @@ class Packed {
       : original_(tensor.detach()), packed_(original_.contiguous()), row_(packed_.view({-1})) {}
   const at::Tensor& row() const { return row_; }
   at::Tensor bytes() const { return row_.view(at::kByte); }
-  bool on_gpu() const { return row_.is_cuda(); }
-  bool empty() const { return row_.numel() == 0; }
   void unpack() const {
     if (!packed_.is_same(original_)) original_.copy_(packed_);
   }

@@ -49,9 +49,7 @@ std::unique_ptr<Work::State> start_between(const Group& group, const std::string
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument(fmt::format("{} in the {}: {}", text, group.description(), why));
   };
-  if (!group.is_member())
-    throw std::logic_error(
-        fmt::format("{}: this rank, {}, is not in the {}", text, group.job().rank(), group.description()));
+  require_member(group, text);
   if (!tensor.defined() || tensor.layout() != at::kStrided) refuse("the tensor is undefined or sparse");
   const torch::NoGradGuard no_grad;
   auto state = std::make_unique<Work::State>(Work::State{group, text, Packed(tensor), nullptr});

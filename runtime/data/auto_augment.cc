@@ -116,8 +116,13 @@ functional::Turn turn_of(std::string_view who, InterpolationMode interpolation,
   return {.who = who, .interpolation = interpolation, .fill = fill};
 }
 
-double with_random_sign(Augmentation augmentation, double magnitude) {
-  return is_signed(augmentation) && sample_random().chance(0.5) ? -magnitude : magnitude;
+// Number `bin` of the magnitudes, in either direction where the augmentation has two.
+at::Tensor augment_somehow(const at::Tensor& image, Augmentation augmentation, const Magnitudes& magnitudes,
+                           int bin, const functional::Turn& turn) {
+  const double magnitude =
+      magnitude_of(augmentation, magnitudes, bin, {image.size(1), image.size(2)}).value_or(0);
+  const bool other_way = is_signed(augmentation) && sample_random().chance(0.5);
+  return augment(image, augmentation, other_way ? -magnitude : magnitude, turn);
 }
 
 void check_augmented(std::string_view who, const at::Tensor& image) {
@@ -206,14 +211,11 @@ AutoAugment::AutoAugment(AutoAugmentOptions options) : options_(std::move(option
 at::Tensor AutoAugment::operator()(const at::Tensor& image) const {
   check_augmented("AutoAugment", image);
   const std::span<const SubPolicy> policy = policy_of(options_.policy);
-  const ImageSize size(image.size(1), image.size(2));
   at::Tensor result = image;
   for (const PolicyStep& step : policy[static_cast<std::size_t>(sample_random().below(std::ssize(policy)))]) {
     if (!sample_random().chance(step.probability)) continue;
-    const auto magnitude =
-        magnitude_of(step.augmentation, {.wide = false, .bins = kPolicyBins}, step.magnitude, size);
-    result = augment(result, step.augmentation, with_random_sign(step.augmentation, magnitude.value_or(0)),
-                     turn_of("AutoAugment", options_.interpolation, options_.fill));
+    result = augment_somehow(result, step.augmentation, {.wide = false, .bins = kPolicyBins}, step.magnitude,
+                             turn_of("AutoAugment", options_.interpolation, options_.fill));
   }
   return result;
 }
@@ -229,15 +231,11 @@ RandAugment::RandAugment(RandAugmentOptions options) : options_(std::move(option
 
 at::Tensor RandAugment::operator()(const at::Tensor& image) const {
   check_augmented("RandAugment", image);
-  const ImageSize size(image.size(1), image.size(2));
   at::Tensor result = image;
-  for (int i = 0; i < options_.num_ops; ++i) {
-    const Augmentation augmentation = chosen();
-    const auto magnitude = magnitude_of(augmentation, {.wide = false, .bins = options_.num_magnitude_bins},
-                                        options_.magnitude, size);
-    result = augment(result, augmentation, with_random_sign(augmentation, magnitude.value_or(0)),
-                     turn_of("RandAugment", options_.interpolation, options_.fill));
-  }
+  for (int i = 0; i < options_.num_ops; ++i)
+    result =
+        augment_somehow(result, chosen(), {.wide = false, .bins = options_.num_magnitude_bins},
+                        options_.magnitude, turn_of("RandAugment", options_.interpolation, options_.fill));
   return result;
 }
 
@@ -251,10 +249,8 @@ at::Tensor TrivialAugmentWide::operator()(const at::Tensor& image) const {
   const int bins = options_.num_magnitude_bins;
   const Augmentation augmentation = chosen();
   const auto bin = static_cast<int>(sample_random().below(bins));
-  const auto magnitude =
-      magnitude_of(augmentation, {.wide = true, .bins = bins}, bin, {image.size(1), image.size(2)});
-  return augment(image, augmentation, with_random_sign(augmentation, magnitude.value_or(0)),
-                 turn_of("TrivialAugmentWide", options_.interpolation, options_.fill));
+  return augment_somehow(image, augmentation, {.wide = true, .bins = bins}, bin,
+                         turn_of("TrivialAugmentWide", options_.interpolation, options_.fill));
 }
 
 }  // namespace muster::transforms

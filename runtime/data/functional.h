@@ -47,6 +47,8 @@ at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corn
 
 // ---- Which values they have
 
+// In which it is computed: its own, or float.
+at::ScalarType floating_type(const at::Tensor& image);
 // Of the type's 0 .. 255 or 0 .. 1.
 double largest_value(const at::Tensor& image);
 at::Tensor gray(const at::Tensor& image);  // [1, height, width] of the image's type

@@ -43,10 +43,6 @@ at::Tensor convolved(const at::Tensor& image, const at::Tensor& kernel) {
   return at::conv2d(image.unsqueeze(0), of_each, {}, 1, at::IntArrayRef{0}, 1, image.size(0)).squeeze(0);
 }
 
-at::ScalarType floating_type(const at::Tensor& image) {
-  return image.is_floating_point() ? image.scalar_type() : at::kFloat;
-}
-
 at::Tensor gaussian_kernel(std::int64_t size, double sigma, at::ScalarType type) {
   const double reach = static_cast<double>(size - 1) / (2 * std::sqrt(2.));
   return at::linspace(-reach, reach, size, type).div(sigma).pow(2).neg().softmax(0);
@@ -76,6 +72,10 @@ void equalize_channel(std::uint8_t* bytes, std::int64_t size) {
 }
 
 }  // namespace
+
+at::ScalarType floating_type(const at::Tensor& image) {
+  return image.is_floating_point() ? image.scalar_type() : at::kFloat;
+}
 
 double largest_value(const at::Tensor& image) {
   return image.scalar_type() == at::kByte ? 255 : 1;

@@ -80,13 +80,9 @@ at::Tensor places(const ImageSize& size, Point first, Point last, at::ScalarType
   return all;
 }
 
-at::ScalarType type_of_grid(const at::Tensor& image) {
-  return image.is_floating_point() ? image.scalar_type() : at::kFloat;
-}
-
 // In units of half the image, for each pixel of the result.
 at::Tensor affine_grid(const at::Tensor& image, const Matrix& matrix, const ImageSize& size) {
-  const at::ScalarType type = type_of_grid(image);
+  const at::ScalarType type = floating_type(image);
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
   const at::Tensor base =
       places(size, {(1 - width) * 0.5, (1 - height) * 0.5}, {(width - 1) * 0.5, (height - 1) * 0.5}, type);
@@ -214,7 +210,7 @@ at::Tensor affine(const at::Tensor& image, const Affine& affine, const Turn& tur
 at::Tensor perspective(const at::Tensor& image, const std::array<Point, 4>& corners, const Turn& turn) {
   const OneComputeThread one_thread;
   const auto by = perspective_coefficients(image, corners);
-  const at::ScalarType type = type_of_grid(image);
+  const at::ScalarType type = floating_type(image);
   const ImageSize size(image.size(1), image.size(2));
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
   const at::Tensor base =

@@ -162,11 +162,9 @@ Status TarReader::parse_records(Extension& extension, const std::string& records
     if (key.starts_with("GNU.sparse.")) return corrupt("sparse files are not known");
     if (key == "path") extension.name = value;
     if (key != "size") continue;
-    std::int64_t bytes = 0;
-    const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (wrong != std::errc() || last != value.data() + value.size() || bytes < 0 || bytes > kLargestEntry)
-      return corrupt("the size in a pax header is damaged");
-    extension.size = bytes;
+    const auto bytes = parse_number<std::int64_t>(value);
+    if (!bytes || *bytes < 0 || *bytes > kLargestEntry) return corrupt("the size in a pax header is damaged");
+    extension.size = *bytes;
   }
   return {};
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <fmt/ranges.h>
 #include <muster/sample_random.h>
@@ -45,12 +44,10 @@ std::optional<Braces> braces_in(std::string_view name) {
 }
 
 std::int64_t number_in_braces(std::string_view text, const std::string& name) {
-  std::int64_t number = -1;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = code == std::errc() && end == text.data() + text.size() && number >= 0;
-  check_argument(whole && text.size() <= 18, "WebDataset: archive", one_line(name),
+  const auto number = parse_number<std::int64_t>(text);
+  check_argument(number && *number >= 0 && text.size() <= 18, "WebDataset: archive", one_line(name),
                  "with numbers in its braces, as in {000..146}");
-  return number;
+  return *number;
 }
 
 void expand_braces(const std::string& name, std::vector<std::string>& to) {
@@ -156,11 +153,9 @@ std::int64_t WebSample::number(const std::string& part) const {
   std::string_view digits = text(part);
   digits.remove_prefix(std::min(digits.find_first_not_of(kSpace), digits.size()));
   digits = digits.substr(0, digits.find_last_not_of(kSpace) + 1);
-  std::int64_t value = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (code != std::errc() || end != digits.data() + digits.size())
-    refuse_part(*this, fmt::format("has a {} that is no whole number", one_line(part)));
-  return value;
+  const auto value = parse_number<std::int64_t>(digits);
+  if (!value) refuse_part(*this, fmt::format("has a {} that is no whole number", one_line(part)));
+  return *value;
 }
 
 namespace detail {
@@ -181,6 +176,7 @@ std::string name_of_archives(const std::vector<std::string>& archives) {
 
 struct WebStream::State {
   std::optional<WebSample> read();
+  bool open_one();
 
   std::deque<std::string> archives;  // that have not been opened
   std::optional<Archive> archive;
@@ -188,18 +184,23 @@ struct WebStream::State {
   std::vector<WebSample> held;
 };
 
+// False if there is none.
+bool WebStream::State::open_one() {
+  if (archive) return true;
+  if (archives.empty()) return false;
+  const std::string path = std::move(archives.front());
+  archives.pop_front();  // of one that cannot be opened, too
+  archive.emplace(path);
+  return true;
+}
+
 // The next one in order.
 std::optional<WebSample> WebStream::State::read() {
-  for (;;) {
-    if (!archive) {
-      if (archives.empty()) return std::nullopt;
-      const std::string path = std::move(archives.front());
-      archives.pop_front();
-      archive.emplace(path);
-    }
+  while (open_one()) {
     if (auto sample = archive->next()) return sample;
     archive.reset();
   }
+  return std::nullopt;
 }
 
 WebStream::WebStream(const std::vector<std::string>& archives, const WebDatasetOptions& options,
@@ -242,13 +243,9 @@ std::optional<WebSample> WebStream::next() {
 bool WebStream::skip(std::int64_t count) {
   State& state = *state_;
   if (state.held_count > 0) return false;
-  while (count > 0 && (state.archive || !state.archives.empty())) {
+  while (count > 0) {
     try {
-      if (!state.archive) {
-        const std::string path = std::move(state.archives.front());
-        state.archives.pop_front();
-        state.archive.emplace(path);
-      }
+      if (!state.open_one()) break;
       if (state.archive->skip())
         --count;
       else

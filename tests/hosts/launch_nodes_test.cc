@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 
+#include "tests/commits_script.h"
 #include "tests/hosts/launch_hosts.h"
 
 namespace muster::hosts {
@@ -11,20 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// Says that steps are committed, until three ranks do it.
-constexpr const char* kCommits = R"(
-import json, os, socket, time
-agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-agent.connect(os.environ["MUSTER_SOCKET"])
-print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on", os.uname().nodename, flush=True)
-step = 0
-while os.environ["WORLD_SIZE"] != "3":
-    step += 1
-    agent.send(json.dumps({"v": 1, "type": "committed", "rank": int(os.environ["RANK"]), "pid": os.getpid(), "step": step,
-                           "attempt": int(os.environ["MUSTER_ATTEMPT"])}).encode())
-    time.sleep(0.1)
-)";
 
 class LaunchNodes : public LaunchHosts {
  protected:
@@ -142,7 +129,7 @@ TEST_F(LaunchNodes, AHostThatIsAddedOverSshTakesPartFromTheNextAttempt) {
 
 TEST_F(LaunchNodes, AHostThatIsAddedNowTakesPartAfterTheNextCommit) {
   lab_ = std::make_unique<Lab>(3);
-  launch(2, {"--nodes", "1:3", "--max-restarts", "0"}, {"python3", "-c", kCommits});
+  launch(2, {"--nodes", "1:3", "--max-restarts", "0"}, {"python3", "-c", kCommitsUntilThree});
   ASSERT_TRUE(eventually([&] { return printed_count(" of 2 on h") == 2; })) << run_->err();
   EXPECT_THAT(said_on(0, {"nodes", "add", "h2", "--grow", "now"}), HasSubstr("node2 (h2) takes part"));
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();

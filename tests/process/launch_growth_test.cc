@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/commits_script.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 
@@ -12,20 +13,6 @@ namespace muster {
 namespace {
 
 using testing::HasSubstr;
-
-// Says that steps are committed, until three ranks do it.
-constexpr const char* kCommits = R"(
-import json, os, socket, time
-agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-agent.connect(os.environ["MUSTER_SOCKET"])
-print("attempt", os.environ["MUSTER_ATTEMPT"], "rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
-step = 0
-while os.environ["WORLD_SIZE"] != "3":
-    step += 1
-    agent.send(json.dumps({"v": 1, "type": "committed", "rank": int(os.environ["RANK"]), "pid": os.getpid(), "step": step,
-                           "attempt": int(os.environ["MUSTER_ATTEMPT"])}).encode())
-    time.sleep(0.1)
-)";
 
 class LaunchGrowth : public testing::Test {
  protected:
@@ -93,7 +80,7 @@ TEST_F(LaunchGrowth, AnAddedHostIsNamedInMessagesEventsAndReport) {
 }
 
 TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) {
-  LaunchRun run(job("h0,h1", {"--nodes", "1:3", "--max-restarts", "0", "python3", "-c", kCommits}));
+  LaunchRun run(job("h0,h1", {"--nodes", "1:3", "--max-restarts", "0", "python3", "-c", kCommitsUntilThree}));
   ASSERT_TRUE(run.printed("attempt 1 rank 1 of 2")) << run.err();
   EXPECT_THAT(command({"nodes", "add", "h2", "--grow", "now"}), HasSubstr("0: node2 (h2) takes part"));
   EXPECT_EQ(run.exit_code(), 0) << run.err();

@@ -126,6 +126,17 @@ void join(Agent& caller, Agent& called, bool caller_lacks = false, const net::Ke
   called.exchange.begin("j", attempt, {as_seen(caller, 0, false)});
 }
 
+// Node 0 was a neighbour, whose step 10 is held, and is gone.
+void lose_node_0(Agent& holder) {
+  {
+    Agent lost(0);
+    join(lost, holder);
+    lost.save(0, 10, 'a');
+    ASSERT_TRUE(holder.has(0, 10));
+  }
+  holder.exchange.end();
+}
+
 std::string bytes_of(Agent& agent, const Copy& copy, std::size_t count) {
   std::string bytes(count, '\0');
   const UniqueFd fd = agent.slots.open(copy);
@@ -152,13 +163,7 @@ TEST(MemoryExchange, EachKeepsTheTwoNewestStepsOfTheOther) {
 
 TEST(MemoryExchange, WhoLacksItsRanksGetsThemBack) {
   Agent holder(1);
-  {
-    Agent lost(0);
-    join(lost, holder);
-    lost.save(0, 10, 'a');
-    ASSERT_TRUE(holder.has(0, 10));
-  }
-  holder.exchange.end();
+  ASSERT_NO_FATAL_FAILURE(lose_node_0(holder));
   holder.slots.keep(Rank(1), 1);
   Agent next(0, kAmple, 2);
   join(next, holder, true, net::make_key(), Attempt(4));
@@ -183,13 +188,7 @@ TEST(MemoryExchange, WhatARankGoesOnFromIsCopiedToANewNeighbour) {
 
 TEST(MemoryExchange, ADamagedCopyIsNotTakenAndTheUserIsTold) {
   Agent holder(1);
-  {
-    Agent lost(0);
-    join(lost, holder);
-    lost.save(0, 10, 'a');
-    ASSERT_TRUE(holder.has(0, 10));
-  }
-  holder.exchange.end();
+  ASSERT_NO_FATAL_FAILURE(lose_node_0(holder));
   put(holder.slots.open({Rank(0), {.step = 10, .attempt = kAttempt}, kSlotBytes}).get(), "x",
       kChunkBytes + 9);
   Agent next(0, kAmple, 2);

@@ -121,6 +121,17 @@ Fault second_fault(Chance& chance, const Script& script) {
   return fault;
 }
 
+// By the seed's number and not by chance, so that what is drawn stays as it is.
+void choose_by_number(std::uint64_t seed, Script& script) {
+  script.input = seed % 4 == 1;
+  script.output = seed % 6 == 1;
+  script.memory_tier = seed % 5 == 2;
+  script.warm = seed % 7 == 3;
+  script.gpus_keep_memory = seed % 7 == 5;
+  script.blind = seed % 11 == 4;
+  script.on_hosts = seed % 6 == 4;
+}
+
 }  // namespace
 
 int Script::rank_count() const {
@@ -162,13 +173,7 @@ Script long_script(std::uint64_t seed, int node_count, int workers_per_node) {
   script.step = 5s;
   script.checkpoints = !chance.one_in(4);
   script.preemptible = chance.one_in(2);
-  script.input = seed % 4 == 1;  // what is drawn besides stays as it is
-  script.output = seed % 6 == 1;
-  script.memory_tier = seed % 5 == 2;
-  script.warm = seed % 7 == 3;
-  script.gpus_keep_memory = seed % 7 == 5;
-  script.blind = seed % 11 == 4;
-  script.on_hosts = seed % 6 == 4;
+  choose_by_number(seed, script);
   script.launch_again = true;
   script.some_survive_sigkill = chance.one_in(4);
   if (chance.one_in(3)) script.delays.most = chance.between(1ms, 20ms);
@@ -199,13 +204,7 @@ Script short_script(std::uint64_t seed) {
   script.spare_nodes = chance.one_in(3) ? 1 + chance.below(2) : 0;
   script.checkpoints = chance.one_in(2);
   script.preemptible = chance.one_in(2);
-  script.input = seed % 4 == 1;  // what is drawn besides stays as it is
-  script.output = seed % 6 == 1;
-  script.memory_tier = seed % 5 == 2;
-  script.warm = seed % 7 == 3;
-  script.gpus_keep_memory = seed % 7 == 5;
-  script.blind = seed % 11 == 4;
-  script.on_hosts = seed % 6 == 4;
+  choose_by_number(seed, script);
   script.max_restarts = chance.below(4);
   script.drift = 20e-6;
   const int agent_count = script.node_count + script.spare_nodes;

@@ -26,11 +26,6 @@ struct Copy {
   auto operator<=>(const Copy&) const = default;
 };
 
-// A later attempt's is newer, whatever its step.
-constexpr bool is_newer(CheckpointId one, CheckpointId other) {
-  return std::pair(one.attempt, one.step) > std::pair(other.attempt, other.step);
-}
-
 struct RankRange {
   Rank first;
   std::int32_t count = 0;

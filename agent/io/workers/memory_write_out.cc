@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -71,12 +72,9 @@ class WriteOut {
     std::erase_if(ids, [&](CheckpointId id) {
       return on_disk != entries->end() && (id.step <= on_disk->id.step || id.attempt < on_disk->id.attempt);
     });
-    std::ranges::sort(ids, std::greater(), [](CheckpointId id) { return std::pair(id.attempt, id.step); });
-    // One file of a rank and step.
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      ids.erase(std::remove_if(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1, ids.end(),
-                               [step = ids[i].step](CheckpointId id) { return id.step == step; }),
-                ids.end());
+    std::ranges::sort(ids, is_newer);
+    std::set<std::uint64_t> steps;  // one file of a rank and step
+    std::erase_if(ids, [&steps](CheckpointId id) { return !steps.insert(id.step).second; });
     return ids;
   }
 

@@ -65,7 +65,7 @@ Sweeps::Actions Sweeps::answered(const Ask& asked, std::optional<std::vector<Lef
   Actions actions;
   if (const auto found = nodes_.find(asked.node); found != nodes_.end()) {
     Node& node = found->second;
-    const bool falls_silent = !left && !std::exchange(node.silent, node.silent || !left);
+    const bool falls_silent = !left && !std::exchange(node.silent, true);
     if (left && left->empty() && node.ended == asked.number)
       nodes_.erase(found);
     else if (asked.again || falls_silent)

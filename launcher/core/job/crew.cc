@@ -51,8 +51,7 @@ NodeId Crew::node_of(Rank rank) const {
 
 bool Crew::owns(NodeId node, Rank rank) const {
   const NodePlan* plan = find(node);
-  return plan != nullptr && rank >= plan->first_rank &&
-         rank.value() < plan->first_rank.value() + plan->worker_count;
+  return plan != nullptr && plan->has(rank);
 }
 
 std::int32_t Crew::world_size() const {

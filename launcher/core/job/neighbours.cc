@@ -7,14 +7,6 @@
 
 namespace muster::launcher {
 
-namespace {
-
-bool has(const NodePlan& plan, Rank rank) {
-  return rank >= plan.first_rank && rank.value() - plan.first_rank.value() < plan.worker_count;
-}
-
-}  // namespace
-
 // Nodes of different machines take turns.
 Neighbours::Neighbours(const std::vector<Member>& members, const std::string& interface) {
   if (members.size() < 2) return;
@@ -32,12 +24,12 @@ Neighbours::Neighbours(const std::vector<Member>& members, const std::string& in
 }
 
 std::string Neighbours::address_of(NodeId node) const {
-  const auto found = std::ranges::find(ring_, node, [](const Place& each) { return each.plan.node; });
+  const auto found = std::ranges::find(ring_, node, &Place::node);
   return found == ring_.end() ? "" : found->address;
 }
 
 void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
-  const auto found = std::ranges::find(ring_, node, [](const Place& each) { return each.plan.node; });
+  const auto found = std::ranges::find(ring_, node, &Place::node);
   if (found == ring_.end()) return;
   found->port = said.neighbour_port;
   found->held = said.held_ranks;
@@ -51,21 +43,21 @@ std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::all(
     bool caller_has = false, called_has = false;  // what the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
+  // What `of` is to `to`, of whichever of them calls.
+  const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
+                                bool Pair::* if_caller) {
+    const auto known = pairs.find({of, to});
+    (known == pairs.end() ? pairs[{to, of}].*if_called : known->second.*if_caller) = true;
+  };
   std::map<Rank, std::vector<std::size_t>> holders;
   for (std::size_t i = 0; i < ring_.size(); ++i)
     for (const Rank rank : ring_[i].held) holders[rank].push_back(i);
-  for (std::size_t i = 0; i < ring_.size(); ++i) {
-    const std::size_t keeper = (i + 1) % ring_.size();
-    const auto known = pairs.find({keeper, i});
-    (known == pairs.end() ? pairs[{i, keeper}].called_keeps : known->second.caller_keeps) = true;
-  }
+  for (std::size_t i = 0; i < ring_.size(); ++i)
+    between((i + 1) % ring_.size(), i, &Pair::called_keeps, &Pair::caller_keeps);
   for (std::size_t i = 0; i < ring_.size(); ++i) {
     for (const auto& [rank, there] : holders) {
-      if (!has(ring_[i].plan, rank) || std::ranges::find(there, i) != there.end()) continue;
-      for (const std::size_t holder : there) {
-        const auto known = pairs.find({holder, i});
-        (known == pairs.end() ? pairs[{i, holder}].called_has : known->second.caller_has) = true;
-      }
+      if (!ring_[i].plan.has(rank) || std::ranges::find(there, i) != there.end()) continue;
+      for (const std::size_t holder : there) between(holder, i, &Pair::called_has, &Pair::caller_has);
     }
   }
   std::map<NodeId, std::vector<wire::Neighbour>> told;

@@ -47,6 +47,7 @@ class Neighbours {
     std::string address;
     std::int32_t port = 0;
     std::vector<Rank> held{};
+    NodeId node() const { return plan.node; }
   };
   std::vector<Place> ring_;
 };

@@ -26,6 +26,7 @@ struct NodePlan {
   NodeId node;
   Rank first_rank;
   std::int32_t worker_count = 0;
+  bool has(Rank rank) const { return rank >= first_rank && rank.value() - first_rank.value() < worker_count; }
 };
 
 constexpr std::int64_t kMostWorkers = 100'000;  // of all nodes at full size, and of all spares
