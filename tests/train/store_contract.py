@@ -34,8 +34,9 @@ class Server:
             self.port = self.torch.port
 
     def client(self, timeout=LONG, **options):
-        return TCPStore("127.0.0.1", self.port, is_master=False, timeout=timeout,
-                        **{"wait_for_workers": False, **options})
+        client = TCPStore("127.0.0.1", self.port, is_master=False, timeout=LONG, **{"wait_for_workers": False, **options})
+        client.set_timeout(timeout)  # of what it asks, not of how it connects
+        return client
 
     def close(self):
         if hasattr(self, "process"):
