@@ -87,7 +87,7 @@ UniqueFd locked(const std::string& directory) {
 
 }  // namespace
 
-std::string shard_name(std::int32_t rank) {
+std::string rank_file_name(std::int32_t rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
 }
 

@@ -30,7 +30,7 @@ std::string directory_name(CheckpointId id);  // "step-300.attempt-2"
 // Nothing if the name is not spelt exactly so.
 std::optional<CheckpointId> parse_directory_name(std::string_view name);
 
-std::string shard_name(std::int32_t rank);  // "rank-00003.safetensors"
+std::string rank_file_name(std::int32_t rank);  // "rank-00003.safetensors"
 
 class CheckpointDirectory {
  public:

@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/checkpoint/directory.h"
 #include "runtime/checkpoint/meeting.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 

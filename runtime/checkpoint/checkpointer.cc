@@ -14,15 +14,15 @@
 #include "runtime/checkpoint/beginning.h"
 #include "runtime/checkpoint/commit.h"
 #include "runtime/checkpoint/memory_tier.h"
+#include "runtime/checkpoint/rank_file.h"
+#include "runtime/checkpoint/rank_file_writing.h"
 #include "runtime/checkpoint/restore.h"
 #include "runtime/checkpoint/save_agreement.h"
 #include "runtime/checkpoint/save_interval.h"
-#include "runtime/checkpoint/shard.h"
-#include "runtime/checkpoint/shard_image.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 
@@ -120,10 +120,10 @@ struct Checkpointer::State {
   void wait_for_last();
   void hold_in_memory(TrainState& state);
   Expected<SavedState> gather(TrainState& state) const;
-  Expected<std::shared_ptr<ShardImage>> agree(TrainState& state);
+  Expected<std::shared_ptr<RankFile>> agree(TrainState& state);
   void prepare(TrainState& state);
-  void stage(ShardImage& image);
-  void write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step);
+  void stage(RankFile& image);
+  void write(const Expected<std::shared_ptr<RankFile>>& image, std::int64_t step);
   void conclude(Status done, std::int64_t step);
   void warn_of_failure(std::int64_t step);
   void take_in_outcome();
@@ -195,7 +195,7 @@ void Checkpointer::State::start_save(TrainState& state) {
   }
   Status reserved = staging.reserve((*image)->size_bytes);
   if (reserved) staging.begin((*image)->size_bytes);
-  Expected<std::shared_ptr<ShardImage>> mine = *image;
+  Expected<std::shared_ptr<RankFile>> mine = *image;
   if (!reserved) mine = std::unexpected(reserved.error());
   try {
     plan->metrics = metrics;
@@ -235,15 +235,15 @@ void Checkpointer::State::hold_in_memory(TrainState& state) {
 }
 
 // What fails on this rank alone, as where memory is short, is its word in the meeting.
-Expected<std::shared_ptr<ShardImage>> Checkpointer::State::agree(TrainState& state) {
+Expected<std::shared_ptr<RankFile>> Checkpointer::State::agree(TrainState& state) {
   const auto waiting = section("checkpoint commit");
   const auto saved = gather(state);
   const auto share = agreement.agree(meeting, saved);
   if (!share) return std::unexpected(share.error());
   if (!saved) return std::unexpected(saved.error());
-  auto image = without_throwing([&] { return lay_out_shard(*saved, *share, group.rank()); });
+  auto image = without_throwing([&] { return lay_out_rank_file(*saved, *share, group.rank()); });
   if (!image) return std::unexpected(image.error());
-  return std::make_shared<ShardImage>(*std::move(image));
+  return std::make_shared<RankFile>(*std::move(image));
 }
 
 // Parts may be collectives: none is left out because one before it has failed.
@@ -279,9 +279,9 @@ void Checkpointer::State::prepare(TrainState& state) {
 }
 
 // While the writing thread takes it away. Whatever happens, the training thread goes on.
-void Checkpointer::State::stage(ShardImage& image) {
+void Checkpointer::State::stage(RankFile& image) {
   Status staged = without_throwing([&]() -> Status {
-    stage_shard(image, staging);
+    stage_rank_file(image, staging);
     return {};
   });
   if (!staged) {
@@ -297,14 +297,14 @@ void Checkpointer::State::stage(ShardImage& image) {
         job.rank(), Seconds(staging.waited()).count(), image.size_bytes >> 20, staging.capacity() >> 20);
 }
 
-void Checkpointer::State::write(const Expected<std::shared_ptr<ShardImage>>& image, std::int64_t step) {
+void Checkpointer::State::write(const Expected<std::shared_ptr<RankFile>>& image, std::int64_t step) {
   const auto write_mine = [&](const std::string& directory) -> Expected<RankContents> {
     if (!image) return std::unexpected(image.error());
     RankContents contents = std::move((*image)->contents);
-    auto written = write_shard(directory, contents.files.front().name, (*image)->size_bytes, staging, disk,
-                               [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-                                 return check_all_finite(**image, offset, bytes);
-                               });
+    auto written = write_rank_file(directory, contents.files.front().name, (*image)->size_bytes, staging,
+                                   disk, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+                                     return check_all_finite(**image, offset, bytes);
+                                   });
     if (!written) return std::unexpected(written.error());
     contents.files.front() = *std::move(written);
     return contents;

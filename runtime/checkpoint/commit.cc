@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 
@@ -33,7 +33,7 @@ Expected<bool> is_committed(const CommitPlan& plan, CheckpointId id) {
   return there;
 }
 
-Expected<RankContents> write_my_shard(const CommitPlan& plan, CheckpointId id, const WriteShard& write) {
+Expected<RankContents> write_my_file(const CommitPlan& plan, CheckpointId id, const WriteRankFile& write) {
   // A checkpoint that somebody may load is not written over.
   const auto committed = is_committed(plan, id);
   if (!committed) return std::unexpected(committed.error());
@@ -86,7 +86,7 @@ Status check_visible(const CommitPlan& plan, CheckpointId id, const std::vector<
   return {};
 }
 
-// Rank 0: from the others' shards to the commit.
+// Rank 0: from the others' files to the commit.
 Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id) {
   auto words = meeting.collect(plan.timeout);
   if (!words) return std::unexpected(words.error());
@@ -157,12 +157,12 @@ Status check_fence(const CommitPlan& plan) {
 }
 
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
-                         const WriteShard& write) {
+                         const WriteRankFile& write) {
   const CheckpointId id{.step = step, .attempt = plan.attempt};
   // Whatever happens from here on, each rank gives its word and rank 0 announces one: a rank that threw
   // instead would keep the others waiting.
   const auto mine = without_throwing([&]() -> Expected<std::string> {
-    const auto written = write_my_shard(plan, id, write);
+    const auto written = write_my_file(plan, id, write);
     if (!written) return std::unexpected(written.error());
     return encode_rank_contents(*written);
   });

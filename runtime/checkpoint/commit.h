@@ -22,13 +22,13 @@ struct CommitPlan {
   Attempt attempt;
   RetentionPlan retention = {};
   std::chrono::milliseconds timeout{};
-  std::chrono::milliseconds patience{};  // for rank 0's own shard, before the others' time begins
+  std::chrono::milliseconds patience{};  // for rank 0's own file, before the others' time begins
   std::map<std::string, double> metrics = {};
   std::map<std::string, std::string> topology = {};
 };
 
-// Writes this rank's shard into the directory of the checkpoint.
-using WriteShard = std::function<Expected<RankContents>(const std::string& directory)>;
+// Writes this rank's file into the directory of the checkpoint.
+using WriteRankFile = std::function<Expected<RankContents>(const std::string& directory)>;
 
 // A status as one rank tells it to others, and back: kFenced and kCorrupt stay so, and what else may have
 // failed is kUnavailable.
@@ -39,12 +39,12 @@ Status status_of(const std::string& word);
 // kCorrupt.
 Status check_fence(const CommitPlan& plan);
 
-// Every rank calls it with what writes its shard or says why it has none, in a meeting of its own. Rank 0
+// Every rank calls it with what writes its file or says why it has none, in a meeting of its own. Rank 0
 // decides, and all ranks return the same: committed; kFenced: a newer attempt has taken over, and the message
 // says who; kUnavailable: it failed, and all may try again in another meeting; kCorrupt: the same, because
 // what a rank has to write may not be committed as it is. kTimedOut: this rank alone has not heard the
-// decision, so that it must leave its shard as it is. An exception of torch if the store is gone.
+// decision, so that it must leave its file as it is. An exception of torch if the store is gone.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
-                         const WriteShard& write);
+                         const WriteRankFile& write);
 
 }  // namespace muster

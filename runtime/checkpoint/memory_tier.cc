@@ -15,7 +15,7 @@
 #include "common/base/log.h"
 #include "common/wire/digest.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 
@@ -62,8 +62,8 @@ void MemoryTier::settle() {
 }
 
 // What this rank is to write; none: nothing is written any more.
-std::optional<ShardImage> MemoryTier::agree(const Expected<SavedState>& state,
-                                            const std::string& meeting_name, std::uint64_t step) {
+std::optional<RankFile> MemoryTier::agree(const Expected<SavedState>& state, const std::string& meeting_name,
+                                          std::uint64_t step) {
   if (is_off_) return std::nullopt;
   settle();
   if (!has_looked_) usable_ = look();
@@ -79,7 +79,7 @@ std::optional<ShardImage> MemoryTier::agree(const Expected<SavedState>& state,
                    share.error().message());
     return std::nullopt;
   }
-  auto image = without_throwing([&] { return lay_out_shard(*mine, *share, job_.rank()); });
+  auto image = without_throwing([&] { return lay_out_rank_file(*mine, *share, job_.rank()); });
   usable_ = image ? without_throwing([&] { return ask_for_slots(*image); })
                   : Status(std::unexpected(image.error()));
   return usable_ ? std::optional(*std::move(image)) : std::nullopt;
@@ -108,7 +108,7 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
   Slot& slot = slots_[next_];
   usable_ = without_throwing([&]() -> Status {
     if (Status mapped = map(slot); !mapped) return mapped;
-    const auto image = std::make_shared<ShardImage>(*std::move(agreed));
+    const auto image = std::make_shared<RankFile>(*std::move(agreed));
     const auto staging = std::make_shared<Staging>(slot.memory.bytes.size(), [&slot](std::uint64_t bytes) {
       return Expected<StagingMemory>({.bytes = slot.memory.bytes.first(bytes), .owner = slot.memory.owner});
     });
@@ -122,7 +122,7 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
       staging->abandon();
     });
     Status staged = without_throwing([&]() -> Status {
-      stage_shard(*image, *staging);
+      stage_rank_file(*image, *staging);
       return {};
     });
     if (!staged) staging->abandon();
@@ -130,7 +130,7 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
   });
 }
 
-Status MemoryTier::ask_for_slots(const ShardImage& image) {
+Status MemoryTier::ask_for_slots(const RankFile& image) {
   const std::uint64_t data = round_up(image.size_bytes, kChunk);
   const std::uint64_t contents =
       2 * encode_rank_contents(image.contents).size() + (data / kChunk) * kDigestText + kSpareContents;
@@ -173,7 +173,7 @@ SlotHeader MemoryTier::header_of(std::uint64_t step, std::uint64_t file_bytes,
 }
 
 // To the manifest the slot is a file of whole chunks, of which those behind the tensors are read by nobody.
-Status MemoryTier::write(ShardImage& image, Staging& staging, Slot& slot, std::uint64_t step) const {
+Status MemoryTier::write(RankFile& image, Staging& staging, Slot& slot, std::uint64_t step) const {
   const auto bytes = slot.memory.bytes;
   const std::uint64_t data = round_up(image.size_bytes, kChunk);
   ManifestFile file{.name = "slot", .size_bytes = slot.size_bytes};

@@ -20,10 +20,10 @@
 #include "common/checkpoint/memory_slot.h"
 #include "runtime/checkpoint/background.h"
 #include "runtime/checkpoint/meeting.h"
+#include "runtime/checkpoint/rank_file.h"
 #include "runtime/checkpoint/save_agreement.h"
-#include "runtime/checkpoint/shard_image.h"
 #include "runtime/checkpoint/staging.h"
-#include "runtime/control/reports.h"
+#include "runtime/report/reports.h"
 
 namespace muster {
 
@@ -66,11 +66,11 @@ class MemoryTier {
     std::uint64_t size_bytes = 0;
     StagingMemory memory;  // from the first save on
   };
-  std::optional<ShardImage> agree(const Expected<SavedState>& state, const std::string& meeting_name,
-                                  std::uint64_t step);
-  Status ask_for_slots(const ShardImage& image);
+  std::optional<RankFile> agree(const Expected<SavedState>& state, const std::string& meeting_name,
+                                std::uint64_t step);
+  Status ask_for_slots(const RankFile& image);
   static Status map(Slot& slot);
-  Status write(ShardImage& image, Staging& staging, Slot& slot, std::uint64_t step) const;
+  Status write(RankFile& image, Staging& staging, Slot& slot, std::uint64_t step) const;
   void settle();
   Status look();
   std::optional<std::size_t> slot_with(CheckpointId id) const;

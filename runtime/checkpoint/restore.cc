@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 

@@ -7,7 +7,7 @@
 
 #include "common/wire/digest.h"
 #include "runtime/checkpoint/commit.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 

@@ -9,8 +9,8 @@
 
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 namespace {

@@ -12,7 +12,7 @@
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 

@@ -15,11 +15,11 @@
 #include "common/base/log.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
-#include "runtime/control/heap.h"
-#include "runtime/control/reports.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/uncaught.h"
-#include "runtime/control/warm_seed.h"
+#include "runtime/process/heap.h"
+#include "runtime/process/uncaught.h"
+#include "runtime/process/warm_seed.h"
+#include "runtime/report/reports.h"
+#include "runtime/report/step_time.h"
 #include "runtime/warm/template.h"
 
 namespace muster {

@@ -15,7 +15,7 @@
 
 #include "runtime/comm/address.h"
 #include "runtime/comm/world.h"
-#include "runtime/control/reports.h"
+#include "runtime/report/reports.h"
 
 namespace muster {
 

@@ -7,7 +7,7 @@
 
 #include "runtime/comm/call.h"
 #include "runtime/comm/packed.h"
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 

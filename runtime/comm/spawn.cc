@@ -15,7 +15,7 @@
 #include "common/base/check.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 namespace {

@@ -3,7 +3,7 @@
 #include <muster/dataset.h>
 #include <stdexcept>
 
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster::detail {
 

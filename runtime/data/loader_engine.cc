@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/training_loop.h"
 #include "runtime/data/device_copy.h"
 #include "runtime/data/loading.h"
 #include "runtime/data/prefetcher.h"
 #include "runtime/data/turns.h"
+#include "runtime/report/step_time.h"
+#include "runtime/report/training_loop.h"
 
 // The path of a batch:
 //

@@ -9,9 +9,9 @@
 #include <torch/torch.h>
 #include <utility>
 
-#include "runtime/control/uncaught.h"
 #include "runtime/data/argument.h"
 #include "runtime/data/order.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 

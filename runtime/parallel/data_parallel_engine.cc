@@ -14,13 +14,13 @@
 #include "common/base/clock.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/uncaught.h"
 #include "runtime/parallel/attendance.h"
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
 #include "runtime/parallel/reduction.h"
 #include "runtime/parallel/verification.h"
+#include "runtime/process/uncaught.h"
+#include "runtime/report/step_time.h"
 
 namespace muster::detail {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 namespace {

@@ -37,7 +37,7 @@ class Training {
   void load(CheckpointId id, const CheckpointManifest& manifest);
   void step();
   Status save();
-  Expected<std::string> write_shard(CheckpointId id);
+  Expected<std::string> write_rank_file(CheckpointId id);
   Status commit(CheckpointId id);
   void remove_old(CheckpointId newest);
   void tell(std::string_view type, std::uint64_t number) const;
@@ -133,7 +133,7 @@ void Training::step() {
   poll(nullptr, 0, diary_.step_ms());  // the work
 }
 
-Expected<std::string> Training::write_shard(CheckpointId id) {
+Expected<std::string> Training::write_rank_file(CheckpointId id) {
   if (Status made = make_directories(checkpoints_.path_of(id)); !made) return std::unexpected(made.error());
   const auto cut = [this](int rank) {
     return state_.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(world_size_);
@@ -183,7 +183,7 @@ void Training::remove_old(CheckpointId newest) {
 
 Status Training::save() {
   const CheckpointId id{.step = step_, .attempt = attempt_};
-  const auto shard = write_shard(id);
+  const auto shard = write_rank_file(id);
   diary_.moment("save", step_);
   store_->set(key("shard", rank_), shard ? *shard : "failed:" + shard.error().message());
   if (rank_ == 0) {

@@ -79,7 +79,7 @@ class LocalLineages final : public Lineages {
         .id = {.step = step, .attempt = attempt},
         .job = "train",
         .world_size = 1,
-        .files = {{.name = shard_name(0), .size_bytes = 3, .chunks = {digest_of("abc")}}}};
+        .files = {{.name = rank_file_name(0), .size_bytes = 3, .chunks = {digest_of("abc")}}}};
     ASSERT_TRUE(make_directories_durably(directory.path_of(manifest.id)));
     ASSERT_TRUE(write_file_durably(directory.manifest_path(manifest.id), encode_manifest(manifest)));
     ASSERT_TRUE(directory.read_manifest(manifest.id));

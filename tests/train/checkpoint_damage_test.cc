@@ -105,14 +105,14 @@ TEST_F(CheckpointDamageOnRanks, ExchangedAndRepeatedFilesOfRanksAreSeen) {
   const std::string newest = directory_ + "/step-2.attempt-1/";
   std::array<std::string, kRanks> whole;
   for (int rank = 0; rank < kRanks; ++rank)
-    whole[static_cast<std::size_t>(rank)] = read_bytes(newest + shard_name(rank));
+    whole[static_cast<std::size_t>(rank)] = read_bytes(newest + rank_file_name(rank));
   const Warnings quiet;
   SmallNet net;
   int damaged = 0;
   for (std::size_t places = 0; places < 27; ++places) {
     const std::array of{places % 3, places / 3 % 3, places / 9};
     for (int rank = 0; rank < kRanks; ++rank)
-      write_bytes(newest + shard_name(rank), whole[of[static_cast<std::size_t>(rank)]]);
+      write_bytes(newest + rank_file_name(rank), whole[of[static_cast<std::size_t>(rank)]]);
     const bool is_whole = of == std::array<std::size_t, 3>{0, 1, 2};
     ASSERT_EQ(load_model(net, directory_).step, is_whole ? 2 : 1) << fmt::format("{}", fmt::join(of, ", "));
     for (const at::Tensor& parameter : net.parameters())

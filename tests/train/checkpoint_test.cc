@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "common/checkpoint/directory.h"
-#include "runtime/checkpoint/shard_image.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/checkpoint/rank_file.h"
+#include "runtime/process/uncaught.h"
 #include "tests/fake_agent.h"
 #include "tests/train/checkpoint_fixture.h"
 #include "tests/warnings.h"
@@ -415,11 +415,11 @@ Status check_written(const TensorMap& tensors, const std::set<std::string>& fini
     state.shared(name, tensor, finite.contains(name));
     share.tensors.insert(name);
   }
-  ShardImage image = lay_out_shard(state, share, 0).value();
+  RankFile image = lay_out_rank_file(state, share, 0).value();
   Staging staging(image.size_bytes);
   EXPECT_TRUE(staging.reserve(image.size_bytes));
   staging.begin(image.size_bytes);
-  stage_shard(image, staging);
+  stage_rank_file(image, staging);
   return check_all_finite(image, 0, staging.wait_for_chunk(0));
 }
 

@@ -96,7 +96,7 @@ class WriteOut {
     if (!contents) return std::unexpected(contents.error());
     const std::vector<Digest128> digests = std::move(contents->files[0].chunks);
     ManifestFile& file = contents->files[0];
-    file = {.name = shard_name(held.header.rank), .size_bytes = held.header.file_bytes};
+    file = {.name = rank_file_name(held.header.rank), .size_bytes = held.header.file_bytes};
     const std::string path = directory + "/" + file.name;
     const std::string unfinished = path + ".new";
     const UniqueFd to(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

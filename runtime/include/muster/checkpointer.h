@@ -52,9 +52,9 @@ struct CheckpointerOptions {
   // The most memory that a rank takes for the copy that is written while training goes on; it takes no more
   // than its share of the state has. Where that is larger, training waits while it is written in pieces.
   std::uint64_t staging_bytes = std::uint64_t{16} << 30;
-  // For the slowest rank to write its shard.
+  // For the slowest rank to write its file.
   std::chrono::milliseconds commit_timeout = std::chrono::minutes(5);
-  // For rank 0 to write its own shard before that begins, and for any rank to read what it restores.
+  // For rank 0 to write its own file before that begins, and for any rank to read what it restores.
   std::chrono::milliseconds patience = std::chrono::minutes(30);
   // restore() only, beside a training that goes on: the directory is not taken over, nothing is written, and
   // the agent is told of no step.

@@ -3,8 +3,8 @@
 #include <muster/muster.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/step_time.h"
 #include "runtime/parallel/reduced_parameters.h"
+#include "runtime/report/step_time.h"
 #include "tests/require.h"
 
 namespace muster {

@@ -5,7 +5,7 @@
 #include <muster/muster.h>
 #include <unistd.h>
 
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/io/workers/worker_socket.h"
-#include "runtime/control/reports.h"
+#include "runtime/report/reports.h"
 
 namespace muster::agent {
 namespace {

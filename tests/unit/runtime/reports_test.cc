@@ -1,4 +1,4 @@
-#include "runtime/control/reports.h"
+#include "runtime/report/reports.h"
 
 #include <cerrno>
 #include <cstring>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 #include "tests/fake_agent.h"
 #include "tests/scratch_directory.h"
 

@@ -1,6 +1,6 @@
 // A rank's file of a checkpoint before it is written: its header, and which tensor lies where behind it.
 //
-// Refers to tensors until stage_shard() has copied them, which is all that the training thread does for a
+// Refers to tensors until stage_rank_file() has copied them, which is all that the training thread does for a
 // save.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace muster {
 
-struct ShardImage {
+struct RankFile {
   std::string head;  // all bytes before the tensors
   struct Segment {
     std::string name;
@@ -34,15 +34,15 @@ struct ShardImage {
 };
 
 // Rank `rank`'s share of a state. kInvalidArgument names a tensor of a type that safetensors has not.
-Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement::Share& share, int rank);
+Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank);
 
 // Copies the file into `staging`, in pieces where that is smaller, until all is there or the taker has given
 // up, and lets go of the tensors. Those of a GPU are copied on a stream of their own, which the call waits
 // for.
-void stage_shard(ShardImage& image, Staging& staging);
+void stage_rank_file(RankFile& image, Staging& staging);
 
 // kCorrupt names the first tensor that may have no NaN and no infinity and has one among these bytes, which
 // begin at `offset` of the file.
-Status check_all_finite(const ShardImage& image, std::uint64_t offset, std::span<const std::byte> bytes);
+Status check_all_finite(const RankFile& image, std::uint64_t offset, std::span<const std::byte> bytes);
 
 }  // namespace muster

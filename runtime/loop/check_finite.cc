@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
-#include "runtime/control/training_loop.h"
+#include "runtime/report/training_loop.h"
 
 namespace muster {
 

@@ -1,4 +1,4 @@
-#include "runtime/control/stacks.h"
+#include "runtime/process/stacks.h"
 
 #include <array>
 #include <atomic>

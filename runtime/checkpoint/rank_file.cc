@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/shard_image.h"
+#include "runtime/checkpoint/rank_file.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "common/checkpoint/directory.h"
 #include "common/checkpoint/safetensors_header.h"
 #include "runtime/checkpoint/dtype.h"
-#include "runtime/checkpoint/shard.h"
+#include "runtime/checkpoint/rank_file_writing.h"
 
 namespace muster {
 
@@ -30,7 +30,7 @@ struct Piece {
 // What lies in memory as it will in the file is copied by all of torch's threads; the rest by torch.
 class Stager {
  public:
-  explicit Stager(const ShardImage& image) : image_(image) {}
+  explicit Stager(const RankFile& image) : image_(image) {}
 
   void fill(const Staging::Room& room) {
     // As large as they may be: what is larger than the processor's cache is copied past it.
@@ -41,7 +41,7 @@ class Stager {
     add_bytes(room, 0, reinterpret_cast<const std::byte*>(image_.head.data()), image_.head.size());
     const std::uint64_t end = room.offset + room.bytes.size();
     while (next_ < image_.segments.size() && image_.segments[next_].offset < end) {
-      const ShardImage::Segment& segment = image_.segments[next_];
+      const RankFile::Segment& segment = image_.segments[next_];
       add(room, segment);
       if (segment.offset + segment.size_bytes > end) break;
       ++next_;
@@ -64,7 +64,7 @@ class Stager {
   }
 
  private:
-  void add(const Staging::Room& room, const ShardImage::Segment& segment) {
+  void add(const Staging::Room& room, const RankFile::Segment& segment) {
     const at::Tensor& tensor = segment.tensor;
     if (segment.size_bytes == 0) return;
     if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj()) {
@@ -87,7 +87,7 @@ class Stager {
     }
   }
 
-  void copy_elements(const Staging::Room& room, const ShardImage::Segment& segment) {
+  void copy_elements(const Staging::Room& room, const RankFile::Segment& segment) {
     const at::Tensor& tensor = segment.tensor;
     const auto element = static_cast<std::uint64_t>(tensor.element_size());
     const std::uint64_t begin = std::max(segment.offset, room.offset);
@@ -119,7 +119,7 @@ class Stager {
     return *stream_;
   }
 
-  const ShardImage& image_;
+  const RankFile& image_;
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
   std::optional<at::Tensor> held_;  // its elements in a row
   std::vector<Piece> pieces_;
@@ -150,7 +150,7 @@ bool is_finite(at::ScalarType type, const std::byte* bytes, std::size_t size) {
 
 }  // namespace
 
-Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement::Share& share, int rank) {
+Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreement::Share& share, int rank) {
   std::vector<HeaderTensor> tensors;
   std::map<std::string, std::pair<const std::string*, const SavedState::Tensor*>> saved;
   for (const auto& [key, tensor] : state.tensors) {
@@ -168,7 +168,7 @@ Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement:
   }
   auto head = lay_out(tensors, {{"format", "pt"}});
   if (!head) return std::unexpected(head.error());
-  ShardImage image;
+  RankFile image;
   image.head = std::move(head->text);
   image.size_bytes = head->file_bytes;
   for (const HeaderTensor& placed : tensors) {
@@ -194,21 +194,21 @@ Expected<ShardImage> lay_out_shard(const SavedState& state, const SaveAgreement:
     else if (share.values.contains(key.second))
       image.contents.shared.values[key.second] = value.text;
   }
-  image.contents.files = {{.name = shard_name(rank), .size_bytes = image.size_bytes}};
+  image.contents.files = {{.name = rank_file_name(rank), .size_bytes = image.size_bytes}};
   return image;
 }
 
-void stage_shard(ShardImage& image, Staging& staging) {
+void stage_rank_file(RankFile& image, Staging& staging) {
   Stager stager(image);
   for (auto room = staging.wait_for_room(); !room.bytes.empty(); room = staging.wait_for_room()) {
     stager.fill(room);
     staging.fill(room.bytes.size());
   }
-  for (ShardImage::Segment& segment : image.segments) segment.tensor.reset();
+  for (RankFile::Segment& segment : image.segments) segment.tensor.reset();
 }
 
-Status check_all_finite(const ShardImage& image, std::uint64_t offset, std::span<const std::byte> bytes) {
-  const auto end_of = [](const ShardImage::Segment& segment) { return segment.offset + segment.size_bytes; };
+Status check_all_finite(const RankFile& image, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const auto end_of = [](const RankFile::Segment& segment) { return segment.offset + segment.size_bytes; };
   const std::uint64_t past = offset + bytes.size();
   auto segment = std::ranges::upper_bound(image.segments, offset, {}, end_of);
   for (; segment != image.segments.end() && segment->offset < past; ++segment) {

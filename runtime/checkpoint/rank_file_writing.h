@@ -19,8 +19,8 @@ using Inspect = std::function<Status(std::uint64_t offset, std::span<const std::
 // Writes DIRECTORY/NAME, chunk by chunk, from `staging`, as it fills: temporary file, sync, rename, sync of
 // the directory. On failure nothing of it is left, and the staging is given up. Past the page cache where the
 // file system can; `disk` writes while the caller's thread hashes.
-Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
-                                   std::uint64_t size_bytes, Staging& staging, Background& disk,
-                                   const Inspect& inspect);
+Expected<ManifestFile> write_rank_file(const std::string& directory, const std::string& name,
+                                       std::uint64_t size_bytes, Staging& staging, Background& disk,
+                                       const Inspect& inspect);
 
 }  // namespace muster

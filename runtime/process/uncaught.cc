@@ -1,4 +1,4 @@
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 #include <atomic>
 #include <c10/util/Exception.h>
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "runtime/control/step_time.h"
-#include "runtime/control/training_loop.h"
+#include "runtime/report/step_time.h"
+#include "runtime/report/training_loop.h"
 
 namespace muster {
 namespace {

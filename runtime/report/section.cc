@@ -1,6 +1,6 @@
 #include <muster/section.h>
 
-#include "runtime/control/sections.h"
+#include "runtime/report/sections.h"
 
 namespace muster {
 

@@ -1,4 +1,4 @@
-#include "runtime/control/heap.h"
+#include "runtime/process/heap.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "runtime/control/training_loop.h"
+#include "runtime/report/training_loop.h"
 
 #include <atomic>
 #include <exception>

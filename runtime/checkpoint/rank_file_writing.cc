@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/shard.h"
+#include "runtime/checkpoint/rank_file_writing.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/digest.h"
-#include "runtime/control/uncaught.h"
+#include "runtime/process/uncaught.h"
 
 namespace muster {
 
@@ -153,9 +153,9 @@ Expected<ManifestFile> write_content(const std::string& path, const std::string&
 
 }  // namespace
 
-Expected<ManifestFile> write_shard(const std::string& directory, const std::string& name,
-                                   std::uint64_t size_bytes, Staging& staging, Background& disk,
-                                   const Inspect& inspect) {
+Expected<ManifestFile> write_rank_file(const std::string& directory, const std::string& name,
+                                       std::uint64_t size_bytes, Staging& staging, Background& disk,
+                                       const Inspect& inspect) {
   const std::string path = directory + "/" + name;
   const std::string temporary = path + ".tmp";
   auto file =

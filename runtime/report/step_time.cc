@@ -1,4 +1,4 @@
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 
 #include <algorithm>
 

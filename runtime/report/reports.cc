@@ -1,4 +1,4 @@
-#include "runtime/control/reports.h"
+#include "runtime/report/reports.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,9 +15,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/quiet_thread.h"
-#include "runtime/control/sections.h"
-#include "runtime/control/stacks.h"
-#include "runtime/control/step_time.h"
+#include "runtime/process/stacks.h"
+#include "runtime/report/sections.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/control/warm_seed.h"
+#include "runtime/process/warm_seed.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <cstdint>

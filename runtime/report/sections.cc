@@ -1,4 +1,4 @@
-#include "runtime/control/sections.h"
+#include "runtime/report/sections.h"
 
 #include <algorithm>
 #include <mutex>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 namespace {

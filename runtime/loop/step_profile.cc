@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/step_shares.h"
-#include "runtime/control/step_time.h"
+#include "runtime/report/step_time.h"
 
 namespace muster {
 namespace {
