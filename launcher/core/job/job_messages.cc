@@ -48,7 +48,7 @@ Neighbours Job::find_neighbours() const {
 void Job::stand_by(NodeId id) {
   const bool workers_start = phase_ == Phase::kRunning || phase_ == Phase::kDumping;
   if (plan_.job.warm == wire::Warm::kOff || !workers_start || crew_.find(id) != nullptr ||
-      fleet_.presence(id) != Presence::kThere)
+      fleet_.presence(id) != Fleet::Presence::kThere)
     return;
   const auto there = std::ranges::count(crew_.members(), machine_of(id),
                                         [this](const NodePlan& each) { return machine_of(each.node); });
