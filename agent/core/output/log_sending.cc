@@ -36,11 +36,17 @@ bool LogSending::sent(File file, std::uint64_t offset, std::size_t bytes, TimePo
   return its.end_sent;
 }
 
-void LogSending::stop(File file) {
-  const auto found = files_.find(file);
-  if (found == files_.end()) return;
-  found->second.stopped = true;
-  if (!found->second.wanted) files_.erase(found);
+bool LogSending::stop(File file) {
+  State& its = files_.at(file);
+  its.stopped = true;
+  if (its.wanted) return false;
+  std::erase_if(on_its_way_, [&](const OnItsWay& each) {
+    if (each.file != file) return false;
+    on_its_way_bytes_ -= each.bytes;
+    return true;
+  });
+  files_.erase(file);
+  return true;
 }
 
 void LogSending::taken(File file, std::uint64_t bytes, TimePoint now) {

@@ -39,8 +39,9 @@ class LogSending {
   std::optional<Next> next() const;
   // Bytes from `offset` on have been sent. Returns whether the file has been sent to its end.
   bool sent(File file, std::uint64_t offset, std::size_t bytes, TimePoint now);
-  // The file cannot be read, or is not wanted: no more of it is sent. One that never was wanted is forgotten.
-  void stop(File file);
+  // The file cannot be read, or is not wanted: no more of it is sent. One that never was wanted is forgotten:
+  // returns whether it is.
+  bool stop(File file);
   // The launcher has so much of the file.
   void taken(File file, std::uint64_t bytes, TimePoint now);
   // Written, and not sent.

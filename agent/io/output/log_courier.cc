@@ -90,7 +90,8 @@ void LogCourier::read_back(const Source& source, Expected<net::LogParts::Piece> 
   const LogSending::File number = *entry->second.number;
   if (!piece) {
     log::warning("{}; the launcher gets no more of it", piece.error().message());
-    return sending_.stop(number);
+    if (sending_.stop(number)) entries_.erase(entry);
+    return;
   }
   wire::LogPiece message{.rank = source.rank, .file = source.file, .offset = piece->offset, .text = {}};
   message.last = sending_.sent(number, piece->offset, piece->bytes.size(), Clock::now());
@@ -102,9 +103,11 @@ void LogCourier::read_back(const Source& source, Expected<net::LogParts::Piece> 
 void LogCourier::taken(Attempt attempt, const wire::LogTaken& taken) {
   const auto entry = entries_.find(Source{attempt, taken.rank, taken.file});
   if (entry == entries_.end() || !entry->second.number) return;
-  if (taken.stopped) sending_.stop(*entry->second.number);
-  sending_.taken(*entry->second.number, taken.bytes, Clock::now());
-  if (taken.stopped && entry->second.left) entries_.erase(entry);
+  const LogSending::File number = *entry->second.number;
+  if (taken.stopped && sending_.stop(number))
+    entries_.erase(entry);
+  else
+    sending_.taken(number, taken.bytes, Clock::now());
   send_more();
   if (on_done_ && done()) std::exchange(on_done_, nullptr)();
 }

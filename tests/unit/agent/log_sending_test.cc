@@ -113,7 +113,7 @@ TEST_F(LogSendingTest, WhatTheLauncherHasAlreadyIsNotSentAgain) {
 TEST_F(LogSendingTest, AFileThatIsNotWantedAnyMoreCountsAsLeftAndIsNotWaitedFor) {
   const auto file = sending_.add();
   sending_.written(file, 100, true);
-  sending_.stop(file);
+  EXPECT_FALSE(sending_.stop(file));
   EXPECT_FALSE(sending_.next());
   EXPECT_TRUE(sending_.done());
   EXPECT_EQ(sending_.left_bytes(), 100U);
@@ -131,8 +131,7 @@ TEST_F(LogSendingTest, AFileThatMayNotBeWantedCountsAsLeftOnceItIs) {
     EXPECT_EQ(next->file, file);
     sending_.sent(file, 0, kPiece, now_);
   }
-  sending_.stop(unwanted);
-  sending_.taken(unwanted, kPiece, now_);
+  EXPECT_TRUE(sending_.stop(unwanted)) << "and forgotten";
   sending_.taken(wanted, kPiece + 4, now_);
   EXPECT_EQ(sending_.left_bytes(), 6U);
   const auto next = sending_.next();
@@ -142,6 +141,18 @@ TEST_F(LogSendingTest, AFileThatMayNotBeWantedCountsAsLeftOnceItIs) {
   sending_.taken(wanted, kPiece + 10, now_);
   EXPECT_TRUE(sending_.done());
   EXPECT_EQ(sending_.left_bytes(), 0U);
+}
+
+TEST_F(LogSendingTest, NobodyWaitsForWhatIsOnItsWayOfAForgottenFile) {
+  const auto file = sending_.add(LogSending::Wanted::kAsked);
+  sending_.written(file, kPiece + 10, true);
+  sending_.sent(file, 0, kPiece, now_);
+  EXPECT_FALSE(sending_.done());
+  EXPECT_TRUE(sending_.stop(file));
+  EXPECT_TRUE(sending_.done());
+  const auto next = sending_.add();
+  sending_.written(next, 2 * kPiece, false);
+  EXPECT_EQ(send_all(2 * kPiece), 2 * kPiece) << "it has the whole window";
 }
 
 }  // namespace
