@@ -1,7 +1,9 @@
 // Copies of slots between agents, over their real connections.
 #include "agent/io/workers/memory_exchange.h"
 
+#include <atomic>
 #include <condition_variable>
+#include <future>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -256,6 +258,38 @@ TEST(MemoryExchange, NobodyIsWaitedForWhoIsGoneOrHasAnotherKey) {
   late.exchange.begin("j", kAttempt, {of_old});
   EXPECT_TRUE(late.has_fetched()) << "nobody listens there any more";
   EXPECT_THAT(late.slots.held(), IsEmpty());
+}
+
+// The thread is in the first attempt's beginning while the second begins.
+TEST(MemoryExchange, WhatOneAttemptEndsLateIsNotTheNextOnes) {
+  MemorySlots slots;
+  slots.keep(Rank(0), 1);
+  std::promise<void> first_remarks, second_has_begun, second_remarks;
+  int remark_count = 0;  // the thread's
+  std::atomic<int> fetched_count = 0;
+  MemoryExchange exchange({.slots = slots,
+                           .own = {NodeId(0), Incarnation(1)},
+                           .on_fetched = [&] { ++fetched_count; },
+                           .on_remark =
+                               [&](const std::string& what) {
+                                 EXPECT_THAT(what, HasSubstr("that of node1: its key is none"));
+                                 if (++remark_count == 2) return second_remarks.set_value();
+                                 first_remarks.set_value();
+                                 second_has_begun.get_future().wait();
+                               }});
+  const wire::Neighbour without_key{
+      .node = NodeId(1), .address = "", .first_rank = Rank(0), .has_ours = true, .key = "none"};
+  wire::Neighbour that_never_calls{
+      .node = NodeId(2), .address = "", .first_rank = Rank(0), .has_ours = true, .key = ""};
+  that_never_calls.key = net::to_hex(net::make_key());
+  exchange.begin("j", kAttempt, {without_key});
+  first_remarks.get_future().wait();
+  exchange.end();
+  exchange.begin("j", Attempt(4), {without_key, that_never_calls});
+  second_has_begun.set_value();
+  second_remarks.get_future().wait();
+  EXPECT_TRUE(exchange.is_fetching());
+  EXPECT_EQ(fetched_count, 0);
 }
 
 }  // namespace

@@ -37,8 +37,10 @@ class CopyKeeping {
   // An attempt's ranks are about to start. `lacking`: those of this node of which nothing is here. `kept`:
   // the ranks of whose slots this agent keeps copies.
   void begin(Attempt attempt, std::set<Rank> lacking, RankRange kept);
-  // Nothing is got for ranks of this node any more.
-  void stop_fetching() { lacking_.clear(); }
+  // Nothing is got for ranks of this node any more, unless a later attempt has begun.
+  void stop_fetching(Attempt attempt) {
+    if (attempt == attempt_) lacking_.clear();
+  }
 
   enum class Use {
     kNone,

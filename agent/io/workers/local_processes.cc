@@ -256,12 +256,10 @@ void LocalProcesses::hear(const Report& report, const std::string& address) {
 
 void LocalProcesses::give_memory(const Report& report, const std::string& address) {
   if (!run_ || report.attempt != attempt_) return;
-  if (exchange_.is_fetching()) {
-    wait_for_memory_[address] = report;
-    socket_->send(address, R"({"v":1,"type":"memory_slots","later":true})");
-    return;
-  }
-  const auto answer = memory_slots_.answer(report.message.rank, report.slot_bytes);
+  const bool is_fetching = exchange_.is_fetching();
+  if (is_fetching) wait_for_memory_[address] = report;
+  const auto answer =
+      is_fetching ? MemorySlots::later() : memory_slots_.answer(report.message.rank, report.slot_bytes);
   if (!socket_->send(address, answer.text, answer.fds))
     log::warning("rank {} does not take its memory for checkpoints", report.message.rank);
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kPartBytes = 1 << 20;
 constexpr std::uint64_t kPartsUnderWay = 2;
 // The other may just be hashing what it has got.
-constexpr Duration kPartLimit = std::chrono::seconds(30);
+constexpr std::chrono::seconds kPartLimit(30);
 constexpr std::size_t kMostWanted = 256;
 constexpr int kMostOvertaken = 3;  // until the user is told
 
@@ -85,16 +85,36 @@ awaitable<void> MemoryConversation::hold(std::shared_ptr<MemoryConversation> sel
   for (const auto& [rank, copy] : self->setting_.current) self->tell(copy);
   for (;;) {
     auto frame = co_await self->connection_->receive();
-    if (!frame || self->connection_->closed() || frame->header.attempt != self->setting_.attempt) break;
+    if (!frame) {
+      self->ended(frame.error());
+      break;
+    }
+    if (self->connection_->closed() || frame->header.attempt != self->setting_.attempt) break;
     const auto message = wire::decode_for_neighbour(*std::move(frame));
     if (!message) {
-      log::warning("node{}: {}", self->setting_.neighbour.node, message.error().message());
+      self->ended(message.error());
       break;
     }
     std::visit([&self](const auto& said) { self->hear(said); }, *message);
   }
   self->close();
   self->setting_.on_fetched(self->setting_.neighbour.node);
+}
+
+// The neighbour closes the connection when its attempt is over, or it is lost, which the launcher tells.
+void MemoryConversation::ended(const Error& why) {
+  if (connection_->closed() || setting_.is_stopped()) return;
+  if (why.code() == ErrorCode::kUnavailable)
+    return log::info("node{}: {}", setting_.neighbour.node, why.message());
+  break_off(why.message());
+}
+
+// Its reader ends.
+void MemoryConversation::break_off(std::string_view why) {
+  setting_.on_remark(
+      fmt::format("nothing more is copied between this node's memory and that of node{} in this attempt: {}",
+                  setting_.neighbour.node, why));
+  connection_->close();
 }
 
 void MemoryConversation::tell(const Copy& copy) {
@@ -153,8 +173,8 @@ void MemoryConversation::hear(const wire::SlotWanted& wanted) {
     bytes.resize(wanted.bytes);
     if (!read_slot(fd.get(), wanted.offset, bytes.data(), bytes.size())) bytes.clear();
   }
-  // It asks for no more than it takes.
-  if (connection_->backlog_bytes() > 2 * kPartsUnderWay * kPartBytes) return connection_->close();
+  if (connection_->backlog_bytes() > 2 * kPartsUnderWay * kPartBytes)
+    return break_off("it asks for more than it takes");
   const wire::SlotPart part{.number = wanted.number, .text = {}};
   const std::string head = wire::encode_before_text(header(), part, bytes);
   connection_->send(head, bytes);
@@ -175,8 +195,12 @@ void MemoryConversation::hear(const wire::SlotPart& part) {
 void MemoryConversation::finish_pull() {
   const Copy copy = pull_->copy();
   const Status whole = pull_->verify(setting_.is_stopped);
+  if (!whole && setting_.is_stopped()) return close();
   if (whole) {
-    setting_.slots.take(copy, pull_->release());
+    if (!setting_.slots.take(copy, pull_->release()))
+      log::warning(
+          "the copy of step {} of rank {} that node{} has is dropped: there is no room for it any more",
+          copy.id.step, copy.rank, setting_.neighbour.node);
     overtaken_count_ = 0;
   } else if (setting_.slots.use_of(copy, true) == CopyKeeping::Use::kOwn) {
     setting_.on_remark(fmt::format("the copy of step {} that node{} has is of no use: {}", copy.id.step,
@@ -226,8 +250,9 @@ void MemoryConversation::pull_next() {
 void MemoryConversation::ask() {
   while (auto wanted = pull_->next()) send(*std::move(wanted));
   timer_.expires_after(kPartLimit);
-  timer_.async_wait([connection = connection_](const boost::system::error_code& error) {
-    if (!error) connection->close();  // its reader ends
+  timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self) self->break_off(fmt::format("it has sent nothing for {} s", kPartLimit.count()));
   });
 }
 

@@ -86,6 +86,8 @@ class MemoryConversation : public std::enable_shared_from_this<MemoryConversatio
   void hear(const wire::SlotPart& part);
   void consider(const Copy& offered, bool is_current);
   void finish_pull();
+  void ended(const Error& why);
+  void break_off(std::string_view why);
   void overtaken();
   void drop_pull();
   void pull_next();

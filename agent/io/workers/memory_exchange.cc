@@ -37,12 +37,18 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     listener_ = std::move(listener);
   }
 
-  void begin(const std::string& job, Attempt attempt, const std::vector<wire::Neighbour>& neighbours) {
+  void begin(std::uint64_t number, const std::string& job, Attempt attempt,
+             const std::vector<wire::Neighbour>& neighbours) {
+    number_ = number;
     attempt_ = attempt;
     has_remarked_ = false;
     for (const wire::Neighbour& each : neighbours) {
       const auto key = net::key_from_hex(each.key);
-      if (!key) continue;
+      if (!key) {
+        remark(fmt::format("nothing is copied between this node's memory and that of node{}: its key is none",
+                           each.node));
+        continue;
+      }
       if (each.has_ours) awaited_.insert(each.node);
       std::string identity = wire::peer_identity(job, setting_.own, {each.node, each.incarnation});
       if (each.port != 0)
@@ -67,7 +73,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
   }
 
   void end() {
-    ++number_;
+    number_ = 0;
     late_.cancel();
     if (listener_) {
       listener_->stop();
@@ -133,7 +139,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
                   if (number == number_) fetched(node);
                 },
             .on_remark = [this](std::string what) { remark(std::move(what)); },
-            .is_stopped = [this] { return owner_.thread_.get_stop_token().stop_requested(); }},
+            .is_stopped = [this, number = number_] { return owner_.at_hand_ != number; }},
         std::move(connection), owner_.io_.get_executor());
     talks_[neighbour.node] = conversation;
     tasks_.spawn(MemoryConversation::hold(conversation));
@@ -147,8 +153,9 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     if (awaited_.erase(node) > 0) fetched_if_all();
   }
   void fetched_if_all() {
-    if (!awaited_.empty() || !owner_.is_fetching_.exchange(false)) return;
-    setting_.slots.stop_fetching();
+    std::uint64_t own = number_;  // the next attempt's fetching is not this one's to end
+    if (!awaited_.empty() || !owner_.fetching_.compare_exchange_strong(own, 0)) return;
+    setting_.slots.stop_fetching(attempt_);
     setting_.on_fetched();
   }
 
@@ -159,7 +166,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
   std::shared_ptr<net::Listener> listener_;
   std::vector<std::shared_ptr<net::Listener>> ended_listeners_;  // whose tasks may not have ended yet
   Attempt attempt_;
-  std::uint64_t number_ = 0;  // of begins: what ends late belongs to another
+  std::uint64_t number_ = 0;  // of the begin; 0: ended
   std::map<std::string, Caller> callers_;
   std::set<NodeId> awaited_;      // that have something of ours
   std::map<Rank, Copy> current_;  // of this node's ranks, what they have saved last or go on from
@@ -171,11 +178,8 @@ MemoryExchange::MemoryExchange(Setting setting) : setting_(std::move(setting)), 
 
 MemoryExchange::~MemoryExchange() {
   if (!thread_.joinable()) return;
-  thread_.request_stop();
-  asio::post(io_, [this] {
-    attempts_->end();
-    work_.reset();
-  });
+  end();
+  asio::post(io_, [this] { work_.reset(); });
   thread_.join();
 }
 
@@ -206,14 +210,19 @@ Expected<std::int32_t> MemoryExchange::listen(const std::string& address) {
 
 void MemoryExchange::begin(const std::string& job, Attempt attempt,
                            const std::vector<wire::Neighbour>& neighbours) {
-  if (!start_thread()) return;
+  if (const Status started = start_thread(); !started)
+    return setting_.on_remark("nothing is copied between this node's memory and that of others: " +
+                              started.error().message());
   RankRange kept;
   for (const wire::Neighbour& each : neighbours)
     if (each.kept_count > 0) kept = {each.first_rank, each.kept_count};
   setting_.slots.begin_copying(attempt, kept);
-  is_fetching_ = std::ranges::any_of(neighbours, &wire::Neighbour::has_ours);
-  if (!is_fetching_) setting_.slots.stop_fetching();
-  asio::post(io_, [this, job, attempt, neighbours] { attempts_->begin(job, attempt, neighbours); });
+  const std::uint64_t number = ++begun_;
+  at_hand_ = number;
+  fetching_ = std::ranges::any_of(neighbours, &wire::Neighbour::has_ours) ? number : 0;
+  if (!is_fetching()) setting_.slots.stop_fetching(attempt);
+  asio::post(
+      io_, [this, number, job, attempt, neighbours] { attempts_->begin(number, job, attempt, neighbours); });
 }
 
 void MemoryExchange::saved(Rank rank, std::uint64_t step) {
@@ -228,7 +237,7 @@ void MemoryExchange::saved(Rank rank, std::uint64_t step) {
 }
 
 void MemoryExchange::end() {
-  is_fetching_ = false;
+  at_hand_ = fetching_ = 0;
   if (thread_.joinable()) asio::post(io_, [this] { attempts_->end(); });
 }
 

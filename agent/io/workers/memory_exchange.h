@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,7 +29,7 @@ class MemoryExchange {
     AgentId own;
     // By the thread: what others had for this node's ranks is here, or will not come.
     std::function<void()> on_fetched;
-    // By the thread: a line for the user, once an attempt.
+    // By either thread: a line for the user, once an attempt.
     std::function<void(std::string)> on_remark;
   };
   explicit MemoryExchange(Setting setting);
@@ -40,7 +41,7 @@ class MemoryExchange {
   Expected<std::int32_t> listen(const std::string& address);
   void begin(const std::string& job, Attempt attempt, const std::vector<wire::Neighbour>& neighbours);
   // Something is got for this node's ranks; on_fetched follows, unless the attempt ends before.
-  bool is_fetching() const { return is_fetching_; }
+  bool is_fetching() const { return fetching_ != 0; }
   // A rank of this node has saved this step, or goes on from there.
   void saved(Rank rank, std::uint64_t step);
   // The attempt is over.
@@ -51,7 +52,9 @@ class MemoryExchange {
   Status start_thread();
 
   Setting setting_;
-  std::atomic<bool> is_fetching_{false};
+  std::uint64_t begun_ = 0;                 // counts begins: what ends late belongs to another
+  std::atomic<std::uint64_t> at_hand_{0};   // the begin whose attempt is not over; 0: none
+  std::atomic<std::uint64_t> fetching_{0};  // the begin for which something is got; 0: nothing is
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::shared_ptr<Attempts> attempts_;  // the thread's

@@ -36,6 +36,10 @@ std::optional<Copy> complete(Rank rank, const UniqueFd& fd) {
   return Copy{rank, header->id(), slot_bytes(fd.get())};
 }
 
+nlohmann::json datagram() {
+  return {{"v", 1}, {"type", "memory_slots"}};
+}
+
 }  // namespace
 
 void MemorySlots::set_limit(std::uint64_t limit_bytes) {
@@ -122,9 +126,15 @@ Status MemorySlots::give(Rank rank, std::uint64_t slot_bytes) {
   return {};
 }
 
+MemorySlots::Answer MemorySlots::later() {
+  nlohmann::json said = datagram();
+  said["later"] = true;
+  return {.text = said.dump(), .fds = {}};
+}
+
 MemorySlots::Answer MemorySlots::answer(Rank rank, std::uint64_t slot_bytes) {
   const std::lock_guard lock(mutex_);
-  nlohmann::json said{{"v", 1}, {"type", "memory_slots"}};
+  nlohmann::json said = datagram();
   if (const Status given = give(rank, slot_bytes); !given) {
     said["refused"] = given.error().message();
     return {.text = said.dump(), .fds = {}};
@@ -178,9 +188,9 @@ void MemorySlots::begin_copying(Attempt attempt, RankRange kept) {
   keeping_.begin(attempt, std::move(lacking), kept);
 }
 
-void MemorySlots::stop_fetching() {
+void MemorySlots::stop_fetching(Attempt attempt) {
   const std::lock_guard lock(mutex_);
-  keeping_.stop_fetching();
+  keeping_.stop_fetching(attempt);
 }
 
 CopyKeeping::Use MemorySlots::use_of(const Copy& offered, bool is_current) const {

@@ -30,6 +30,8 @@ class MemorySlots {
     std::string text;      // a datagram (docs/protocol.md)
     std::vector<int> fds;  // that go with it; they stay this object's
   };
+  // To a rank whose slots another agent has, and sends.
+  static Answer later();
   // To a rank that asks for slots of this size, in place of those of another size, whose bytes are lost; 0:
   // it has what it had. All slots of this node's ranks, so that each can read what the others have saved; or
   // why it gets none: then all stays as it is.
@@ -43,7 +45,8 @@ class MemorySlots {
   UniqueFd open(const Copy& copy) const;
   // Neighbours begin to tell what they have; `kept`: of these ranks copies are kept.
   void begin_copying(Attempt attempt, RankRange kept);
-  void stop_fetching();
+  // Of this attempt.
+  void stop_fetching(Attempt attempt);
   CopyKeeping::Use use_of(const Copy& offered, bool is_current) const;
   // An empty slot for one that is wanted.
   Expected<UniqueFd> make_room(const Copy& offered);

@@ -86,7 +86,9 @@ TEST_F(CopyKeepingTest, WhatOwnRanksLackIsGotWhateverAttemptItIsOf) {
   keeping_.begin(Attempt(4), {Rank(0)}, {Rank(2), 2});
   EXPECT_EQ(keeping_.use_of(copy(0, 10), true, kAmple), kOwn);
   EXPECT_EQ(keeping_.use_of(copy(1, 10), true, kAmple), kNone);
-  keeping_.stop_fetching();
+  keeping_.stop_fetching(Attempt(3));
+  EXPECT_EQ(keeping_.use_of(copy(0, 10), true, kAmple), kOwn) << "that attempt is over";
+  keeping_.stop_fetching(Attempt(4));
   EXPECT_EQ(keeping_.use_of(copy(0, 10), true, kAmple), kNone);
 }
 
