@@ -169,8 +169,8 @@ void Job::hear(NodeId id, const wire::WorkerExited& exited, TimePoint now) {
   const Occurrence what = !failed                  ? Occurrence::kWorkerEnded
                           : end.is_about_another() ? Occurrence::kPeerMissed
                                                    : Occurrence::kWorkerFailed;
-  if (end.after_stop && phase_ < Phase::kStopping) crew_.gives_up(id);
   react(what, now, [&] {
+    if (end.after_stop && phase_ < Phase::kStopping) crew_.gives_up(id);
     record("worker_exited", end_text(end), id, end.rank);
     crew_.end(end.rank);
     facts_.ends.push_back(std::move(end));
