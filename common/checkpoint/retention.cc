@@ -7,17 +7,12 @@ namespace muster {
 
 namespace {
 
-// By how new they are, not by the number of steps: a later attempt may have gone on from an earlier step.
-std::pair<Attempt, std::uint64_t> age_of(CheckpointId id) {
-  return {id.attempt, id.step};
-}
-
 // Usable and counting, the newest first.
 std::vector<CheckpointId> good_ones(const std::vector<KnownCheckpoint>& known) {
   std::vector<CheckpointId> good;
   for (const KnownCheckpoint& each : known)
     if (each.usable && each.counts) good.push_back(each.id);
-  std::ranges::sort(good, std::greater(), age_of);
+  std::ranges::sort(good, is_newer);
   return good;
 }
 
@@ -35,8 +30,7 @@ class Retention {
     newest_ = plan.newest;
     if (!newest_ && !good_.empty()) newest_ = good_.front();
     // Of the chain, what is damaged among the newest stays with them: somebody may mend it.
-    if (!good_.empty())
-      last_age_ = age_of(good_[std::min(std::max(plan.last, std::size_t{1}), good_.size()) - 1]);
+    if (!good_.empty()) last_ = good_[std::min(std::max(plan.last, std::size_t{1}), good_.size()) - 1];
   }
 
   RetentionDecision decide(const KnownCheckpoint& each) const {
@@ -47,11 +41,10 @@ class Retention {
     if (std::ranges::find(attempts_, each.id.attempt, &AttemptRecord::attempt) == attempts_.end())
       return stays("its attempt has no file");
     if (!good_.empty() && each.id == good_.front()) return stays("the newest");
-    if (!newest_ || age_of(each.id) >= age_of(*newest_))
-      return stays("newer than the newest that can be used");
+    if (!newest_ || !is_newer(*newest_, each.id)) return stays("newer than the newest that can be used");
     if (!attempts_.empty() && attempts_.back().resume == each.id)
       return stays("the newest attempt began with it");
-    if (each.committed && each.counts && last_age_ && age_of(each.id) >= *last_age_)
+    if (each.committed && each.counts && last_ && !is_newer(*last_, each.id))
       return stays(fmt::format("one of the last {}", plan_.last));
     if (each.usable && each.counts && plan_.every > 0 && each.id.step % plan_.every == 0)
       return stays(fmt::format("its step is a multiple of {}", plan_.every));
@@ -69,7 +62,7 @@ class Retention {
   std::vector<CheckpointId> good_;
   std::vector<CheckpointId> best_;
   std::optional<CheckpointId> newest_;
-  std::optional<std::pair<Attempt, std::uint64_t>> last_age_;
+  std::optional<CheckpointId> last_;
 };
 
 }  // namespace

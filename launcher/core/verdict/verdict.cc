@@ -210,15 +210,10 @@ bool all_succeeded(const AttemptFacts& facts) {
          std::ranges::none_of(facts.ends, &WorkerEnd::failed);
 }
 
-// A rank that left on notice has done what it was told.
-bool left_on_notice(const AttemptFacts& facts, const WorkerEnd& end) {
-  return facts.notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
-}
-
 // Every rank has left by itself, with a checkpoint. Where all ended with 0 and none spoke of the notice, the
 // training was over before the notice reached it, and the checkpoint is one of those that it makes anyway.
 bool all_saved(const AttemptFacts& facts) {
-  const auto on_notice = [&](const WorkerEnd& end) { return left_on_notice(facts, end); };
+  const auto on_notice = [&](const WorkerEnd& end) { return left_on_notice(facts.notice_given, end); };
   return facts.notice_given && facts.committed_on_notice &&
          facts.ends.size() == static_cast<std::size_t>(facts.world_size) &&
          std::ranges::all_of(facts.ends,
@@ -291,7 +286,7 @@ void add_hope(Verdict& verdict, const AttemptFacts& facts) {
 }
 
 Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
-  std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts, end); });
+  std::erase_if(facts.ends, [&](const WorkerEnd& end) { return left_on_notice(facts.notice_given, end); });
   const WorkerEnd* failure = first_failure(facts);
   const AgentLoss* loss = first_loss(facts);
   Verdict verdict;
@@ -359,6 +354,10 @@ std::string_view name_of(Kind kind) {
                                          "preempted", "time_limit", "refused",   "interrupted",
                                          "cancelled", "internal",   "grown"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool left_on_notice(bool notice_given, const WorkerEnd& end) {
+  return notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
 }
 
 Verdict judge(const AttemptFacts& facts, const NodeNames& names) {

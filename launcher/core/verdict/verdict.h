@@ -144,6 +144,9 @@ struct Verdict {
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 std::string name_of(const StopWish& wish);     // "SIGINT"
 
+// Whether it was told to save and leave, and has done so.
+bool left_on_notice(bool notice_given, const WorkerEnd& end);
+
 // `names`: of the nodes, for the cause and the evidence.
 Verdict judge(const AttemptFacts& facts, const NodeNames& names = {});
 

@@ -10,13 +10,15 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/exception_text.h"
 #include "launcher/core/verdict/hints.h"
+#include "launcher/core/verdict/verdict.h"
 
 namespace muster::launcher {
 
 namespace {
 
 // The launcher's own verdicts: a worker's number must not be taken for one of them.
-constexpr int kOwnExitCodes[] = {69, 75, 124, 125, 253};
+constexpr int kOwnExitCodes[] = {kExitNodesMissing, kExitPreempted, kExitTimeOut, kExitInternal,
+                                 kExitOutOfMemory};
 
 // More are searched for an exception.
 constexpr std::size_t kShownLines = 20;
