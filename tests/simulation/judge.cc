@@ -100,8 +100,9 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
     must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
-    // Ranks that are fenced go no further. If rank 0's word of it is lost, that is all that shows; and those
-    // of whose last steps nothing was heard, and those of whom it was not, seem to be behind.
+    // Ranks that are fenced go no further. If the datagram in which rank 0 says so is lost, a hang is all
+    // that shows. If other datagrams are lost as well, ranks seem to be behind whose last steps were not
+    // heard of.
     if (ranks_fenced) culprits.emplace_back();
     if (ranks_fenced && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
       culprits.push_back(blamed_by(verdict));
