@@ -125,6 +125,7 @@ struct Checkpointer::State {
   void stage(RankFile& image);
   void write(const Expected<std::shared_ptr<RankFile>>& image, std::int64_t step);
   void conclude(Status done, std::int64_t step);
+  void remove_old_behind(std::int64_t newest);
   void warn_of_failure(std::int64_t step);
   void take_in_outcome();
   bool settle();
@@ -313,7 +314,21 @@ void Checkpointer::State::write(const Expected<std::shared_ptr<RankFile>>& image
   Status done = without_throwing(
       [&] { return commit_checkpoint(*plan, meeting, static_cast<std::uint64_t>(step), write_mine); });
   staging.abandon();  // nobody takes anything more
+  const bool removes = done && leads();
   conclude(std::move(done), step);
+  if (removes) remove_old_behind(step);
+}
+
+// To free gigabytes takes a disk a tenth of a second and more, for which nobody waits who waits for the
+// commit.
+void Checkpointer::State::remove_old_behind(std::int64_t newest) {
+  const auto warn = [](const Error& why) { log::warning("an old checkpoint stays: {}", why.message()); };
+  auto old = old_ones(*plan, static_cast<std::uint64_t>(newest));
+  if (!old) return warn(old.error());
+  if (old->empty()) return;
+  (void)writer.submit([directory = plan->directory, old = *std::move(old), warn] {
+    if (const Status removed = remove_all(directory, old); !removed) warn(removed.error());
+  });
 }
 
 void Checkpointer::State::conclude(Status done, std::int64_t step) {

@@ -103,21 +103,6 @@ Status commit_manifest(const CommitPlan& plan, Meeting& meeting, CheckpointId id
   return check_fence(plan);
 }
 
-// Of what retention.h lets go. What other ranks may be writing by now is newer, and stays.
-Status remove_old(const CommitPlan& plan, CheckpointId newest) {
-  const auto catalog = read_catalog(plan.directory);
-  if (!catalog) return std::unexpected(catalog.error());
-  const auto attempts = plan.directory.attempts();
-  if (!attempts) return std::unexpected(attempts.error());
-  RetentionPlan retention = plan.retention;
-  retention.newest = newest;
-  Status result;
-  for (const CheckpointId& id : to_remove(known_of(*catalog), *attempts, retention)) {
-    if (Status removed = plan.directory.remove(id); !removed) result = std::move(removed);
-  }
-  return result;
-}
-
 // After a failed save, before anybody can try again. With a manifest it stays, whatever failed afterwards: a
 // newer attempt may have resumed from it already.
 Status remove_failed(const CommitPlan& plan, CheckpointId id) {
@@ -178,9 +163,28 @@ Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t
                 without_throwing([&] { return remove_failed(plan, id); }));
   const std::string word = word_of(committed);
   meeting.announce(word);
-  if (committed)
-    warn_unless("an old checkpoint stays", without_throwing([&] { return remove_old(plan, id); }));
   return status_of(word);
+}
+
+Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest) {
+  return without_throwing([&]() -> Expected<std::vector<CheckpointId>> {
+    const auto catalog = read_catalog(plan.directory);
+    if (!catalog) return std::unexpected(catalog.error());
+    const auto attempts = plan.directory.attempts();
+    if (!attempts) return std::unexpected(attempts.error());
+    RetentionPlan retention = plan.retention;
+    retention.newest = {.step = newest, .attempt = plan.attempt};
+    return to_remove(known_of(*catalog), *attempts, retention);
+  });
+}
+
+Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids) {
+  Status result;
+  for (const CheckpointId& id : ids) {
+    if (Status removed = without_throwing([&] { return directory.remove(id); }); !removed)
+      result = std::move(removed);
+  }
+  return result;
 }
 
 }  // namespace muster

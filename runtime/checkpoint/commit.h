@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/checkpoint/catalog.h"
 #include "common/checkpoint/directory.h"
@@ -46,5 +47,10 @@ Status check_fence(const CommitPlan& plan);
 // decision, so that it must leave its file as it is. An exception of torch if the store is gone.
 Status commit_checkpoint(const CommitPlan& plan, Meeting& meeting, std::uint64_t step,
                          const WriteRankFile& write);
+
+// What retention.h lets go after the commit of step `newest`. What other ranks may be writing by now is
+// newer, and stays.
+Expected<std::vector<CheckpointId>> old_ones(const CommitPlan& plan, std::uint64_t newest);
+Status remove_all(const CheckpointDirectory& directory, const std::vector<CheckpointId>& ids);
 
 }  // namespace muster

@@ -144,18 +144,20 @@ TEST_F(CheckpointOptionsTest, TheLastTheRoundTheBestAndThePinnedStay) {
   options.keep_best = 1;
   options.best_by = "loss";
   options.best = CheckpointerOptions::Best::kLeast;
-  Training training(directory_, make_adam, options);
-  for (int step = 1; step <= 9; ++step) {
-    training.train(1);
-    training.checkpoints.report("loss", step == 3 ? 0.5 : 1.0 + step);
-    ASSERT_TRUE(training.checkpoints.save(training.state));
-    if (step == 1) write_bytes(directory_ + "/step-1.attempt-1/pinned", "");
+  {
+    Training training(directory_, make_adam, options);
+    EXPECT_THAT([&] { training.checkpoints.report("loss", NAN); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("must be a finite number")));
+    for (int step = 1; step <= 9; ++step) {
+      training.train(1);
+      training.checkpoints.report("loss", step == 3 ? 0.5 : 1.0 + step);
+      ASSERT_TRUE(training.checkpoints.save(training.state));
+      if (step == 1) write_bytes(directory_ + "/step-1.attempt-1/pinned", "");
+    }
   }
   EXPECT_THAT(steps_in(directory_), ElementsAre(1, 3, 4, 8, 9));
   const auto manifest = CheckpointDirectory(directory_).read_manifest({.step = 3, .attempt = Attempt(1)});
   EXPECT_EQ(manifest.value().metrics.at("loss"), 0.5);
-  EXPECT_THAT([&] { training.checkpoints.report("loss", NAN); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("must be a finite number")));
 }
 
 TEST_F(CheckpointOptionsTest, OptionsThatCannotBeAreRefusedByName) {

@@ -296,10 +296,12 @@ TEST_F(CheckpointTest, UnderALauncherItWritesInTheAttemptThatTheLauncherBegan) {
 TEST_F(CheckpointTest, KeepsTheNewestAndWhatIsNotOurs) {
   fs::create_directories(directory_ + "/step-1.attempt-77");
   write_bytes(directory_ + "/notes.txt", "mine");
-  Training training(directory_, make_adam, {.keep = 2});
-  for (int step = 0; step < 5; ++step) {
-    training.train(1);
-    ASSERT_TRUE(training.checkpoints.save(training.state));
+  {
+    Training training(directory_, make_adam, {.keep = 2});
+    for (int step = 0; step < 5; ++step) {
+      training.train(1);
+      ASSERT_TRUE(training.checkpoints.save(training.state));
+    }
   }
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory_)) names.push_back(entry.path().filename());
