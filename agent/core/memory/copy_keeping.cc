@@ -30,7 +30,8 @@ bool CopyKeeping::is_whole(CheckpointId id) const {
                             });
 }
 
-// Once ranks of this attempt have a step all ranks have restored: what only others could want goes too.
+// When a copy of step `to` comes, its rank has restored, and so have all ranks: copies of ranks that are not
+// kept here are wanted by nobody any more.
 bool CopyKeeping::gives_way(const Copy& copy, CheckpointId to) const {
   return !kept_.has(copy.rank) || (copy.id != to && copy.id != whole_);
 }
@@ -53,7 +54,7 @@ std::vector<Copy> CopyKeeping::make_way(const Copy& offered) {
   return take_out(gone);
 }
 
-void CopyKeeping::add(const Copy& copy) {
+void CopyKeeping::add_fetched(const Copy& copy) {
   copies_.insert(copy);
   if (is_whole(copy.id)) whole_ = copy.id;
 }

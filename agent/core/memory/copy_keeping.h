@@ -56,9 +56,9 @@ class CopyKeeping {
   // the job had the one before.
   std::vector<Copy> make_way(const Copy& offered);
   // It is complete and here.
-  void add(const Copy& copy);
+  void add_fetched(const Copy& copy);
   // It was a slot of a rank that is not of this node any more.
-  void insert(const Copy& copy) { copies_.insert(copy); }
+  void add_former_slot(const Copy& copy) { copies_.insert(copy); }
   void remove(const Copy& copy) { copies_.erase(copy); }
   // The copies have no more room than that.
   std::vector<Copy> shrink(std::uint64_t room_bytes);

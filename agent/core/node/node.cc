@@ -349,14 +349,14 @@ void Node::give_up_template(TimePoint now) {
 void Node::quit_if_left() {
   if (!leaving_ || phase_ != Phase::kIdle) return;
   write_memory_out();
-  const bool is_written = !memory_is_out_ || !memory_first_;
+  const bool is_written = !writes_memory_out_ || !memory_first_;
   if (!logs_first_ && is_written) quit();
 }
 
 // No attempt follows. What the workers hold in memory is as good as lost if the last one has failed.
 void Node::write_memory_out() {
   const bool holds_memory = job_ && job_->limits.memory_tier_bytes > 0;
-  if (holds_memory && has_failed_ && !std::exchange(memory_is_out_, true))
+  if (holds_memory && has_failed_ && !std::exchange(writes_memory_out_, true))
     actions_.emplace_back(WriteMemoryOut{});
 }
 

@@ -242,11 +242,11 @@ class Node {
   std::string gpus_held_;                    // GpusLookedAt::held, as the user was told
   std::optional<AttemptRequested> waiting_;  // for the end of the attempt before it
   std::optional<Quit> leaving_;
-  bool leaves_unseen_ = false;  // nobody could tell what the newest attempt left
-  bool logs_first_ = false;     // while leaving: LogsSent is waited for
-  bool memory_first_ = false;   // while leaving: MemoryWritten is waited for, if it is to be written
-  bool memory_is_out_ = false;  // WriteMemoryOut was decided
-  bool has_failed_ = false;     // a worker of the newest attempt that was started
+  bool leaves_unseen_ = false;      // nobody could tell what the newest attempt left
+  bool logs_first_ = false;         // while leaving: LogsSent is waited for
+  bool memory_first_ = false;       // while leaving: MemoryWritten is waited for, if it is to be written
+  bool writes_memory_out_ = false;  // WriteMemoryOut was decided
+  bool has_failed_ = false;         // a worker of the newest attempt that was started
   TimePoint heard_;
   bool closed_ = false;
   Actions actions_;  // of the event at hand

@@ -50,7 +50,6 @@ class LogSending {
   bool done() const;
   // Whether the file needs no more attention, and is forgotten.
   bool forget(File file);
-  std::size_t window_bytes() const { return window_bytes_; }
 
  private:
   struct State {

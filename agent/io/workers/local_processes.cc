@@ -275,7 +275,7 @@ void LocalProcesses::answer_who_wait() {
 }
 
 HeldMemory LocalProcesses::held_memory() const {
-  return {.slots = memory_slots_.copies(),
+  return {.slots = memory_slots_.own_slots(),
           .directory = job_.checkpoint_directory,
           .job = job_.job_id,
           .attempt = attempt_,

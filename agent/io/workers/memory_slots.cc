@@ -55,7 +55,7 @@ void MemorySlots::keep(Rank first, std::int32_t count) {
     for (UniqueFd& fd : slots.fds) {
       const auto copy = complete(rank, fd);
       if (!copy) continue;
-      keeping_.insert(*copy);
+      keeping_.add_former_slot(*copy);
       copies_[*copy] = std::move(fd);
     }
   }
@@ -151,7 +151,7 @@ MemorySlots::Answer MemorySlots::answer(Rank rank, std::uint64_t slot_bytes) {
   return answer;
 }
 
-std::vector<UniqueFd> MemorySlots::copies() const {
+std::vector<UniqueFd> MemorySlots::own_slots() const {
   const std::lock_guard lock(mutex_);
   std::vector<UniqueFd> found;
   for (const auto& [each, slots] : slots_)
@@ -211,7 +211,7 @@ bool MemorySlots::take(const Copy& copy, UniqueFd fd) {
     case CopyKeeping::Use::kOwn: return become_slot(copy, std::move(fd));
     case CopyKeeping::Use::kKeep:
       copies_[copy] = std::move(fd);
-      keeping_.add(copy);
+      keeping_.add_fetched(copy);
       return true;
     case CopyKeeping::Use::kNone:
     case CopyKeeping::Use::kNoRoom: return false;

@@ -36,8 +36,8 @@ class MemorySlots {
   // it has what it had. All slots of this node's ranks, so that each can read what the others have saved; or
   // why it gets none: then all stays as it is.
   Answer answer(Rank rank, std::uint64_t slot_bytes);
-  // All descriptors of this node's ranks, as copies.
-  std::vector<UniqueFd> copies() const;
+  // The slots of this node's ranks, as descriptors of the caller's.
+  std::vector<UniqueFd> own_slots() const;
 
   // What is complete here: of this node's ranks, and copies.
   std::vector<Copy> held() const;

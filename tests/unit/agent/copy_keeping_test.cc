@@ -36,47 +36,47 @@ TEST_F(CopyKeepingTest, TakesTheNeighboursOfThisAttemptAlone) {
 
 // Other nodes' ranks may not have the newest yet when this one is lost.
 TEST_F(CopyKeepingTest, AStepGoesWhenTheNextIsWholeAndTheOneAfterIsSaved) {
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 10));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kAmple), kNone) << "it is here";
   EXPECT_EQ(keeping_.use_of(copy(2, 8), true, kAmple), kKeep) << "ranks have gone back to it";
   EXPECT_THAT(keeping_.make_way(copy(2, 12)), IsEmpty());
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 12));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 12));
   EXPECT_THAT(keeping_.copies(), SizeIs(4));
   EXPECT_THAT(keeping_.make_way(copy(2, 14)), ElementsAre(copy(2, 10), copy(3, 10)));
   EXPECT_THAT(keeping_.copies(), ElementsAre(copy(2, 12), copy(3, 12)));
 }
 
 TEST_F(CopyKeepingTest, WhatWasOvertakenBeforeItWasWholeGoes) {
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 10));
-  keeping_.add(copy(2, 12));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
+  keeping_.add_fetched(copy(2, 12));
   EXPECT_THAT(keeping_.make_way(copy(3, 14)), ElementsAre(copy(2, 12)));
   EXPECT_THAT(keeping_.copies(), SizeIs(2)) << "step 10 stays";
 }
 
 TEST_F(CopyKeepingTest, TheCopiesOfTheAttemptBeforeStayUntilThisOneHasSome) {
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 10));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
   keeping_.begin(Attempt(2), {}, {Rank(2), 2});
   EXPECT_THAT(keeping_.forget_others(), IsEmpty());
   EXPECT_EQ(keeping_.use_of(copy(2, 6, 2), true, kAmple), kKeep) << "it began anew at step 4";
   EXPECT_THAT(keeping_.make_way(copy(2, 6, 2)), IsEmpty());
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 6, 2));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 6, 2));
   EXPECT_THAT(keeping_.make_way(copy(2, 8, 2)), ElementsAre(copy(2, 10), copy(3, 10)));
 }
 
 TEST_F(CopyKeepingTest, OneForWhichThereIsNoRoomIsNotTaken) {
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kSlot), kKeep);
   EXPECT_EQ(keeping_.use_of(copy(2, 10), true, kSlot - 1), kNoRoom);
-  for (const int rank : {2, 3}) keeping_.add(copy(rank, 10));
+  for (const int rank : {2, 3}) keeping_.add_fetched(copy(rank, 10));
   EXPECT_EQ(keeping_.use_of(copy(2, 12), true, 3 * kSlot - 1), kNoRoom) << "step 10 may not go for it";
   EXPECT_EQ(keeping_.use_of(copy(2, 12), true, 3 * kSlot), kKeep);
 }
 
 TEST_F(CopyKeepingTest, GivesWayToSlotsTheLeastUsefulFirst) {
   keeping_.begin(Attempt(2), {}, {Rank(0), 1});
-  keeping_.insert(copy(5, 12));
+  keeping_.add_former_slot(copy(5, 12));
   EXPECT_THAT(keeping_.make_way(copy(0, 10, 2)), ElementsAre(copy(5, 12))) << "ranks have saved";
-  keeping_.add(copy(0, 10, 2));
-  keeping_.insert(copy(5, 12));
+  keeping_.add_fetched(copy(0, 10, 2));
+  keeping_.add_former_slot(copy(5, 12));
   EXPECT_THAT(keeping_.shrink(2 * kSlot), IsEmpty());
   EXPECT_THAT(keeping_.shrink(kSlot), ElementsAre(copy(5, 12)));
   EXPECT_THAT(keeping_.shrink(kSlot - 1), ElementsAre(copy(0, 10, 2)));
@@ -93,7 +93,7 @@ TEST_F(CopyKeepingTest, WhatOwnRanksLackIsGotWhateverAttemptItIsOf) {
 }
 
 TEST_F(CopyKeepingTest, WhatOtherNodesMayWantStaysUntilRanksHaveSaved) {
-  for (const int rank : {2, 3, 7}) keeping_.insert(copy(rank, 10));
+  for (const int rank : {2, 3, 7}) keeping_.add_former_slot(copy(rank, 10));
   keeping_.begin(Attempt(2), {}, {Rank(2), 2});
   EXPECT_THAT(keeping_.copies(), SizeIs(3));
   EXPECT_THAT(keeping_.forget_others(), ElementsAre(copy(7, 10)));

@@ -74,15 +74,16 @@ TEST_F(LogSendingTest, NoMoreIsOnItsWayThanTheWindowWhichFollowsHowFastItIsTaken
     now_ += 20ms;
     sending_.taken(file, sent_to_, now_);
   }
-  EXPECT_EQ(sending_.window_bytes(), LogSending::kMostBytes);
   EXPECT_EQ(send_all(kMuch), LogSending::kMostBytes);
   EXPECT_EQ(send_all(kMuch), 0U) << "until something has been taken";
+  std::size_t sent = 0;
   for (int i = 0; i < 50; ++i) {
     now_ += 300ms;
     sending_.taken(file, sent_to_, now_);
-    EXPECT_GT(send_all(kMuch), 0U);
+    sent = send_all(kMuch);
+    EXPECT_GT(sent, 0U);
   }
-  EXPECT_EQ(sending_.window_bytes(), LogSending::kLeastBytes);
+  EXPECT_EQ(sent, LogSending::kLeastBytes);
 }
 
 TEST_F(LogSendingTest, NoFileWaitsUntilAnotherIsComplete) {
