@@ -23,6 +23,7 @@
 #include "runtime/comm/job_state.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 
@@ -183,6 +184,7 @@ void Checkpointer::State::require_restored() const {
 
 void Checkpointer::State::start_save(TrainState& state) {
   const InStepPart saving(kCheckpointPart);
+  const Traced in_trace(TraceTrack::kCheckpoint, "save", "step", steps);
   wait_for_last();
   save_begun = Clock::now();
   is_prepared = true;
@@ -228,6 +230,7 @@ void Checkpointer::State::hold_in_memory(TrainState& state) {
   const bool prepares = memory && !std::exchange(is_memory_prepared, true) && !saves;
   if (!saves && !prepares) return;
   const InStepPart saving(kCheckpointPart);
+  const Traced in_trace(TraceTrack::kCheckpoint, saves ? "hold in memory" : "prepare", "step", steps);
   const std::string meeting_name = fmt::format("memory/{}/{}", restores, steps);
   if (saves)
     memory->save(gather(state), meeting_name, static_cast<std::uint64_t>(steps));
@@ -299,7 +302,9 @@ void Checkpointer::State::stage(RankFile& image) {
 }
 
 void Checkpointer::State::write(const Expected<std::shared_ptr<RankFile>>& image, std::int64_t step) {
+  const Traced committing(TraceTrack::kWriting, "commit", "step", step);
   const auto write_mine = [&](const std::string& directory) -> Expected<RankContents> {
+    const Traced writing(TraceTrack::kWriting, "write");
     if (!image) return std::unexpected(image.error());
     RankContents contents = std::move((*image)->contents);
     auto written = write_rank_file(directory, contents.files.front().name, (*image)->size_bytes, staging,
@@ -492,6 +497,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   state_->settle();
   state_->outcome = {};
   const auto restoring = section("checkpoint restore");
+  const Traced in_trace(TraceTrack::kCheckpoint, "restore");
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
   state_->restore_plan.patience = state_->options.patience;
   state_->restore_plan.rules = {.rank = state_->group.rank(),

@@ -11,6 +11,7 @@
 #include "runtime/comm/job_state.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 namespace {
@@ -110,13 +111,17 @@ void Call::refuse(const std::string& reason) const {
   throw std::invalid_argument(fmt::format("{} in the {}: {}", text_, group_.description(), reason));
 }
 
-Call::InHand::InHand(const Call& call) {
+Call::InHand::InHand(const Call& call) : call_(call) {
+  if (trace_file() != nullptr) begin_ = Clock::now();
   const std::lock_guard lock(open_call().mutex);
   open_call().group = call.group_;
   open_call().number = call.number_ != 0 ? call.number_ : state_of(call.group_).call_count + 1;
   open_call().text = call.text_;
 }
 Call::InHand::~InHand() {
+  if (TraceFile* const trace = trace_file(); trace != nullptr && begin_ != TimePoint())
+    trace->add(TraceTrack::kCommunication, fmt::format("{} ({})", call_.text_, call_.group_.name()), begin_,
+               Clock::now(), trace_argument("call", call_.number_));
   const std::lock_guard lock(open_call().mutex);
   open_call().group.reset();
 }

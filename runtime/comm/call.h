@@ -11,6 +11,8 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "common/base/clock.h"
+
 namespace muster {
 
 // std::logic_error in the name of `what` if this rank is not in the group.
@@ -46,6 +48,10 @@ class Call {
     InHand(const InHand&) = delete;
     InHand& operator=(const InHand&) = delete;
     ~InHand();
+
+   private:
+    const Call& call_;
+    TimePoint begin_{};  // where there is a trace
   };
 
   void wait(c10d::Work& work, bool on_gpu);

@@ -20,6 +20,7 @@
 #include "runtime/process/warm_seed.h"
 #include "runtime/report/reports.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 #include "runtime/warm/template.h"
 
 namespace muster {
@@ -43,6 +44,7 @@ Job::State::State(const World& description, std::optional<std::chrono::milliseco
 
 Job::State::~State() {
   reports.send_profile();
+  flush_trace();
   if (std::uncaught_exceptions() > 0) return;
   all.shut_down();
   reports.send("finished", reports.newest_step());
@@ -90,6 +92,7 @@ const std::string& Job::checkpoint_dir() const {
 
 void Job::barrier() const {
   const InStepPart waiting(kCommunicatePart);
+  const Traced in_trace(TraceTrack::kCommunication, "barrier");
   c10d::BarrierOptions options;
   options.device = c10::kCPU;
   state_->all.process_group->barrier(options)->wait();
@@ -176,6 +179,8 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, s
   print_by_lines();
   reuse_step_memory();
   ignore_broken_pipes();
+  start_trace(world.trace_file, world.rank);
+  const Traced joining(TraceTrack::kStep, "init");
   const auto state = std::make_shared<Job::State>(world, timeout, listen_fd);
   state->all.job = state;
   Job job(state);

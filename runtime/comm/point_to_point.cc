@@ -8,6 +8,7 @@
 #include "runtime/comm/call.h"
 #include "runtime/comm/packed.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 
@@ -19,6 +20,7 @@ struct Work::State {
 
   void wait() {
     const InStepPart waiting(kCommunicatePart);
+    const Traced in_trace(TraceTrack::kCommunication, text);
     try {
       work->wait();
     } catch (const std::exception&) {

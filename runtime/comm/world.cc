@@ -53,6 +53,7 @@ void read_job(Reader& reader, World& world) {
   world.restart_count = reader.integer("TORCHELASTIC_RESTART_COUNT", 0, 0);
   world.checkpoint_dir = reader.text("MUSTER_CHECKPOINT_DIR");
   world.report_socket = reader.text("MUSTER_SOCKET");
+  world.trace_file = reader.text("MUSTER_TRACE_FILE");
   const auto step =
       reader.number<std::int64_t>("MUSTER_RESUME_STEP", -1, 0, std::numeric_limits<std::int64_t>::max());
   if (step >= 0) world.resume_step = step;

@@ -40,6 +40,7 @@ struct World {
   std::string checkpoint_dir;
   std::optional<std::int64_t> resume_step;
   std::string report_socket;
+  std::string trace_file;
 };
 
 // The value of an environment variable, or nullptr.

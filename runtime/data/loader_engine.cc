@@ -15,6 +15,7 @@
 #include "runtime/data/prefetcher.h"
 #include "runtime/data/turns.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 #include "runtime/report/training_loop.h"
 
 // The path of a batch:
@@ -93,6 +94,7 @@ class Tickets {
     return ticket;
   }
   LoadedBatch load(const Ticket& ticket) {
+    const Traced in_trace(TraceTrack::kData, "load", "batch", ticket.batch);
     LoadedBatch loaded = loading_->load(ticket);
     if (loading_->streams()) {
       if (loaded.count == 0) end(ticket);

@@ -21,6 +21,7 @@
 #include "runtime/parallel/verification.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster::detail {
 namespace {
@@ -55,6 +56,7 @@ struct DataParallelEngine::State {
   ReducedParameters parameters;
   std::shared_ptr<Reduction> reduction;
   std::shared_ptr<Attendance> attendance;
+  TimePoint forward_began;        // where there is a trace
   bool sync = true;               // backward reduces
   bool sync_buffers_next = true;  // the forward before this one was followed by a reduction
   std::optional<JoinOptions> join;
@@ -74,6 +76,7 @@ struct DataParallelEngine::State {
 };
 
 void DataParallelEngine::State::broadcast_states(std::int64_t source) {
+  const Traced in_trace(TraceTrack::kCommunication, "broadcast of parameters");
   std::vector<torch::Tensor> states;
   append_detached(module->parameters(), states);
   if (options.broadcast_buffers) append_detached(module->buffers(), states);
@@ -81,6 +84,7 @@ void DataParallelEngine::State::broadcast_states(std::int64_t source) {
 }
 
 void DataParallelEngine::State::broadcast_buffers(std::int64_t source) {
+  const Traced in_trace(TraceTrack::kCommunication, "broadcast of buffers");
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> buffers;
   append_detached(module->buffers(), buffers);
@@ -197,6 +201,7 @@ DataParallelEngine::~DataParallelEngine() {
 
 void DataParallelEngine::before_forward() {
   State& state = *state_;
+  if (trace_file() != nullptr) state.forward_began = Clock::now();
   if (torch::GradMode::is_enabled() && state.sync) {
     state.begin_reduction();
     state.reduction->prepare_forward();
@@ -236,7 +241,9 @@ void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& output
                         });
                       });
   }
-  if (state.sync_buffers_next && state.on_cpu()) time_the_wait(outputs);
+  if (state.sync_buffers_next && state.on_cpu()) time_backward(outputs);
+  if (TraceFile* const trace = trace_file())
+    trace->add(TraceTrack::kStep, "forward", state.forward_began, Clock::now());
 }
 
 void DataParallelEngine::zero_grad(bool set_to_none) {

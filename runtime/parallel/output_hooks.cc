@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 namespace {
@@ -49,16 +50,23 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
 // gradient and the end of the callback that the Reducer queues when the last bucket is ready. One that is
 // queued before, as the first gradient comes, runs just before it, and queues the one after it. A hook that
 // returns nothing changes no gradient.
-void time_the_wait(const std::vector<torch::Tensor*>& outputs) {
+void time_backward(const std::vector<torch::Tensor*>& outputs) {
   const auto begun = std::make_shared<bool>(false);
   for (torch::Tensor* output : outputs) {
     if (!output->defined() || output->grad_fn() == nullptr) continue;
     output->register_hook([begun](const torch::Tensor&) {
       if (std::exchange(*begun, true)) return;
-      torch::autograd::Engine::get_default_engine().queue_callback([] {
-        const auto token = step_time().begin(kCommunicatePart, Clock::now());
-        torch::autograd::Engine::get_default_engine().queue_callback(
-            [token] { step_time().end(token, Clock::now()); });
+      torch::autograd::Engine::get_default_engine().queue_callback([began = Clock::now()] {
+        const TimePoint waits = Clock::now();
+        const auto token = step_time().begin(kCommunicatePart, waits);
+        torch::autograd::Engine::get_default_engine().queue_callback([token, began, waits] {
+          end_step_part(token);
+          TraceFile* const trace = trace_file();
+          if (trace == nullptr) return;
+          const TimePoint end = Clock::now();
+          trace->add(TraceTrack::kCommunication, "gradients", waits, end);
+          trace->add(TraceTrack::kStep, "backward", began, end);
+        });
       });
     });
   }

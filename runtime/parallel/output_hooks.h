@@ -14,8 +14,8 @@ namespace muster {
 // `on_backward` first. A gradient that is missing stays missing there, unlike at the graph's own last node.
 void pass_through_sink(const std::vector<at::Tensor*>& outputs, std::function<void()> on_backward);
 
-// Tells step_time() when the backward pass of these outputs begins and ends to wait for other ranks. CPU
-// only.
-void time_the_wait(const std::vector<at::Tensor*>& outputs);
+// Tells step_time() when the backward pass of these outputs begins and ends to wait for other ranks, and the
+// trace when it begins and ends. CPU only.
+void time_backward(const std::vector<at::Tensor*>& outputs);
 
 }  // namespace muster

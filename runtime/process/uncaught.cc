@@ -18,6 +18,7 @@
 
 #include "common/base/file.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 #include "runtime/report/training_loop.h"
 
 namespace muster {
@@ -80,7 +81,7 @@ bool is_wrong_use() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   const bool wrong =
       type != nullptr && (*type == typeid(std::logic_error) || *type == typeid(std::invalid_argument));
-  return wrong && !step_time().has_begun() && !batch_was_taken() && Clock::now() - began() < kWrongUseLimit;
+  return wrong && !step_time().step_began() && !batch_was_taken() && Clock::now() - began() < kWrongUseLimit;
 }
 
 OnAllRanks nature_of_current_exception() {
@@ -118,12 +119,14 @@ std::optional<std::string> preemption() {
     const std::string message = "std::terminate was called without an exception";
     std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
     write_error_file(message, {});
+    flush_trace();
     std::abort();
   }
   if (const auto message = preemption()) {
     // Expected: a line for the user, and no failure.
     std::fprintf(stderr, "%s%s\n", who().c_str(), message->c_str());
     std::fflush(nullptr);
+    flush_trace();
     _exit(kExitPreempted);
   }
   const std::string message = describe_current_exception();
@@ -131,6 +134,7 @@ std::optional<std::string> preemption() {
   if (!nature.told) std::fprintf(stderr, "%s%s\n", who().c_str(), message.c_str());
   write_error_file(message, nature);
   std::fflush(nullptr);
+  flush_trace();
   _exit(1);
 }
 

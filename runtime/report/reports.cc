@@ -18,6 +18,7 @@
 #include "runtime/process/stacks.h"
 #include "runtime/report/sections.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 namespace {
@@ -96,6 +97,10 @@ Reports::~Reports() {
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
   const TimePoint ended = Clock::now();
+  if (TraceFile* const trace = trace_file()) {
+    if (const auto began = step_time().step_began())
+      trace->add(TraceTrack::kStep, fmt::format("step {}", step), *began, ended);
+  }
   const auto busy = step_time().step_ended(ended);
   const Duration now = ended.time_since_epoch();
   const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;

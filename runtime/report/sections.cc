@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "runtime/report/step_time.h"
+#include "runtime/report/trace.h"
 
 namespace muster {
 namespace {
@@ -70,7 +71,9 @@ void leave_section(std::uint64_t id) {
   const std::scoped_lock lock(all.mutex);
   const auto section = std::ranges::find(all.open, id, &Open::id);
   if (section == all.open.end()) return;
-  step_time().end(section->step_part, Clock::now());
+  TraceFile* const trace = trace_file();
+  if (!end_step_part(section->step_part) && trace != nullptr)
+    trace->add(TraceTrack::kSections, section->name, section->since, Clock::now());
   if (section->told && all.listener) all.listener({section->name, false});
   all.open.erase(section);
 }

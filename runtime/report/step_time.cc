@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/report/trace.h"
+
 namespace muster {
 
 namespace {
@@ -30,13 +32,15 @@ StepTime::Token StepTime::begin(std::string_view part, TimePoint now) {
   return last_token_;
 }
 
-void StepTime::end(Token token, TimePoint now) {
+std::optional<StepTime::Ended> StepTime::end(Token token, TimePoint now) {
   const std::scoped_lock lock(mutex_);
   const auto open = std::ranges::find(open_, token, &Open::token);
-  if (open == open_.end()) return;
+  if (open == open_.end()) return std::nullopt;
   step_ = std::move(open->before);
-  add(step_, open->part, now - open->since);
+  Ended ended{std::move(open->part), open->since};
+  add(step_, ended.part, now - ended.since);
   open_.erase(open, open_.end());
+  return ended;
 }
 
 std::optional<Duration> StepTime::step_ended(TimePoint now) {
@@ -60,9 +64,9 @@ std::optional<Duration> StepTime::step_ended(TimePoint now) {
   return compute + data;
 }
 
-bool StepTime::has_begun() const {
+std::optional<TimePoint> StepTime::step_began() const {
   const std::scoped_lock lock(mutex_);
-  return step_began_.has_value();
+  return step_began_;
 }
 
 std::optional<TimePoint> StepTime::open_since(std::string_view part) const {
@@ -82,6 +86,14 @@ RankSteps StepTime::total() const {
 StepTime& step_time() {
   static auto* time = new StepTime;  // for a Job in static storage, which may go after all static objects
   return *time;
+}
+
+bool end_step_part(StepTime::Token token) {
+  const TimePoint now = Clock::now();
+  const auto ended = step_time().end(token, now);
+  if (TraceFile* const trace = trace_file(); trace != nullptr && ended)
+    trace->add(TraceTrack::kStep, ended->part, ended->since, now);
+  return ended.has_value();
 }
 
 }  // namespace muster

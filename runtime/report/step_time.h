@@ -29,14 +29,18 @@ class StepTime {
  public:
   using Token = std::uint64_t;
   Token begin(std::string_view part, TimePoint now);
+  struct Ended {
+    std::string part;
+    TimePoint since;
+  };
   // Ends what has begun inside of it, too. Nothing if the step has ended since: that part was around steps.
-  void end(Token token, TimePoint now);
+  std::optional<Ended> end(Token token, TimePoint now);
   // How long this rank's own work took, computing and reading data; nothing if nobody waited for other ranks,
   // so that it may be any, or somebody still does: an error ended it.
   std::optional<Duration> step_ended(TimePoint now);
 
-  // Whether a step has ended, one that is not counted included.
-  bool has_begun() const;
+  // When the last step ended, one that is not counted included.
+  std::optional<TimePoint> step_began() const;
   // Since when a part of this name lasts.
   std::optional<TimePoint> open_since(std::string_view part) const;
   // Of the steps that have ended; the rank is 0.
@@ -63,13 +67,16 @@ class StepTime {
 
 StepTime& step_time();
 
+// Ends a part of step_time() now, and has it in the trace. False if the step has ended since.
+bool end_step_part(StepTime::Token token);
+
 // Begins a part of step_time() now, and ends it as it goes.
 class InStepPart {
  public:
   explicit InStepPart(std::string_view part) : token_(step_time().begin(part, Clock::now())) {}
   InStepPart(const InStepPart&) = delete;
   InStepPart& operator=(const InStepPart&) = delete;
-  ~InStepPart() { step_time().end(token_, Clock::now()); }
+  ~InStepPart() { end_step_part(token_); }
 
  private:
   StepTime::Token token_;
