@@ -11,13 +11,9 @@ namespace {
 using Execute = int (*)(const Invocation&);
 
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
-    {"run", run},       {"plan", plan},
-    {"check", check},   {"ps", ps},
-    {"status", status}, {"nodes", nodes},
-    {"logs", logs},     {"cancel", cancel},
-    {"dump", dump},     {"report", report},
-    {"replay", replay}, {"ckpt", ckpt},
-    {"clean", clean},   {"completion", completion},
+    {"run", run},       {"plan", plan},   {"check", check},   {"ps", ps},       {"status", status},
+    {"nodes", nodes},   {"logs", logs},   {"cancel", cancel}, {"dump", dump},   {"report", report},
+    {"replay", replay}, {"trace", trace}, {"ckpt", ckpt},     {"clean", clean}, {"completion", completion},
     {"help", help},     {"man", man},
 };
 

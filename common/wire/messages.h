@@ -53,12 +53,11 @@ struct JobSpec {
   std::string role = "default";
   std::string run_id;  // TORCHELASTIC_RUN_ID; empty: job_id
   std::int32_t max_restarts = 0;
-  bool use_gpus = false;            // give each worker its own CUDA_VISIBLE_DEVICES
-  bool store_on_agent = true;       // false: rank 0 hosts the store (torch's own server)
-  std::int32_t master_port = 0;     // of the store; 0: any free one for each attempt
-  bool virtual_local_rank = false;  // LOCAL_RANK is 0 for each worker, which sees one GPU only
-  std::vector<std::int32_t>
-      redirects;  // by local rank: 0 neither, 1 stdout, 2 stderr, 3 both are kept off the terminal
+  bool use_gpus = false;                // give each worker its own CUDA_VISIBLE_DEVICES
+  bool store_on_agent = true;           // false: rank 0 hosts the store (torch's own server)
+  std::int32_t master_port = 0;         // of the store; 0: any free one for each attempt
+  bool virtual_local_rank = false;      // LOCAL_RANK is 0 for each worker, which sees one GPU only
+  std::vector<std::int32_t> redirects;  // by local rank: 1 stdout, 2 stderr, 3 both kept off the terminal
   // Lines with one of these texts go to LOG_DIRECTORY/attempt_A/filtered_stdout.log and ..._stderr.log as
   // well.
   std::vector<std::string> stdout_filters;
@@ -70,6 +69,7 @@ struct JobSpec {
   std::int32_t terminal_streams = 0;  // 1 stdout, 2 stderr, 3 both: of a terminal, which is not waited for
   std::optional<Rank> input_rank{};   // gets the job's input as its stdin; the others have /dev/null
   std::vector<Wrapper> wrappers{};    // those of one rank stand one behind the other
+  bool trace = false;                 // ranks say what they do and when, in LogFile::kTrace
 };
 
 // Launcher to agent.

@@ -39,12 +39,13 @@ enum class Warm : std::uint8_t {
   kOff,
 };
 
-// The files that an agent keeps of a rank, by their names.
+// The files of a rank in its log directory, by their names; the trace is written by the rank itself.
 enum class LogFile : std::uint8_t {
   kStdout,
   kStderr,
   kOrder,
   kError,
+  kTrace,
 };
 
 template <class Word>
@@ -80,7 +81,8 @@ struct Words<LogFile> {
   static constexpr std::pair<LogFile, std::string_view> kAll[] = {{LogFile::kStdout, "stdout.log"},
                                                                   {LogFile::kStderr, "stderr.log"},
                                                                   {LogFile::kOrder, "order.log"},
-                                                                  {LogFile::kError, "error.json"}};
+                                                                  {LogFile::kError, "error.json"},
+                                                                  {LogFile::kTrace, "trace.json"}};
 };
 
 // The name of a meaning that stands in the table, as all do.

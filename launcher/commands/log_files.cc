@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/base/text.h"
 #include "common/wire/json.h"
 
 namespace muster::launcher {
@@ -16,13 +15,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kEventsLimitBytes = 256 << 20;
 constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr std::string_view kStreams[] = {"stdout", "stderr"};
-
-// "attempt_12", 12
-template <class Number>
-std::optional<Number> number_after(const std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  return parse_number<Number>(std::string_view(name).substr(prefix.size()));
-}
 
 }  // namespace
 

@@ -8,15 +8,24 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "common/base/text.h"
 #include "launcher/commands/log_stream.h"
 #include "launcher/core/view/job_list.h"
 #include "launcher/core/view/log_filter.h"
 
 namespace muster::launcher {
+
+// Of a directory's name: 12, of "attempt_12".
+template <class Number>
+std::optional<Number> number_after(const std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  return parse_number<Number>(std::string_view(name).substr(prefix.size()));
+}
 
 struct LogSource {
   std::uint64_t attempt = 0;

@@ -100,6 +100,12 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
     parts_.view.logs_are_elsewhere(from.agent.node, controller_.job().names().host_of(from.agent.node),
                                    logs->directory);
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
+  // Nodes without hosts have the launcher's own clock.
+  if (plan_.job.trace && !plan_.hosts.empty() && std::holds_alternative<wire::Pong>(message)) {
+    if (const auto answer = from.session->take_clock_answer())
+      parts_.view.keep_clock(from.agent.node, controller_.job().names().host_of(from.agent.node), *answer);
+    if (from.session->wants_clock_answers()) from.session->send_ping(controller_.fleet().output_waits());
+  }
   if (parts_.input != nullptr) follow_input(from.agent, attempt, message);
   post(AgentSaid{from.agent, attempt, std::move(message)});
 }

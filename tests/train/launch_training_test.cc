@@ -12,6 +12,7 @@
 #include "common/checkpoint/memory_slot.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/trace_rules.h"
 
 namespace muster {
 namespace {
@@ -95,6 +96,71 @@ TEST_F(LaunchTraining, ALostRankCostsStepsButChangesNoBitOfTheResult) {
   for (const char* part : {"data", "compute", "communicate", "checkpoint"})
     EXPECT_GT(profile["parts"][part]["mean_ms"], 0) << part;
   EXPECT_THAT(undisturbed.err(), HasSubstr("ms a step: "));
+}
+
+TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
+  auto words = command("traced", 16, {"--fail-at", "2:13"});
+  words.insert(words.begin(), "--trace");
+  LaunchRun run(words);
+  ASSERT_EQ(run.exit_code(), 0) << run.err();
+  const std::string file = scratch_ / "trace.json";
+  LaunchRun gather(
+      {"trace", "--log-dir", std::filesystem::path(run.job_directory()).parent_path(), "-o", file});
+  ASSERT_EQ(gather.exit_code(), 0) << gather.err();
+  const ReadTrace trace(read_file(file, 1 << 28).value());
+  EXPECT_THAT(trace.processes(),
+              testing::ElementsAre("rank 0 (node0)", "rank 1 (node0)", "rank 2 (node0)", "launcher"));
+
+  // Of the attempt that nobody has killed.
+  const auto attempt = trace.named(ReadTrace::kLauncher, "attempts", "attempt 2");
+  ASSERT_THAT(attempt, testing::SizeIs(1));
+  const auto of_it = [&](std::vector<TracedSpan> spans) {
+    std::erase_if(spans, [&](const TracedSpan& each) { return each.begin_ns < attempt[0].begin_ns; });
+    return spans;
+  };
+  const auto within = [](const TracedSpan& one, const TracedSpan& other) {
+    return other.begin_ns <= one.begin_ns && one.end_ns <= other.end_ns;
+  };
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> came_and_left;  // the last, the first
+  for (int rank = 0; rank < 3; ++rank) {
+    SCOPED_TRACE(fmt::format("rank {}", rank));
+    EXPECT_THAT(of_it(trace.named(rank, "step", "init")), testing::SizeIs(1));
+    for (const int step : {14, 15, 16}) {
+      const auto found = of_it(trace.named(rank, "step", fmt::format("step {}", step)));
+      ASSERT_THAT(found, testing::SizeIs(1)) << step;
+      for (const char* part : {"data", "forward", "backward", "communicate"}) {
+        const auto parts = trace.named(rank, "step", part);
+        EXPECT_TRUE(std::ranges::any_of(parts, [&](const auto& each) { return within(each, found[0]); }))
+            << part << " of step " << step;
+      }
+      // A rank's gradients are not there before it has begun its backward pass.
+      for (const auto& backward : trace.named(rank, "step", "backward")) {
+        auto& [came, left] = came_and_left.try_emplace(found[0].name, 0, INT64_MAX).first->second;
+        if (within(backward, found[0])) came = std::max(came, backward.begin_ns);
+        if (within(backward, found[0])) left = std::min(left, backward.end_ns);
+      }
+    }
+    std::map<std::string, int> parts;  // of one call, such as lengths and then what is so long
+    for (const auto& call : of_it(trace.spans(rank, "communication"))) {
+      if (!call.arguments.contains("call")) continue;
+      const std::string its = fmt::format("{} {}", call.name, call.arguments["call"].dump());
+      auto& [came, left] =
+          came_and_left.try_emplace(fmt::format("{} part {}", its, ++parts[its]), 0, INT64_MAX).first->second;
+      came = std::max(came, call.begin_ns);
+      left = std::min(left, call.end_ns);
+    }
+    EXPECT_FALSE(of_it(trace.named(rank, "data", "load")).empty());
+    EXPECT_FALSE(of_it(trace.named(rank, "checkpoint", "save")).empty());
+    EXPECT_FALSE(of_it(trace.named(rank, "checkpoint", "restore")).empty());
+    const auto commits = of_it(trace.named(rank, "checkpoint writing", "commit"));
+    ASSERT_FALSE(commits.empty());
+    EXPECT_EQ(commits.back().arguments["step"], 16);
+  }
+  EXPECT_GE(came_and_left.size(), 3U);
+  for (const auto& [what, when] : came_and_left)
+    EXPECT_LE(when.first, when.second + 1'000'000) << what << ": a rank leaves before the last has come";
+  EXPECT_FALSE(trace.named(0, "step", "step 6").empty()) << "the first attempt is there too";
+  EXPECT_THAT(trace.named(ReadTrace::kLauncher, "events", "restart"), testing::SizeIs(1));
 }
 
 // What an agent holds in memory, to be read and written.

@@ -97,6 +97,10 @@ std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank r
   return fmt::format("{}/error_{}_{}.json", node.run_directory, node.attempt, rank);
 }
 
+std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank) {
+  return fmt::format("{}/{}", rank_directory(job, node.attempt, rank), name_of(wire::LogFile::kTrace));
+}
+
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,
                                const wire::PrepareAttempt& plan, const wire::StartWorkers& start) {
   Environment environment = node.inherited;
@@ -117,6 +121,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   // What an outer job left in the environment must not be taken for this one's.
   environment.erase("MUSTER_CHECKPOINT_DIR");
   environment.erase("MUSTER_RESUME_STEP");
+  environment.erase("MUSTER_TRACE_FILE");
   for (const auto& [name, value] : rank_environment(node, job, plan, LocalRank(0))) environment.erase(name);
   if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
   if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
@@ -130,6 +135,7 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              {"RANK", fmt::format("{}", rank)},
                              {"ROLE_RANK", fmt::format("{}", rank)},
                              {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+  if (job.trace) environment["MUSTER_TRACE_FILE"] = trace_file(node, job, rank);
   if (job.virtual_local_rank) {
     environment["LOCAL_RANK"] = "0";
     environment[kGpus] = only_gpu(visible_gpus(node, job, plan), local_rank);

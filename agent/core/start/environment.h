@@ -36,6 +36,8 @@ std::string rank_directory(const wire::JobSpec& job, Attempt attempt, Rank rank)
 std::string fallback_log_directory(const Environment& own, const std::string& job_id);
 // TORCHELASTIC_ERROR_FILE. A worker may fail before its log directory has been made.
 std::string error_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
+// MUSTER_TRACE_FILE, of a job that is traced.
+std::string trace_file(const NodeContext& node, const wire::JobSpec& job, Rank rank);
 
 // All but what is a rank's own.
 Environment common_environment(const NodeContext& node, const wire::JobSpec& job,

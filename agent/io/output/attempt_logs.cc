@@ -198,6 +198,21 @@ void AttemptLogs::send_as(wire::LogFile file, Rank rank,
     setting_.courier->add({setting_.context.attempt, rank, file}, std::move(written));
 }
 
+void AttemptLogs::send_traces() const {
+  if (setting_.courier == nullptr || !setting_.job.trace) return;
+  for (LocalRank local_rank; local_rank.value() < setting_.plan.local_world_size;
+       local_rank = local_rank.next()) {
+    const Rank rank = rank_of(local_rank);
+    auto parts = std::make_unique<net::LogParts>(trace_file(setting_.context, setting_.job, rank), UniqueFd(),
+                                                 nullptr);
+    if (!parts->take_over()) continue;
+    const auto file =
+        setting_.writer.add(std::move(parts), [](const std::string& what) { log::warning("{}", what); });
+    file->close();
+    send_as(wire::LogFile::kTrace, rank, file);
+  }
+}
+
 AttemptLogs::~AttemptLogs() {
   close_outputs();
   if (setting_.courier != nullptr) setting_.courier->attempt_ends(setting_.context.attempt);

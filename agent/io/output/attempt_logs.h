@@ -58,6 +58,9 @@ class AttemptLogs {
   bool output_waits(TimePoint now) const { return now < *waited_at_ + kWaitsLinger; }
   // Nothing of the attempt is left: takes what is in the pipes, and closes the log files when all is written.
   void close_outputs();
+  // Then: what the ranks themselves have written beside their logs goes to the launcher, where that is
+  // wanted.
+  void send_traces() const;
   // To be asked once the log files are closed.
   LogLosses losses() const;
 

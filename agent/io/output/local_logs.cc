@@ -107,6 +107,7 @@ void LocalLogs::hurry() {
 
 void LocalLogs::finish() {
   attempt_->close_outputs();
+  attempt_->send_traces();
   setting_.tasks.spawn(wait_until_written(attempt_, stall_));
 }
 

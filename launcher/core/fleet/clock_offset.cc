@@ -20,11 +20,24 @@ void ClockOffset::on(const wire::Pong& pong, TimePoint now) {
     previous_ = std::exchange(current_, std::nullopt);
     period_end_ = now + kPeriod;
   }
-  keep_better(current_, {round_trip, difference(difference(pong.at_ns, pong.sent_ns), round_trip / 2)});
+  const Answer answer{round_trip, difference(difference(pong.at_ns, pong.sent_ns), round_trip / 2),
+                      difference(to_ns(now), round_trip / 2)};
+  keep_better(current_, answer);
+  keep_better(untold_, answer);
+  answer_count_ = std::min(answer_count_ + 1, kFirstAnswers + 1);
 }
 
 void ClockOffset::keep_better(std::optional<Answer>& best, const Answer& answer) {
   if (!best || answer.round_trip_ns < best->round_trip_ns) best = answer;
+}
+
+std::optional<ClockOffset::Answer> ClockOffset::take_answer(TimePoint now) {
+  const bool is_first = answer_count_ == 1 || answer_count_ == kFirstAnswers;
+  const bool is_due = answer_count_ > kFirstAnswers && now >= next_telling_;
+  if (!untold_ || !(is_first || is_due)) return std::nullopt;
+  next_telling_ = now + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return std::exchange(untold_, std::nullopt);
 }
 
 std::int64_t ClockOffset::here(std::int64_t there, TimePoint now) const {

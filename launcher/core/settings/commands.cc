@@ -93,6 +93,13 @@ constexpr Flag kReplayFlags[] = {
     {"json", 0, "", kOption, "Print the result as one JSON object."},
     kHelp,
 };
+constexpr Flag kTraceFlags[] = {
+    {"output", 'o', "FILE", kOption, "Where the trace is written; - is stdout."},
+    {"attempt", 0, "N", kOption, "Only this attempt; all if not given."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print what was written as one JSON object."},
+    kHelp,
+};
 constexpr Flag kTextFlags[] = {kHelp};
 
 constexpr Example kRunExamples[] = {
@@ -163,6 +170,10 @@ constexpr Example kReplayExamples[] = {
     {"launch replay", "of the newest job that has ended"},
     {"launch replay ~/logs/20260501-120000-ab12 --json | jq .first_difference",
      "of a directory that was sent to you"},
+};
+constexpr Example kTraceExamples[] = {
+    {"launch trace -o trace.json", "of the job that runs, or ran last: open it with ui.perfetto.dev"},
+    {"launch trace 20260501 --attempt 2 -o - | gzip > trace.json.gz", "of one attempt, for a colleague"},
 };
 constexpr Example kCompletionExamples[] = {
     {"source <(launch completion bash)", "in ~/.bashrc"},
@@ -244,6 +255,13 @@ constexpr Command kCommands[] = {
      "a job's name or its directory. The exit code is 0 if every decision is the same, 1 at the first that "
      "is another: that event, with what was decided and what is decided now.",
      kReplayFlags, kReplayExamples},
+    {"trace", Operand::kJob, "Make one file of what all ranks did and when, for ui.perfetto.dev.",
+     "Of a job that was started with --trace: steps, data, communication and checkpoints of every rank that "
+     "uses the runtime, and what happened to the job, on one clock. The file is in the Trace Event Format, "
+     "which "
+     "chrome://tracing opens too. Without JOB: of the only job that runs, as far as it has come, else of the "
+     "newest. Its name may be shortened.",
+     kTraceFlags, kTraceExamples},
     {"ckpt", Operand::kCheckpoints, "List, verify, compare, remove, export and import checkpoints.",
      "WHAT is ls, show, verify, diff, prune, pin, unpin, export or import. DIR is a checkpoint directory, or "
      "one "
@@ -267,8 +285,8 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach",   "key",   "agent", "k8s",   "slurm", "schedule",
-                                                "simulate", "sweep", "top",   "trace", "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach",   "key",      "agent", "k8s", "slurm",
+                                                "schedule", "simulate", "sweep", "top", "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},

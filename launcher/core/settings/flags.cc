@@ -194,6 +194,11 @@ constexpr Flag kOwnFlags[] = {
      "person: "
      "hangs are then watched for only under limits that are given.",
      "workers"},
+    {"trace", 0, "", kOption,
+     "Each rank that uses the runtime writes down what it does and when: `launch trace` makes one file of "
+     "it, "
+     "which ui.perfetto.dev shows.",
+     "output"},
     {"module", 'm', "", kOption, "The program is a Python module.", "workers"},
     {"no-python", 0, "", kOption, "Execute the program itself, although its name ends in .py.", "workers"},
     {"role", 0, "NAME", kOption, "Name of the workers' role (default \"default\").", "workers"},

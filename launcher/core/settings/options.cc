@@ -259,6 +259,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);
   reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);
+  reader.flag("trace", options.trace);
   reader.flag("dry-run", options.dry_run);
   reader.flag("json", options.json);
   reader.flag("quiet", options.quiet);

@@ -111,6 +111,7 @@ struct Options {
   bool store_on_agent = true;
   std::optional<InputOption> input;
   std::vector<WrapperOption> wrappers;
+  bool trace = false;
   bool dry_run = false;
   bool json = false;
   bool quiet = false;

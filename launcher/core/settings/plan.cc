@@ -417,6 +417,7 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   job.warm = options.warm;
   if (options.input) job.input_rank = Rank(options.input->rank);
   job.wrappers = wrappers_of(options);
+  job.trace = options.trace;
   if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
 }

@@ -2,14 +2,22 @@
 // appends.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "common/base/clock.h"
+#include "launcher/core/fleet/clock_offset.h"
 #include "launcher/core/job/job_events.h"
 
 namespace muster::launcher {
 
 // {"time": 1763742345.123, "event": "worker_exited", "attempt": 1, "rank": 2, "node": 1, "host": "h2",
-// "text": "..."}; fields that say nothing are left out. `time`: seconds since 1970. Ends with a newline.
-std::string event_line(const Record& what, double time);
+// "text": "..."}; fields that say nothing are left out. `time`: seconds since 1970. `at`, of a job that is
+// traced, becomes "monotonic_ns". Ends with a newline.
+std::string event_line(const Record& what, double time, std::optional<TimePoint> at = std::nullopt);
+
+// {"time": ..., "event": "clock", "node": 1, "host": "h2", "monotonic_ns": ..., "ahead_ns": ...,
+// "round_trip_ns": ...}: how far ahead the clock of this node's agent was.
+std::string clock_line(NodeId node, const std::string& host, const ClockOffset::Answer& answer, double time);
 
 }  // namespace muster::launcher

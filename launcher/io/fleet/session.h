@@ -40,6 +40,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // The reader of this stream takes output, though perhaps other agents' only: an agent that waits for it is
   // told, as a sign of life.
   void reassure(std::int32_t stream);
+  // Every now and then: how far the agent's clock is ahead.
+  std::optional<ClockOffset::Answer> take_clock_answer() { return clock_offset_.take_answer(time_.now()); }
+  bool wants_clock_answers() const { return clock_offset_.wants_more(); }
   // Frames of earlier attempts are dropped from now on.
   void advance_to(Attempt attempt) { dispatcher_.advance_to(attempt); }
   // The functions given to start() are not called again.

@@ -24,6 +24,7 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
     : terminal_(terminal),
       enquiries_(enquiries),
       remote_(!plan.hosts.empty()),
+      traced_(plan.job.trace),
       events_(files, plan.job.log_directory + "/events.jsonl",
               [this](const std::string& what) { terminal_.say(what); }),
       log_(files, plan.job.log_directory + "/launcher.log",
@@ -34,7 +35,8 @@ LocalView::LocalView(Terminal& terminal, Enquiries& enquiries, net::LogWriter& f
 
 void LocalView::show(const Decision& decision, Duration age) {
   if (const auto* record = std::get_if<Record>(&decision.action)) {
-    events_.append(event_line(*record, unix_now()));
+    events_.append(
+        event_line(*record, unix_now(), traced_ ? std::optional<TimePoint>(Clock::now()) : std::nullopt));
   }
   if (const auto* sent = std::get_if<Send>(&decision.action); sent && remote_) {
     if (const auto* plan = std::get_if<wire::PrepareAttempt>(&sent->message))
@@ -53,6 +55,10 @@ void LocalView::show_output(NodeId node, const wire::Output& output, Taken taken
   const std::string_view text = output.text.view();
   terminal_.show_output(node, output.rank, output.stream, text, output.dropped_line_count, output.local_rank);
   terminal_.tell_when_taken(output.stream, text.size(), std::move(taken));
+}
+
+void LocalView::keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) {
+  events_.append(clock_line(node, host, answer, unix_now()));
 }
 
 void LocalView::logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) {

@@ -23,6 +23,7 @@ class LocalView final : public View {
   void show_output(NodeId node, const wire::Output& output, Taken taken) override;
   bool takes(int stream, Duration period) const override { return terminal_.takes(stream, period); }
   void show_stacks(const wire::WorkerStacks& stacks) override { enquiries_.hear(stacks); }
+  void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) override;
   void logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) override;
   void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override {
     rank_logs_.keep(node, attempt, piece, std::move(answer));
@@ -36,6 +37,7 @@ class LocalView final : public View {
   Terminal& terminal_;
   Enquiries& enquiries_;
   bool remote_;  // nodes have hosts
+  bool traced_;
   LineFile events_;
   LineFile log_;
   RankLogs rank_logs_;

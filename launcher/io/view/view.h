@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
+#include "launcher/core/fleet/clock_offset.h"
 #include "launcher/core/job/job_events.h"
 #include "launcher/io/taken.h"
 
@@ -30,6 +31,8 @@ class View {
   // Whether a stream of the workers' was taken in the last `period`; `stream` 1 is stdout, 2 stderr.
   virtual bool takes(int stream, Duration period) const = 0;
   virtual void show_stacks(const wire::WorkerStacks& stacks) = 0;
+  // Of a job that is traced: how far the clock of the node, on this host, was ahead of the launcher's.
+  virtual void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) = 0;
   // The ranks' logs of a node are in this directory of its host, and come as pieces.
   virtual void logs_are_elsewhere(NodeId node, const std::string& host, const std::string& directory) = 0;
   // `answer` hears, each time that it has become more, how much of the piece's file has been kept.

@@ -94,6 +94,14 @@ TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
   EXPECT_EQ(Given().of(1), expected);
 }
 
+TEST(EnvironmentOfAWorker, NamesTheTraceOfAJobThatIsTracedAndOfNoOther) {
+  Given given;
+  given.node.inherited["MUSTER_TRACE_FILE"] = "/outer/job/trace.json";
+  EXPECT_THAT(given.of(1), Not(Contains(testing::Key("MUSTER_TRACE_FILE"))));
+  given.job.trace = true;
+  EXPECT_THAT(given.of(1), Contains(Pair("MUSTER_TRACE_FILE", "/logs/attempt_5/rank_3/trace.json")));
+}
+
 TEST(EnvironmentOfAWorker, KeepsWhatTheUserHasSet) {
   Given given;
   given.node.inherited["OMP_NUM_THREADS"] = "5";

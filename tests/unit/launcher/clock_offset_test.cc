@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>
+#include <vector>
 
 namespace muster::launcher {
 namespace {
@@ -42,6 +43,23 @@ TEST(ClockOffset, KeepsTheBestOfThePeriodBeforeUntilThereIsABetterOne) {
   const TimePoint later = kOffsetStart + ClockOffset::kPeriod;
   offset.on(answer(later, 800ms, 5s), later);
   EXPECT_EQ(offset.here(to_ns(later + 5s), later + 1s), to_ns(later - 1ms));
+}
+
+TEST(ClockOffset, GivesTheBestAnswerEveryNowAndThenLessAndLessOften) {
+  ClockOffset offset;
+  EXPECT_EQ(offset.take_answer(kOffsetStart), std::nullopt);
+  std::vector<std::int64_t> at_seconds, round_trips_ms;
+  for (int second = 0; second < 70; ++second) {
+    const TimePoint now = kOffsetStart + std::chrono::seconds(second);
+    offset.on(answer(now, second % 5 == 0 ? 2ms : 8ms, 5s), now);
+    const auto told = offset.take_answer(now);
+    if (!told) continue;
+    at_seconds.push_back(second);
+    round_trips_ms.push_back(told->round_trip_ns / 1'000'000);
+    EXPECT_EQ(told->offset_ns, to_ns(Duration(5s)) + told->round_trip_ns / 2);
+  }
+  EXPECT_EQ(at_seconds, (std::vector<std::int64_t>{0, 15, 17, 21, 29, 45, 61}));
+  EXPECT_EQ(round_trips_ms, (std::vector<std::int64_t>{2, 2, 8, 2, 2, 2, 2}));
 }
 
 TEST(ClockOffset, AnyNumbersOfAPeerLeadToATimeThatIsNotInTheFuture) {

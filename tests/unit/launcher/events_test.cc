@@ -38,6 +38,14 @@ TEST(Events, SayHowManyWorkersOfANodeHaveStarted) {
       "{\"time\":1.5,\"event\":\"workers_started\",\"rank\":2,\"node\":1,\"workers\":2}\n");
 }
 
+TEST(Events, OfATracedJobSayWhenByTheLaunchersClock) {
+  EXPECT_EQ(event_line({.event = "job_ended"}, 1.5, TimePoint(std::chrono::nanoseconds(77))),
+            "{\"time\":1.5,\"event\":\"job_ended\",\"monotonic_ns\":77}\n");
+  EXPECT_EQ(clock_line(NodeId(1), "h2", {.round_trip_ns = 3, .offset_ns = -4, .at_ns = 5}, 1.5),
+            "{\"time\":1.5,\"event\":\"clock\",\"node\":1,\"host\":\"h2\",\"monotonic_ns\":5,"
+            "\"ahead_ns\":-4,\"round_trip_ns\":3}\n");
+}
+
 TEST(Events, AreJsonWhateverTheWorkersWrote) {
   EXPECT_TRUE(nlohmann::json::accept(
       event_line({.event = "agent_notice", .text = "\xff\xfe", .attempt = Attempt(1)}, 1)));

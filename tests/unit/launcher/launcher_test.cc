@@ -107,6 +107,9 @@ class FakeView final : public View {
   }
   bool takes(int stream, Duration) const override { return stream == taken_stream; }
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
+  void keep_clock(NodeId, const std::string&, const ClockOffset::Answer& answer) override {
+    clocks.push_back(answer.offset_ns);
+  }
   void logs_are_elsewhere(NodeId, const std::string&, const std::string& directory) override {
     log_directory = directory;
   }
@@ -123,6 +126,7 @@ class FakeView final : public View {
   std::optional<Rank> taking_from;  // none: from all
   int taken_stream = 0;
   std::string stack_text;
+  std::vector<std::int64_t> clocks;
   std::string log_directory;
   std::string kept_log;
 };
@@ -280,6 +284,21 @@ TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
     const auto pings = channel->received<wire::Ping>();
     ASSERT_EQ(pings.size(), 1U);
     EXPECT_EQ(pings[0].output_waits, waits);
+  }
+}
+
+TEST_F(LauncherTest, TheClocksOfATracedJobsHostsAreKept) {
+  for (const bool traced : {false, true}) {
+    Plan plan = one_node();
+    plan.job.trace = traced;
+    plan.hosts.resize(1);
+    launcher.emplace(plan, Launcher::Parts{time, machines, lineage, view, [this] { finished = true; }});
+    launcher->begin();
+    channel = connect(kAgent);
+    for (int i = 0; i < 3; ++i) say(wire::Pong{.sent_ns = to_ns(time.now()), .at_ns = to_ns(time.now()) + 5});
+    EXPECT_EQ(channel->received<wire::Ping>().size(), traced ? 4U : 1U)
+        << "at first answers are asked for at once";
+    EXPECT_EQ(view.clocks, traced ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{});
   }
 }
 

@@ -143,6 +143,7 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
   job.virtual_local_rank = true;
   job.input_rank = Rank(3);
   job.wrappers = {{Rank(1), Rank(2), {"gdb", "--args"}}};
+  job.trace = true;
   job.limits = {.grace = 1s,
                 .controller_grace = 2s,
                 .silence_limit = 3s,
@@ -167,6 +168,7 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
   EXPECT_EQ(std::get<Welcome>(*welcome).job.input_rank, Rank(3));
   EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).last, Rank(2));
   EXPECT_EQ(std::get<Welcome>(*welcome).job.wrappers.at(0).words, job.wrappers.at(0).words);
+  EXPECT_TRUE(std::get<Welcome>(*welcome).job.trace);
 
   const auto start =
       decode_for_agent(frame_of(encode(FrameHeader{}, ToAgent(StartWorkers{"127.0.0.1", 29500, 40}))));

@@ -1,0 +1,149 @@
+// `launch trace`: one file of what all ranks of a job did and when.
+#include "launcher/core/view/trace.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/trace_file.h"
+#include "common/wire/words.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/commands/log_files.h"
+#include "launcher/core/text/words.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr std::uint64_t kMostEventsBytes = 256 << 20;
+constexpr std::uint64_t kMostTraceBytes = TraceFile::kLimitBytes + (1 << 20);
+
+// The paths of trace files, by rank and attempt.
+using TracePaths = std::map<Rank, std::map<std::uint64_t, std::string>>;
+
+template <class Number, class Use>
+void for_each_numbered(const std::filesystem::path& directory, std::string_view prefix, const Use& use) {
+  std::error_code error;
+  std::filesystem::directory_iterator next(directory, error);
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    if (const auto number = number_after<Number>(next->path().filename(), prefix)) use(*number, next->path());
+  }
+}
+
+TracePaths find_traces(const std::string& directory) {
+  TracePaths found;
+  for_each_numbered<std::uint64_t>(directory, "attempt_", [&](std::uint64_t attempt, const auto& attempts) {
+    for_each_numbered<std::int32_t>(attempts, "rank_", [&](std::int32_t rank, const auto& ranks) {
+      const auto path = ranks / name_of(wire::LogFile::kTrace);
+      std::error_code error;
+      if (std::filesystem::exists(path, error)) found[Rank(rank)][attempt] = path.string();
+    });
+  });
+  return found;
+}
+
+struct TraceWishes {
+  std::string file;
+  std::optional<std::uint64_t> attempt;
+  bool json = false;
+};
+
+Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
+  constexpr auto kWrong = ErrorCode::kInvalidArgument;
+  TraceWishes wishes{.file = arguments.value("output"), .attempt = {}, .json = arguments.has("json")};
+  if (wishes.file.empty())
+    return failure(kWrong,
+                   "--output is missing: say where the trace is written, as in -o trace.json, or -o -");
+  if (wishes.file == "-" && wishes.json)
+    return failure(kWrong, "--output - and --json both go to stdout: give one of them");
+  const auto attempt = arguments.count("attempt", "attempts");
+  if (!attempt) return std::unexpected(attempt.error());
+  if (*attempt) wishes.attempt = **attempt;
+  return wishes;
+}
+
+Expected<UniqueFd> open_trace(const std::string& path) {
+  UniqueFd fd(path == "-" ? dup(STDOUT_FILENO)
+                          : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644));
+  if (!fd) return system_failure("cannot write " + path, errno);
+  return fd;
+}
+
+Status write_trace(int fd, const std::string& path, const TracePaths& paths, Trace& trace) {
+  if (Status written = write_all(fd, trace.beginning(), path); !written) return written;
+  for (const auto& [rank, path_of_attempt] : paths) {
+    std::map<std::uint64_t, std::string> texts;
+    for (const auto& [attempt, file] : path_of_attempt) {
+      auto text = read_regular_file(file, kMostTraceBytes);
+      if (!text) return std::unexpected(text.error());
+      texts[attempt] = *std::move(text);
+    }
+    if (Status written = write_all(fd, trace.of_rank(rank, texts), path); !written) return written;
+  }
+  return write_all(fd, Trace::end(), path);
+}
+
+int tell(const JobRecord& job, const TraceWishes& wishes, const Trace::Summary& summary) {
+  std::vector<std::string> remarks = summary.remarks;
+  const auto world_size = static_cast<std::size_t>(job.world_size);
+  if (summary.ranks < world_size)
+    remarks.push_back(
+        fmt::format("{} of {} ranks have no trace here: that of a host with logs of its own comes "
+                    "when an attempt has ended",
+                    world_size - summary.ranks, world_size));
+  if (wishes.json) {
+    const nlohmann::ordered_json json = {{"job_id", job.job_id},         {"file", wishes.file},
+                                         {"events", summary.events},     {"ranks", summary.ranks},
+                                         {"seconds", summary.seconds()}, {"remarks", remarks}};
+    return print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  }
+  for (const std::string& remark : remarks) say(remark);
+  say(fmt::format("{} of {} over {:.1f} s{}", count_of(summary.events, "event"),
+                  count_of(summary.ranks, "rank"), summary.seconds(),
+                  wishes.file == "-" ? "" : fmt::format(": {}; ui.perfetto.dev opens it", wishes.file)));
+  return 0;
+}
+
+Error no_trace(const JobRecord& job) {
+  return {
+      ErrorCode::kNotFound,
+      fmt::format("{} has no trace: it is left by programs that use the runtime, in a job that was started "
+                  "with --trace",
+                  job.job_id)};
+}
+
+}  // namespace
+
+int trace(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto wishes = trace_wishes_of(*arguments);
+  if (!wishes) return refuse(wishes.error(), kExitUsage);
+  const auto job = find_job(*arguments, invocation.here, Preferred::kRunningElseNewest);
+  if (!job) return refuse(job.error(), kExitUsage);
+  TracePaths paths = find_traces(job->record.directory);
+  if (paths.empty()) return refuse(no_trace(job->record), 1);
+  if (wishes->attempt) {
+    for (auto& [rank, its] : paths)
+      std::erase_if(its, [&](const auto& each) { return each.first != *wishes->attempt; });
+    std::erase_if(paths, [](const auto& each) { return each.second.empty(); });
+    if (paths.empty())
+      return refuse(Error(ErrorCode::kNotFound, fmt::format("--attempt {}: {} has no trace of that attempt",
+                                                            *wishes->attempt, job->record.job_id)),
+                    kExitUsage);
+  }
+  const auto events = read_regular_file(job->record.directory + "/events.jsonl", kMostEventsBytes);
+  if (!events) return refuse(events.error(), 1);
+  const auto file = open_trace(wishes->file);
+  if (!file) return refuse(file.error(), kExitUsage);
+  Trace trace(job->record, *events, wishes->attempt);
+  if (Status written = write_trace(file->get(), wishes->file, paths, trace); !written)
+    return refuse(written.error(), 1);
+  return tell(job->record, *wishes, trace.summary());
+}
+
+}  // namespace muster::launcher

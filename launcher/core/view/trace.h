@@ -1,0 +1,83 @@
+// What the ranks of a job have written into their trace files, and what its events.jsonl says, as one trace
+// (common/base/trace_file.h): on the launcher's clock, from the job's beginning on.
+//
+// Each rank is a process of the trace, by its number, over all attempts; the launcher is one more. Events of
+// one track that overlap, such as those of several loading threads, are put into further tracks of its name,
+// so that in each track events follow each other or lie within each other. Lines that are no event, as the
+// last of a rank that was killed, are passed over. Pure: the texts are read, and what is returned is written,
+// by the caller.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/core/view/job_list.h"
+#include "launcher/core/view/trace_clock.h"
+
+namespace muster::launcher {
+
+class Trace {
+ public:
+  // `attempt`: only what belongs to it; none: all.
+  Trace(const JobRecord& job, std::string_view events, std::optional<std::uint64_t> attempt);
+
+  // In this order, with all ranks in between.
+  std::string beginning();
+  std::string of_rank(Rank rank, const std::map<std::uint64_t, std::string>& text_of_attempt);
+  static std::string end() { return "\n]}\n"; }
+
+  struct Summary {
+    std::size_t events = 0;
+    std::size_t ranks = 0;
+    std::optional<std::int64_t> first_ns{};
+    std::optional<std::int64_t> last_ns{};
+    std::vector<std::string> remarks{};  // what the user should know of it, a line each
+    double seconds() const { return first_ns ? static_cast<double>(*last_ns - *first_ns) / 1e9 : 0; }
+  };
+  const Summary& summary() const { return summary_; }
+
+ private:
+  struct Span {
+    std::int64_t track = 0;
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+    std::string name{};
+    std::string arguments{};
+    std::uint64_t attempt = 0;  // of the launcher's
+    bool is_moment = false;
+  };
+  struct Workers {
+    std::int32_t node = 0;
+    std::int32_t count = 0;
+    std::string host;
+  };
+  struct Tracks {
+    std::int64_t process = 0;
+    std::string name;
+    std::int64_t place = 0;
+    std::map<std::int64_t, std::string_view> names{};
+  };
+
+  void read_event(std::string_view line, std::map<std::int32_t, std::vector<ClockOffset::Answer>>& answers);
+  const Workers* workers_of(std::uint64_t attempt, Rank rank) const;
+  std::string rank_name(Rank rank, std::uint64_t attempt) const;
+  std::size_t read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const;
+  std::string write(const Tracks& tracks, std::vector<Span> spans);
+  void write_span(std::string& text, const Span& span, std::int64_t process, std::int64_t track);
+
+  std::string job_id_;
+  std::optional<std::uint64_t> only_;
+  std::optional<std::int64_t> began_ns_;
+  std::vector<Span> launcher_;                                // its own
+  std::map<std::uint64_t, std::map<Rank, Workers>> workers_;  // by attempt and first rank
+  std::map<std::int32_t, TraceClock> clocks_;                 // by node
+  std::set<std::int32_t> strange_clocks_;                     // of which that has been said
+  Summary summary_;
+};
+
+}  // namespace muster::launcher
