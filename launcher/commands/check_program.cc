@@ -86,7 +86,7 @@ std::string python_of(const Surroundings& here) {
 Finding check_program_file(const Prepared& prepared, const Surroundings& here) {
   const Status found = check_program(prepared.plan.job.command, path_variable(prepared, here));
   if (found) return {kOk, "program", fmt::format("{} can be executed", prepared.plan.job.command.front())};
-  return {kFail, "program", found.error().message(), "give its path, or chmod +x it"};
+  return {kFail, "program", found.error().message(), "give the path of a program or a script"};
 }
 
 Finding check_torch(const Prepared& prepared, const Surroundings& here) {

@@ -1,5 +1,7 @@
 #include "launcher/commands/prepare.h"
 
+#include <filesystem>
+
 #include "common/base/machine.h"
 #include "launcher/core/text/nearest.h"
 #include "launcher/core/verdict/verdict.h"
@@ -23,12 +25,13 @@ Machine look_at_machine(const Options& options, const Surroundings& here) {
   return machine;
 }
 
-// A word that is no program may have been meant for a command.
-std::optional<std::string_view> command_meant(const Invocation& invocation) {
-  if (!invocation.implied || invocation.words.empty()) return std::nullopt;
+// A word that is no program may have been meant for a command, unless a file here is called so.
+std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
+  const bool is_file = program.contains('/') || program.ends_with(".py") || std::filesystem::exists(program);
+  if (!invocation.implied || is_file) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);
-  return nearest(invocation.words.front(), names);
+  return nearest(program, names);
 }
 
 }  // namespace
@@ -50,7 +53,7 @@ int refuse_program(const Prepared& prepared, const Invocation& invocation) {
   const Status found = check_program(prepared.plan.job.command, path);
   if (found) return 0;
   if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
-  const auto command = command_meant(invocation);
+  const auto command = command_meant(prepared.request.options.program.front(), invocation);
   if (!command) return refuse(found.error(), 127);
   return refuse(Error(ErrorCode::kInvalidArgument, fmt::format("{}; did you mean the command `launch {}`?",
                                                                found.error().message(), *command)),

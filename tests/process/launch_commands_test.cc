@@ -388,6 +388,26 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   EXPECT_EQ(command({"run", "statsu"}).exit_code, 127) << "it is said to be a program";
 }
 
+TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {
+  std::ofstream(scratch / "repot") << "#!/bin/sh\n";
+  std::filesystem::permissions(scratch / "repot", std::filesystem::perms(0755));
+  const std::pair<Words, std::string> wrong[] = {
+      {{"--nodes", "2", "./nothere"}, "launch: ./nothere: not found\n"},
+      {{"--nodes", "2", "nothere"}, "launch: nothere: not found in PATH\n"},
+      {{"./statsu"}, "launch: ./statsu: not found\n"},
+      {{"status.py"}, "launch: status.py: not found\n"},
+      {{"--nodes", "2", "repot"}, "launch: repot: not found in PATH: did you mean ./repot?\n"},
+  };
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch.path());
+  for (const auto& [words, message] : wrong) {
+    const Printed printed = command(words);
+    EXPECT_EQ(printed.exit_code, 127);
+    EXPECT_EQ(printed.err, message);
+  }
+  std::filesystem::current_path(before);
+}
+
 TEST_F(LaunchCommands, AreExplainedByHelp) {
   const Printed help = command({"help", "status"});
   EXPECT_EQ(help.exit_code, 0) << help.err;

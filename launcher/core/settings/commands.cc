@@ -103,22 +103,22 @@ constexpr Flag kTraceFlags[] = {
 constexpr Flag kTextFlags[] = {kHelp};
 
 constexpr Example kRunExamples[] = {
-    {"launch train", "one worker"},
-    {"launch --nodes 2 --gpus-per-node 2 train", "four workers, as on two nodes with two GPUs each"},
-    {"launch --gpus-per-node 4 --checkpoint-dir ckpt train --lr 0.1",
+    {"launch ./train", "one worker"},
+    {"launch --nodes 2 --gpus-per-node 2 ./train", "four workers, as on two nodes with two GPUs each"},
+    {"launch --gpus-per-node 4 --checkpoint-dir ckpt ./train --lr 0.1",
      "what follows the program's name is the program's own"},
     {"launch --gpus-per-node 2 train.py", "a Python script, as torchrun runs it"},
     {"launch --config job.yaml", "flags and program from a file"},
 };
 constexpr Example kPlanExamples[] = {
-    {"launch plan --nodes 2 --gpus-per-node 4 train", "which ranks would run where"},
+    {"launch plan --nodes 2 --gpus-per-node 4 ./train", "which ranks would run where"},
     {"launch plan --config job.yaml --json", "the same for programs, of a job in a file"},
 };
 constexpr Example kCheckExamples[] = {
     {"launch check", "is this machine fit to run anything?"},
     {"launch check --gpus-per-node 8 --checkpoint-dir /shared/ckpt train.py",
      "would this job start, and can every node write there?"},
-    {"launch check --json train | jq '.checks[] | select(.result != \"ok\")'", "only what is wrong"},
+    {"launch check --json ./train | jq '.checks[] | select(.result != \"ok\")'", "only what is wrong"},
 };
 constexpr Example kPsExamples[] = {
     {"launch ps", "what runs, and what ran"},

@@ -140,7 +140,8 @@ constexpr Flag kOwnFlags[] = {
      "repeated.",
      "workers"},
     {"config", 0, "FILE", kOption,
-     "Read flags from a YAML file: `nodes: 2`, ..., and `program: [train, --lr, 0.1]`. `~` and `$NAME` stand "
+     "Read flags from a YAML file: `nodes: 2`, ..., and `program: [./train, --lr, 0.1]`. `~` and `$NAME` "
+     "stand "
      "for what they are here; paths are relative to the current directory, not to the file.",
      "general"},
     {"grace", 0, "DURATION", kOption, "Time that workers have between TERM and KILL (default 10).",

@@ -116,7 +116,7 @@ Status add_program(Reading& reading, const YAML::Node& value) {
                    as_list(value.Scalar()));
   if (!value.IsSequence())
     return failure(ErrorCode::kInvalidArgument,
-                   "program: is a list of words: write `program: [train, --lr, 0.1]`");
+                   "program: is a list of words: write `program: [./train, --lr, 0.1]`");
   auto words = words_of(value, "program", reading.environment);
   if (!words) return failure_within("program", std::move(words));
   reading.file.program = *std::move(words);

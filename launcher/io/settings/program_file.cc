@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/program.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
@@ -18,19 +19,33 @@ Status check_script(const std::string& path) {
   return {};
 }
 
+// What may have been meant by a name that is not found.
+std::string hint_about(const std::string& name) {
+  if (name.find_first_of(" ;|&<>") != std::string::npos)
+    return fmt::format(": a line of the shell needs `sh -c {}`", as_shell_word(name));
+  if (name.contains('/')) return "";
+  switch (look_up_program("./" + name, "", "").error) {
+    case 0: return fmt::format(": did you mean ./{}?", name);
+    case EISDIR: return ": here it is a directory";
+    case EACCES:
+      return fmt::format(": here it is a file that may not be executed (if it is a program: chmod +x {})",
+                         as_shell_word(name));
+    default: return "";
+  }
+}
+
 Status check_executable(const std::string& name, const std::string& search_path) {
   const FoundProgram found = look_up_program(name, search_path, "");
   if (found.error == 0) return {};
   const bool in_path = name.find('/') == std::string::npos;
   if (found.error == EISDIR) return failure(ErrorCode::kPermission, "{}: is a directory", name);
   if (found.error != ENOENT) {
-    return failure(ErrorCode::kPermission, "{}: {}may not be executed", name,
-                   in_path ? "found in PATH, but " : "");
+    return failure(ErrorCode::kPermission, "{}: {}may not be executed (if it is a program: chmod +x {})",
+                   name, in_path ? "found in PATH, but " : "", as_shell_word(found.path));
   }
-  if (!in_path) return failure(ErrorCode::kNotFound, "{}: not found", name);
-  const bool here = look_up_program("./" + name, "", "").error == 0;
-  return failure(ErrorCode::kNotFound, "{}: not found in PATH{}", name,
-                 here ? fmt::format(": did you mean ./{}?", name) : "");
+  const std::string hint = hint_about(name);
+  if (!in_path) return failure(ErrorCode::kNotFound, "{}: not found{}", name, hint);
+  return failure(ErrorCode::kNotFound, "{}: not found in PATH{}", name, hint);
 }
 
 }  // namespace

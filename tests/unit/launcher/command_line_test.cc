@@ -161,7 +161,7 @@ TEST_F(CommandLine, AnswersHelpAndVersion) {
   const auto help = read_command_line({"--help"}, here);
   ASSERT_TRUE(help);
   for (const char* part : {"Usage: launch", "--gpus-per-node M", "Number of nodes",
-                           "launch --nodes 2 --gpus-per-node 2 train"}) {
+                           "launch --nodes 2 --gpus-per-node 2 ./train"}) {
     EXPECT_THAT(std::get<Answer>(*help).text, HasSubstr(part));
   }
   EXPECT_EQ(std::get<Answer>(*read_command_line({"--version"}, here)).text,
