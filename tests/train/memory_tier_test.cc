@@ -241,7 +241,8 @@ TEST_F(MemoryWriteOutTest, NothingIsWrittenWhereTheDiskHasANewerOne) {
 TEST_F(MemoryWriteOutTest, WhatIsDamagedOrOfADirectoryThatAnotherHasTakenIsNotCommitted) {
   train_four_steps();
   restored_step(0);  // attempt 2
-  EXPECT_THAT(write_out(), AllOf(HasSubstr("is lost: "), HasSubstr("attempt 2 of job")));
+  EXPECT_THAT(write_out(),
+              AllOf(HasSubstr("step 4, which was held in memory, is lost: "), HasSubstr("attempt 2 of job")));
   fs::remove(directory_ + "/attempts/000002.json");
   fs::remove(directory_ + "/attempts/000002.claim");
   damage(9000);

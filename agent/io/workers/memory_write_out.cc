@@ -65,6 +65,7 @@ class WriteOut {
              memory_.local_world_size;
     });
     if (ids.empty()) return ids;
+    step_ = std::ranges::min_element(ids, is_newer)->step;  // which is lost if the directory is of no use
     if (Status mine = directory_.check_newest(memory_.attempt); !mine) return std::unexpected(mine.error());
     const auto entries = directory_.candidates(memory_.attempt);
     if (!entries) return std::unexpected(entries.error());
