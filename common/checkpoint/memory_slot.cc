@@ -57,15 +57,23 @@ Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header) {
   return contents;
 }
 
+Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
+                       std::uint64_t offset, std::string& chunk) {
+  chunk.resize(kChunkBytes);  // hashed as it lies in memory: whole
+  if (Status read = read_slot(fd, offset, chunk.data(), kChunkBytes); !read) return read;
+  if (digest_of(chunk) != digests[offset / kChunkBytes])
+    return failure(ErrorCode::kCorrupt, "what rank {} holds in memory is damaged", header.rank);
+  return {};
+}
+
 Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop) {
   const auto contents = read_slot_contents(fd, header);
   if (!contents) return std::unexpected(contents.error());
-  std::string chunk(kChunkBytes, '\0');
+  std::string chunk;
   for (std::uint64_t offset = 0; offset < header.file_bytes; offset += kChunkBytes) {
     if (stop()) return failure(ErrorCode::kUnavailable, "it is not wanted any more");
-    if (Status read = read_slot(fd, offset, chunk.data(), kChunkBytes); !read) return read;
-    if (digest_of(chunk) != contents->files[0].chunks[offset / kChunkBytes])
-      return failure(ErrorCode::kCorrupt, "what rank {} holds in memory is damaged", header.rank);
+    const Status read = read_slot_chunk(fd, header, contents->files[0].chunks, offset, chunk);
+    if (!read) return read;
   }
   return {};
 }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/checkpoint/manifest.h"
 
@@ -46,6 +48,9 @@ Status read_slot(int fd, std::uint64_t offset, char* to, std::uint64_t count);
 std::optional<SlotHeader> read_slot_header(int fd);
 // kCorrupt if they are not what was written.
 Expected<RankContents> read_slot_contents(int fd, const SlotHeader& header);
+// Reads a whole chunk of the rank's file. kCorrupt if it is not what was written; `digests`: of the chunks.
+Status read_slot_chunk(int fd, const SlotHeader& header, const std::vector<Digest128>& digests,
+                       std::uint64_t offset, std::string& chunk);
 // Reads all that the header tells of. kCorrupt if some of it is not what was written; kUnavailable if `stop`
 // said so, which is asked before each chunk.
 Status verify_slot(int fd, const SlotHeader& header, const std::function<bool()>& stop);

@@ -102,13 +102,11 @@ class WriteOut {
     const std::string unfinished = path + ".new";
     const UniqueFd to(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!to) return system_failure("cannot create " + unfinished, errno);
-    std::string chunk(kChunkBytes, '\0');
+    std::string chunk;
     for (std::uint64_t offset = 0; offset < file.size_bytes; offset += kChunkBytes) {
       if (Clock::now() >= write_until_) return failure(ErrorCode::kTimedOut, "the disk takes it too slowly");
-      // Hashed as it lies in memory: whole.
-      if (Status read = read_slot(held.fd, offset, chunk.data(), kChunkBytes); !read) return read;
-      if (digest_of(chunk) != digests[offset / kChunkBytes])
-        return failure(ErrorCode::kCorrupt, "what rank {} holds in memory is damaged", held.header.rank);
+      const Status read = read_slot_chunk(held.fd, held.header, digests, offset, chunk);
+      if (!read) return read;
       const std::string_view part =
           std::string_view(chunk).substr(0, std::min(kChunkBytes, file.size_bytes - offset));
       file.chunks.push_back(digest_of(part));
