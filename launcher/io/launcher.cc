@@ -211,7 +211,9 @@ void Launcher::perform(const Send& action) {
 
 // Not before: what is decided is kept in the journal.
 void Launcher::add_keys(AgentId agent, wire::ToAgent& message) const {
-  for (wire::Neighbour& each : std::get<wire::StartWorkers>(message).neighbours) {
+  auto& neighbours = std::get<wire::StartWorkers>(message).neighbours;
+  if (!parts_.neighbour_key) return neighbours.clear();
+  for (wire::Neighbour& each : neighbours) {
     const AgentId other{each.node, each.incarnation};
     each.key = parts_.neighbour_key(wire::peer_identity(plan_.job.job_id, agent, other));
   }

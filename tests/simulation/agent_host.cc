@@ -131,6 +131,23 @@ std::expected<void, StartFailure> AgentHost::open(const agent::OpenAttempt& atte
   return {};
 }
 
+// Some find no port to listen at.
+agent::Processes::MemoryTold AgentHost::memory_told() const {
+  if (plan_.neighbour_address.empty()) return {};
+  const std::int32_t node = owner_.agent.node.value();
+  return {.port = node % 4 == 3 ? 0 : 40000 + node, .ranks = {held_ranks_.begin(), held_ranks_.end()}};
+}
+
+void AgentHost::meet_neighbours(const std::vector<wire::Neighbour>& neighbours) const {
+  for (const wire::Neighbour& each : neighbours) {
+    const std::string who =
+        fmt::format("node{} is told of node{} as a neighbour", owner_.agent.node, each.node);
+    world_.invariants.holds(each.node != owner_.agent.node && !each.key.empty(), who + " without a key");
+    world_.invariants.holds(each.port != 0 || memory_told().port != 0,
+                            who + " that calls it, and listens nowhere");
+  }
+}
+
 // A worker that cannot be executed is the last one, so that others have to be killed for it.
 std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local_rank,
                                                                  const wire::StartWorkers& start) {
@@ -138,8 +155,12 @@ std::expected<AgentHost::Started, StartFailure> AgentHost::start(LocalRank local
       take_refusal(FaultKind::kExecutionRefused, attempt_, 126))
     return std::unexpected(StartFailure{
         StartStep::kProgram, Error(ErrorCode::kPermission, "cannot execute train: exec format error")});
-  if (local_rank == LocalRank(0)) has_failed_ = false;
+  if (local_rank == LocalRank(0)) {
+    has_failed_ = false;
+    meet_neighbours(start.neighbours);
+  }
   const Rank rank = plan_.rank_of(local_rank);
+  held_ranks_.insert(rank);
   int earlier_count = 0;
   for (const auto& each : world_.machines) earlier_count += each->count_before(owner_.launch, attempt_);
   world_.invariants.attempts_do_not_overlap(owner_.agent.node, attempt_, earlier_count);

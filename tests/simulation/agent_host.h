@@ -51,6 +51,7 @@ class AgentHost final : public agent::Processes,
   void set_job(const wire::JobSpec& job) override { job_ = job, welcomed_ = true; }
   std::expected<void, agent::StartFailure> open(const agent::OpenAttempt& attempt) override;
   std::string other_checkpoints() const override { return ""; }
+  MemoryTold memory_told() const override;
   std::expected<Started, agent::StartFailure> start(LocalRank local_rank,
                                                     const wire::StartWorkers& start) override;
   void give_input(const wire::Input& input) override;
@@ -111,6 +112,7 @@ class AgentHost final : public agent::Processes,
   bool take_refusal(FaultKind kind, Attempt attempt, int exit_code);
   std::string address_of(std::int32_t pid) const { return std::to_string(pid); }
   void finish_when_written();
+  void meet_neighbours(const std::vector<wire::Neighbour>& neighbours) const;
   bool load_template();
   void settle_template(Template settled);
   bool shares_logs() const { return owner_.agent.node.value() % 3 != 2; }
@@ -137,6 +139,7 @@ class AgentHost final : public agent::Processes,
   int blind_count_ = 0;         // looks in a row that could not tell what is left
   bool has_failed_ = false;     // a worker of the newest attempt has, and the agent was told
   bool memory_is_out_ = false;  // or is being written
+  std::set<Rank> held_ranks_;   // that this agent has started
 };
 
 }  // namespace muster::simulation

@@ -77,13 +77,15 @@ Launch::Launch(World& world, const MachineClock& clock, const Options& options,
       input_(world.seed, program_),
       judge_(world, options.number) {
   world_.truths[options_.number] = std::make_unique<GroundTruth>(Limits::kSilence);
-  launcher_ = std::make_unique<launcher::Launcher>(plan_of(world_.script, options_.take_over),
-                                                   launcher::Launcher::Parts{.time = *program_,
-                                                                             .bootstrap = agents_,
-                                                                             .lineage = lineage_,
-                                                                             .view = *this,
-                                                                             .finished = [this] { finish(); },
-                                                                             .input = script_input()});
+  launcher_ = std::make_unique<launcher::Launcher>(
+      plan_of(world_.script, options_.take_over),
+      launcher::Launcher::Parts{.time = *program_,
+                                .bootstrap = agents_,
+                                .lineage = lineage_,
+                                .view = *this,
+                                .finished = [this] { finish(); },
+                                .input = script_input(),
+                                .neighbour_key = [](const std::string& who) { return "key of " + who; }});
   program_->set_observer([this] { observe(); });
 }
 

@@ -66,7 +66,7 @@ class Processes {
   // Whether the open attempt's checkpoint directory is the launcher's (wire::AttemptPrepared).
   virtual std::string other_checkpoints() const = 0;
   // What the launcher is told of the memory that outlives the workers.
-  virtual MemoryTold memory_told() const { return {}; }
+  virtual MemoryTold memory_told() const = 0;
   // The ranks come in order. kProgram where the program turns out to be none.
   virtual std::expected<Started, StartFailure> start(LocalRank local_rank,
                                                      const wire::StartWorkers& start) = 0;

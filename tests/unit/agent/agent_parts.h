@@ -66,6 +66,7 @@ struct HandProcesses final : Processes {
   void begin(ProcessListener& agent) override { listener = &agent; }
   void set_job(const wire::JobSpec&) override {}
   std::string other_checkpoints() const override { return "is not there"; }
+  MemoryTold memory_told() const override { return {}; }
   std::expected<void, StartFailure> open(const OpenAttempt& attempt) override {
     asked.push_back(fmt::format("open {}", attempt.attempt));
     if (failure) return std::unexpected(*failure);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/wire/agent_identity.h"
 #include "tests/hand_time.h"
 
 namespace muster::launcher {
@@ -348,6 +349,50 @@ TEST_F(LauncherTest, StacksAreAskedForAndShownToWhoAsked) {
   EXPECT_EQ(channel->received<wire::DumpStacks>().size(), 1U);
   say(wire::WorkerStacks{Rank(0), "main"});
   EXPECT_EQ(view.stack_text, "main");
+}
+
+TEST_F(LauncherTest, TheKeyOfTwoNeighboursIsInWhatIsSentAndInNoDecision) {
+  Plan plan = one_node();
+  plan.nodes.push_back({NodeId(1), Rank(1), 1});
+  plan.job.limits.memory_tier_bytes = 1 << 30;
+  std::vector<wire::StartWorkers> decided;
+  const auto witness = [&](const Controller&, const Event&, TimePoint, const Decisions& decisions) {
+    for (const Decision& each : decisions) {
+      const auto* const send = std::get_if<Send>(&each.action);
+      if (const auto* start = send ? std::get_if<wire::StartWorkers>(&send->message) : nullptr)
+        decided.push_back(*start);
+    }
+  };
+  launcher.emplace(plan,
+                   Launcher::Parts{.time = time,
+                                   .bootstrap = machines,
+                                   .lineage = lineage,
+                                   .view = view,
+                                   .finished = [this] { finished = true; },
+                                   .witness = witness,
+                                   .neighbour_key = [](const std::string& who) { return "of " + who; }});
+  launcher->begin();
+  channel = connect(kAgent);
+  const AgentId other{NodeId(1), Incarnation(1)};
+  const auto second = connect(other);
+  greet();
+  wire::Hello hello;
+  hello.version = MUSTER_VERSION;
+  second->say(other.node, Attempt(), hello);
+  lineage.answer();
+  say(wire::AttemptPrepared{.store_port = 4711, .neighbour_port = 5000});
+  second->say(other.node, Attempt(1), wire::AttemptPrepared{.neighbour_port = 5001});
+  for (const auto& each : {channel, second}) {
+    const auto sent = each->received<wire::StartWorkers>();
+    ASSERT_EQ(sent.size(), 1U);
+    ASSERT_EQ(sent[0].neighbours.size(), 1U);
+    EXPECT_EQ(sent[0].neighbours[0].key, "of " + wire::peer_identity(plan.job.job_id, kAgent, other));
+  }
+  ASSERT_EQ(decided.size(), 2U);
+  for (const wire::StartWorkers& each : decided) {
+    ASSERT_EQ(each.neighbours.size(), 1U);
+    EXPECT_EQ(each.neighbours[0].key, "");
+  }
 }
 
 TEST_F(LauncherTest, InputIsReadWhenItsRankRunsAndGoesOnInTheNextAttempt) {
