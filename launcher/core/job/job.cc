@@ -416,7 +416,7 @@ void Job::start_workers(TimePoint now) {
   phase_ = Phase::kRunning;
   facts_.started = now;
   crew_.start_workers();
-  auto neighbours = neighbours_.all([this](NodeId id) { return fleet_.incarnation(id); });
+  auto neighbours = neighbours_.told_to_each([this](NodeId id) { return fleet_.incarnation(id); });
   for (const NodeId id : crew_.with_workers())
     decide(Send{id, attempt_,
                 wire::StartWorkers{store_address_, store_port_, chronicle_.resume_step(),

@@ -35,7 +35,7 @@ void Neighbours::prepared(NodeId node, const wire::AttemptPrepared& said) {
   found->held = said.held_ranks;
 }
 
-std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::all(
+std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::told_to_each(
     const std::function<Incarnation(NodeId)>& incarnation_of) const {
   // By the one who calls and the one who is called; what each of them is to the other.
   struct Pair {
@@ -43,7 +43,8 @@ std::map<NodeId, std::vector<wire::Neighbour>> Neighbours::all(
     bool caller_has = false, called_has = false;  // what the other lacks
   };
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
-  // What `of` is to `to`, of whichever of them calls.
+  // Notes that node `of` keeps, or has, something for node `to`. Each pair is listed once, by who calls: the
+  // fact is about the called one if `of` is it, else about the caller.
   const auto between = [&pairs](std::size_t of, std::size_t to, bool Pair::* if_called,
                                 bool Pair::* if_caller) {
     const auto known = pairs.find({of, to});

@@ -25,12 +25,11 @@ class Neighbours {
   // Fewer than two have none. `interface` as meet() takes it.
   Neighbours(const std::vector<Member>& members, const std::string& interface);
 
-  bool empty() const { return ring_.empty(); }
   // Where the node's agent is to listen; empty: nowhere.
   std::string address_of(NodeId node) const;
   void prepared(NodeId node, const wire::AttemptPrepared& said);
   // What each agent is told when workers start, without keys.
-  std::map<NodeId, std::vector<wire::Neighbour>> all(
+  std::map<NodeId, std::vector<wire::Neighbour>> told_to_each(
       const std::function<Incarnation(NodeId)>& incarnation_of) const;
 
   // What a journal keeps of it (journal/state.h).

@@ -179,9 +179,11 @@ TEST(Commands, AgreeWithTheDocumentOnDefaultsAndLimits) {
   }
   EXPECT_GE(compared, 8);
   const Options defaults;
+  for (const wire::TimeLimit& each : wire::kTimeLimits)
+    EXPECT_THAT(find_flag(each.name)->text,
+                HasSubstr(fmt::format("(default {:g}", in_seconds(defaults.limits.*each.field))));
   for (const auto& [name, limit] : {std::pair("heartbeat-limit", defaults.limits.heartbeat_limit),
                                     {"hang-limit", defaults.limits.hang_limit}}) {
-    EXPECT_THAT(find_flag(name)->text, HasSubstr(fmt::format("(default {:g}", in_seconds(limit))));
     EXPECT_THAT(document, HasSubstr(fmt::format("`--{}` ({:g} s) |", name, in_seconds(limit))))
         << "in the table of hangs";
   }
