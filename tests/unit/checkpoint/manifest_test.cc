@@ -1,6 +1,6 @@
 #include "common/checkpoint/manifest.h"
 
-#include <chrono>
+#include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -226,12 +226,12 @@ TEST(Manifest, OfALargeStateIsReadAtOnce) {
     manifest.shared.tensors[fmt::format("model.layers.{}.weight", i)] = std::move(tensor);
   }
   const std::string text = encode_manifest(manifest);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor, which other tests want too
   const auto parsed = parse_manifest(text);
-  const auto took = std::chrono::steady_clock::now() - begin;
+  const std::clock_t took = std::clock() - begin;
   ASSERT_TRUE(parsed) << parsed.error().message();
   EXPECT_TRUE(*parsed == manifest);
-  EXPECT_LT(took, std::chrono::seconds(2));
+  EXPECT_LT(took, 2 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

@@ -378,6 +378,8 @@ TEST_F(LauncherTest, TheKeyOfTwoNeighboursIsInWhatIsSentAndInNoDecision) {
   greet();
   wire::Hello hello;
   hello.version = MUSTER_VERSION;
+  hello.node = other.node;
+  hello.incarnation = other.incarnation;
   second->say(other.node, Attempt(), hello);
   lineage.answer();
   say(wire::AttemptPrepared{.store_port = 4711, .neighbour_port = 5000});
