@@ -234,7 +234,9 @@ void Agents::gone(Process& agent, const std::string& how, bool guarded) {
     agent.guardian = true;
     const bool takes_part = !machine(id.node).workers_of(launch_.number(), launch_.job().attempt()).empty();
     if (Training* ranks = launch_.training(); ranks != nullptr && takes_part) ranks->peers_fail(false);
-    world_.timeline.after(world_.chance.between(1ms, 40ms), [this, self] {
+    // On a busy machine later than the next attempt could begin.
+    const Duration most = world_.other_chance.one_in(4) ? 450ms : 40ms;
+    world_.timeline.after(world_.chance.between(1ms, most), [this, self] {
       machine(self->owner.agent.node).kill_all(self->owner);
       self->guardian = false;
       leftover_ended();
