@@ -104,6 +104,8 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
     // that shows. If other datagrams are lost as well, ranks seem to be behind whose last steps were not
     // heard of.
     if (ranks_fenced) culprits.emplace_back();
+    // One that has lost its GPU is named in the text, and blamed if the others' stacks have come in time.
+    if (happened({FaultKind::kGpuFails})) culprits.emplace_back();
     if (ranks_fenced && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
       culprits.push_back(blamed_by(verdict));
     must.class_is_true(verdict,

@@ -159,7 +159,8 @@ TEST_F(LaunchTraining, ATraceShowsWhatEachRankDidAndWhen) {
   EXPECT_GE(came_and_left.size(), 3U);
   for (const auto& [what, when] : came_and_left)
     EXPECT_LE(when.first, when.second + 1'000'000) << what << ": a rank leaves before the last has come";
-  EXPECT_FALSE(trace.named(0, "step", "step 6").empty()) << "the first attempt is there too";
+  // What killed ranks of it did in their last quarter of a second need not be there.
+  EXPECT_THAT(trace.named(ReadTrace::kLauncher, "attempts", "attempt 1"), testing::SizeIs(1));
   EXPECT_THAT(trace.named(ReadTrace::kLauncher, "events", "restart"), testing::SizeIs(1));
 }
 
