@@ -27,7 +27,9 @@ Machine look_at_machine(const Options& options, const Surroundings& here) {
 
 // A word that is no program may have been meant for a command, unless a file here is called so.
 std::optional<std::string_view> command_meant(const std::string& program, const Invocation& invocation) {
-  const bool is_file = program.contains('/') || program.ends_with(".py") || std::filesystem::exists(program);
+  std::error_code ignored;  // a name that is too long for a file is none
+  const bool is_file =
+      program.contains('/') || program.ends_with(".py") || std::filesystem::exists(program, ignored);
   if (!invocation.implied || is_file) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);

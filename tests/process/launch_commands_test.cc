@@ -391,12 +391,14 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
 TEST_F(LaunchCommands, TakeNoFlagAndNoFileForAMistypedCommand) {
   std::ofstream(scratch / "repot") << "#!/bin/sh\n";
   std::filesystem::permissions(scratch / "repot", std::filesystem::perms(0755));
+  const std::string too_long(300, 'a');  // for the name of a file
   const std::pair<Words, std::string> wrong[] = {
       {{"--nodes", "2", "./nothere"}, "launch: ./nothere: not found\n"},
       {{"--nodes", "2", "nothere"}, "launch: nothere: not found in PATH\n"},
       {{"./statsu"}, "launch: ./statsu: not found\n"},
       {{"status.py"}, "launch: status.py: not found\n"},
       {{"--nodes", "2", "repot"}, "launch: repot: not found in PATH: did you mean ./repot?\n"},
+      {{too_long}, "launch: " + too_long + ": not found in PATH\n"},
   };
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(scratch.path());
