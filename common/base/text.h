@@ -55,6 +55,14 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
+// The first bytes, so many at most, without a character that is cut in two.
+inline std::string_view beginning_of(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  std::size_t size = most_bytes;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 // Nothing unless the whole text is a number that fits.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

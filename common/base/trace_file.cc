@@ -22,16 +22,8 @@ constexpr std::size_t kWaitingBytes = std::size_t{1} << 20;
 constexpr std::size_t kNameBytes = 200;
 constexpr std::string_view kEnd = ",\n";
 
-// Without a character that is cut in two.
-std::string_view beginning_of(std::string_view name) {
-  if (name.size() <= kNameBytes) return name;
-  std::size_t size = kNameBytes;
-  while (size > 0 && (static_cast<unsigned char>(name[size]) & 0xC0) == 0x80) --size;
-  return name.substr(0, size);
-}
-
 void append_text(std::string& text, std::string_view name) {
-  name = beginning_of(name);
+  name = beginning_of(name, kNameBytes);
   const bool is_json = is_utf8(name);
   text += '"';
   for (const char letter : name) {

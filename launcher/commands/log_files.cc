@@ -37,38 +37,32 @@ Status LogFiles::read(const OnLine& on_line, Reading reading) {
 
 // Attempts come one after the other: those before the newest have all their files.
 Status LogFiles::look_for_files() {
-  std::error_code error;
   const std::uint64_t known = newest_attempt_;
-  fs::directory_iterator next(job_.directory, error);
-  for (; !error && next != fs::directory_iterator(); next.increment(error)) {
-    const auto attempt = number_after<std::uint64_t>(next->path().filename(), "attempt_");
-    if (!attempt || *attempt < known) continue;
-    if (*attempt > known) read_events();
-    newest_attempt_ = std::max(newest_attempt_, *attempt);
-    look_for_ranks(*attempt, next->path());
-  }
-  if (error) return system_failure("cannot read " + job_.directory, error.value());
+  const auto look = [&](std::uint64_t attempt, const fs::path& directory) {
+    if (attempt < known) return;
+    if (attempt > known) read_events();
+    newest_attempt_ = std::max(newest_attempt_, attempt);
+    look_for_ranks(attempt, directory);
+  };
+  if (const auto error = for_each_numbered<std::uint64_t>(job_.directory, "attempt_", look))
+    return system_failure("cannot read " + job_.directory, error.value());
   return {};
 }
 
 void LogFiles::look_for_ranks(std::uint64_t attempt, const std::string& directory) {
-  std::error_code error;
-  fs::directory_iterator next(directory, error);
-  for (; !error && next != fs::directory_iterator(); next.increment(error)) {
-    const auto number = number_after<std::int32_t>(next->path().filename(), "rank_");
-    if (!number) continue;
-    const auto key = std::pair(attempt, Rank(*number));
-    const LogSource source{attempt, Rank(*number), node_of(attempt, Rank(*number)), 1};
-    if (ranks_.contains(key) || !wanted_(source)) continue;
+  (void)for_each_numbered<std::int32_t>(directory, "rank_", [&](std::int32_t number, const fs::path& path) {
+    const auto key = std::pair(attempt, Rank(number));
+    const LogSource source{attempt, Rank(number), node_of(attempt, Rank(number)), 1};
+    if (ranks_.contains(key) || !wanted_(source)) return;
     const auto file_of = [&](int stream) {
       LogSource its = source;
       its.stream = stream;
-      return File{its, LogStream(next->path(), std::string(kStreams[stream - 1]))};
+      return File{its, LogStream(path, std::string(kStreams[stream - 1]))};
     };
-    RankLogs found{.order = LogStream(next->path(), "order"), .files = {file_of(1), file_of(2)}};
+    RankLogs found{.order = LogStream(path, "order"), .files = {file_of(1), file_of(2)}};
     if (std::ranges::any_of(found.files, [](const File& file) { return file.stream.exists(); }))
       ranks_.emplace(key, std::move(found));
-  }
+  });
 }
 
 void LogFiles::read_events() {
@@ -77,11 +71,7 @@ void LogFiles::read_events() {
   for (const std::string_view line : split(*text, '\n')) {
     if (line.find("\"workers_started\"") == std::string_view::npos) continue;
     try {
-      const nlohmann::json event = parse_shallow_json(line, Fractions::kTaken);
-      const NodePlan node{NodeId(whole_number<std::int32_t>(event.at("node"))),
-                          Rank(whole_number<std::int32_t>(event.at("rank"))),
-                          whole_number<std::int32_t>(event.at("workers"))};
-      nodes_[whole_number<std::uint64_t>(event.at("attempt"))][node.first_rank] = node;
+      started_.add(parse_shallow_json(line, Fractions::kTaken));
     } catch (const nlohmann::json::exception&) {
       continue;  // a line that is being written
     }
@@ -89,11 +79,7 @@ void LogFiles::read_events() {
 }
 
 NodeId LogFiles::node_of(std::uint64_t attempt, Rank rank) const {
-  if (const auto nodes = nodes_.find(attempt); nodes != nodes_.end()) {
-    const auto after = nodes->second.upper_bound(rank);
-    if (after != nodes->second.begin() && std::prev(after)->second.has(rank))
-      return std::prev(after)->second.node;
-  }
+  if (const auto* node = started_.find(attempt, rank)) return node->plan.node;
   // As planned: its workers have only just begun, or were never started.
   const auto planned =
       std::ranges::find_if(job_.nodes, [rank](const NodePlan& node) { return node.has(rank); });

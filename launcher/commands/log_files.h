@@ -6,25 +6,36 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "common/base/text.h"
 #include "launcher/commands/log_stream.h"
+#include "launcher/core/view/events.h"
 #include "launcher/core/view/job_list.h"
 #include "launcher/core/view/log_filter.h"
 
 namespace muster::launcher {
 
-// Of a directory's name: 12, of "attempt_12".
-template <class Number>
-std::optional<Number> number_after(const std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  return parse_number<Number>(std::string_view(name).substr(prefix.size()));
+// use(12, path) of each "attempt_12" in the directory; what was in the way of reading it, if anything was.
+template <class Number, class Use>
+std::error_code for_each_numbered(const std::filesystem::path& directory, std::string_view prefix,
+                                  const Use& use) {
+  std::error_code error;
+  std::filesystem::directory_iterator next(directory, error);
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    const std::string name = next->path().filename();
+    if (!name.starts_with(prefix)) continue;
+    if (const auto number = parse_number<Number>(std::string_view(name).substr(prefix.size())))
+      use(*number, next->path());
+  }
+  return error;
 }
 
 struct LogSource {
@@ -89,9 +100,7 @@ class LogFiles {
   OnProblem on_problem_;
   std::map<std::pair<std::uint64_t, Rank>, RankLogs> ranks_;  // by attempt and rank
   std::uint64_t newest_attempt_ = 0;
-  // By attempt and first rank, those whose workers have started, as events.jsonl says; after nodes were lost,
-  // others than planned.
-  std::map<std::uint64_t, std::map<Rank, NodePlan>> nodes_;
+  StartedRanks started_;
 };
 
 }  // namespace muster::launcher

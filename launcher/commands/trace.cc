@@ -25,24 +25,16 @@ constexpr std::uint64_t kMostTraceBytes = TraceFile::kLimitBytes + (1 << 20);
 // The paths of trace files, by rank and attempt.
 using TracePaths = std::map<Rank, std::map<std::uint64_t, std::string>>;
 
-template <class Number, class Use>
-void for_each_numbered(const std::filesystem::path& directory, std::string_view prefix, const Use& use) {
-  std::error_code error;
-  std::filesystem::directory_iterator next(directory, error);
-  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
-    if (const auto number = number_after<Number>(next->path().filename(), prefix)) use(*number, next->path());
-  }
-}
-
 TracePaths find_traces(const std::string& directory) {
   TracePaths found;
-  for_each_numbered<std::uint64_t>(directory, "attempt_", [&](std::uint64_t attempt, const auto& attempts) {
-    for_each_numbered<std::int32_t>(attempts, "rank_", [&](std::int32_t rank, const auto& ranks) {
+  const auto look = [&](std::uint64_t attempt, const auto& attempts) {
+    (void)for_each_numbered<std::int32_t>(attempts, "rank_", [&](std::int32_t rank, const auto& ranks) {
       const auto path = ranks / name_of(wire::LogFile::kTrace);
       std::error_code error;
       if (std::filesystem::exists(path, error)) found[Rank(rank)][attempt] = path.string();
     });
-  });
+  };
+  (void)for_each_numbered<std::uint64_t>(directory, "attempt_", look);
   return found;
 }
 

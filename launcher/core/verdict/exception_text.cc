@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/text.h"
 #include "launcher/core/text/plain_text.h"
 
 namespace muster::launcher {
@@ -154,9 +155,7 @@ TextLines without_margin(const TextLines& lines, std::size_t column) {
 std::string shortened(std::string_view text) {
   std::string line = for_terminal(text.substr(0, text.find('\n')), /*color=*/false);
   if (line.size() <= kMaxExceptionBytes) return line;
-  std::size_t size = kMaxExceptionBytes;
-  while (size > 0 && (static_cast<unsigned char>(line[size]) & 0xC0U) == 0x80) --size;  // inside of a letter
-  return line.substr(0, size) + " ...";
+  return std::string(beginning_of(line, kMaxExceptionBytes)) + " ...";
 }
 
 std::string exception_in(std::span<const std::string> lines) {

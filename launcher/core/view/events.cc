@@ -1,7 +1,9 @@
 #include "launcher/core/view/events.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <iterator>
+
+#include "common/wire/json.h"
 
 namespace muster::launcher {
 
@@ -38,6 +40,22 @@ std::string clock_line(NodeId node, const std::string& host, const ClockOffset::
   json["ahead_ns"] = answer.offset_ns;
   json["round_trip_ns"] = answer.round_trip_ns;
   return line_of(json);
+}
+
+void StartedRanks::add(const nlohmann::json& event) {
+  const NodePlan plan{NodeId(whole_number<std::int32_t>(event.at("node"))),
+                      Rank(whole_number<std::int32_t>(event.at("rank"))),
+                      whole_number<std::int32_t>(event.at("workers"))};
+  nodes_[whole_number<std::uint64_t>(event.at("attempt"))][plan.first_rank] = {plan, event.value("host", "")};
+}
+
+const StartedRanks::Node* StartedRanks::find(std::uint64_t attempt, Rank rank) const {
+  const auto nodes = nodes_.find(attempt);
+  if (nodes == nodes_.end()) return nullptr;
+  const auto after = nodes->second.upper_bound(rank);
+  if (after == nodes->second.begin()) return nullptr;
+  const Node& node = std::prev(after)->second;
+  return node.plan.has(rank) ? &node : nullptr;
 }
 
 }  // namespace muster::launcher

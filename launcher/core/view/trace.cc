@@ -100,7 +100,7 @@ class Lanes {
 
 Trace::Trace(const JobRecord& job, std::string_view events, std::optional<std::uint64_t> attempt)
     : job_id_(job.job_id), only_(attempt) {
-  std::map<std::int32_t, std::vector<ClockOffset::Answer>> answers;
+  std::map<NodeId, std::vector<ClockOffset::Answer>> answers;
   for (const std::string_view line : split(events, '\n')) {
     try {
       read_event(line, answers);
@@ -111,25 +111,20 @@ Trace::Trace(const JobRecord& job, std::string_view events, std::optional<std::u
   for (const auto& [node, its] : answers) clocks_.emplace(node, TraceClock(its));
 }
 
-void Trace::read_event(std::string_view line,
-                       std::map<std::int32_t, std::vector<ClockOffset::Answer>>& answers) {
+void Trace::read_event(std::string_view line, std::map<NodeId, std::vector<ClockOffset::Answer>>& answers) {
   const json event = parse_shallow_json(line, Fractions::kTaken);
   const std::string name = event.at("event");
   const auto at = whole_field(event, "monotonic_ns");
   const auto node = whole_field(event, "node");
   if (name == "clock") {
-    answers[static_cast<std::int32_t>(node.value_or(0))].push_back(
+    answers[NodeId(static_cast<std::int32_t>(node.value_or(0)))].push_back(
         {.round_trip_ns = whole_number<std::int64_t>(event.at("round_trip_ns")),
          .offset_ns = whole_number<std::int64_t>(event.at("ahead_ns")),
          .at_ns = at.value_or(0)});
     return;
   }
   const auto attempt = event.contains("attempt") ? whole_number<std::uint64_t>(event["attempt"]) : 0;
-  if (name == "workers_started")
-    workers_[attempt][Rank(whole_number<std::int32_t>(event.at("rank")))] = {
-        .node = whole_number<std::int32_t>(event.at("node")),
-        .count = whole_number<std::int32_t>(event.at("workers")),
-        .host = event.value("host", "")};
+  if (name == "workers_started") started_.add(event);
   if (!at) return;
   if (!began_ns_) began_ns_ = *at;
   if (only_ && attempt != *only_) return;
@@ -163,20 +158,11 @@ std::string Trace::beginning() {
          write({kLauncher, "launcher", -1, {{kAttempts, "attempts"}, {kEvents, "events"}}}, spans).substr(2);
 }
 
-const Trace::Workers* Trace::workers_of(std::uint64_t attempt, Rank rank) const {
-  const auto nodes = workers_.find(attempt);
-  if (nodes == workers_.end()) return nullptr;
-  const auto after = nodes->second.upper_bound(rank);
-  if (after == nodes->second.begin()) return nullptr;
-  const auto& [first, workers] = *std::prev(after);
-  return std::int64_t{rank.value()} - first.value() < workers.count ? &workers : nullptr;
-}
-
 std::string Trace::rank_name(Rank rank, std::uint64_t attempt) const {
-  const Workers* const workers = workers_of(attempt, rank);
-  if (workers == nullptr) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} (node{}{}{})", rank, workers->node, workers->host.empty() ? "" : ", ",
-                     workers->host);
+  const auto* const node = started_.find(attempt, rank);
+  if (node == nullptr) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} (node{}{}{})", rank, node->plan.node, node->host.empty() ? "" : ", ",
+                     node->host);
 }
 
 std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>& text_of_attempt) {
@@ -186,13 +172,13 @@ std::string Trace::of_rank(Rank rank, const std::map<std::uint64_t, std::string>
   for (const auto& [attempt, text] : text_of_attempt) {
     if (only_ && attempt != *only_) continue;
     tracks.name = rank_name(rank, attempt);
-    const Workers* const workers = workers_of(attempt, rank);
-    const auto clock = clocks_.find(workers == nullptr ? -1 : workers->node);
+    const auto* const node = started_.find(attempt, rank);
+    const auto clock = node == nullptr ? clocks_.end() : clocks_.find(node->plan.node);
     const bool is_known = clock != clocks_.end() && clock->second.is_known();
-    if (workers != nullptr && !workers->host.empty() && !is_known &&
-        strange_clocks_.insert(workers->node).second)
-      summary_.remarks.push_back(fmt::format(
-          "how the clock of node{} went is not known: the times of its ranks are their own", workers->node));
+    if (node != nullptr && !node->host.empty() && !is_known && strange_clocks_.insert(node->plan.node).second)
+      summary_.remarks.push_back(
+          fmt::format("how the clock of node{} went is not known: the times of its ranks are their own",
+                      node->plan.node));
     const std::size_t before = spans.size();
     const std::size_t unread = read_rank(text, is_known ? clock->second : TraceClock(), spans);
     if (unread > 0)

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/core/view/events.h"
 #include "launcher/core/view/job_list.h"
 #include "launcher/core/view/trace_clock.h"
 
@@ -51,11 +52,6 @@ class Trace {
     std::uint64_t attempt = 0;  // of the launcher's
     bool is_moment = false;
   };
-  struct Workers {
-    std::int32_t node = 0;
-    std::int32_t count = 0;
-    std::string host;
-  };
   struct Tracks {
     std::int64_t process = 0;
     std::string name;
@@ -63,8 +59,7 @@ class Trace {
     std::map<std::int64_t, std::string_view> names{};
   };
 
-  void read_event(std::string_view line, std::map<std::int32_t, std::vector<ClockOffset::Answer>>& answers);
-  const Workers* workers_of(std::uint64_t attempt, Rank rank) const;
+  void read_event(std::string_view line, std::map<NodeId, std::vector<ClockOffset::Answer>>& answers);
   std::string rank_name(Rank rank, std::uint64_t attempt) const;
   std::size_t read_rank(std::string_view text, const TraceClock& clock, std::vector<Span>& spans) const;
   std::string write(const Tracks& tracks, std::vector<Span> spans);
@@ -73,10 +68,10 @@ class Trace {
   std::string job_id_;
   std::optional<std::uint64_t> only_;
   std::optional<std::int64_t> began_ns_;
-  std::vector<Span> launcher_;                                // its own
-  std::map<std::uint64_t, std::map<Rank, Workers>> workers_;  // by attempt and first rank
-  std::map<std::int32_t, TraceClock> clocks_;                 // by node
-  std::set<std::int32_t> strange_clocks_;                     // of which that has been said
+  std::vector<Span> launcher_;  // its own
+  StartedRanks started_;
+  std::map<NodeId, TraceClock> clocks_;  // by node
+  std::set<NodeId> strange_clocks_;      // of which that has been said
   Summary summary_;
 };
 
