@@ -93,24 +93,24 @@ void Judge::judge_failure(const Verdict& verdict, const Known& known, std::vecto
   const auto happened = [&](std::initializer_list<FaultKind> kinds) {
     return std::ranges::any_of(kinds, [&](FaultKind kind) { return truth().any(kind); });
   };
-  const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
   if (verdict.kind == Verdict::Kind::kRefused) {
     if (known.fenced || known.denial_count > 0) culprits.emplace_back();
-    if (ranks_fenced) culprits.push_back({.rank = std::nullopt, .node = known.ranks->node_of_rank_0()});
+    if (known.ranks_fenced())
+      culprits.push_back({.rank = std::nullopt, .node = known.ranks->node_of_rank_0()});
   } else if (verdict.kind == Verdict::Kind::kOutOfMemory) {
     must.class_is_true(verdict, happened({FaultKind::kOutOfMemory}));
   } else if (verdict.kind == Verdict::Kind::kHang) {
     // Ranks that are fenced go no further. If the datagram in which rank 0 says so is lost, a hang is all
     // that shows. If other datagrams are lost as well, ranks seem to be behind whose last steps were not
     // heard of.
-    if (ranks_fenced) culprits.emplace_back();
+    if (known.ranks_fenced()) culprits.emplace_back();
     // One that has lost its GPU is named in the text, and blamed if the others' stacks have come in time.
     if (happened({FaultKind::kGpuFails})) culprits.emplace_back();
-    if (ranks_fenced && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
+    if (known.ranks_fenced() && verdict.node && world_.any_datagram_lost_since(known.ranks->began()))
       culprits.push_back(blamed_by(verdict));
-    must.class_is_true(verdict,
-                       ranks_fenced || happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
-                                                 FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));
+    must.class_is_true(
+        verdict, known.ranks_fenced() || happened({FaultKind::kWorkerStalls, FaultKind::kWorkerStopped,
+                                                   FaultKind::kWorkerUnkillable, FaultKind::kGpuFails}));
   } else if (verdict.kind == Verdict::Kind::kGpu) {
     must.class_is_true(verdict, happened({FaultKind::kGpuFails}));
   } else if (verdict.kind == Verdict::Kind::kDiskFull) {
@@ -139,9 +139,8 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
   const auto wished = known.wishes.restarts_before;
   // A launcher that slept hears of the end of each of its agents, one after the other: its sleep is one
   // cause. Ranks that are fenced hang if rank 0's word of it is lost.
-  const bool ranks_fenced = known.ranks != nullptr && known.ranks->fenced();
   const int cause_count = truth().cause_count() + known.denial_count + world_.growth_count +
-                          (known.slept ? 1 : 0) + (ranks_fenced ? 1 : 0);
+                          (known.slept ? 1 : 0) + (known.ranks_fenced() ? 1 : 0);
   must.restarts_are_called_for(job.restart_count(), cause_count,
                                wished.value_or(world_.script.max_restarts + world_.growth_count));
   if (!known.may_give_up && !wished)

@@ -32,6 +32,7 @@ class Judge {
     int denial_count = 0;             // because of the disk
     bool may_give_up = false;         // something cannot be killed
     bool slept = false;               // the launcher, so long that its agents left
+    bool ranks_fenced() const { return ranks != nullptr && ranks->fenced(); }
   };
   Judge(World& world, int launch) : world_(world), launch_(launch) {}
 

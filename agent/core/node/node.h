@@ -246,7 +246,7 @@ class Node {
   bool logs_first_ = false;         // while leaving: LogsSent is waited for
   bool memory_first_ = false;       // while leaving: MemoryWritten is waited for, if it is to be written
   bool writes_memory_out_ = false;  // WriteMemoryOut was decided
-  bool has_failed_ = false;         // a worker of the newest attempt that was started
+  bool has_failed_ = false;         // of the newest attempt's workers one, or it could not be started
   TimePoint heard_;
   bool closed_ = false;
   Actions actions_;  // of the event at hand
