@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -154,9 +155,15 @@ REFUSED = {
 
 
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """None of those that the kernel gives away: another test would get it before its rank 0 has bound it."""
+    first_given = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", random.randrange(first_given // 2, first_given)))
+                return sock.getsockname()[1]
+            except OSError:
+                pass
 
 
 class TorchrunContract(unittest.TestCase):
