@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/rank_range.h"
 
 namespace muster::agent {
 
@@ -24,12 +25,6 @@ struct Copy {
   CheckpointId id;
   std::uint64_t slot_bytes = 0;
   auto operator<=>(const Copy&) const = default;
-};
-
-struct RankRange {
-  Rank first;
-  std::int32_t count = 0;
-  bool has(Rank rank) const { return rank >= first && rank.value() - first.value() < count; }
 };
 
 class CopyKeeping {

@@ -17,6 +17,7 @@
 
 #include "agent/core/node/worker.h"
 #include "common/base/clock.h"
+#include "common/base/rank_range.h"
 #include "common/wire/messages.h"
 
 namespace muster::agent {
@@ -157,9 +158,7 @@ class Node {
   Attempt attempt() const { return attempt_; }
   // Of the newest attempt.
   Rank rank_of(LocalRank local_rank) const { return plan_.rank_of(local_rank); }
-  bool has_rank(Rank rank) const {
-    return rank >= plan_.first_rank && rank.value() < plan_.first_rank.value() + plan_.local_world_size;
-  }
+  bool has_rank(Rank rank) const { return RankRange(plan_.first_rank, plan_.local_world_size).has(rank); }
 
   static constexpr Duration kWelcomeLimit = std::chrono::seconds(30);
   // A killed process ends within milliseconds, unless the kernel holds it (state D) or its cgroup is frozen.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rank_range.h"
 #include "common/wire/messages.h"
 #include "launcher/core/settings/options.h"
 #include "launcher/core/text/node_names.h"
@@ -26,7 +27,7 @@ struct NodePlan {
   NodeId node;
   Rank first_rank;
   std::int32_t worker_count = 0;
-  bool has(Rank rank) const { return rank >= first_rank && rank.value() - first_rank.value() < worker_count; }
+  bool has(Rank rank) const { return RankRange(first_rank, worker_count).has(rank); }
 };
 
 constexpr std::int64_t kMostWorkers = 100'000;  // of all nodes at full size, and of all spares

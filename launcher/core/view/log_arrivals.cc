@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 
+#include "common/base/rank_range.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
@@ -24,8 +25,8 @@ std::optional<LogArrivals::Arrival> LogArrivals::on(NodeId node, Attempt attempt
   auto after = owners_.upper_bound({attempt, piece.rank});
   if (after == owners_.begin()) return std::nullopt;
   const auto& [ranks, owner] = *std::prev(after);
-  const bool is_its = ranks.attempt == attempt && owner.node == node &&
-                      piece.rank.value() - ranks.first.value() < owner.count;
+  const bool is_its =
+      ranks.attempt == attempt && owner.node == node && RankRange(ranks.first, owner.count).has(piece.rank);
   if (!is_its) return std::nullopt;
   Node& its = nodes_[node];
   its.left_bytes = piece.left_bytes;
