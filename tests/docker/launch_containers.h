@@ -119,12 +119,19 @@ class DockerLaunch : public testing::Test {
                                 "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}",
                                 container_of(node)});
   }
-  // So many agents have called the launcher, and speak to it by TLS.
+  // The launcher is spoken to by TLS by so many agents: two pieces are the handshake's, what comes after
+  // those is said by TLS.
   static bool by_network(int agents) {
     return eventually([&] {
-      std::string tcp;
-      lab_->host.run({"cat", "/proc/net/tcp"}, &tcp);
-      return count_in(tcp, " 01 ") >= agents;
+      std::string connections;
+      lab_->host.run({"ss", "-tinH", "state", "established"}, &connections);
+      int speaking = 0;
+      constexpr std::string_view kPieces = "data_segs_in:";
+      for (std::size_t at = 0; (at = connections.find(kPieces, at)) != std::string::npos;) {
+        at += kPieces.size();
+        speaking += std::atoi(connections.c_str() + at) > 3 ? 1 : 0;
+      }
+      return speaking >= agents;
     });
   }
   // A job of two containers with two workers each, which end in the second attempt.
