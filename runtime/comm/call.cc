@@ -74,9 +74,10 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
     work.wait(limit);
     return true;
   } catch (const c10::Error&) {
-    if (work.isCompleted()) throw;
-    return false;
+    if (!work.isCompleted()) return false;
   }
+  work.wait();  // it has ended, with this error, or well just after the time was over
+  return true;
 }
 
 // Ends what is under way in the group's threads, for which who leaves the group waits. Gloo gives a whole
