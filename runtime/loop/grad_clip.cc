@@ -25,16 +25,18 @@ Batches batches_of(const std::vector<at::Tensor>& gradients) {
   return batches;
 }
 
-// Of all that the ranks along these groups have, from the norm of what this one has.
+// Of all that the ranks along these groups have, from the norm of what this one has. In doubles on the way:
+// the square of a norm of 300 is no half, and the parts of a model may be of different types.
 at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double norm_type) {
   if (groups.empty()) return norm;
   if (!(norm_type > 0))
     throw std::invalid_argument(
         fmt::format("clip_grad_norm_: norm_type is {}; over groups it must be above 0", norm_type));
   const bool greatest = std::isinf(norm_type);
-  const at::Tensor sum = greatest ? norm.clone() : norm.pow(norm_type);
+  at::Tensor sum = norm.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+  if (!greatest) sum.pow_(norm_type);
   for (const Group& group : groups) all_reduce(group, sum, greatest ? ReduceOp::kMax : ReduceOp::kSum);
-  return greatest ? sum : sum.pow(1 / norm_type);
+  return (greatest ? sum : sum.pow(1 / norm_type)).to(norm.scalar_type());
 }
 
 }  // namespace

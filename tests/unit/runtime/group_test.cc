@@ -378,6 +378,30 @@ TEST(ClipGradNorm, IsOfAllThatRanksAlongGroupsHave) {
       4);
 }
 
+// Rank 0 has doubles, rank 3 nothing.
+TEST(ClipGradNorm, IsRightWhateverTypesTheStagesHave) {
+  spawn(
+      [](Job& job) {
+        const std::vector<Group> world{job.world()};
+        const double mine[] = {400, 300, 1200, 0};
+        for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kDouble}) {
+          std::vector<at::Tensor> parameters;
+          if (job.rank() < 3) {
+            parameters.push_back(torch::zeros({3}, job.rank() == 0 ? at::kDouble : type).requires_grad_());
+            parameters[0].mutable_grad() = torch::zeros_like(parameters[0].detach());
+            parameters[0].mutable_grad()[1] = mine[job.rank()];
+          }
+          const double norm =
+              clip_grad_norm_(parameters, 650, 2.0, /*error_if_nonfinite=*/true, world).item<double>();
+          require(std::abs(norm - 1300) <= 4, fmt::format("{}: {} is the norm", c10::toString(type), norm));
+          if (parameters.empty()) continue;
+          const double scaled = parameters[0].grad()[1].item<double>();
+          require(std::abs(scaled - mine[job.rank()] / 2) <= 4, fmt::format("{} is what is left", scaled));
+        }
+      },
+      4);
+}
+
 TEST(StepProfile, OfAGroupNamesRanksOfTheJob) {
   spawn(
       [](Job& job) {
