@@ -1,10 +1,11 @@
-// Where nothing is added up, tensors travel as bytes: Gloo knows eight types.
+// Where nothing is added up, tensors travel as bytes: Gloo knows few types.
 
 #include <algorithm>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <muster/collectives.h>
 #include <muster/job.h>
+#include <ranges>
 #include <stdexcept>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -104,16 +105,25 @@ class Part {
   Call call_;
 };
 
+// That it adds up.
+constexpr at::ScalarType kTypesOfGloo[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
+                                           at::kByte,  at::kBool,   at::kInt,  at::kLong};
+
 c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) const {
   using Kind = c10d::ReduceOp::RedOpType;
-  const bool integers = at::isIntegralType(row.scalar_type(), /*includeBool=*/true);
-  require(row.is_cuda() || (row.scalar_type() != at::kShort && !row.is_complex()),
-          "Gloo reduces no 16-bit integers and no complex numbers");
+  const at::ScalarType type = row.scalar_type();
+  const bool integers = at::isIntegralType(type, /*includeBool=*/true);
+  require(row.is_cuda() || std::ranges::find(kTypesOfGloo, type) != std::end(kTypesOfGloo),
+          fmt::format(
+              "Gloo does not reduce {}; it reduces {}", c10::toString(type),
+              fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
+                        ", ")));
   switch (op) {
-    case ReduceOp::kSum: return Kind::SUM;
+    // Added up as bytes, bools would be 2; NCCL in torch takes a sum of them for the greatest as well.
+    case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
     case ReduceOp::kMin: return Kind::MIN;
     case ReduceOp::kMax: return Kind::MAX;
-    case ReduceOp::kProduct: return Kind::PRODUCT;
+    case ReduceOp::kProduct: return type == at::kBool ? Kind::MIN : Kind::PRODUCT;
     case ReduceOp::kAvg:
       require(!integers, "the mean of integers is none");
       return averages_itself(op, row) ? Kind::SUM : Kind::AVG;

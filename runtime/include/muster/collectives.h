@@ -26,7 +26,8 @@ namespace muster {
 // kAvg: of floating-point numbers; kBand, kBor and kBxor, bit by bit: of integers.
 enum class ReduceOp { kSum, kMin, kMax, kProduct, kAvg, kBand, kBor, kBxor };
 
-// In place, the same on all members. Not of 16-bit integers and complex numbers.
+// In place, the same on all members. On the CPU of what Gloo adds up: floating-point numbers of 16, 32 and 64
+// bits, signed integers of 8, 32 and 64, bytes, and bools, whose sum is "any" and whose product is "all".
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 
 // In place: what `src` has. Shape and type are the same on all.

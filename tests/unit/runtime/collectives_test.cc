@@ -61,10 +61,43 @@ TEST(AllReduce, ReducesInPlaceByEveryOperation) {
     require_same(reduced(ReduceOp::kBxor, bits.clone()), at::full({3}, 7, at::kLong), "bxor");
     require(refusal([&] { reduced(ReduceOp::kAvg, bits); }).contains("the mean of integers is none"), "avg");
     require(refusal([&] { reduced(ReduceOp::kBor, all); }).contains("only integers"), "bor of floats");
-    require(refusal([&] {
-              reduced(ReduceOp::kSum, at::ones({2}, at::kShort));
-            }).contains("Gloo reduces no 16-bit integers"),
-            "a type that Gloo has not");
+  });
+}
+
+TEST(AllReduce, RefusesAtOnceWhatGlooDoesNotReduce) {
+  in_a_group_of_three([](const Group& group) {
+    for (const auto type : {at::kShort, at::kUInt16, at::kUInt32, at::kUInt64, at::kComplexFloat,
+                            at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+      const std::string line = fmt::format(
+          "Gloo does not reduce {}; it reduces Float, Double, Half, BFloat16, Char, Byte, Bool, Int, Long",
+          c10::toString(type));
+      const at::Tensor tensor = at::empty({3}, type);
+      require(refusal([&] { all_reduce(group, tensor); }).ends_with(line), "all_reduce: " + line);
+      require(refusal([&] { reduce_scatter_tensor(group, at::empty({1}, type), tensor); }).ends_with(line),
+              "reduce_scatter_tensor: " + line);
+      require(refusal([&] { reduce_scatter(group, {tensor, tensor, tensor}); }).ends_with(line),
+              "reduce_scatter: " + line);
+    }
+    all_reduce(group, at::ones({1}));
+  });
+}
+
+TEST(AllReduce, OfBoolsGivesBools) {
+  in_a_group_of_three([](const Group& group) {
+    const auto bits_of = [&](ReduceOp op) {
+      const at::Tensor bools =
+          at::tensor({1, group.rank() > 0 ? 1 : 0, group.rank() == 1 ? 1 : 0, 0}).to(at::kBool);
+      all_reduce(group, bools, op);
+      return bools.view(at::kByte);
+    };
+    const at::Tensor any = at::tensor({1, 1, 1, 0}, at::kByte), all = at::tensor({1, 0, 0, 0}, at::kByte);
+    require_same(bits_of(ReduceOp::kSum), any, "sum");
+    require_same(bits_of(ReduceOp::kProduct), all, "product");
+    require_same(bits_of(ReduceOp::kBor), any, "bor");
+    require_same(bits_of(ReduceOp::kBand), all, "band");
+    require_same(bits_of(ReduceOp::kBxor), at::tensor({1, 0, 1, 0}, at::kByte), "bxor");
+    require_same(reduce_scatter(group, std::vector<at::Tensor>(3, at::ones({1}, at::kBool))).view(at::kByte),
+                 at::tensor({1}, at::kByte), "reduce_scatter");
   });
 }
 
