@@ -36,6 +36,17 @@ std::optional<std::string_view> command_meant(const std::string& program, const 
   return nearest(program, names);
 }
 
+// The program is looked for by the agents, each on its host; what starts them is on this machine.
+int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
+  if (remote.bootstrap != BootstrapKind::kExec || remote.exec.front().contains("{host}")) return 0;
+  const auto path = here.environment.find("PATH");
+  const Status found =
+      check_program({remote.exec.front()}, path == here.environment.end() ? "/usr/bin:/bin" : path->second);
+  if (found) return 0;
+  return refuse(Error(found.error()).within("--exec"),
+                found.error().code() == ErrorCode::kNotFound ? 127 : 126);
+}
+
 }  // namespace
 
 std::expected<Prepared, int> prepare(const Invocation& invocation) {
@@ -50,7 +61,7 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
 }
 
 int refuse_program(const Prepared& prepared, const Invocation& invocation) {
-  if (!prepared.plan.hosts.empty()) return 0;  // the agents look for it, each on its host
+  if (!prepared.plan.hosts.empty()) return refuse_host_shell(prepared.plan.remote, invocation.here);
   const std::string path = variable_of(prepared.plan, invocation.here, "PATH").value_or("/usr/bin:/bin");
   const Status found = check_program(prepared.plan.job.command, path);
   if (found) return 0;

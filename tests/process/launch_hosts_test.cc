@@ -153,7 +153,7 @@ TEST_F(LaunchHosts, AHostThatCannotBeReachedIsNamedWithWhatItsShellSaid) {
   set_host_command("[ $host = h0 ] || { echo no such host >&2; exit 7; }");
   LaunchRun run(on("h0,h1", {"--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("node1 (h1) was lost: "));
+  EXPECT_THAT(run.err(), HasSubstr("node1 (h1) could not be started: "));
   EXPECT_THAT(run.err(), HasSubstr("no such host"));
   expect_nothing_left(run);
 }
@@ -170,7 +170,7 @@ TEST_F(LaunchHosts, AHostThatPrintsWithoutEndIsGivenUp) {
   set_host_command("exec yes");
   LaunchRun run(on("h0", {"--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: it prints more than 65536 bytes"));
+  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) could not be started: it prints more than 65536 bytes"));
   expect_nothing_left(run);
 }
 
@@ -178,7 +178,8 @@ TEST_F(LaunchHosts, AHostThatStopsReadingItsAgentIsGivenUp) {
   set_host_command("[ ! -e $HOME/asked ] || exec sleep 1000; touch $HOME/asked");
   LaunchRun run(on("h0", {"--connect-timeout", "1", "--max-restarts", "0", "true"}));
   EXPECT_EQ(run.exit_code(), 69) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("node0 (h0) was lost: the agent cannot be brought there in time"));
+  EXPECT_THAT(run.err(),
+              HasSubstr("node0 (h0) could not be started: the agent cannot be brought there in time"));
   expect_nothing_left(run);
 }
 
@@ -187,10 +188,9 @@ TEST_F(LaunchHosts, AnyProgramThatRunsACommandIsAHostShellAndAMissingOneIsNamed)
   LaunchRun run({"--hosts", "h0,h1", "--exec", "env HOST={host}", "echo", "ran"}, at_home);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("node1:1: ran"));
-  LaunchRun missing({"--hosts", "h0", "--exec", "/missing/shell {host}", "--max-restarts", "0", "true"});
-  EXPECT_EQ(missing.exit_code(), 69) << missing.err();
-  EXPECT_THAT(missing.err(),
-              HasSubstr("node0 (h0) was lost: cannot start /missing/shell: No such file or directory"));
+  LaunchRun missing({"--hosts", "h0", "--exec", "/missing/shell {host}", "true"});
+  EXPECT_EQ(missing.exit_code(), 127);
+  EXPECT_EQ(missing.err(), "launch: --exec: /missing/shell: not found\n");
 }
 
 // A thousand, while 64 agents join.

@@ -11,6 +11,18 @@ namespace {
 
 constexpr std::string_view kAbsent = "muster-agent absent";
 
+// What ssh says that it would say again: of a name that nobody knows, a key that does not fit, a user who may
+// not log in. A host that boots refuses connections, and name servers may be away for a while.
+bool is_lasting_ssh_failure(const HostStart::Failure& failure) {
+  constexpr int kSshFailed = 255;
+  if (failure.exit_code != kSshFailed) return false;
+  const std::string& line = failure.last_line;
+  const bool unknown =
+      line.contains("Could not resolve hostname") && !line.contains("Temporary failure in name resolution");
+  return unknown || line.contains("Host key verification failed") ||
+         line.contains("REMOTE HOST IDENTIFICATION HAS CHANGED") || line.contains("Permission denied (");
+}
+
 }  // namespace
 
 // A container of this machine's engine has its image before the job starts.
@@ -30,7 +42,8 @@ std::optional<HostStart::Step> HostStart::on_line(std::string_view line) {
   if (!machine.empty() && machine != machine_)
     return on_failure({.what = fmt::format("it is of another kind, {}, than this machine, {}: install Muster "
                                            "there, and give --remote-agent",
-                                           one_line(std::string(machine)), machine_)},
+                                           one_line(std::string(machine)), machine_),
+                       .refused = needed_},
                       0);
   return Bring{Missing::kAgent};
 }
@@ -42,7 +55,8 @@ HostStart::Step HostStart::on_failure(const Failure& failure, double random) {
   const auto pause = busy ? pause_before_next_try(++busy_count_, random) : std::nullopt;
   // A container of this machine's engine has ended before its agent spoke; on a host much may pass.
   const bool for_good = options_.bootstrap == BootstrapKind::kDocker ||
-                        (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line));
+                        (needed_ && options_.in_containers() && is_lasting_refusal(failure.last_line)) ||
+                        (needed_ && is_lasting_ssh_failure(failure));
   const bool refused = failure.refused || (failure.exit_code && for_good);
   if (!pause) return GiveUp{start_failure(options_, host_, failure.what, failure.last_line), refused};
   return Start{*pause};

@@ -233,6 +233,7 @@ void Job::follow(Reaction reaction, TimePoint now) {
 void Job::advance(TimePoint now) {
   switch (phase_) {
     case Phase::kGathering:
+      if (cannot_gather()) return await_answers(now);
       if (deadline_) return;  // a back-off passes
       if (Placement placed = recruiter_.place(crew_, is_patient(), now); !placed.members.empty())
         begin_attempt(std::move(placed), now);
@@ -268,9 +269,13 @@ void Job::await_culprit(TimePoint now) {
 
 // All hosts that lack something are named at once.
 void Job::await_answers(TimePoint now) {
+  const bool starting = phase_ == Phase::kGathering;
   const std::size_t answered = facts_.refusal->by_node.size() + crew_.prepared_count();
-  if (plan_.hosts.empty() || answered >= crew_.members().size()) return stop_workers(now);
-  if (!deadline_) deadline_ = {now + kAnswerPatience, Deadline::What::kAnswers};
+  const bool all_answered =
+      starting ? fleet_.alive_count() == fleet_.there_count() : answered >= crew_.members().size();
+  if (plan_.hosts.empty() || all_answered) return stop_workers(now);
+  const bool waits = deadline_ && deadline_->what == Deadline::What::kAnswers;
+  if (!waits) deadline_ = {now + kAnswerPatience, Deadline::What::kAnswers};
 }
 
 void Job::dump(TimePoint now) {
@@ -566,7 +571,10 @@ void Job::lose(AgentLoss loss, TimePoint now) {
   leftovers_remain_ = false;
   if (phase_ >= Phase::kLeaving) return react(Occurrence::kLost, now);  // agents are meant to end
   record("node_lost", loss.how, loss.node);
-  const bool needed = phase_ == Phase::kGathering ? recruiter_.too_few() : crew_.find(loss.node) != nullptr;
+  const bool gathers = phase_ == Phase::kGathering;
+  if (gathers && cannot_gather()) return await_answers(now);
+  // Agents are started again when a back-off is over, and not before.
+  const bool needed = gathers ? !deadline_ && recruiter_.too_few() : crew_.find(loss.node) != nullptr;
   if (needed) facts_.losses.push_back(std::move(loss));
   react(needed ? Occurrence::kLost : Occurrence::kSpareLost, now);
 }

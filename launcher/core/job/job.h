@@ -191,6 +191,8 @@ class Job {
   // Leftovers that remain are waited for only while they may be ranks of the attempt that is to be repeated.
   bool awaits_leftovers() const { return awaits_leftovers_ && !(leftovers_remain_ && crew_.all_ended()); }
   bool attempt_ran() const;
+  // A start that was refused leaves fewer than are needed.
+  bool cannot_gather() const { return facts_.refusal && recruiter_.too_few(); }
   bool has_another_network() const;
 
   // Words for the user (job_words.cc).

@@ -59,8 +59,15 @@ void Job::stand_by(NodeId id) {
 
 // A first start that was refused would be refused again. Later, something has become wrong with the node.
 void Job::handle(const NodeLost& event, TimePoint now) {
-  if (event.refused && phase_ == Phase::kGathering && restart_count() == 0 && !facts_.refusal)
-    facts_.refusal = Refusal{Refusal::Kind::kCannotStart, event.node, kExitInternal, event.how};
+  using Kind = Refusal::Kind;
+  const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
+  if (event.refused && starts && chronicle_.empty()) {
+    const bool by_shell = !plan_.hosts.empty() && !plan_.remote.in_containers();
+    if (!facts_.refusal)
+      facts_.refusal = {by_shell ? Kind::kTooFewNodes : Kind::kCannotStart, event.node,
+                        by_shell ? kExitNodesMissing : kExitInternal, event.how};
+    if (by_shell && facts_.refusal->node) facts_.refusal->by_node[event.node] = event.how;
+  }
   lose({event.node, event.at, event.how, event.had_joined}, now);
 }
 

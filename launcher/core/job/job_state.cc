@@ -42,7 +42,7 @@ bool Job::has_its_deadline() const {
   using enum Deadline::What;
   const auto is = [this](Deadline::What what) { return deadline_ && deadline_->what == what; };
   switch (phase_) {
-    case Phase::kGathering: return !deadline_ || is(kBackOff);
+    case Phase::kGathering: return !deadline_ || is(kBackOff) || (is(kAnswers) && facts_.refusal);
     case Phase::kRunning: return !deadline_ || is(kCulprit);
     case Phase::kDumping: return is(kStacks);
     case Phase::kPreempting: return is(kNotice);

@@ -76,10 +76,13 @@ std::string Job::by_host(const std::map<NodeId, std::string>& messages) const {
     if (group == groups.end()) group = groups.insert(group, {message, {}});
     group->second.push_back(names_.host_of(node));
   }
+  constexpr std::size_t kMostNamed = 5;
+  const std::size_t more = groups.size() - std::min(groups.size(), kMostNamed);
+  groups.resize(groups.size() - more);
   std::string text;
   for (const auto& [message, hosts] : groups)
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", folded(hosts), message);
-  return text;
+  return more > 0 ? fmt::format("{}; and {} more", text, more) : text;
 }
 
 std::vector<Rank> Job::living_ranks() const {

@@ -41,7 +41,8 @@ json record_of(const Plan& plan) {
           {"spare_nodes", plan.spare_nodes},
           {"recovery", plan.recovery},
           {"take_over", plan.take_over},
-          {"hosts", hosts_of(plan)}};
+          {"hosts", hosts_of(plan)},
+          {"image", plan.remote.container.image}};
 }
 
 Plan plan_from(const json& record) {
@@ -55,6 +56,7 @@ Plan plan_from(const json& record) {
   record.at("spare_nodes").get_to(plan.spare_nodes);
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
+  plan.remote.container.image = record.value("image", "");
   const json& hosts = record.at("hosts");
   if (hosts.size() > std::size_t{2 * kMostWorkers})
     throw std::invalid_argument(fmt::format("its plan: hosts: there are {}", hosts.size()));

@@ -104,9 +104,11 @@ Verdict out_of_time(bool committed_on_notice) {
   return make(Kind::kTimeLimit, kExitTimeOut, "launcher", "the time limit was reached");
 }
 
-Verdict lost(const AgentLoss& loss, const NodeNames& names) {
+Verdict lost(const AgentLoss& loss, const AttemptFacts& facts, const NodeNames& names) {
+  const bool was_there = loss.had_joined || facts.refused_by_node || facts.started;
   Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
-                         fmt::format("{} was lost: {}", names.of(loss.node), loss.how));
+                         fmt::format("{} {}: {}", names.of(loss.node),
+                                     was_there ? "was lost" : "could not be started", loss.how));
   verdict.node = loss.node;
   verdict.at = loss.at;
   return verdict;
@@ -293,7 +295,7 @@ Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
   if (facts.hangs) {
     verdict = hung(facts, names);
   } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
-    verdict = lost(*loss, names);
+    verdict = lost(*loss, facts, names);
     verdict.refused_by_node = facts.refused_by_node;
     verdict.lost_before_start = loss->had_joined && !facts.refused_by_node && !facts.started;
   } else if (failure != nullptr) {
@@ -394,7 +396,8 @@ Verdict out_of_time_after(const Verdict& failed, bool committed_on_notice) {
 Verdict ended_after(const Verdict& failed, const Verdict& end) {
   Verdict verdict = failed;
   verdict.kind = end.kind;
-  verdict.exit_code = end.kind == Kind::kRefused ? kExitInternal : end.exit_code;
+  const bool refused = end.kind == Kind::kRefused && end.exit_code != kExitNodesMissing;
+  verdict.exit_code = refused ? kExitInternal : end.exit_code;
   verdict.origin = end.origin;
   verdict.gave_up = end.gave_up;
   verdict.final_because = end.final_because;

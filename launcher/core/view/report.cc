@@ -206,6 +206,9 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
 // What to type next: the culprit's output, or all that is known; who has read that, all output.
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
+  // Where no attempt has begun, what the host's shell said is all that there is.
+  if (outcome.attempts.empty() && outcome.verdict.node && !outcome.plan.hosts.empty())
+    return "cat " + as_shell_word(outcome.plan.agent_log(*outcome.verdict.node));
   if (outcome.verdict.rank) return fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank);
   return fmt::format("launch {} {}", most_lines == kAllLines ? "logs" : "report", job);
 }

@@ -51,6 +51,7 @@ TEST(HostStart, AHostOfAnotherKindIsNamedAndGetsNothing) {
   const auto step = start.on_line("muster-agent absent aarch64");
   ASSERT_TRUE(as<HostStart::GiveUp>(step));
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("aarch64, than this machine, x86_64"));
+  EXPECT_TRUE(as<HostStart::GiveUp>(step)->refused);
   EXPECT_THAT(as<HostStart::GiveUp>(step)->why, HasSubstr("--remote-agent"));
 }
 
@@ -82,6 +83,23 @@ TEST(HostStart, AnyOtherFailureIsTheEnd) {
     ASSERT_TRUE(as<HostStart::GiveUp>(step)) << failure.what;
     EXPECT_THAT(as<HostStart::GiveUp>(step)->why, StartsWith(failure.what));
   }
+}
+
+TEST(HostStart, WhatSshWouldSayAgainIsARefusalWhereTheHostIsNeeded) {
+  const auto refused = [](int exit_code, const char* line, bool needed = true) {
+    HostStart start({.bootstrap = BootstrapKind::kSsh}, {.name = "h1"}, "x86_64", needed);
+    const auto step = start.on_failure({"ssh ended", exit_code, line}, 0);
+    return as<HostStart::GiveUp>(step) != nullptr && as<HostStart::GiveUp>(step)->refused;
+  };
+  const char* unknown = "ssh: Could not resolve hostname h1: Name or service not known";
+  for (const char* line :
+       {unknown, "Host key verification failed.", "me@h1: Permission denied (publickey,password)."})
+    EXPECT_TRUE(refused(255, line)) << line;
+  for (const char* line : {"ssh: Could not resolve hostname h1: Temporary failure in name resolution",
+                           "ssh: connect to host h1 port 22: Connection refused", ""})
+    EXPECT_FALSE(refused(255, line)) << line;
+  EXPECT_FALSE(refused(1, unknown)) << "not ssh says it";
+  EXPECT_FALSE(refused(255, unknown, false)) << "the job can do without it";
 }
 
 HostStart of_containers(Pull pull, BootstrapKind bootstrap = BootstrapKind::kSsh, bool needed = true) {

@@ -301,6 +301,79 @@ TEST_F(MixedJobWithASmallSpare, ItTakesThePlaceForWhichItHasRoom) {
   EXPECT_THAT(members(), ElementsAre("1:3@0", "2:1@3"));
 }
 
+class HostsOfNoUse : public JobOnHosts {
+ protected:
+  HostsOfNoUse() : JobOnHosts(hosts_with({1, 1, 1}, 0)) { happen(Began{}); }
+  void lose(int node, bool refused) {
+    happen(ConnectionClosed{agent(node), connection_of(agent(node))});
+    happen(ProcessEnded{agent(node), fmt::format("no h{}", node), refused});
+  }
+};
+
+TEST_F(HostsOfNoUse, AreAllNamedAtOnceWithoutARestart) {
+  greet(0);
+  lose(2, true);
+  EXPECT_EQ(job.phase(), Phase::kGathering) << "of node1 nothing is known yet";
+  lose(1, true);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
+  EXPECT_EQ(job.verdict().cause, "h1: no h1; h2: no h2");
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(HostsOfNoUse, AreNotWaitedForLongerThanAMoment) {
+  lose(2, true);
+  wait(1s);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().cause, "h2: no h2");
+}
+
+TEST_F(HostsOfNoUse, AreNamedAlsoWhenAnotherHostWasLostBefore) {
+  greet(0);
+  lose(1, false);
+  ASSERT_EQ(job.phase(), Phase::kStopping);
+  lose(2, true);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().cause, "h2: no h2");
+  EXPECT_EQ(job.restart_count(), 0);
+}
+
+TEST_F(HostsOfNoUse, EndTheJobAlsoAfterARestart) {
+  greet(0);
+  lose(1, false);
+  happen(LeftoversSeen{});
+  ASSERT_EQ(job.restart_count(), 1);
+  lose(2, true);
+  wait(1s);
+  happen(LeftoversSeen{});
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  EXPECT_EQ(job.verdict().exit_code, kExitNodesMissing);
+  EXPECT_EQ(job.verdict().cause, "h2: no h2, after node1 (h1) could not be started: no h1");
+  EXPECT_EQ(job.restart_count(), 1);
+}
+
+TEST_F(HostsOfNoUse, CutNoBackOffShort) {
+  std::int32_t restarts = 0;
+  for (; last.empty() || told().find("tried again") == std::string::npos; ++restarts) {
+    ASSERT_LT(restarts, 5);
+    lose(1, false);
+    happen(LeftoversSeen{});
+  }
+  EXPECT_THAT(told(), HasSubstr("node1 (h1) could not be started: no h1; it is tried again in"));
+  const std::int32_t before = job.restart_count();
+  lose(2, false);
+  EXPECT_EQ(job.phase(), Phase::kGathering);
+  EXPECT_EQ(job.restart_count(), before);
+  for (const TimePoint end = now + 2s; decided<StartAgent>().empty() && now < end;) {
+    now += 10ms;
+    happen(TimePassed{});
+  }
+  EXPECT_THAT(decided<StartAgent>(), testing::SizeIs(2));
+}
+
 // A container that its engine refuses, say.
 class RefusedStartTest : public JobTest {
  protected:

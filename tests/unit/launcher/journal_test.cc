@@ -134,6 +134,30 @@ TEST_F(JournalTest, KeepsThatAnAgentWasRefused) {
   }
 }
 
+class ContainerJournalTest : public JournalTest {
+ protected:
+  static Plan plan() {
+    Plan plan = plan_with_a_token();
+    plan.hosts = {{.name = "h0", .slots = 2}, {.name = "h1", .slots = 2}};
+    plan.remote.container.image = "train:1";
+    return plan;
+  }
+  ContainerJournalTest() : JournalTest(plan()) {}
+};
+
+TEST_F(ContainerJournalTest, KnowsThatTheHostsRunContainers) {
+  happen(Began{});
+  happen(ConnectionClosed{agent(1), connection_of(agent(1))});
+  happen(ProcessEnded{agent(1), "no GPU driver", true});
+  happen(LeftoversSeen{});
+  now += 1s;
+  happen(TimePassed{});
+  ASSERT_EQ(job.verdict().cause, "node1 (h1): no GPU driver");
+  const auto again = replay(bytes);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_FALSE(again->first_difference) << replay_as_text(*again);
+}
+
 TEST_F(JournalTest, TellsTheFirstEventThatLeadsToSomethingElse) {
   fail_and_succeed();
   // As if the job had been allowed no restart: the event that brought one about is the first to differ.

@@ -98,6 +98,8 @@ TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
   EXPECT_EQ(judge(facts({end(2, 3)}), names).cause, "rank 2 (node1, h2) exited with code 3");
   AttemptFacts lost = facts({});
   lost.losses = {{NodeId(1), kVerdictStart, "ssh ended with 255"}};
+  EXPECT_EQ(judge(lost, names).cause, "node1 (h2) could not be started: ssh ended with 255");
+  lost.losses.front().had_joined = true;
   EXPECT_EQ(judge(lost, names).cause, "node1 (h2) was lost: ssh ended with 255");
   AttemptFacts refused = facts({});
   refused.refusal = Refusal{.node = NodeId(0), .message = "train: not found"};
