@@ -79,7 +79,7 @@ struct Welcome {
 };
 struct PrepareAttempt {  // check that the program can be started, open logs, open the store; nothing is
                          // started yet
-  std::int32_t restart_count = 0;
+  std::int32_t restart_count = 0;  // attempts before this one, also those that were ended for added nodes
   std::int32_t node_count = 0;
   std::int32_t world_size = 0;
   Rank first_rank;

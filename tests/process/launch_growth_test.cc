@@ -12,6 +12,7 @@
 namespace muster {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class LaunchGrowth : public testing::Test {
@@ -86,6 +87,10 @@ TEST_F(LaunchGrowth, GrowNowEndsTheAttemptAfterTheNextCommitAndSpendsNoRestart) 
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("attempt 2 rank 2 of 3"));
   EXPECT_THAT(run.err(), HasSubstr("is committed: the attempt ends, so that added nodes take part"));
+  EXPECT_THAT(run.err(), ContainsRegex("3 ranks succeeded in [0-9.]+ s; logs: "));
+  const std::string directory = std::filesystem::directory_iterator(logs_)->path();
+  std::ifstream report(directory + "/report.json");
+  EXPECT_EQ(nlohmann::json::parse(report).at("restarts"), 0);
   EXPECT_THAT(command({"replay"}), HasSubstr("decisions: the same"));
   expect_nothing_left(run);
 }

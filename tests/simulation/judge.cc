@@ -8,11 +8,11 @@ using launcher::Phase;
 using launcher::Verdict;
 
 void Judge::look(const launcher::Job& job, const Known& known) {
-  const Ends ends{job.restart_count(), job.phase() >= Phase::kLeaving, job.verdict().node, job.verdict().at};
+  const Ends ends{job.repeat_count(), job.phase() >= Phase::kLeaving, job.verdict().node, job.verdict().at};
   const Ends before = std::exchange(ends_, ends);
   if (ends != before) {
     judge(job, known);
-    if (job.verdict().kind != Verdict::Kind::kRefused && ends.restart_count != before.restart_count)
+    if (job.verdict().kind != Verdict::Kind::kRefused && ends.repeat_count != before.repeat_count)
       repeated_ = job.verdict();
   }
   members_ = members_now(job);
@@ -139,10 +139,9 @@ void Judge::judge_end(const launcher::Job& job, const Known& known) {
   const auto wished = known.wishes.restarts_before;
   // A launcher that slept hears of the end of each of its agents, one after the other: its sleep is one
   // cause. Ranks that are fenced hang if rank 0's word of it is lost.
-  const int cause_count = truth().cause_count() + known.denial_count + world_.growth_count +
-                          (known.slept ? 1 : 0) + (known.ranks_fenced() ? 1 : 0);
-  must.restarts_are_called_for(job.restart_count(), cause_count,
-                               wished.value_or(world_.script.max_restarts + world_.growth_count));
+  const int cause_count =
+      truth().cause_count() + known.denial_count + (known.slept ? 1 : 0) + (known.ranks_fenced() ? 1 : 0);
+  must.restarts_are_called_for(job.restart_count(), cause_count, wished.value_or(world_.script.max_restarts));
   if (!known.may_give_up && !wished)
     must.gives_up_for_a_reason(job.verdict(), job.restart_count(), world_.script.max_restarts);
 }

@@ -56,7 +56,7 @@ class Judge {
   bool gathered_ = false;
   std::set<NodeId> members_;
   struct Ends {
-    int restart_count = 0;
+    int repeat_count = 0;
     bool leaves = false;
     // Of the verdict: an attempt may end by a loss that belongs to the restart before.
     std::optional<NodeId> node{};

@@ -401,7 +401,7 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
     const std::string machine = machine_of(each.node);
     decide(Send{each.node, attempt_,
                 wire::PrepareAttempt{
-                    .restart_count = restart_count(),
+                    .restart_count = repeat_count(),
                     .node_count = node_count,
                     .world_size = facts_.world_size,
                     .first_rank = each.first_rank,

@@ -46,7 +46,8 @@ class Job {
 
   Phase phase() const { return phase_; }
   Attempt attempt() const { return attempt_; }
-  std::int32_t restart_count() const { return recovery_.restart_count(); }
+  std::int32_t restart_count() const { return recovery_.restart_count(); }  // growth is none
+  std::int32_t repeat_count() const { return recovery_.repeat_count(); }
   const Crew& crew() const { return crew_; }
   const NodeNames& names() const { return names_; }
   // Of the attempt, with their ranks.

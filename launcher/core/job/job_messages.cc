@@ -127,7 +127,7 @@ bool Job::seems_cut_off(NodeId host) const {
 }
 
 void Job::refuse(NodeId id, const wire::AttemptRefused& refused, TimePoint now) {
-  if (restart_count() > 0) {
+  if (repeat_count() > 0) {
     return react(Occurrence::kUnfit, now, [&] {
       record("attempt_refused", refused.message, id);
       facts_.refused_by_node = true;

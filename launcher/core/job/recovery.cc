@@ -19,8 +19,9 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
     return {std::move(verdict), RestartDecision{.reason = "another network is tried"}};
   if (verdict.kind == Verdict::Kind::kGrown) {
     auto instead = forbidding(verdict, attempt);
-    if (!instead) return restart(std::move(verdict), {.reason = "nodes were added"});
-    return {*std::move(instead)};
+    if (instead) return {*std::move(instead)};
+    ++growth_count_;
+    return repeat(std::move(verdict), {.reason = "nodes were added"});
   }
   if (may_help(verdict, attempt)) {
     const bool committed = attempt.commit_count > std::exchange(commits_before_, attempt.commit_count);
@@ -35,7 +36,10 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
         auto instead = forbidding(verdict, attempt);
         // What made the restart necessary, to which this one belongs, is still the cause.
         if (!instead && !decision.counted) return {std::move(verdict), std::move(decision)};
-        if (!instead) return restart(std::move(verdict), std::move(decision));
+        if (!instead) {
+          ++restart_count_;
+          return repeat(std::move(verdict), std::move(decision));
+        }
         verdict = *std::move(instead);
     }
   }
@@ -47,7 +51,7 @@ Recovery::Next Recovery::after(Verdict verdict, const Circumstances& attempt, Ti
 // put it right.
 bool Recovery::may_help(const Verdict& verdict, const Circumstances& attempt) const {
   const bool may_start_later = verdict.kind == Verdict::Kind::kRefused && attempt.cannot_start;
-  return verdict.restart_may_help() || (may_start_later && restart_count_ > 0);
+  return verdict.restart_may_help() || (may_start_later && repeat_count() > 0);
 }
 
 std::optional<Verdict> Recovery::forbidding(const Verdict& failed, const Circumstances& attempt) const {
@@ -57,8 +61,7 @@ std::optional<Verdict> Recovery::forbidding(const Verdict& failed, const Circums
   return std::nullopt;
 }
 
-Recovery::Next Recovery::restart(Verdict verdict, RestartDecision decision) {
-  ++restart_count_;
+Recovery::Next Recovery::repeat(Verdict verdict, RestartDecision decision) {
   if (verdict.kind != Verdict::Kind::kRefused) {  // else what made the restart necessary is still the cause
     repeated_ = verdict;
     repeated_->cause = verdict.cause_and_step();

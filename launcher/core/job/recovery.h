@@ -37,7 +37,10 @@ class Recovery {
   void forbid(const StopWish& wish) { forbidden_by_ = forbidden_by_.value_or(wish); }
   bool is_forbidden() const { return forbidden_by_.has_value(); }
 
+  // Attempts that followed one which had failed, or could not be used.
   std::int32_t restart_count() const { return restart_count_; }
+  // The same, and those that followed one which was ended for added nodes.
+  std::int32_t repeat_count() const { return restart_count_ + growth_count_; }
   // Restarts that count against --max-restarts now.
   std::int32_t used(TimePoint now) const { return policy_.used(now); }
   // The failure that the attempt at hand repeats; nothing: it is no restart.
@@ -46,18 +49,19 @@ class Recovery {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(policy_, restart_count_, commits_before_, repeated_, forbidden_by_);
+    archive(policy_, restart_count_, growth_count_, commits_before_, repeated_, forbidden_by_);
   }
   // Whether these fields, which were read, can be its own.
-  bool restored() const { return is_count(restart_count_); }
+  bool restored() const { return is_count(restart_count_) && is_count(growth_count_); }
 
  private:
   bool may_help(const Verdict& verdict, const Circumstances& attempt) const;
   std::optional<Verdict> forbidding(const Verdict& failed, const Circumstances& attempt) const;
-  Next restart(Verdict verdict, RestartDecision decision);
+  Next repeat(Verdict verdict, RestartDecision decision);
 
   RestartPolicy policy_;
   std::int32_t restart_count_ = 0;
+  std::int32_t growth_count_ = 0;
   std::int64_t commits_before_ = 0;  // commit_count at the failure before
   std::optional<Verdict> repeated_;
   std::optional<StopWish> forbidden_by_;

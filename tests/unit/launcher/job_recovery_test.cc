@@ -189,6 +189,9 @@ TEST_F(GrowingTest, GrowsAfterACommitWithoutSpendingARestart) {
   EXPECT_EQ(prepared().size(), 3U);
   EXPECT_THAT(told(), HasSubstr("nodes were added; attempt 2 resumes from step 10 (restart 0 of 5)"));
   EXPECT_EQ(job.history().front().verdict->kind, Verdict::Kind::kGrown);
+  EXPECT_EQ(job.restart_count(), 0);
+  EXPECT_EQ(sent<wire::PrepareAttempt>()[0].second.restart_count, 1)
+      << "workers are told that they do not begin anew";
 }
 
 TEST_F(GrowingTest, ASignalWhileItStopsToGrowEndsTheJob) {
