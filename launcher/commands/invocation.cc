@@ -79,4 +79,9 @@ Expected<JobEntry> find_job(const CommandArguments& arguments, const Surrounding
                     *directory);
 }
 
+void tell_which(const JobEntry& job, const CommandArguments& arguments) {
+  const std::string& name = job.record.job_id;
+  if (arguments.operands.empty() || arguments.operands.front() != name) say("job " + name);
+}
+
 }  // namespace muster::launcher

@@ -53,5 +53,7 @@ std::expected<CommandArguments, int> read_arguments(const Invocation& invocation
 Expected<std::string> log_directory_of(const CommandArguments& arguments, const Surroundings& here);
 // The job that is meant, by its name or `preferred`.
 Expected<JobEntry> find_job(const CommandArguments& arguments, const Surroundings& here, Preferred preferred);
+// Says on stderr which job that is, unless its whole name was given.
+void tell_which(const JobEntry& job, const CommandArguments& arguments);
 
 }  // namespace muster::launcher

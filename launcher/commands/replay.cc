@@ -13,13 +13,14 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr const char* kName = "/journal";
 
-// The operand itself, if it is the directory of a job; else of the job that is meant.
+// The operand itself, if it is the directory of a job; else of the job that is meant, whose name is said.
 Expected<std::string> directory_of(const CommandArguments& arguments, const Surroundings& here) {
   struct stat status{};
   if (!arguments.operands.empty() && stat((arguments.operands.front() + kName).c_str(), &status) == 0)
     return arguments.operands.front();
-  const auto job = find_job(arguments, here, Preferred::kEnded);
+  const auto job = find_job(arguments, here, Preferred::kNewest);
   if (!job) return std::unexpected(job.error());
+  if (!arguments.has("json")) tell_which(*job, arguments);
   return job->record.directory;
 }
 

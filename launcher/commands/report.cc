@@ -29,13 +29,14 @@ Error no_report(const JobEntry& job) {
 int report(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto job = find_job(*arguments, invocation.here, Preferred::kEnded);
+  const auto job = find_job(*arguments, invocation.here, Preferred::kNewest);
   if (!job) return refuse(job.error(), kExitUsage);
   const std::string path = job->record.directory + "/report.json";
   const auto text = read_regular_file(path, kReportBytes);
   if (!text) return refuse(no_report(*job), 1);
   if (arguments->has("json")) return print(*text);
   try {
+    tell_which(*job, *arguments);
     return print(parse_shallow_json(*text, Fractions::kTaken).at("details").get<std::string>());
   } catch (const nlohmann::json::exception& error) {
     return refuse(Error(ErrorCode::kCorrupt, fmt::format("{}: {}", path, error.what())), 1);

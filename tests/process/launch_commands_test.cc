@@ -104,6 +104,13 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   EXPECT_EQ(list[0]["pid"], running.pid());
   EXPECT_EQ(list[2]["exit_code"], 3);
   EXPECT_EQ(list[3]["world_size"], 2);
+  const std::string runs = list[0]["job_id"];
+  const Printed unended = command({"report"});
+  EXPECT_EQ(unended.exit_code, 1);
+  EXPECT_EQ(unended.err, fmt::format("launch: {} still runs: `launch status {}` shows it\n", runs, runs));
+  const Printed replayed = command({"replay"});
+  EXPECT_EQ(replayed.exit_code, 0);
+  EXPECT_EQ(replayed.err, fmt::format("launch: job {}\n", runs));
   const nlohmann::json newest = nlohmann::json::parse(command({"ps", "-n", "2", "--json"}).out);
   ASSERT_EQ(newest.size(), 2U);
   EXPECT_EQ(newest[1], list[1]);
@@ -198,6 +205,8 @@ TEST_F(LaunchCommands, ReportWhatTheTerminalShowed) {
   EXPECT_EQ(none.err,
             fmt::format("launch: {} has no logs for --rank 7: it was to have ranks 0 to 1 on nodes 0 to 0\n",
                         only_job()));
+  EXPECT_EQ(report.err, fmt::format("launch: job {}\n", only_job()));
+  EXPECT_EQ(command({"report", only_job()}).err, "");
   const std::string beginning = only_job().substr(0, 12);
   EXPECT_EQ(command({"report", beginning}).out, report.out);
   EXPECT_EQ(nlohmann::json::parse(command({"report", "--json"}).out)["exit_code"], 3);
@@ -364,7 +373,7 @@ TEST_F(LaunchCommands, LetALauncherLeaveThatManyTellToStopAtOnce) {
 TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
   const std::pair<Words, std::string> wrong[] = {
       {{"ps", "--jsno"}, "launch: --jsno: not a flag of launch ps: did you mean --json?\n"},
-      {{"report"}, fmt::format("launch: no job in {} has ended: `launch ps` lists them\n", logs)},
+      {{"report"}, fmt::format("launch: no job is in {}: `launch ps` lists them\n", logs)},
       {{"report", "x"}, fmt::format("launch: x: no job of that name in {}: `launch ps` lists them\n", logs)},
       {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"completion", "fihs"}, "launch: fihs: no shell that is known here: did you mean fish?\n"},

@@ -167,7 +167,7 @@ constexpr Example kReportExamples[] = {
     {"launch report 20260501 --json | jq .culprit", "the same for programs"},
 };
 constexpr Example kReplayExamples[] = {
-    {"launch replay", "of the newest job that has ended"},
+    {"launch replay", "of the newest job"},
     {"launch replay ~/logs/20260501-120000-ab12 --json | jq .first_difference",
      "of a directory that was sent to you"},
 };
@@ -247,12 +247,13 @@ constexpr Command kCommands[] = {
      "lines for that are in docs/protocol.md, \"Worker datagrams\".",
      kDumpFlags, kDumpExamples},
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
-     "Without JOB: of the newest job that has ended. Its name may be shortened.", kReportFlags,
+     "Without JOB: of the newest job, which may still run. Its name may be shortened.", kReportFlags,
      kReportExamples},
     {"replay", Operand::kJob, "Run a job's journal through the same decisions again.",
-     "Reads what the launcher saw of a job that has ended, event by event, and lets this program decide. JOB "
-     "is "
-     "a job's name or its directory. The exit code is 0 if every decision is the same, 1 at the first that "
+     "Reads what the launcher saw of a job, event by event, and lets this program decide. JOB is a job's "
+     "name "
+     "or its directory; without JOB, the newest job is meant. The exit code is 0 if every decision is the "
+     "same, 1 at the first that "
      "is another: that event, with what was decided and what is decided now.",
      kReplayFlags, kReplayExamples},
     {"trace", Operand::kJob, "Make one file of what all ranks did and when, for ui.perfetto.dev.",

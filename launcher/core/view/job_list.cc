@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/ranges.h>
 #include <functional>
+#include <iterator>
 
 #include "common/wire/process_identity.h"
 #include "launcher/core/settings/job_json.h"
@@ -84,7 +85,7 @@ Expected<JobEntry> the_named(const std::vector<const JobEntry*>& jobs, const std
     names.push_back(job->record.job_id);
   }
   const auto runs = [](const JobEntry* job) { return job->state == kRunning; };
-  if (preferred != Preferred::kEnded && std::ranges::any_of(found, runs))
+  if (preferred != Preferred::kNewest && std::ranges::any_of(found, runs))
     std::erase_if(found, std::not_fn(runs));
   if (found.size() == 1) return *found.front();
   if (found.size() > 1)
@@ -226,17 +227,14 @@ Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::stri
   const auto sorted = newest_first(jobs);
   if (!wanted.empty()) return the_named(sorted, wanted, preferred, place);
   std::vector<const JobEntry*> running;
-  std::vector<const JobEntry*> ended;
-  for (const JobEntry* job : sorted) (job->state == kRunning ? running : ended).push_back(job);
-  if (preferred == Preferred::kEnded) {
-    if (!ended.empty()) return *ended.front();
-    return failure(ErrorCode::kInvalidArgument, "no job in {} has ended: `launch ps` lists them", place);
-  }
+  if (preferred != Preferred::kNewest)
+    std::ranges::copy_if(sorted, std::back_inserter(running),
+                         [](const JobEntry* job) { return job->state == kRunning; });
   if (running.size() == 1) return *running.front();
   if (running.size() > 1)
     return failure(ErrorCode::kInvalidArgument, "{} jobs run: name one of {}", running.size(),
                    names_of(running));
-  if (preferred == Preferred::kRunningElseNewest && !sorted.empty()) return *sorted.front();
+  if (preferred != Preferred::kRunning && !sorted.empty()) return *sorted.front();
   return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists them",
                  preferred == Preferred::kRunning ? "runs" : "is", place);
 }

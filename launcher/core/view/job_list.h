@@ -69,7 +69,7 @@ std::vector<JobEntry> ended_jobs(const std::vector<JobEntry>& jobs, Duration age
                                  double now_unix);
 
 // Which job is meant when none is named.
-enum class Preferred { kRunning, kRunningElseNewest, kEnded };
+enum class Preferred { kRunning, kRunningElseNewest, kNewest };
 // `wanted`: a name, the beginning of one, or "". `place` is where the jobs are, for messages. Errors say in
 // one line what would be right.
 Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::string& wanted,

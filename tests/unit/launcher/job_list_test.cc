@@ -109,7 +109,7 @@ TEST(ChooseJob, TakesTheOnlyOneThatFits) {
                                       job("c", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "b");
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "b");
-  EXPECT_EQ(chosen(jobs, "", Preferred::kEnded), "c");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kNewest), "c");
 }
 
 TEST(ChooseJob, TakesTheNewestForLogsWhenNoneRuns) {
@@ -117,14 +117,14 @@ TEST(ChooseJob, TakesTheNewestForLogsWhenNoneRuns) {
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "c");
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job runs in /logs: `launch ps` lists them");
   EXPECT_EQ(chosen({}, "", Preferred::kRunningElseNewest), "no job is in /logs: `launch ps` lists them");
-  EXPECT_EQ(chosen({job("b", State::kRunning, 2)}, "", Preferred::kEnded),
-            "no job in /logs has ended: `launch ps` lists them");
+  EXPECT_EQ(chosen({}, "", Preferred::kNewest), "no job is in /logs: `launch ps` lists them");
 }
 
 TEST(ChooseJob, AsksWhichWhenSeveralRun) {
   const std::vector<JobEntry> jobs = {job("a", State::kRunning, 1), job("b", State::kRunning, 2)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "2 jobs run: name one of b, a");
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunningElseNewest), "2 jobs run: name one of b, a");
+  EXPECT_EQ(chosen(jobs, "", Preferred::kNewest), "b");
 }
 
 TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
@@ -132,7 +132,7 @@ TEST(ChooseJob, UnderstandsTheBeginningOfAName) {
                                       job("gpt-3", State::kFailed, 3)};
   EXPECT_EQ(chosen(jobs, "g", Preferred::kRunning), "gpt-3");
   EXPECT_EQ(chosen(jobs, "mnist-1", Preferred::kRunning), "mnist-1") << "a whole name is never ambiguous";
-  EXPECT_EQ(chosen(jobs, "mn", Preferred::kEnded), "mn: could be mnist-12, mnist-1: give more of the name");
+  EXPECT_EQ(chosen(jobs, "mn", Preferred::kNewest), "mn: could be mnist-12, mnist-1: give more of the name");
   EXPECT_EQ(chosen(jobs, "gtp-3", Preferred::kRunning),
             "gtp-3: no job of that name in /logs: did you mean gpt-3?");
   EXPECT_EQ(chosen(jobs, "zzzzzz", Preferred::kRunning),
@@ -145,7 +145,7 @@ TEST(ChooseJob, PrefersTheOneThatRunsOfThoseThatBeginSo) {
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunning), "2026-b");
   EXPECT_EQ(chosen(jobs, "2026", Preferred::kRunningElseNewest), "2026-b");
   EXPECT_EQ(chosen(jobs, "202", Preferred::kRunning), "202: could be 2025-a, 2026-b: give more of the name");
-  EXPECT_EQ(chosen(jobs, "2026", Preferred::kEnded),
+  EXPECT_EQ(chosen(jobs, "2026", Preferred::kNewest),
             "2026: could be 2026-c, 2026-b, 2026-a: give more of the name");
 }
 
