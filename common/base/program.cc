@@ -1,5 +1,6 @@
 #include "common/base/program.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <sys/stat.h>
@@ -21,11 +22,17 @@ int why_not(const std::string& path) {
 
 }  // namespace
 
+std::string path_from(const std::string& directory, std::string_view name) {
+  if (directory.empty()) return std::string(name);
+  while (name.starts_with("./")) name.remove_prefix(std::min(name.find_first_not_of('/', 1), name.size()));
+  return (std::filesystem::path(directory) / name).string();
+}
+
 FoundProgram look_up_program(const std::string& name, const std::string& search_path,
                              const std::string& directory) {
   const std::filesystem::path base(directory);
   if (name.find('/') != std::string::npos) {
-    const std::string path = (base / name).string();
+    const std::string path = path_from(directory, name);
     return {path, why_not(path)};
   }
   FoundProgram best{name, ENOENT};

@@ -5,10 +5,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/error.h"
 
 namespace muster {
+
+// The path of `name` from the directory, as people write it: "/work/train" of "./train". "" is no directory.
+std::string path_from(const std::string& directory, std::string_view name);
 
 // As a shell does: a name with a slash is a path from the directory, any other is looked up in PATH.
 struct FoundProgram {

@@ -36,6 +36,10 @@ std::optional<std::string_view> command_meant(const std::string& program, const 
   return nearest(program, names);
 }
 
+std::string search_path_of(const Plan& plan, const Surroundings& here) {
+  return variable_of(plan, here, "PATH").value_or("/usr/bin:/bin");
+}
+
 // The program is looked for by the agents, each on its host; what starts them is on this machine.
 int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
   if (remote.bootstrap != BootstrapKind::kExec || remote.exec.front().contains("{host}")) return 0;
@@ -57,13 +61,17 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
   Machine machine = look_at_machine(request.options, invocation.here);
   auto plan = make_plan(request.options, machine, invocation.here, make_job_id(request.options.job_name));
   if (!plan) return std::unexpected(refuse(plan.error(), kExitUsage));
+  if (!plan->hosts.empty() && !plan->job.command.empty()) {
+    const Status here = check_program(plan->job.command, search_path_of(*plan, invocation.here));
+    plan->program_is_here = here || here.error().code() != ErrorCode::kNotFound;
+  }
   return Prepared{std::move(request), std::move(machine), std::move(*plan)};
 }
 
 int refuse_program(const Prepared& prepared, const Invocation& invocation) {
   if (!prepared.plan.hosts.empty()) return refuse_host_shell(prepared.plan.remote, invocation.here);
-  const std::string path = variable_of(prepared.plan, invocation.here, "PATH").value_or("/usr/bin:/bin");
-  const Status found = check_program(prepared.plan.job.command, path);
+  const Status found =
+      check_program(prepared.plan.job.command, search_path_of(prepared.plan, invocation.here));
   if (found) return 0;
   if (found.error().code() != ErrorCode::kNotFound) return refuse(found.error(), 126);
   const auto command = command_meant(prepared.request.options.program.front(), invocation);

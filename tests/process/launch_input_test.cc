@@ -70,6 +70,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"/etc/passwd"}, 126, "/etc/passwd: may not be executed"},
         BadInput{{"/etc"}, 126, "/etc: is a directory"}));
 
+TEST(LaunchInput, WhatHostsLackAndThisMachineTooIsNoMatterOfCopying) {
+  ScratchDirectory scratch;
+  for (const char* program : {"./no-such-program", "./no-such-script.py"}) {
+    LaunchRun run({"--hosts", "h[0-2]", "--exec", "env HOST={host}", program}, {{"HOME", scratch.path()}});
+    EXPECT_EQ(run.exit_code(), 127) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr(std::string(program).substr(1) +
+                                     ": No such file or directory (it is missing here, too)"));
+    EXPECT_THAT(run.err(), Not(HasSubstr("/./")));
+  }
+}
+
 TEST(LaunchInput, MakesNoCheckpointDirectoryWhereLogsCannotBeKept) {
   ScratchDirectory scratch;
   LaunchRun run({"--log-dir", "/proc/nowhere", "--checkpoint-dir", scratch / "c", "true"});

@@ -27,9 +27,6 @@ Expected<std::string> program_of(const std::string& name, const wire::JobSpec& j
                                  const NodeContext& context) {
   return find_program(name, search_path(context.inherited, job), job.working_directory);
 }
-Expected<std::string> program_of(const wire::JobSpec& job, const NodeContext& context) {
-  return find_program_of(job, search_path(context.inherited, job));
-}
 
 }  // namespace
 
@@ -37,8 +34,10 @@ AttemptRun::OrFailure<std::unique_ptr<AttemptRun>> AttemptRun::open(Setting sett
   std::unique_ptr<AttemptRun> run(new AttemptRun(std::move(setting)));
   if (Status usable = run->check_directory(); !usable)
     return failed(StartStep::kWorkingDirectory, usable.error());
-  auto program = program_of(run->setting_.job, run->setting_.context);
+  const wire::JobSpec& job = run->setting_.job;
+  auto program = program_of(job.command.empty() ? "" : job.command.front(), job, run->setting_.context);
   if (!program) return failed(StartStep::kProgram, program.error());
+  if (Status readable = check_script(job); !readable) return failed(StartStep::kScript, readable.error());
   run->program_ = *std::move(program);
   if (auto found = run->find_wrappers(); !found) return std::unexpected(std::move(found.error()));
   if (Status opened = run->open_null(); !opened) return failed(StartStep::kResources, opened.error());
@@ -161,7 +160,7 @@ std::expected<TemplateSpec, std::string> AttemptRun::template_for(const wire::Jo
                                                                   const NodeContext& context,
                                                                   const wire::PrepareAttempt& likely) {
   if (job.warm == wire::Warm::kOff) return std::unexpected("");
-  const auto program = program_of(job, context);
+  const auto program = find_program_of(job, search_path(context.inherited, job));
   if (!program) return std::unexpected(program.error().message());
   return muster::agent::wanted_template(facts_of_program(*program), context, job, likely);
 }

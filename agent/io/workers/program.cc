@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/core/start/elf_note.h"
+#include "agent/core/start/start_failure.h"
 #include "common/base/file.h"
 #include "common/base/program.h"
 
@@ -31,21 +32,14 @@ Expected<std::string> find_program(const std::string& name, const std::string& s
                  "cannot execute {}: {}", found.path, std::strerror(found.error));
 }
 
-namespace {
-
 Status check_script(const wire::JobSpec& job) {
-  const std::vector<std::string>& words = job.command;
-  if (words.empty() || !std::filesystem::path(words.front()).filename().string().starts_with("python"))
-    return {};
-  const std::size_t at = words.size() > 1 && words[1] == "-u" ? 2 : 1;
-  if (words.size() <= at || words[at].starts_with('-') || !words[at].ends_with(".py")) return {};
-  const std::string path = std::filesystem::path(job.working_directory) / words[at];
+  const std::string script = script_of(job);
+  if (script.empty()) return {};
+  const std::string path = path_from(job.working_directory, script);
   if (access(path.c_str(), R_OK) == 0) return {};
   return failure(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kPermission,
                  "cannot read the script {}: {}", path, std::strerror(errno));
 }
-
-}  // namespace
 
 Expected<std::string> find_program_of(const wire::JobSpec& job, const std::string& search_path) {
   auto program =

@@ -20,7 +20,10 @@ std::string search_path(const Environment& inherited, const wire::JobSpec& job);
 Expected<std::string> find_program(const std::string& name, const std::string& search_path,
                                    const std::string& working_directory);
 
-// The same of the job's program. Where that is `python3 [-u] FILE.py ...`, the file can be read as well.
+// Whether the script that the job's Python runs can be read; the same codes. There need be none.
+Status check_script(const wire::JobSpec& job);
+
+// The path of the job's program. Where that is `python3 [-u] FILE.py ...`, the file can be read as well.
 Expected<std::string> find_program_of(const wire::JobSpec& job, const std::string& search_path);
 
 // What decides about a template: which file it is, and whether it carries the note of Muster::warm_start (a

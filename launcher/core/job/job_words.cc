@@ -63,6 +63,7 @@ std::string Job::advice_for(const wire::AttemptRefused& refused) const {
   const std::string& directory = plan_.job.working_directory;
   const bool is_path = refused.missing.contains('/');
   const std::string path = (std::filesystem::path(directory) / refused.missing).lexically_normal().string();
+  if (is_path && path != directory && !plan_.program_is_here) return " (it is missing here, too)";
   if (is_path && (path == directory || path.starts_with(directory + "/")))
     return fmt::format(" (--sync {} copies it to all hosts)", as_shell_word(directory));
   return " (install it there, or give its path)";

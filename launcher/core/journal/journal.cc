@@ -42,7 +42,8 @@ json record_of(const Plan& plan) {
           {"recovery", plan.recovery},
           {"take_over", plan.take_over},
           {"hosts", hosts_of(plan)},
-          {"image", plan.remote.container.image}};
+          {"image", plan.remote.container.image},
+          {"program_is_here", plan.program_is_here}};
 }
 
 Plan plan_from(const json& record) {
@@ -57,6 +58,7 @@ Plan plan_from(const json& record) {
   record.at("recovery").get_to(plan.recovery);
   record.at("take_over").get_to(plan.take_over);
   plan.remote.container.image = record.value("image", "");
+  plan.program_is_here = record.value("program_is_here", true);
   const json& hosts = record.at("hosts");
   if (hosts.size() > std::size_t{2 * kMostWorkers})
     throw std::invalid_argument(fmt::format("its plan: hosts: there are {}", hosts.size()));

@@ -46,6 +46,7 @@ struct Plan {
   // By node number, spares too, each with its slots; empty: all nodes are on this machine.
   std::vector<Host> hosts;
   RemoteOptions remote;
+  bool program_is_here = true;      // on this machine too, from where --sync copies
   std::int32_t world_size() const;  // at full size
   // How many workers the node may have: a spare's may be more than those of the node whose place it takes.
   std::int32_t room_of(NodeId node) const;

@@ -51,6 +51,13 @@ TEST(StartFailure, ARefusalNamesTheDirectoryOrProgramThatIsNotThere) {
   EXPECT_EQ(refusal({StartStep::kWorkingDirectory, missing}, job).missing, "/work");
   EXPECT_EQ(refusal({StartStep::kProgram, missing}, job).missing, "./train");
   EXPECT_EQ(refusal({StartStep::kLogDirectory, missing}, job).missing, "");
+  for (const char* script : {"train.py", "below/train.py", "/work/train.py"}) {
+    job.command = {"/usr/bin/python3", "-u", script, "--lr"};
+    EXPECT_EQ(refusal({StartStep::kScript, missing}, job).missing,
+              std::string(script) == "train.py" ? "./train.py" : script);
+    EXPECT_EQ(refusal({StartStep::kScript, missing}, job).exit_code, 127);
+  }
+  job.command = {"./train"};
   EXPECT_EQ(refusal({StartStep::kProgram, Error(ErrorCode::kPermission, "")}, job).missing, "");
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "common/base/program.h"
 #include "tests/scratch_directory.h"
 
 namespace muster {
@@ -22,6 +23,15 @@ TEST(File, DurableWriteReplacesTheContentAndLeavesNothingElse) {
   ASSERT_TRUE(write_file_durably(path, "new content"));
   EXPECT_EQ(read_file(path, 100).value(), "new content");
   EXPECT_EQ(entries(directory), 1);
+}
+
+TEST(ProgramFile, APathIsWrittenWithoutADotAtItsBeginning) {
+  EXPECT_EQ(path_from("/work", "./train"), "/work/train");
+  EXPECT_EQ(path_from("/work", ".//./train"), "/work/train");
+  EXPECT_EQ(path_from("/work", "../train"), "/work/../train") << "work may be a link";
+  EXPECT_EQ(path_from("/work", ".train"), "/work/.train");
+  EXPECT_EQ(path_from("/work", "/bin/true"), "/bin/true");
+  EXPECT_EQ(path_from("", "./train"), "./train");
 }
 
 TEST(File, ExclusiveCreationRefusesAnExistingFileAndKeepsIt) {

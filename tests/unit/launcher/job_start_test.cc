@@ -159,7 +159,7 @@ class PreflightTest : public JobOnHosts {
     plan.job.working_directory = "/work";
     return plan;
   }
-  PreflightTest() : JobOnHosts(plan()) {
+  explicit PreflightTest(const Plan& plan = PreflightTest::plan()) : JobOnHosts(plan) {
     happen(Began{});
     for (const int node : {0, 1, 2, 3}) greet(node);
     begin();
@@ -184,6 +184,24 @@ TEST_F(PreflightTest, EachHostIsNamedWithWhatItLacks) {
   EXPECT_EQ(job.verdict().cause,
             "h1: no /work (--sync /work copies it to all hosts); h2: no train (install it there, or give its "
             "path)");
+}
+
+class PreflightWithoutProgram : public PreflightTest {
+ protected:
+  PreflightWithoutProgram()
+      : PreflightTest([] {
+          Plan plan = PreflightTest::plan();
+          plan.program_is_here = false;
+          return plan;
+        }()) {}
+};
+
+TEST_F(PreflightWithoutProgram, NothingThatThisMachineLacksIsSaidToBeCopied) {
+  said(0, wire::AttemptPrepared{4711});
+  said(1, wire::AttemptRefused{.exit_code = 2, .message = "no /work", .missing = "/work"});
+  said(2, wire::AttemptRefused{.exit_code = 127, .message = "no train", .missing = "./train"});
+  EXPECT_EQ(job.verdict().cause,
+            "h1: no /work (--sync /work copies it to all hosts); h2: no train (it is missing here, too)");
 }
 
 TEST_F(PreflightTest, CheckpointsThatAreNotSharedAreRefused) {
