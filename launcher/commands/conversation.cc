@@ -38,9 +38,10 @@ std::string end_of(const JobEntry& job) {
     case JobEntry::State::kFailed:
     case JobEntry::State::kStopped:
       return fmt::format("{} with exit code {}: {}", name_of(job.state), job.exit_code.value_or(-1),
-                         job.cause);
+                         cause_of_end(job.cause));
     case JobEntry::State::kCancelled:
-      return fmt::format("was cancelled with exit code {}: {}", job.exit_code.value_or(-1), job.cause);
+      return fmt::format("was cancelled with exit code {}: {}", job.exit_code.value_or(-1),
+                         cause_of_end(job.cause));
     case JobEntry::State::kLost:
       return "is lost: its launcher (process " + std::to_string(job.record.launcher.pid) +
              ") is gone and left no report; its workers end when the controller grace has passed";

@@ -264,7 +264,7 @@ TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
   ASSERT_TRUE(job.printed("node0:0: ready") && job.printed("node0:1: ready"));
   const Printed cancelled = command({"cancel"});
   EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
-  EXPECT_THAT(cancelled.out, HasSubstr(" was cancelled with exit code 130: stopped by `launch cancel`"));
+  EXPECT_THAT(cancelled.out, HasSubstr(" was cancelled with exit code 130: by `launch cancel`"));
   EXPECT_EQ(job.exit_code(), 130);
   EXPECT_TRUE(std::filesystem::exists(logs + "/" + only_job() + "/report.json"));
   const Printed again = command({"cancel", only_job()});

@@ -536,8 +536,7 @@ TEST_F(LaunchHostsLogs, CompleteLogsOfAllHostsAreAtTheLaunchersSideUnderTheSameN
   LaunchRun run(on("h0,h1:2", {"--log-dir", logs(), "sh", "-c",
                                "echo first; echo mistake >&2; seq 300000; printf 'no newline'"}));
   EXPECT_EQ(run.exit_code(), 0) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("node1 (h1) does not share the log directory"));
-  EXPECT_THAT(run.err(), testing::Not(HasSubstr("missing here")));
+  EXPECT_THAT(run.err(), Not(HasSubstr("launch: node1"))) << "that logs are copied is no news";
   for (const char* rank : {"rank_1", "rank_2"}) {
     for (const char* name : {"stdout.log", "stderr.log", "order.log"}) {
       const std::string file = fmt::format("attempt_1/{}/{}", rank, name);

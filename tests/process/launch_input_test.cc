@@ -81,6 +81,18 @@ TEST(LaunchInput, WhatHostsLackAndThisMachineTooIsNoMatterOfCopying) {
   }
 }
 
+TEST(LaunchInput, AScriptThatNamesNoInterpreterIsNamedWithItsHostAndWhatItLacks) {
+  ScratchDirectory scratch;
+  const std::string script = scratch / "script";
+  std::ofstream(script) << "echo hello\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  LaunchRun run({"--hosts", "h0", "--exec", "env HOST={host}", script}, {{"HOME", scratch.path()}});
+  EXPECT_EQ(run.exit_code(), 126) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("h0"));
+  EXPECT_THAT(run.err(), HasSubstr("cannot execute " + script +
+                                   ": Exec format error (a script's first line must be like #!/bin/sh; "));
+}
+
 TEST(LaunchInput, MakesNoCheckpointDirectoryWhereLogsCannotBeKept) {
   ScratchDirectory scratch;
   LaunchRun run({"--log-dir", "/proc/nowhere", "--checkpoint-dir", scratch / "c", "true"});

@@ -178,8 +178,13 @@ Expected<Process> spawn(const Command& command) {
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   reap(process.pidfd.get());
-  return failure(code_of(child), "cannot {} {}: {}", child.failed, command.program,
-                 std::strerror(child.error));
+  // A shell would run such a script itself.
+  const bool no_format = child.error == ENOEXEC;
+  return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
+                 std::strerror(child.error),
+                 no_format ? " (a script's first line must be like #!/bin/sh; a program must be built for "
+                             "this kind of machine)"
+                           : "");
 }
 
 Ending reap(int pidfd) {

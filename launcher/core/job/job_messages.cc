@@ -298,13 +298,10 @@ void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
   record("agent_notice", remark.text, id);
 }
 
+// The user need not know: what is missing of the copies in the end is told then.
 void Job::hear(NodeId id, const wire::LogsElsewhere& logs, TimePoint) {
   record("logs_elsewhere", logs.directory, id);
-  if (std::exchange(logs_elsewhere_, true)) return;
-  decide(Tell{fmt::format("{} does not share the log directory: its ranks' logs are kept there in {}, and "
-                          "copied to here",
-                          names_.of(id), logs.directory)},
-         "what an agent looks for there is missing");
+  logs_elsewhere_ = true;
 }
 
 // Of agents that are told to leave.

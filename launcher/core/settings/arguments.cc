@@ -35,12 +35,17 @@ std::vector<const Flag*> flags_where(const FlagSet& set, Predicate predicate) {
   return found;
 }
 
+// The help that lists all of them.
+std::string help_with(const FlagSet& set) {
+  return set.owner == "launch" ? "launch help all" : set.owner + " --help";
+}
+
 std::string hint(const FlagSet& set, std::string_view name) {
   std::vector<std::string_view> names;
   for (const Flag* flag : flags_where(set, [](const Flag&) { return true; })) names.push_back(flag->name);
   const auto near = nearest(name, names);
   return near ? fmt::format("not a flag of {}: did you mean --{}?", set.owner, *near)
-              : fmt::format("not a flag of {}: `{} --help` lists them", set.owner, set.owner);
+              : fmt::format("not a flag of {}: `{}` lists them", set.owner, help_with(set));
 }
 
 Expected<const Flag*> resolve(const FlagSet& set, std::string_view name, const std::string& spelling) {
@@ -73,8 +78,8 @@ Expected<GivenFlag> read_long(const FlagSet& set, const std::string& word) {
 Expected<GivenFlag> read_short(const FlagSet& set, const std::string& word) {
   const auto found = flags_where(set, [&](const Flag& flag) { return flag.letter == word[1]; });
   if (found.empty()) {
-    return failure(ErrorCode::kInvalidArgument, "{}: not a flag of {}: `{} --help` lists them", word,
-                   set.owner, set.owner);
+    return failure(ErrorCode::kInvalidArgument, "{}: not a flag of {}: `{}` lists them", word, set.owner,
+                   help_with(set));
   }
   std::optional<std::string> value;
   if (word.size() > 2) value = word.substr(word[2] == '=' ? 3 : 2);

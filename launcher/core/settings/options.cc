@@ -140,8 +140,7 @@ void read_directories(SettingReader& reader, const Surroundings& here, Options& 
   for (const auto& [name, value] : {std::pair("log-dir", &options.log_directory),
                                     std::pair("checkpoint-dir", &options.checkpoint_directory)}) {
     if (const Setting* setting = reader.find(name)) {
-      if (setting->values.back().empty())
-        return reader.refuse(*setting, "(empty) is no directory: give a path");
+      if (setting->values.back().empty()) return reader.refuse(*setting, "is no directory: give a path");
       *value = absolute(setting->values.back());
     }
   }

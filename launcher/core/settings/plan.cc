@@ -531,7 +531,7 @@ std::string plan_as_text(const Plan& plan) {
                          : fmt::format("; up to {} when hosts are added", plan.most_nodes())));
   if (plan.recovery.time_limit)
     line("time limit", fmt::format("{:g} s", in_seconds(*plan.recovery.time_limit)));
-  line("GPUs", job.use_gpus ? "one for each worker" : "none");
+  line("GPUs", job.use_gpus ? "each worker gets one" : "workers get none");
   for (const auto& [name, value] : job.environment)
     line("environment", fmt::format("{}={}", name, shown_value(name, value)));
   if (!plan.hosts.empty()) add_remote_lines(plan, line);

@@ -42,8 +42,9 @@ const Setting* SettingReader::find(std::string_view name) const {
 }
 
 void SettingReader::refuse(const Setting& setting, std::string_view what) {
+  const std::string& value = setting.values.back();
   fail(Error(ErrorCode::kInvalidArgument,
-             one_line(fmt::format("{}: {} {}", setting.source, setting.values.back(), what))));
+             one_line(fmt::format("{}: {} {}", setting.source, value.empty() ? "(empty)" : value, what))));
 }
 
 void SettingReader::fail(Error error) {

@@ -30,7 +30,7 @@ void read_run_id(SettingReader& reader, Options& options) {
   const Setting* setting = reader.find("rdzv-id");
   if (setting == nullptr) return;
   options.run_id = setting->values.back();
-  if (options.run_id.empty()) return reader.refuse(*setting, "(empty) names no job: give a name");
+  if (options.run_id.empty()) return reader.refuse(*setting, "names no job: give a name");
   if (options.run_id != "none") options.job_name = as_file_name(options.run_id);
 }
 

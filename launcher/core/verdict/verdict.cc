@@ -358,6 +358,11 @@ std::string_view name_of(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view cause_of_end(std::string_view cause) {
+  constexpr std::string_view kStopped = "stopped ";
+  return cause.substr(cause.starts_with("stopped by ") ? kStopped.size() : 0);
+}
+
 bool left_on_notice(bool notice_given, const WorkerEnd& end) {
   return notice_given && end.signal == 0 && end.exit_code == kExitPreempted;
 }

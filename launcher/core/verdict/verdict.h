@@ -144,6 +144,9 @@ struct Verdict {
 std::string_view name_of(Verdict::Kind kind);  // "out_of_memory"
 std::string name_of(const StopWish& wish);     // "SIGINT"
 
+// Behind "stopped" or "cancelled" in a line: "by SIGINT" of "stopped by SIGINT", other causes as they are.
+std::string_view cause_of_end(std::string_view cause);
+
 // Whether it was told to save and leave, and has done so.
 bool left_on_notice(bool notice_given, const WorkerEnd& end);
 

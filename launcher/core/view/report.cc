@@ -230,7 +230,7 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const std::string attempts = all_attempts_text(outcome, most_lines);
   if (verdict.kind == Verdict::Kind::kSucceeded) return success_line(outcome) + attempts + profile;
   std::string text = fmt::format("launch: {} after {:.1f} s: {}\n", outcome_word(verdict.kind),
-                                 in_seconds(outcome.duration), verdict.cause);
+                                 in_seconds(outcome.duration), cause_of_end(verdict.cause));
   const std::size_t further = (verdict.hint.empty() ? 0U : 1U) + (verdict.collateral_count > 0 ? 1U : 0U);
   add_evidence(text, verdict, most_lines - kFixedLines - further);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);

@@ -75,7 +75,7 @@ std::string as_list(const std::string& text) {
 Expected<std::vector<std::string>> words_of(const YAML::Node& value, const std::string& name,
                                             const Environment& environment) {
   if (!value.IsScalar() && !value.IsSequence() && !value.IsMap())
-    return failure(ErrorCode::kInvalidArgument, "has no value");
+    return failure(ErrorCode::kInvalidArgument, "has no value: write `{}: VALUE`", name);
   const auto word_of = [&](const YAML::Node& node) -> Expected<std::string> {
     if (!node.IsScalar()) return failure(ErrorCode::kInvalidArgument, "its parts must be plain values");
     // Its names are those of a line's prefix.
@@ -146,7 +146,8 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
     if (flag->value.empty()) {
       bool on = false;
       if (!YAML::convert<bool>::decode(YAML::Node(word), on)) {
-        return failure(ErrorCode::kInvalidArgument, "{}: {} is neither true nor false", name, word);
+        return failure(ErrorCode::kInvalidArgument, "{}: {} is neither true nor false", name,
+                       word.empty() ? "(empty)" : word);
       }
       word = on ? "1" : "0";
     }

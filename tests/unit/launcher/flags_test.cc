@@ -122,7 +122,7 @@ TEST(Arguments, MayBeAbbreviatedWhereNothingElseIsMeant) {
 
 TEST(Arguments, AnswerAnUnknownFlagWithTheNearest) {
   EXPECT_EQ(flag_error_of({"--ndoes", "2", "x"}), "--ndoes: not a flag of launch: did you mean --nodes?");
-  EXPECT_THAT(flag_error_of({"--colour", "x"}), HasSubstr("`launch --help` lists them"));
+  EXPECT_THAT(flag_error_of({"--colour", "x"}), HasSubstr("`launch help all` lists them"));
   EXPECT_THAT(flag_error_of({"-x"}), HasSubstr("-x: not a flag of launch"));
 }
 

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"duplicate-stdout-filters", "loss,", "has an empty text"},
         BadValue{"duplicate-stderr-filters", "", "has an empty text"},
         BadValue{"env", "=x", "names no variable"}, BadValue{"env", "NOT_SET", "is not set here"},
-        BadValue{"rdzv-id", "", "(empty) names no job"},
+        BadValue{"rdzv-id", "", "(empty) names no job"}, BadValue{"nodes", "", "(empty) is not a number"},
         BadValue{"rdzv-backend", "zeus", "is none of static, c10d, etcd, etcd-v2"},
         BadValue{"rdzv-conf", "timeout", "is no list of KEY=VALUE"},
         BadValue{"start-method", "thread", "is none of spawn, fork, forkserver"},

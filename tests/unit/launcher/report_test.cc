@@ -63,8 +63,7 @@ TEST_F(Report, NamesTheCulpritOfAJobThatTheUserStoppedBeforeItsRestart) {
   EXPECT_EQ(json.at("culprit").at("rank"), 2);
   EXPECT_EQ(json.at("culprit").at("exit_code"), 75);
   const std::string text = summary(outcome(stopped));
-  EXPECT_THAT(text,
-              HasSubstr("launch: stopped after 2.5 s: stopped by SIGINT, after rank 2 (node1) exited with"));
+  EXPECT_THAT(text, HasSubstr("launch: stopped after 2.5 s: by SIGINT, after rank 2 (node1) exited with"));
   EXPECT_THAT(text, HasSubstr("              | line 29\n"));
   EXPECT_THAT(text, HasSubstr("  exit code   130\n"));
 }
@@ -73,8 +72,7 @@ TEST_F(Report, CallsACancelledJobCancelled) {
   AttemptFacts facts;
   facts.interrupted_by = {.signal = SIGINT, .cancelled = true};
   const Verdict cancelled = judge(facts);
-  EXPECT_THAT(summary(outcome(cancelled)),
-              HasSubstr("launch: cancelled after 2.5 s: stopped by `launch cancel`\n"));
+  EXPECT_THAT(summary(outcome(cancelled)), HasSubstr("launch: cancelled after 2.5 s: by `launch cancel`\n"));
   const auto json = nlohmann::json::parse(report_as_json(outcome(cancelled)));
   EXPECT_EQ(json.at("class"), "cancelled");
   EXPECT_EQ(json.at("exit_code"), 130);
