@@ -85,6 +85,9 @@ class Fleet {
   bool heard_since(AgentId agent, TimePoint when) const {
     return listens_to(agent) && at(agent.node).last_heard > when;
   }
+  bool all_heard_since(TimePoint when) const {
+    return order_.empty() || order_.begin()->first >= when - slept_;
+  }
   std::vector<NodeId> nodes() const;
   const std::set<NodeId>& absent() const { return absent_; }
   std::size_t size() const { return nodes_.size(); }

@@ -12,6 +12,8 @@ namespace {
 
 // An agent that still writes its ranks' log files is waited for so long.
 constexpr Duration kWriteMargin = std::chrono::seconds(5);
+// An agent answers every second.
+constexpr Duration kSilent = std::chrono::milliseconds(2500);
 // Agents that have left nothing but logs to be sent are waited for so long after the last piece.
 constexpr Duration kLogsLimit = std::chrono::seconds(10);
 
@@ -247,6 +249,8 @@ void Job::hear(NodeId id, const wire::WorkerStalled& stalled, TimePoint now) {
                      .since = TimePoint(from_ns(stalled.since_ns))});
     record(stalled.hard ? "worker_hangs" : "worker_stalls", stalled.what, id, stalled.rank);
     if (stalled.hard || told_stall_) return;  // one line is enough: the others wait for this one, as a rule
+    // Who waits for a node that is silent is not to blame: that node answers, or is lost, soon.
+    if (!fleet_.all_heard_since(now - kSilent)) return;
     decide(Tell{fmt::format("{} {}", names_.of(stalled.rank, id), stalled.what)}, "it may hang");
     ask_for_stacks("a worker may hang");
   };

@@ -44,6 +44,17 @@ TEST_F(HangTest, ASoftStallIsToldAndTheStacksAreAskedForOnce) {
   EXPECT_EQ(told(), "") << "the others wait for it, and need not be told";
 }
 
+TEST_F(HangTest, WhoWaitsForANodeThatIsSilentIsNotNamedBeforeIt) {
+  run();
+  now += 3s;
+  stalls(0, false);
+  EXPECT_EQ(told(), "") << "of node1 nothing was heard for 3 s";
+  EXPECT_TRUE(sent<wire::DumpStacks>().empty());
+  said(1, wire::Pong{});
+  stalls(1, false);
+  EXPECT_THAT(told(), HasSubstr("rank 1 (node0) has not got on for 60 s"));
+}
+
 TEST_F(HangTest, TheUserSeesTheStacksOfThoseThatLive) {
   happen(StacksWanted{});
   EXPECT_TRUE(sent<wire::DumpStacks>().empty()) << "no worker runs";
