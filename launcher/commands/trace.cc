@@ -2,9 +2,11 @@
 #include "launcher/core/view/trace.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -58,11 +60,38 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
-Expected<UniqueFd> open_trace(const std::string& path) {
-  UniqueFd fd(path == "-" ? dup(STDOUT_FILENO)
-                          : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644));
-  if (!fd) return system_failure("cannot write " + path, errno);
-  return fd;
+// A trace is written beside the file that it replaces when it is whole; to stdout, a pipe and the like
+// straight.
+struct Output {
+  UniqueFd fd;
+  std::string temporary{}, replaced{};  // empty where it is written straight
+};
+
+Expected<Output> open_output(const std::string& path) {
+  struct stat status{};
+  Output output;
+  if (path == "-") {
+    output.fd.reset(dup(STDOUT_FILENO));
+  } else if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    output.fd.reset(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  } else {
+    std::error_code error;  // a link stays one, where it can be followed
+    output.replaced = std::filesystem::weakly_canonical(path, error).string();
+    if (error) output.replaced = path;
+    output.temporary = fmt::format("{}.tmp-{}", output.replaced, getpid());
+    output.fd.reset(open(output.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  }
+  if (!output.fd) return system_failure("cannot write " + path, errno);
+  return output;
+}
+
+// After a failure the file is as it was.
+Status close_output(const Output& output, Status written, const std::string& path) {
+  if (output.temporary.empty()) return written;
+  if (written && rename(output.temporary.c_str(), output.replaced.c_str()) != 0)
+    written = system_failure("cannot write " + path, errno);
+  if (!written) unlink(output.temporary.c_str());
+  return written;
 }
 
 Status write_trace(int fd, const std::string& path, const TracePaths& paths, Trace& trace) {
@@ -130,11 +159,12 @@ int trace(const Invocation& invocation) {
   }
   const auto events = read_regular_file(job->record.directory + "/events.jsonl", kMostEventsBytes);
   if (!events) return refuse(events.error(), 1);
-  const auto file = open_trace(wishes->file);
-  if (!file) return refuse(file.error(), kExitUsage);
+  const auto output = open_output(wishes->file);
+  if (!output) return refuse(output.error(), kExitUsage);
   Trace trace(job->record, *events, wishes->attempt);
-  if (Status written = write_trace(file->get(), wishes->file, paths, trace); !written)
-    return refuse(written.error(), 1);
+  const Status written =
+      close_output(*output, write_trace(output->fd.get(), wishes->file, paths, trace), wishes->file);
+  if (!written) return refuse(written.error(), 1);
   return tell(job->record, *wishes, trace.summary());
 }
 

@@ -90,6 +90,30 @@ TEST_F(LaunchTrace, GathersWhatEachRankHasWritten) {
   EXPECT_EQ(to_stdout.out(), read_file(file_, 1 << 20).value());
 }
 
+TEST_F(LaunchTrace, LeavesAFileAsItWasWhenOneOfTheRanksCannotBeRead) {
+  LaunchRun run({"--log-dir", logs_, "--nodes", "2", "sh", "-c", kScript}, {{"MUSTER_TRACE", "1"}});
+  ASSERT_EQ(run.exit_code(), 0) << run.err();
+  const std::string link = scratch_ / "link.json";
+  ASSERT_THAT(trace({"-o", file_}), StartsWith("0 launch: "));
+  std::filesystem::create_symlink(file_, link);
+  ASSERT_THAT(trace({"-o", link}), StartsWith("0 launch: "));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  const std::string before = read_file(file_, 1 << 20).value();
+  EXPECT_THAT(trace({"-o", "/dev/stdout"}), HasSubstr("\n" + before.substr(before.rfind('{'))));
+
+  const std::string job = std::filesystem::directory_iterator(logs_)->path();
+  const std::string bad = job + "/attempt_1/rank_1/trace.json";
+  std::filesystem::remove(bad);
+  std::filesystem::create_directory(bad);
+  const std::string said = trace({"-o", file_});
+  EXPECT_THAT(said, StartsWith("1 launch: "));
+  EXPECT_THAT(said, HasSubstr("cannot read " + bad + ": not a regular file"));
+  EXPECT_TRUE(read_file(file_, 1 << 20).value() == before);
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_.path()))
+    EXPECT_THAT((std::vector<std::string>{"logs", "trace.json", "link.json"}),
+                testing::Contains(entry.path().filename().string()));
+}
+
 TEST_F(LaunchTrace, OnlyRanksOfATracedJobAreToldOfAFile) {
   const std::vector<std::string> ask{"sh", "-c", "echo file=$MUSTER_TRACE_FILE."};
   const std::map<std::string, std::string> outer{{"MUSTER_TRACE_FILE", "/outer/trace.json"}};
