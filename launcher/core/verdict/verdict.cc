@@ -105,7 +105,8 @@ Verdict out_of_time(bool committed_on_notice) {
 }
 
 Verdict lost(const AgentLoss& loss, const AttemptFacts& facts, const NodeNames& names) {
-  const bool was_there = loss.had_joined || facts.refused_by_node || facts.started;
+  const bool here = names.host_of(loss.node).empty();  // where an agent runs as soon as it is started
+  const bool was_there = loss.had_joined || facts.refused_by_node || facts.started || here;
   Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
                          fmt::format("{} {}: {}", names.of(loss.node),
                                      was_there ? "was lost" : "could not be started", loss.how));

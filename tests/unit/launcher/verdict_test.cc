@@ -99,6 +99,8 @@ TEST(Verdict, NamesTheHostOnceWhereNodesHaveHosts) {
   AttemptFacts lost = facts({});
   lost.losses = {{NodeId(1), kVerdictStart, "ssh ended with 255"}};
   EXPECT_EQ(judge(lost, names).cause, "node1 (h2) could not be started: ssh ended with 255");
+  EXPECT_EQ(judge(lost).cause, "node1 was lost: ssh ended with 255")
+      << "an agent on this machine runs at once";
   lost.losses.front().had_joined = true;
   EXPECT_EQ(judge(lost, names).cause, "node1 (h2) was lost: ssh ended with 255");
   AttemptFacts refused = facts({});
