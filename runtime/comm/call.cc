@@ -159,7 +159,10 @@ void Call::look(bool for_gone) {
   if (const std::string why = difference(first, rank, text_); !why.empty()) fail(why);
   if (store().check({kFailed})) fail("");
   if (!for_gone) return;
-  const std::string gone = find_gone(state_of(group_.job()), group_.ranks());
+  // A member that has sent or received its part need not wait for the others.
+  const std::string gone = find_gone(state_of(group_.job()), group_.ranks(), [&](int member) {
+    return calls_of_who_left(store(), member) >= number_;
+  });
   if (!gone.empty()) fail(gone);
 }
 

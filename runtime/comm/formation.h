@@ -6,6 +6,8 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <muster/job.h>
 #include <string>
 #include <vector>
@@ -26,8 +28,12 @@ int agree_to_form(const Job& job, const Request& request);
 // This rank's handle on a group that all have agreed to form; on a member, connected with the others.
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key, const GroupOptions& options);
 
-// "rank 3 is gone": the first of these ranks whose process is, as far as can be seen from here; else empty.
-std::string find_gone(const Job::State& job, const std::vector<int>& ranks);
+// "rank 3 is gone": the first of these ranks whose process is, as far as can be seen from here, and that may
+// not be; else empty.
+std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
+                      const std::function<bool(int)>& may_be_gone = nullptr);
+// How many collectives of the group with this store a rank had entered when it left in good order; else 0.
+std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 // A process closes its connections before it is gone, and one that fails tells the others a little later: an
 // error is looked into at once and after each of these times.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{

@@ -15,9 +15,36 @@
 #include "runtime/process/uncaught.h"
 
 namespace muster {
+namespace {
+
+constexpr std::chrono::milliseconds kAnswer{200};  // to a connection
+
+std::string leaving_key(int rank) {
+  return fmt::format("left/{}", rank);
+}
+
+}  // namespace
 
 Group::State::~State() {
-  if (std::uncaught_exceptions() == 0) shut_down();
+  if (std::uncaught_exceptions() > 0) return;
+  if (keeps_job != nullptr) leave_word(*keeps_job);
+  shut_down();
+}
+
+// With an answer: the word is there before this process is gone.
+void Group::State::leave_word(const Job::State& in) const noexcept {
+  if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
+  // torch would print that the rank which served the store is gone.
+  if (!in.world.agent_serves && refuses(in.world.host, in.world.port, kAnswer)) return;
+  try {
+    store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);
+  } catch (...) {
+    // It has left just now.
+  }
+}
+
+std::int64_t calls_of_who_left(c10d::Store& store, int rank) {
+  return store.check({leaving_key(rank)}) ? std::atoll(store.get_to_str(leaving_key(rank)).c_str()) : 0;
 }
 
 void Group::State::shut_down() noexcept {
@@ -111,13 +138,14 @@ void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milli
     std::this_thread::sleep_for(kBetween);
 }
 
-std::string find_gone(const Job::State& job, const std::vector<int>& ranks) {
-  constexpr std::chrono::milliseconds kAnswer{200};
+std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
+                      const std::function<bool(int)>& may_be_gone) {
   for (const int rank : ranks) {
     if (rank == job.world.rank || !job.store->check({presence_key(rank)})) continue;
     const std::string there = job.store->get_to_str(presence_key(rank));
     const std::size_t space = std::min(there.find(' '), there.size() - 1);
-    if (refuses(there.substr(space + 1), static_cast<std::uint16_t>(std::atoi(there.c_str())), kAnswer))
+    if (refuses(there.substr(space + 1), static_cast<std::uint16_t>(std::atoi(there.c_str())), kAnswer) &&
+        !(may_be_gone && may_be_gone(rank)))
       return fmt::format("rank {} is gone", rank);
   }
   return {};

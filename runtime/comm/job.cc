@@ -46,6 +46,7 @@ Job::State::~State() {
   reports.send_profile();
   flush_trace();
   if (std::uncaught_exceptions() > 0) return;
+  all.leave_word(*this);
   all.shut_down();
   reports.send("finished", reports.newest_step());
 }

@@ -27,6 +27,9 @@ struct Group::State {
   // What is under way on GPUs is finished; a group that merely goes aborts it. Somebody may still hold the
   // process group, and the store that it needs goes with the job.
   void shut_down() noexcept;
+  // In the group's store, before this rank leaves the job: how many of its collectives it has done its part
+  // of.
+  void leave_word(const Job::State& in) const noexcept;
 
   std::string name;
   std::string key;  // what its keys in the job's store begin with

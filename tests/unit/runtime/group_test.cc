@@ -5,6 +5,8 @@
 #include <muster/muster.h>
 #include <unistd.h>
 
+#include "runtime/comm/formation.h"
+#include "runtime/comm/job_state.h"
 #include "runtime/process/uncaught.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
@@ -178,6 +180,31 @@ TEST(Collective, NamesTheRankThatIsGoneAndTheGroup) {
         barrier(others);
       },
       5);
+}
+
+TEST(Collective, LetsAMemberLeaveThatHasDoneItsPart) {
+  spawn(
+      [](Job& job) {
+        const Group group = job.new_group({0, 1, 2}, {.name = "three"});
+        if (job.rank() == 2) {
+          while (who_is_gone(state_of(job), {1}).empty()) {
+          }
+          // Rank 0 has waited for a second, and looks for who is gone.
+          group.store()->deleteKey("call/1");
+          wait_for_key(*group.store(), "call/1", std::chrono::seconds(20));
+        }
+        const at::Tensor share = at::zeros({1});
+        std::vector<at::Tensor> shares;
+        if (job.rank() == 0) shares = {at::ones({1}), at::ones({1}), at::ones({1})};
+        scatter(group, share, shares, 0);
+        require_equal(share.item<float>(), 1.0F, "share");
+        if (job.rank() == 1) return;
+        require_text(thrown_by<std::runtime_error>([&] { barrier(group); }),
+                     "barrier in the group 'three' of ranks 0, 1, 2: rank 1 is gone");
+        if (job.rank() == 2) job.store()->set("done", "1");
+        job.store()->wait({"done"});  // rank 0 serves the store
+      },
+      3);
 }
 
 TEST(Collective, SaysWhichOnesTwoRanksAreIn) {
