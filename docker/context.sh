@@ -45,11 +45,13 @@ build=$(realpath "$build")
 for program in "${programs[@]}"; do
   [[ -f $program && -x $program ]] || die "$program is no program: build it first"
 done
-if [[ -e $context && ! -d $context/muster && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
+mark=.made-by-muster # below it this script removes what it made before
+if [[ -e $context && ! -f $context/$mark && -n $(ls -A "$context" 2>/dev/null || echo file) ]]; then
   die "$context is there, and was not made by this script: name another folder"
 fi
 
 mkdir -p "$context/muster"
+touch "$context/$mark"
 context=$(realpath "$context")
 rm -rf "${context:?}"/{Dockerfile,muster,programs,scripts,libraries,cuda}
 

@@ -65,10 +65,11 @@ std::optional<std::vector<pid_t>> children_of_threads() {
 }
 
 // Field 22 of /proc/PID/stat; the name before it may hold spaces and brackets. 0 if the process is gone, also
-// when its parent has not asked for its end yet.
-std::int64_t start_ticks_of(std::int64_t pid) {
+// when its parent has not asked for its end yet. Nothing if nobody knows: of other users' processes /proc may
+// tell nothing (its option hidepid).
+std::optional<std::int64_t> start_ticks_of(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
-  if (!text) return 0;
+  if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;
   const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
   constexpr std::size_t kState = 1;  // counted from the bracket
   constexpr std::size_t kStart = 20;
@@ -79,7 +80,7 @@ std::int64_t start_ticks_of(std::int64_t pid) {
 }  // namespace
 
 ProcessIdentity own_identity() {
-  ProcessIdentity self{.pid = getpid(), .start_ticks = start_ticks_of(getpid())};
+  ProcessIdentity self{.pid = getpid(), .start_ticks = start_ticks_of(getpid()).value_or(0)};
   char buffer[256] = "";
   if (gethostname(buffer, sizeof buffer - 1) == 0) self.host = buffer;
   const char* user = std::getenv("USER");
@@ -96,7 +97,10 @@ std::optional<bool> is_alive(const ProcessIdentity& process) {
   if (process.pid == 0 || process.host != self.host) return std::nullopt;
   if (process.boot_id != self.boot_id) return false;
   if (process.pid_namespace != self.pid_namespace) return std::nullopt;
-  return process.start_ticks != 0 && start_ticks_of(process.pid) == process.start_ticks;
+  if (process.start_ticks == 0) return false;
+  const auto start_ticks = start_ticks_of(process.pid);
+  if (!start_ticks) return std::nullopt;
+  return *start_ticks == process.start_ticks;
 }
 
 void become_subreaper() {

@@ -116,6 +116,15 @@ class DockerFolder : public testing::Test {
   static inline std::unique_ptr<ScratchDirectory> scratch_;
 };
 
+TEST(DockerContext, LeavesAFolderAloneThatItHasNotMade) {
+  const ScratchDirectory scratch;
+  std::filesystem::create_directories(scratch / "muster/docker");
+  const std::string command = fmt::format(DOCKER_FOLDER "context.sh --build {} {} {} 2>/dev/null",
+                                          BUILD_FOLDER, scratch.path().string(), TRAIN_PROGRAM);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_TRUE(std::filesystem::exists(scratch / "muster/docker"));
+}
+
 TEST(DockerContext, NamesABuildOfWhichThereIsOnlyAPart) {
   const ScratchDirectory scratch;
   const std::string build = scratch / "build";

@@ -49,6 +49,7 @@ std::string start_container_script(const Plan& plan, AgentId agent, const AgentP
                                     "--cap-drop=ALL",
                                     "--security-opt=no-new-privileges",
                                     "--no-healthcheck",
+                                    "--log-driver=none",
                                     "--network=" + (options.network.empty() ? "host" : options.network),
                                     "--workdir=/",
                                     "--user=" + (options.user.empty() ? "$(id -u):$(id -g)" : options.user),

@@ -162,7 +162,9 @@ std::string container_body(const Plan& plan, AgentId agent, const std::vector<st
   }
   std::vector<std::string> command{kAgentInContainer};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  // The agent's frames go by stdout at first: the engine would keep them.
   Json host = {{"AutoRemove", true},
+               {"LogConfig", {{"Type", "none"}}},
                {"NetworkMode", network},
                {"Mounts", std::move(mounts)},
                {"CapDrop", {"ALL"}},

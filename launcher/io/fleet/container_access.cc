@@ -20,7 +20,8 @@ constexpr Duration kRetryPause = std::chrono::milliseconds(200);
 constexpr Duration kMakingPause = std::chrono::milliseconds(5);
 constexpr Duration kContainerSweepLimit = std::chrono::seconds(5);
 constexpr Duration kFinishLimit = std::chrono::seconds(8);
-constexpr Duration kRoomLimit = std::chrono::seconds(10);  // for an older container to be removed
+constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // of what agents hold in memory
+constexpr Duration kRoomLimit = std::chrono::seconds(10);      // for an older container to be removed
 
 ContainerSurroundings look_around(const std::string& agent) {
   ContainerSurroundings here;
@@ -53,9 +54,16 @@ std::string ContainerAccess::job_label() const {
   return fmt::format("{}={}", kJobLabel, plan_.job.job_id);
 }
 
+// How long without a launcher.
+Duration ContainerAccess::agents_stay() const {
+  const wire::JobLimits& limits = plan_.job.limits;
+  return limits.controller_grace + limits.grace +
+         (limits.memory_tier_bytes > 0 ? kWriteOutLimit : Duration::zero());
+}
+
 awaitable<Status> ContainerAccess::prepare() {
   if (!socket_) co_return std::unexpected(socket_.error());
-  if (Status guarded = guardian_.start(*socket_, job_label()); !guarded) co_return guarded;
+  if (Status guarded = guardian_.start(*socket_, job_label(), agents_stay()); !guarded) co_return guarded;
   const bool alone = plan_.hosts.size() == 1 && plan_.remote.container.network.empty();
   if (alone) {
     const auto bridge = co_await engine_.ask({.verb = "GET", .target = "/networks/bridge"});
@@ -219,7 +227,11 @@ awaitable<void> ContainerAccess::finish() {
   makings_.cancel();
   while (!makings_.empty()) co_await pause_for(executor_, kMakingPause);
   const auto removed = co_await remove_labelled(engine_, {job_label()}, deadline);
-  if (removed && !unsure) guardian_.dismiss();
+  if (removed && !unsure) {
+    guardian_.dismiss();
+  } else {
+    guardian_.hurry();
+  }
 }
 
 awaitable<void> ContainerAccess::watch() {

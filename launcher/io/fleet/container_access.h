@@ -45,6 +45,7 @@ class ContainerAccess final : public HostAccess {
   awaitable<Status> make_room(AgentId agent, const std::string& name);
   void hear_of_memory(std::string_view event);
   std::string job_label() const;
+  Duration agents_stay() const;
 
   asio::any_io_executor executor_;
   const Plan& plan_;

@@ -1,8 +1,8 @@
 #include "launcher/io/fleet/container_cleanup.h"
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <map>
 #include <memory>
-#include <set>
 
 #include "common/base/process.h"
 #include "launcher/core/fleet/container_spec.h"
@@ -17,6 +17,9 @@ using Remover = awaitable<bool> (*)(DockerEngine&, std::string id, TimePoint dea
 using namespace asio::experimental::awaitable_operators;
 
 constexpr Duration kRemovePause = std::chrono::milliseconds(50);
+constexpr Duration kListLimit = std::chrono::seconds(30);
+constexpr Duration kAbandonedLimit = std::chrono::seconds(5);  // for what one launcher left
+constexpr Duration kLookPause = std::chrono::milliseconds(200);
 
 awaitable<Expected<std::vector<Json>>> list(DockerEngine& engine, std::string target, TimePoint deadline) {
   const auto answer =
@@ -101,26 +104,38 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
   co_return left->size() + nets->size();
 }
 
-awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine, TimePoint deadline) {
-  std::set<std::string> abandoned;
+// An engine that is away for a moment may have some still.
+awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
+  while (Clock::now() < deadline) {
+    const auto running = co_await list(engine, "/containers/json?filters=" + label_filter({label}), deadline);
+    if (running && running->empty()) co_return;
+    co_await pause_for(engine.executor(), kLookPause);
+  }
+}
+
+awaitable<Expected<Abandoned>> remove_abandoned(DockerEngine& engine) {
+  const TimePoint deadline = Clock::now() + kListLimit;
+  std::map<std::string, std::string> jobs;  // by their launcher's label
   const auto [all, nets] = co_await (containers(engine, {kLauncherLabel}, deadline) &&
                                      networks(engine, {kLauncherLabel}, deadline));
   if (!all) co_return std::unexpected(all.error());
   if (!nets) co_return std::unexpected(nets.error());
   for (const auto* objects : {&*all, &*nets}) {
     for (const Json& each : *objects) {
-      const std::string label = text_in(member(each, "Labels"), kLauncherLabel);
+      const Json& labels = member(each, "Labels");
+      const std::string label = text_in(labels, kLauncherLabel);
       const auto launcher = parse_launcher_label(label);
-      if (launcher && is_alive(*launcher) == false) abandoned.insert(label);
+      if (launcher && is_alive(*launcher) == false) jobs[label] = text_in(labels, kJobLabel);
     }
   }
-  std::size_t removed = 0;
-  for (const std::string& label : abandoned) {
-    const auto count =
-        co_await remove_labelled(engine, {fmt::format("{}={}", kLauncherLabel, label)}, deadline);
-    removed += count.value_or(0);  // what is left is the next launch's to remove
+  Abandoned abandoned;
+  for (const auto& [label, job] : jobs) {
+    const auto count = co_await remove_labelled(engine, {fmt::format("{}={}", kLauncherLabel, label)},
+                                                Clock::now() + kAbandonedLimit);
+    abandoned.removed += count.value_or(0);
+    if (!count) abandoned.left.push_back(job);
   }
-  co_return removed;
+  co_return abandoned;
 }
 
 }  // namespace muster::launcher

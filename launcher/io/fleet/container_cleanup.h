@@ -13,7 +13,14 @@ awaitable<bool> remove_container(DockerEngine& engine, std::string container, Ti
 // All that has these labels. How much that was. kUnavailable: something is left, or nobody knows.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline);
-// All that belongs to launchers which have ended on this machine. How much that was.
-awaitable<Expected<std::size_t>> remove_abandoned(DockerEngine& engine, TimePoint deadline);
+// Until no container that runs has the label, or the deadline is over.
+awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline);
+
+struct Abandoned {
+  std::size_t removed = 0;        // containers and networks
+  std::vector<std::string> left;  // the jobs of which something cannot be removed
+};
+// Removes all that belongs to launchers which have ended on this machine.
+awaitable<Expected<Abandoned>> remove_abandoned(DockerEngine& engine);
 
 }  // namespace muster::launcher

@@ -15,21 +15,28 @@ namespace muster::launcher {
 namespace {
 
 constexpr int kLineFd = 3;
+constexpr char kGo = '.';
+constexpr char kNow = '!';
 constexpr Duration kGoLimit = std::chrono::seconds(1);
 
-// A container that the engine was about to make when the launcher died may come a moment later.
-awaitable<void> remove_all(DockerEngine& engine, std::string label) {
+// A container that the engine was about to make when the launcher died may come a moment later, and an engine
+// that is being restarted comes back.
+awaitable<void> remove_all(DockerEngine& engine, std::string label, Duration patience) {
   constexpr int kLooks = 3;
   constexpr Duration kPause = std::chrono::seconds(1);
   constexpr Duration kLimit = std::chrono::minutes(2);
-  for (int look = 0; look < kLooks; ++look) {
-    (void)co_await remove_labelled(engine, {label}, Clock::now() + kLimit);
+  constexpr Duration kAwayLimit = std::chrono::seconds(10);
+  co_await wait_until_ended(engine, label, Clock::now() + patience);
+  const TimePoint back = Clock::now() + kAwayLimit;
+  for (int looks = 0; looks < kLooks;) {
+    const auto removed = co_await remove_labelled(engine, {label}, Clock::now() + kLimit);
+    looks += removed || Clock::now() >= back ? 1 : 0;
     co_await pause_for(engine.executor(), kPause);
   }
 }
 
 // The launcher's signals, terminal and descriptors are none of its business.
-[[noreturn]] void guard(int line, const std::string& socket, const std::string& label) {
+[[noreturn]] void guard(int line, const std::string& socket, const std::string& label, Duration patience) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_IGN);
   const UniqueFd nothing(open("/dev/null", O_RDWR));
@@ -40,17 +47,18 @@ awaitable<void> remove_all(DockerEngine& engine, std::string label) {
   ssize_t count = 0;
   while ((count = read(kLineFd, &byte, 1)) < 0 && errno == EINTR) {
   }
-  if (count > 0) _exit(0);
+  if (count > 0 && byte == kGo) _exit(0);
+  if (count > 0) patience = Duration::zero();
   asio::io_context context(1);
   DockerEngine engine(context.get_executor(), socket);
-  asio::co_spawn(context, remove_all(engine, label), asio::detached);
+  asio::co_spawn(context, remove_all(engine, label, patience), asio::detached);
   context.run();
   _exit(0);
 }
 
 }  // namespace
 
-Status ContainerGuardian::start(const std::string& socket, const std::string& label) {
+Status ContainerGuardian::start(const std::string& socket, const std::string& label, Duration patience) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
   const UniqueFd theirs(ends[0]);
@@ -59,7 +67,7 @@ Status ContainerGuardian::start(const std::string& socket, const std::string& la
   if (pid < 0) return system_failure("cannot start the guardian of the containers", errno);
   if (pid == 0) {
     close(ends[1]);
-    guard(ends[0], socket, label);
+    guard(ends[0], socket, label, patience);
   }
   pid_ = pid;
   return {};
@@ -67,13 +75,17 @@ Status ContainerGuardian::start(const std::string& socket, const std::string& la
 
 void ContainerGuardian::dismiss() {
   if (pid_ == 0) return;
-  (void)write_all(line_.get(), ".", "the guardian");
+  (void)write_all(line_.get(), {&kGo, 1}, "the guardian");
   const pid_t pid = std::exchange(pid_, 0);
   const TimePoint deadline = Clock::now() + kGoLimit;
   while (waitpid(pid, nullptr, WNOHANG) == 0) {
     if (Clock::now() >= deadline) kill(pid, SIGKILL);  // it was stopped, perhaps
     usleep(500);
   }
+}
+
+void ContainerGuardian::hurry() {
+  if (pid_ != 0) (void)write_all(line_.get(), {&kNow, 1}, "the guardian");
 }
 
 }  // namespace muster::launcher

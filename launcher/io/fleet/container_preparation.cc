@@ -14,13 +14,13 @@
 #include "launcher/core/view/pull_progress.h"
 #include "launcher/io/fleet/container_cleanup.h"
 #include "launcher/io/fleet/docker_engine.h"
+#include "launcher/io/fleet/periodic.h"
 #include "launcher/io/fleet/registry_credentials.h"
 
 namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kCleanupLimit = std::chrono::seconds(30);
 constexpr Duration kPullProgressPeriod = std::chrono::seconds(2);
 
 class Preparation {
@@ -30,7 +30,7 @@ class Preparation {
         setting_(setting),
         tasks_(context_.get_executor()),
         engine_(context_.get_executor(), std::move(socket)),
-        progress_(context_) {}
+        progress_(context_, kPullProgressPeriod, [this] { tell_progress(); }) {}
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
@@ -38,7 +38,7 @@ class Preparation {
     StopSignal stop(context_, setting_.signals, [this](int number) {
       exit_code_ = 128 + number;
       tasks_.cancel();
-      progress_.cancel();
+      progress_.stop();
     });
     tasks_.spawn(prepare_and_say(stop));
     context_.run();
@@ -56,17 +56,22 @@ class Preparation {
       exit_code_ = ready.error().code() == ErrorCode::kInvalidArgument ? kExitUsage : kExitInternal;
     }
     stop.cancel();
-    progress_.cancel();
+    progress_.stop();
   }
 
   // Errors: kInvalidArgument, a flag names what is not there.
   awaitable<Status> prepare() {
-    const auto removed = co_await remove_abandoned(engine_, Clock::now() + kCleanupLimit);
-    if (!removed) co_return std::unexpected(unusable(removed.error()));
-    if (*removed > 0)
+    const auto abandoned = co_await remove_abandoned(engine_);
+    if (!abandoned) co_return std::unexpected(unusable(abandoned.error()));
+    if (const std::size_t removed = abandoned->removed; removed > 0)
       setting_.say(fmt::format(
           "removed {} of launchers that are gone",
-          *removed == 1 ? "1 container or network" : fmt::format("{} containers and networks", *removed)));
+          removed == 1 ? "1 container or network" : fmt::format("{} containers and networks", removed)));
+    for (const std::string& job : abandoned->left)
+      setting_.say(fmt::format(
+          "not all of job {}, whose launcher is gone, can be removed from the engine: `docker ps -a` and "
+          "`docker network ls` show it with --filter label={}={}",
+          job, kJobLabel, job));
     if (Status there = co_await find_network(); !there) co_return there;
     give_logs_away();
     co_return co_await find_image();
@@ -118,7 +123,7 @@ class Preparation {
                                        plan_.job.log_directory + "/registry.log");
     if (!auth) co_return failure(ErrorCode::kUnavailable, "--image: {}: {}", image, auth.error().message());
     setting_.say(fmt::format("pulling {}", image));
-    tell_progress();
+    progress_.start();
     const auto pulled = co_await engine_.read_lines(
         {.verb = "POST",
          .target = fmt::format("/images/create?fromImage={}&tag={}", percent_encoded(name.repository),
@@ -133,14 +138,9 @@ class Preparation {
   }
 
   void tell_progress() {
-    progress_.expires_after(kPullProgressPeriod);
-    progress_.async_wait([this](const boost::system::error_code& error) {
-      if (error) return;
-      std::string text = pulled_.text();
-      if (text != said_) setting_.say(fmt::format("pulling {}: {}", options().image, text));
-      said_ = std::move(text);
-      tell_progress();
-    });
+    std::string text = pulled_.text();
+    if (text != said_) setting_.say(fmt::format("pulling {}: {}", options().image, text));
+    said_ = std::move(text);
   }
 
   const Plan& plan_;
@@ -148,7 +148,7 @@ class Preparation {
   asio::io_context context_{1};
   net::TaskGroup tasks_;
   DockerEngine engine_;
-  asio::steady_timer progress_;
+  Periodic progress_;
   PullProgress pulled_;
   std::string said_;  // the last of its texts
   int exit_code_ = 0;

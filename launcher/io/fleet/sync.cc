@@ -10,6 +10,7 @@
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/fleet/host_shell.h"
+#include "launcher/io/fleet/periodic.h"
 
 namespace muster::launcher {
 
@@ -23,7 +24,7 @@ class Sync {
       : plan_(plan),
         setting_(setting),
         tasks_(context_.get_executor()),
-        progress_(context_),
+        progress_(context_, kProgressPeriod, [this] { tell_progress(); }),
         stop_(context_, setting_.signals, [this](int number) {
           exit_code_ = 128 + number;
           end();
@@ -38,7 +39,7 @@ class Sync {
         std::min(plan_.hosts.size(), static_cast<std::size_t>(plan_.remote.ssh_parallel));
     running_ = at_once;
     for (std::size_t i = 0; i < at_once; ++i) tasks_.spawn(serve_hosts());
-    tell_progress();
+    progress_.start();
     context_.run();
     if (exit_code_ == 0 && !failed_.empty()) exit_code_ = kExitNodesMissing;
     return exit_code_;
@@ -84,17 +85,12 @@ class Sync {
   }
 
   void tell_progress() {
-    progress_.expires_after(kProgressPeriod);
-    progress_.async_wait([this](const boost::system::error_code& error) {
-      if (error) return;
-      setting_.say(fmt::format("--sync: {} of {} hosts are done", done_, plan_.hosts.size()));
-      tell_progress();
-    });
+    setting_.say(fmt::format("--sync: {} of {} hosts are done", done_, plan_.hosts.size()));
   }
 
   // What still runs is killed with its tasks.
   void end() {
-    progress_.cancel();
+    progress_.stop();
     stop_.cancel();
     tasks_.cancel();
   }
@@ -103,7 +99,7 @@ class Sync {
   const BeforeJob& setting_;
   asio::io_context context_{1};
   net::TaskGroup tasks_;
-  asio::steady_timer progress_;
+  Periodic progress_;
   StopSignal stop_;
   rlimit descriptors_{};
   std::error_code ignored_;

@@ -4,7 +4,9 @@
 #include <csignal>
 #include <cstdint>
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -60,6 +62,33 @@ TEST(ProcessIdentity, IsAliveUntilItsEndAndUnknownElsewhere) {
   other.host = "far";
   EXPECT_EQ(is_alive(other), std::nullopt);
   EXPECT_EQ(is_alive(ProcessIdentity{.host = own_identity().host}), std::nullopt);
+}
+
+// As another user where /proc shows each user his own processes alone.
+TEST(ProcessIdentity, IsUnknownWhereItIsHidden) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  const ProcessIdentity parent = own_identity();
+  ProcessIdentity gone = parent;
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  gone.pid = ended;
+  ASSERT_EQ(is_alive(parent), true);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    const bool hidden = unshare(CLONE_NEWNS) == 0 &&
+                        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                        mount("proc", "/proc", "proc", 0, "hidepid=2") == 0 && setgroups(0, nullptr) == 0 &&
+                        setgid(kNobody) == 0 && setuid(kNobody) == 0;
+    if (!hidden) _exit(2);
+    _exit(is_alive(parent) == std::nullopt && is_alive(gone) == false ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no /proc of its own can be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ProcessIdentity, HasEndedThoughItsParentHasNotAskedYet) {

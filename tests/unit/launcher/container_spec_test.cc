@@ -47,6 +47,7 @@ TEST(ContainerBody, IsAContainerThatCanGainNothingAndGoesWithItsAgent) {
   EXPECT_EQ(body["Healthcheck"]["Test"], Json({"NONE"}));
   const Json& host = body["HostConfig"];
   EXPECT_EQ(host["AutoRemove"], true);
+  EXPECT_EQ(host["LogConfig"]["Type"], "none");
   EXPECT_EQ(host["CapDrop"], Json({"ALL"}));
   EXPECT_EQ(host["SecurityOpt"], Json({"no-new-privileges"}));
   EXPECT_EQ(host["ReadonlyRootfs"], false);
