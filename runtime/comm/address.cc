@@ -62,10 +62,11 @@ std::optional<SocketAddress> numeric_address(const std::string& address, std::ui
   return result;
 }
 
-Expected<Listener> listen_at(const std::string& address, std::uint16_t port) {
+Expected<Listener> listen_at(const std::string& address, std::uint16_t port, int more_flags = 0) {
   auto socket_address = numeric_address(address, port);
   if (!socket_address) return failure(ErrorCode::kInvalidArgument, "{} is not an address", address);
-  Listener listener{UniqueFd(socket(socket_address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)), 0};
+  const int flags = SOCK_STREAM | SOCK_CLOEXEC | more_flags;
+  Listener listener{UniqueFd(socket(socket_address->storage.ss_family, flags, 0)), 0};
   const int on = 1;
   if (!listener.fd || setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       bind(listener.fd.get(), socket_address->get(), socket_address->length) != 0 ||
@@ -84,7 +85,12 @@ Expected<Listener> listen_on_loopback(std::uint16_t port) {
 }
 
 Expected<Listener> listen_on(const std::string& address) {
-  return listen_at(address, 0);
+  return listen_at(address, 0, SOCK_NONBLOCK);
+}
+
+void turn_away(const Listener& listener) {
+  while (UniqueFd(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC))) {
+  }
 }
 
 bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit) {

@@ -23,8 +23,10 @@ struct Listener {
 };
 // Listens on 127.0.0.1; port 0 lets the kernel choose.
 Expected<Listener> listen_on_loopback(std::uint16_t port);
-// Listens on an address of this machine, at a port that the kernel chooses.
+// Listens on an address of this machine, at a port that the kernel chooses, without blocking who accepts.
 Expected<Listener> listen_on(const std::string& address);
+// Closes the connections that wait to be accepted at a listener of listen_on().
+void turn_away(const Listener& listener);
 
 // Whether a connection to this address is refused: its machine lives, and nobody listens there.
 bool refuses(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit);

@@ -106,6 +106,7 @@ Call::Call(const Group& group, std::string text) : group_(group), text_(std::mov
   static std::once_flag once;
   std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
   require_member(group, text_.substr(0, text_.find(' ')));
+  clear_presence(state_of(group_.job()));
 }
 
 void Call::refuse(const std::string& reason) const {

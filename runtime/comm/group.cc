@@ -138,6 +138,14 @@ void wait_for_key(c10d::Store& store, const std::string& key, std::chrono::milli
     std::this_thread::sleep_for(kBetween);
 }
 
+void clear_presence(Job::State& job) {
+  if (!job.presence.fd) return;
+  const TimePoint now = Clock::now();
+  if (now - job.presence_cleared_at.load() < std::chrono::seconds(1)) return;
+  job.presence_cleared_at = now;
+  turn_away(job.presence);
+}
+
 std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
                       const std::function<bool(int)>& may_be_gone) {
   for (const int rank : ranks) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/world.h"
 #include "runtime/report/reports.h"
@@ -60,6 +61,7 @@ struct Job::State {
   std::atomic<int> formation_count = 0;  // of groups and meshes: the same on all ranks
   std::once_flag presence_shown;
   Listener presence;  // nobody answers there: a connection is refused when this process is gone
+  std::atomic<TimePoint> presence_cleared_at = TimePoint();
 };
 
 // Opens the store (a server on listen_fd, if given), makes the process group and waits until all ranks have

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <limits>
 #include <muster/muster.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "runtime/comm/formation.h"
@@ -205,6 +206,28 @@ TEST(Collective, LetsAMemberLeaveThatHasDoneItsPart) {
         job.store()->wait({"done"});  // rank 0 serves the store
       },
       3);
+}
+
+TEST(Collective, MakesRoomForThoseWhoLookWhetherThisRankIsThere) {
+  spawn(
+      [](Job& job) {
+        const Group group = job.new_group({0, 1});
+        const auto somebody_waits = [&] {
+          pollfd ready{state_of(job).presence.fd.get(), POLLIN, 0};
+          return poll(&ready, 1, 0) == 1;
+        };
+        if (job.rank() == 1) {
+          for (int look = 0; look < 3; ++look)
+            require_equal(find_gone(state_of(job), {0}), std::string(), "");
+          job.store()->set("looked", "1");
+        }
+        job.store()->wait({"looked"});
+        if (job.rank() == 0) require(somebody_waits(), "somebody waits before a call");
+        sum_of(group, 1);
+        if (job.rank() == 0) require(!somebody_waits(), "nobody waits after it");
+        barrier(group);
+      },
+      2);
 }
 
 TEST(Collective, SaysWhichOnesTwoRanksAreIn) {
