@@ -69,9 +69,8 @@ class Part {
   }
   // Starts with a place: src and dst are ranks of the job.
   int place_of(int job_rank) const {
-    const auto found = std::ranges::find(ranks(), job_rank);
-    if (found == ranks().end()) refuse(fmt::format("rank {} is not in it", job_rank));
-    return static_cast<int>(found - ranks().begin());
+    require(std::ranges::binary_search(ranks(), job_rank), fmt::format("rank {} is not in it", job_rank));
+    return group_.place_of(job_rank);
   }
   void require_usable(const at::Tensor& tensor) const {
     require(tensor.defined(), "the tensor is undefined");

@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "runtime/comm/call.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/process_group.h"
@@ -95,22 +96,12 @@ c10::Device Group::device() const {
   return job().device();
 }
 
-namespace {
-
-void require_member(const Group& group) {
-  if (!group.is_member())
-    throw std::logic_error(
-        fmt::format("this rank, {}, is not in the {}", group.job().rank(), group.description()));
-}
-
-}  // namespace
-
 const c10::intrusive_ptr<c10d::ProcessGroup>& Group::process_group() const {
-  require_member(*this);
+  require_member(*this, "Group::process_group");
   return state_->process_group;
 }
 const c10::intrusive_ptr<c10d::Store>& Group::store() const {
-  require_member(*this);
+  require_member(*this, "Group::store");
   return state_->store;
 }
 
@@ -163,7 +154,7 @@ std::string who_is_gone(const Job::State& job, const std::vector<int>& ranks) {
   if (!job.presence.fd) return {};
   for (const auto pause : kPauses) {
     if (std::string gone = find_gone(job, ranks); !gone.empty()) return gone;
-    wait_for_key(*job.store, "nobody sets this", pause);
+    std::this_thread::sleep_for(pause);
   }
   return {};
 }
