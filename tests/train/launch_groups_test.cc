@@ -1,0 +1,38 @@
+// A job of two groups under `launch`, one of whose ranks is killed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "tests/process/launch_run.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LaunchGroups, ARankThatIsKilledIsNamedInItsGroupAndTheJobGoesOn) {
+  LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--max-restarts", "1", GROUPS_RANK},
+                {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 3 (node0) was killed by SIGKILL"));
+  const auto report = run.report();
+  EXPECT_EQ(report["restarts"], 1);
+  EXPECT_EQ(report["attempts"][0]["culprit"]["rank"], 3);
+  const auto log = [&](int attempt, int rank, const char* name) {
+    return read_file(fmt::format("{}/attempt_{}/rank_{}/{}.log", run.job_directory(), attempt, rank, name),
+                     1 << 20)
+        .value_or("");
+  };
+  EXPECT_THAT(log(1, 2, "stderr"),
+              HasSubstr("all_reduce (sum) of Long [1] in the group 'right' of ranks 2, 3: rank 3 is gone"));
+  for (const int rank : {0, 1})
+    EXPECT_THAT(log(1, rank, "stderr"), testing::Not(HasSubstr("gone")))
+        << "the other group has nothing to say";
+  for (const int rank : {0, 1, 2, 3})
+    EXPECT_THAT(log(2, rank, "stdout"),
+                HasSubstr(fmt::format("rank {} has added up in group '{}' of ranks {}", rank,
+                                      rank < 2 ? "left" : "right", rank < 2 ? "0, 1" : "2, 3")));
+}
+
+}  // namespace
+}  // namespace muster
