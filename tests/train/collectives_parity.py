@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 WORLD_SIZE = 5
 TYPES = {name: getattr(torch, name) for name in "float32 float64 float16 bfloat16 int8 uint8 int32 int64 bool".split()}
-REDUCTIONS = {name: getattr(dist.ReduceOp, name.upper()) for name in "sum min max product band bor bxor".split()}
+REDUCTIONS = {name: getattr(dist.ReduceOp, name.upper()) for name in "sum min max product avg band bor bxor".split()}
 
 
 def tensor_of(sizes, kind, place, part, seed):
@@ -73,6 +73,12 @@ def results_of(operation, group, ranks, reduction, kind, root, sizes, seed):
         for each in work:
             each.wait()
         return [whole[: mine.numel()]]
+    if operation in ("all_gather_uneven", "gather_uneven"):
+        # Gloo gathers no tensors of different shapes: they go as objects.
+        uneven = tensor_of([max(sizes[0] + place - 1, 0), *sizes[1:]], kind, place, 0, seed)
+        tensors = [None] * size
+        dist.all_gather_object(tensors, uneven, group)
+        return tensors if operation == "all_gather_uneven" or place == root else []
     if operation == "all_gather_object":
         objects = [None] * size
         dist.all_gather_object(objects, {"place": place, "seed": seed}, group)

@@ -22,15 +22,17 @@ const std::map<std::string, at::ScalarType> kTypes{
     {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
     {"bfloat16", at::kBFloat16}, {"int8", at::kChar},      {"uint8", at::kByte},
     {"int32", at::kInt},         {"int64", at::kLong},     {"bool", at::kBool}};
-const std::vector<std::string> kReductions{"sum", "min", "max", "product", "band", "bor", "bxor"};
-constexpr ReduceOp kOps[] = {ReduceOp::kSum,  ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct,
-                             ReduceOp::kBand, ReduceOp::kBor, ReduceOp::kBxor};
+// The first four of all types, then that of floating-point numbers, and those of integers.
+const std::vector<std::string> kReductions{"sum", "min", "max", "product", "avg", "band", "bor", "bxor"};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin,  ReduceOp::kMax, ReduceOp::kProduct,
+                             ReduceOp::kAvg, ReduceOp::kBand, ReduceOp::kBor, ReduceOp::kBxor};
 const std::vector<std::string> kOperations{"all_reduce",        "broadcast",
                                            "all_gather",        "all_gather_into_tensor",
                                            "reduce_scatter",    "reduce_scatter_tensor",
                                            "all_to_all_single", "gather",
                                            "scatter",           "ring",
-                                           "all_gather_object"};
+                                           "all_gather_object", "all_gather_uneven",
+                                           "gather_uneven"};
 
 struct Case {
   std::size_t group = 0;
@@ -60,13 +62,15 @@ std::vector<Case> cases_of(std::uint32_t seed) {
              .sizes = {},
              .seed = static_cast<int>(below(100))};
     const bool reduces = one.operation.contains("reduce");
-    if (reduces && one.type == "bool") one.type = "int64";
+    if (reduces && one.type == "bool") one.type = "int64";  // there a sum of bools may be 2
     const bool integers = at::isIntegralType(kTypes.at(one.type), true);
-    one.reduction = below(integers ? kReductions.size() : 4);
+    one.reduction = below(integers ? kReductions.size() - 1 : 5);
+    if (integers && one.reduction > 3) ++one.reduction;
     one.root = static_cast<int>(below(kGroups[one.group].size()));
     const std::size_t dimensions = 1 + below(3);
     for (std::size_t d = 0; d < dimensions; ++d) one.sizes.push_back(1 + static_cast<std::int64_t>(below(9)));
     if (i % 7 == 0) one.sizes[0] *= 300;
+    if (i % 12 == 0) one.sizes.back() = 0;
     cases.push_back(std::move(one));
   }
   return cases;
@@ -118,6 +122,11 @@ std::vector<at::Tensor> results_of(const Case& one, const Group& group) {
     return {received};
   } else if (operation == "gather") {
     return gather(group, mine, root);
+  } else if (operation.ends_with("_uneven")) {
+    std::vector<std::int64_t> sizes = one.sizes;
+    sizes[0] = std::max<std::int64_t>(sizes[0] + place - 1, 0);
+    const at::Tensor uneven = tensor_of(one, sizes, place, 0);
+    return operation == "gather_uneven" ? gather(group, uneven, root) : all_gather(group, uneven);
   } else if (operation == "scatter") {
     scatter(group, mine, place == one.root ? parts : std::vector<at::Tensor>(), root);
   } else if (operation == "ring") {
