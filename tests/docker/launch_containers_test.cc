@@ -408,7 +408,7 @@ TEST_F(DockerLaunch, AContainerOfSomebodyElseKeepsItsName) {
   engine().printed_by({"rename", name, "moved"});
   engine().printed_by({"create", "--name", name, "bookworm", "true"});
   engine().printed_by({"kill", "moved"});
-  EXPECT_NE(run_->exit_code(), 0);
+  EXPECT_EQ(run_->exit_code(), 69) << run_->err();
   EXPECT_THAT(run_->err(),
               HasSubstr(fmt::format("the name {0} is another container's: `docker rm -f {0}`", name)));
   EXPECT_THAT(engine().containers(), ElementsAre(name));
