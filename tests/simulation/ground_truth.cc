@@ -51,10 +51,12 @@ void GroundTruth::forget_healed(TimePoint now) {
   });
 }
 
-void GroundTruth::noticed(NodeId node, TimePoint now) {
+void GroundTruth::noticed(NodeId node, bool missed, TimePoint now) {
   forget_healed(now);
   for (Open& each : open_) {
-    if (!each.culprit.rank && each.culprit.node == node) each.noticed = true;
+    if (each.culprit.rank || each.culprit.node != node) continue;
+    each.noticed = true;
+    each.what.decisive = each.what.decisive && missed;
   }
 }
 

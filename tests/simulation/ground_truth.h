@@ -30,8 +30,8 @@ class GroundTruth {
   // The launcher stands still until then, and hears of everything at once.
   void is_blind_until(TimePoint time) { blind_until_ = time; }
   TimePoint sees_since() const { return blind_until_; }
-  // The launcher knows that the node's agent is gone.
-  void noticed(NodeId node, TimePoint now);
+  // The launcher knows that the node's agent is gone. Not `missed`: it comes back before anybody needs it.
+  void noticed(NodeId node, bool missed, TimePoint now);
   // An attempt has ended, other than by the user: who may be blamed. Several if nobody could know who was
   // first, none if nothing happened. `members`: the nodes that took part; empty: nobody did yet, and all
   // could be to blame.

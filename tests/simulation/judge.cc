@@ -34,7 +34,7 @@ std::set<NodeId> Judge::members_now(const launcher::Job& job) {
 bool Judge::is_decisive(const launcher::Job& job, NodeId node) const {
   const bool may_do_without =
       world_.script.spare_nodes > 0 || world_.script.min_nodes < world_.script.node_count;
-  if (job.phase() == Phase::kGathering) return !may_do_without;
+  if (job.phase() == Phase::kGathering) return !may_do_without && !job.backs_off();
   return std::ranges::find(job.members(), node, &launcher::NodePlan::node) != job.members().end();
 }
 

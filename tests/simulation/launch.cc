@@ -131,7 +131,7 @@ void Launch::show(const launcher::Decision& decision, Duration) {
     world_.say(
         fmt::format("{}: attempt {}: {}{}: {}", name(), record->attempt, record->event, where, record->text));
   }
-  if (record->event == "node_lost") truth().noticed(*record->node, world_.timeline.now());
+  if (record->event == "node_lost") truth().noticed(*record->node, !job().backs_off(), world_.timeline.now());
   judge_now();  // several attempts may end before the launcher comes to rest
   if (record->event == "worker_unkillable") unkillable_ = true;
   if (record->event == "leftover_unkillable") ++survivor_count_;

@@ -48,6 +48,8 @@ class Job {
   Attempt attempt() const { return attempt_; }
   std::int32_t restart_count() const { return recovery_.restart_count(); }  // growth is none
   std::int32_t repeat_count() const { return recovery_.repeat_count(); }
+  // Whether a back-off passes, in which nobody is missed.
+  bool backs_off() const { return deadline_ && deadline_->what == Deadline::What::kBackOff; }
   const Crew& crew() const { return crew_; }
   const NodeNames& names() const { return names_; }
   // Of the attempt, with their ranks.
