@@ -167,7 +167,7 @@ void Job::check_deadline(TimePoint now) {
     case What::kNotice:
       if (preemption_.wish().signal != 0) facts_.interrupted_by = preemption_.wish();
       return react(Occurrence::kNoticeExpired, now);
-    case What::kEnd: return give_up_on_late_nodes(now);
+    case What::kEnd: return deadline_->was_due ? give_up_on_late_nodes(now) : hear_first(now);
     case What::kLastWait: return abandon(now, "processes of the job cannot be killed");
   }
 }

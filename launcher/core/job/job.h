@@ -88,6 +88,7 @@ class Job {
     };
     TimePoint at;
     What what;
+    bool was_due = false;  // of kEnd (hear_first)
   };
 
   bool has_its_nodes() const;
@@ -186,6 +187,10 @@ class Job {
   void leave(TimePoint now);
   Duration leave_limit() const;
   void abandon(TimePoint now, const std::string& reason);
+  // A launcher that was stopped hears what came meanwhile before it kills who seems late.
+  void hear_first(TimePoint now) {
+    deadline_ = {.at = now + std::chrono::milliseconds(200), .what = Deadline::What::kEnd, .was_due = true};
+  }
   void give_up_on_late_nodes(TimePoint now);
   void kill_late_nodes(TimePoint now);
   void kill_node(NodeId id, const std::string& how, TimePoint now);
