@@ -112,11 +112,11 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
   using Kind = c10d::ReduceOp::RedOpType;
   const at::ScalarType type = row.scalar_type();
   const bool integers = at::isIntegralType(type, /*includeBool=*/true);
-  require(row.is_cuda() || std::ranges::find(kTypesOfGloo, type) != std::end(kTypesOfGloo),
-          fmt::format(
-              "Gloo does not reduce {}; it reduces {}", c10::toString(type),
-              fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
-                        ", ")));
+  if (!row.is_cuda() && std::ranges::find(kTypesOfGloo, type) == std::end(kTypesOfGloo))
+    refuse(fmt::format(
+        "Gloo does not reduce {}; it reduces {}", c10::toString(type),
+        fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
+                  ", ")));
   switch (op) {
     // Added up as bytes, bools would be 2; NCCL in torch takes a sum of them for the greatest as well.
     case ReduceOp::kSum: return type == at::kBool ? Kind::MAX : Kind::SUM;
