@@ -18,6 +18,7 @@ void Preemption::give(const StopWish& wish, TimePoint until, const Steps& steps)
   until_ = until;
   commits_before_ = steps.commit_count();
   committed_before_ = steps.committed();
+  leaving_.clear();
 }
 
 std::string Preemption::why() const {
@@ -35,7 +36,8 @@ void Preemption::found(std::optional<std::int64_t> step) {
 }
 
 bool Preemption::has_committed(const Steps& steps) const {
-  return given_ && (found_ || steps.commit_count() > commits_before_);
+  const bool all_leave = !leaving_.empty() && leaving_ == capable_;
+  return given_ && (found_ || all_leave || steps.commit_count() > commits_before_);
 }
 
 }  // namespace muster::launcher

@@ -34,6 +34,8 @@ class Preemption {
   TimePoint until() const { return until_; }
   std::string why() const;             // "SIGTERM"
   std::string how_to_end_now() const;  // for a user who waits, or ""; a scheduler knows
+  // The rank leaves, when its checkpoint was committed, which may be that of a group.
+  void leaves(Rank rank) { leaving_.insert(rank); }
   // The lineage has answered: the newest checkpoint of the attempt is of this step; nothing: none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
@@ -43,7 +45,7 @@ class Preemption {
   // What a journal keeps of it (journal/state.h).
   template <class Archive>
   void fields(Archive& archive) {
-    archive(capable_, given_, wish_, until_, commits_before_, committed_before_, looked_, found_);
+    archive(capable_, given_, wish_, until_, commits_before_, committed_before_, leaving_, looked_, found_);
   }
 
  private:
@@ -53,6 +55,7 @@ class Preemption {
   TimePoint until_;
   std::int64_t commits_before_ = 0;
   std::optional<std::int64_t> committed_before_;
+  std::set<Rank> leaving_;
   bool looked_ = false;
   bool found_ = false;
 };

@@ -166,6 +166,21 @@ TEST_F(PreemptionTest, UserSignalsDoNothingWhileNoWorkerRuns) {
   EXPECT_EQ(job.phase(), Phase::kPreparing);
 }
 
+// As where each rank's checkpoint is that of a group, of which the launcher is not told.
+TEST_F(PreemptionTest, RanksThatAllSayThatTheyLeaveHaveSaved) {
+  for (const int leaving : {4, 3}) {
+    anew(plan_without_checkpoints());
+    run();
+    all_can();
+    happen(Interrupted{SIGTERM});
+    for (int rank = 0; rank < leaving; ++rank) reported(rank, "preempted", 60);
+    for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 75);
+    empty_all();
+    EXPECT_EQ(job.phase(), Phase::kLeaving);
+    EXPECT_EQ(job.verdict().exit_code, leaving == 4 ? kExitPreempted : 143);
+  }
+}
+
 TEST_F(PreemptionTest, WithoutACheckpointItIsNone) {
   run();
   all_can();
