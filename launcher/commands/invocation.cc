@@ -25,20 +25,21 @@ Surroundings look_around() {
 namespace {
 
 // Of what workers have said, a terminal gets text and colours.
-void write_text(int fd, std::string_view text) {
+Status write_text(int fd, std::string_view text) {
   const bool clean = isatty(fd) == 0 || is_plain(text);
-  (void)write_all(fd, clean ? std::string(text) : for_terminal(text, colors_wanted()), "output");
+  return write_all(fd, clean ? std::string(text) : for_terminal(text, colors_wanted()), "stdout");
 }
 
 }  // namespace
 
 int print(std::string_view text, int exit_code) {
-  write_text(STDOUT_FILENO, text);
-  return exit_code;
+  const Status written = write_text(STDOUT_FILENO, text);
+  if (!written) say(written.error().message());
+  return written || exit_code != 0 ? exit_code : kExitInternal;
 }
 
 void say(const std::string& text) {
-  write_text(STDERR_FILENO, fmt::format("launch: {}\n", one_line(text)));
+  (void)write_text(STDERR_FILENO, fmt::format("launch: {}\n", one_line(text)));
 }
 
 int refuse(const Error& error, int exit_code) {

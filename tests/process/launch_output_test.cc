@@ -15,6 +15,7 @@
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster {
 namespace {
@@ -92,6 +93,20 @@ TEST(LaunchOutput, APipeLosesNoLineThoughItsReaderIsSlow) {
   LaunchRun run = shell_run(fmt::format("$LAUNCH {} | (sleep 2; grep -c ' 0*7$')", kManyLines));
   EXPECT_EQ(run.exit_code(), 0);
   EXPECT_EQ(run.out(), fmt::format("{}\n", kManyLinesCount)) << run.err();
+}
+
+TEST(LaunchOutput, StdoutThatCannotBeWrittenIsSaidOnceAndTheJobGoesOn) {
+  LaunchRun full = shell_run("$LAUNCH --gpus-per-node 2 seq 9 > /dev/full");
+  EXPECT_EQ(full.exit_code(), 0);
+  EXPECT_EQ(count_in(full.err(), "stdout cannot be written: No space left on device; the job goes on"), 1)
+      << full.err();
+  EXPECT_THAT(full.err(), HasSubstr("2 ranks succeeded"));
+  LaunchRun left = shell_run("$LAUNCH --gpus-per-node 2 sh -c 'seq 100000; sleep 0.5; seq 9' | head -1");
+  EXPECT_EQ(left.exit_code(), 0);
+  EXPECT_EQ(count_in(left.err(), "nobody reads stdout any more; the job goes on"), 1) << left.err();
+  LaunchRun help = shell_run("$LAUNCH --help > /dev/full");
+  EXPECT_EQ(help.exit_code(), 125);
+  EXPECT_EQ(help.err(), "launch: cannot write stdout: No space left on device\n");
 }
 
 TEST(LaunchOutput, APipeLosesNoLineThoughItsReaderIsStoppedForAWhile) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <climits>
 #include <csignal>
 #include <fcntl.h>
@@ -114,7 +115,8 @@ bool Sink::write_some() {
     const ssize_t put = write_once(queue_.front());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    // Nobody reads any more: the job goes on without a listener.
+    // Nobody reads any more, or the disk is full: the job goes on without a listener.
+    if (put < 0 && failure_ == 0) failure_ = errno;
     consume(put < 0 ? queue_.front().size() : static_cast<std::size_t>(put));
   }
   return true;
@@ -241,6 +243,11 @@ void Terminal::print(int stream, std::string_view text) {
 void Terminal::write() {
   const bool out_done = out_.write_some();
   const bool err_done = err_.write_some();
+  if (const int failure = out_.take_failure(); failure != 0)
+    return say(fmt::format("{}; the job goes on, and its log files have what workers print",
+                           failure == EPIPE
+                               ? "nobody reads stdout any more"
+                               : fmt::format("stdout cannot be written: {}", std::strerror(failure))));
   if (!(out_done && err_done)) wait_for_readers();
 }
 

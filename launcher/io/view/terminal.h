@@ -46,6 +46,8 @@ class Sink {
   // Writes what can be written without waiting. False while something is left.
   bool write_some();
   bool empty() const { return queue_.empty(); }
+  // Why it could not be written, the first time; later, and else, 0.
+  int take_failure() { return failure_ > 0 ? std::exchange(failure_, -1) : 0; }
   // Lines that wait, and those that were dropped and not said yet to who reads.
   std::uint64_t missing_line_count() const;
   // When the reader last took something, or there was nothing to take.
@@ -62,6 +64,7 @@ class Sink {
   UniqueFd own_;
   int fd_;
   bool is_terminal_ = false;
+  int failure_ = 0;  // errno; -1 when it was taken
   ByteQueue queue_;
   struct Mark {
     std::uint64_t end = 0;  // of all bytes that were ever queued
