@@ -445,6 +445,7 @@ void Job::judge_attempt() {
   facts_.notice_given = preemption_.given();
   facts_.notice = preemption_.wish();
   facts_.committed_on_notice = preemption_.has_committed(chronicle_.steps());
+  facts_.told_preempted = preemption_.some_leave();
   if (facts_.world_size == 0) {
     facts_.world_size = recruiter_.world_size();  // none has begun
   } else {

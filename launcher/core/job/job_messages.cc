@@ -199,10 +199,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     preemption_.hello(reported.rank, reported.text);
     give_time_notice(now);
   }
-  if (reported.kind == kPreempted) {
-    facts_.told_preempted = true;
-    preemption_.leaves(reported.rank);
-  }
+  if (reported.kind == kPreempted) preemption_.leaves(reported.rank);
   if (reported.kind == kResumed && reported.text == "memory" && reported.rank == Rank(0))
     decide(Tell{fmt::format("attempt {} resumes from step {}, which was held in memory", attempt_,
                             reported.step)},

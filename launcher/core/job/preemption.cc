@@ -18,7 +18,6 @@ void Preemption::give(const StopWish& wish, TimePoint until, const Steps& steps)
   until_ = until;
   commits_before_ = steps.commit_count();
   committed_before_ = steps.committed();
-  leaving_.clear();
 }
 
 std::string Preemption::why() const {
@@ -36,7 +35,7 @@ void Preemption::found(std::optional<std::int64_t> step) {
 }
 
 bool Preemption::has_committed(const Steps& steps) const {
-  const bool all_leave = !leaving_.empty() && leaving_ == capable_;
+  const bool all_leave = some_leave() && leaving_ == capable_;
   return given_ && (found_ || all_leave || steps.commit_count() > commits_before_);
 }
 

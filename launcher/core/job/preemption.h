@@ -36,6 +36,7 @@ class Preemption {
   std::string how_to_end_now() const;  // for a user who waits, or ""; a scheduler knows
   // The rank leaves, when its checkpoint was committed, which may be that of a group.
   void leaves(Rank rank) { leaving_.insert(rank); }
+  bool some_leave() const { return !leaving_.empty(); }
   // The lineage has answered: the newest checkpoint of the attempt is of this step; nothing: none.
   void found(std::optional<std::int64_t> step);
   bool has_committed(const Steps& steps) const;  // since the notice
