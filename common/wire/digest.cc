@@ -19,8 +19,8 @@ Digest128 digest_from(XXH128_hash_t hash) {
 }
 
 #ifdef MUSTER_DIGEST_AVX2
-// Whether the processor has AVX2 and the kernel keeps its registers. As __builtin_cpu_supports("avx2"), which asks the processor
-// whenever a program starts that may call it: 60 us in a virtual machine.
+// Whether the processor has AVX2 and the kernel keeps its registers. As __builtin_cpu_supports("avx2"), which
+// asks the processor whenever a program starts that may call it: 60 us in a virtual machine.
 bool has_avx2() {
   unsigned a = 0;
   unsigned b = 0;

@@ -10,7 +10,8 @@
 // in the current stream; they may be of any type and layout in memory where nothing is added up. Wrong
 // arguments throw std::invalid_argument, and a rank that is not a member std::logic_error; what the others
 // keep from ending throws std::runtime_error, which names the call, the group, and, on the CPU, the rank that
-// is in another call or, where groups have been made, gone. All but isend() and irecv() return when this rank's part is done.
+// is in another call or, where groups have been made, gone. All but isend() and irecv() return when this
+// rank's part is done.
 #pragma once
 
 #include <ATen/core/Tensor.h>
