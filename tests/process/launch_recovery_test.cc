@@ -214,9 +214,10 @@ say("hello", text="preemption")
 say("resumed", 1)
 while json.loads(agent.recv(8192))["type"] != "preempt":
     pass
-if os.environ["RANK"] == "0" and "save" in sys.argv:
-    say("committed", 5)
-say("preempted", 5)
+if "save" in sys.argv:
+    if os.environ["RANK"] == "0":
+        say("committed", 5)
+    say("preempted", 5)
 sys.exit(75)
 )";
 
