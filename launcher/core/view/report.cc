@@ -114,14 +114,20 @@ std::string success_line(const Outcome& outcome) {
                      in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
 }
 
-// Without the error itself, which the cause or the line of the error says.
+// Without the error itself, which the cause or the line of the error says; but a call stack, whose lines are
+// indented, is not whole without it.
 std::vector<std::string> other_lines(const WorkerEnd& end) {
-  std::vector<std::string> lines = end.last_lines;
-  std::erase_if(lines, [error = first_line(end.message), own = fmt::format("rank {}: ", end.rank),
-                        &end](std::string_view line) {
+  const std::string own = fmt::format("rank {}: ", end.rank);
+  const auto is_error = [error = first_line(end.message), &own, &end](std::string_view line) {
     if (line.starts_with(own)) line.remove_prefix(own.size());
     return !line.empty() && (line == error || (end.exception + " (").starts_with(fmt::format("{} (", line)));
-  });
+  };
+  std::vector<std::string> lines;
+  bool ends_stack = false;
+  for (const std::string& line : end.last_lines) {
+    if (ends_stack || !is_error(line)) lines.push_back(line);
+    ends_stack = line.starts_with(' ');
+  }
   return lines;
 }
 

@@ -164,6 +164,15 @@ TEST_F(Report, DoesNotSayTheErrorAgainAsALastLine) {
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr("last lines")));
 }
 
+TEST_F(Report, ShowsACallStackToItsLastLineWhichIsTheError) {
+  failed.culprit->message.clear();
+  failed.culprit->exception = "RuntimeError: bad sample 17 (train.py:6)";
+  failed.culprit->last_lines = {"Traceback (most recent call last):", "  File \"train.py\", line 6, in main",
+                                "    raise RuntimeError(sample)", "RuntimeError: bad sample 17"};
+  EXPECT_THAT(summary(outcome(failed)),
+              HasSubstr("|     raise RuntimeError(sample)\n              | RuntimeError: bad sample 17\n"));
+}
+
 TEST_F(Report, IsValidJsonWhateverTheWorkersWrote) {
   failed.culprit->last_lines = {"\xff\xfe broken \x01"};
   EXPECT_TRUE(nlohmann::json::accept(report_as_json(outcome(failed))));
