@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ranges>
-#include <span>
 
 #include "common/wire/json.h"
 #include "launcher/core/text/words.h"
@@ -184,13 +183,11 @@ std::string attempt_text(const AttemptHistory& attempt) {
          (attempt.last_step ? fmt::format("succeeded after step {}", *attempt.last_step) : "succeeded");
 }
 
-// How the attempts ended: told where there is room. What the last one failed of is told anyway.
+// How the attempts ended: told where there is room.
 std::string all_attempts_text(const Outcome& outcome, std::size_t most_lines) {
   std::string text;
   if (most_lines != kAllLines || outcome.attempts.size() < 2) return text;
-  const bool succeeded = outcome.verdict.kind == Verdict::Kind::kSucceeded;
-  for (const AttemptHistory& attempt :
-       std::span(outcome.attempts).first(outcome.attempts.size() - (succeeded ? 0 : 1))) {
+  for (const AttemptHistory& attempt : outcome.attempts) {
     if (attempt.verdict)
       text += fmt::format("  {:<12}{}\n", fmt::format("attempt {}", attempt.attempt), attempt_text(attempt));
   }

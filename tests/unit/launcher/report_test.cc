@@ -222,13 +222,15 @@ TEST_F(Report, HasAllThatTheSummaryLeavesOutForWhoAsks) {
   }
 }
 
-TEST_F(Report, TellsWhoAsksHowTheEarlierAttemptsEnded) {
+TEST_F(Report, TellsWhoAsksHowEachAttemptEnded) {
   attempts[0].verdict->cause = "rank 5 (node1) was killed by SIGKILL";
   const auto details_of = [&](const Verdict& verdict) {
     return nlohmann::json::parse(report_as_json(outcome(verdict))).at("details").get<std::string>();
   };
-  const char* const line = "  attempt 1   rank 5 (node1) was killed by SIGKILL\n";
-  EXPECT_THAT(details_of(failed), HasSubstr(line));
+  const std::string line = "  attempt 1   rank 5 (node1) was killed by SIGKILL\n";
+  const std::string attempt_2 =
+      "  attempt 2   resumed from step 40, repeated 17 steps; rank 2 (node1) exited with code 75\n";
+  EXPECT_THAT(details_of(failed), HasSubstr(line + attempt_2));
   EXPECT_THAT(summary(outcome(failed)), Not(HasSubstr(line)));
   attempts[0].verdict->step = 57;
   Verdict succeeded;
