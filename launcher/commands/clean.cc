@@ -1,10 +1,8 @@
 // `launch clean`: removes the directories of jobs that have ended.
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "common/base/file.h"
-#include "common/base/text.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/core/text/duration.h"
 #include "launcher/core/text/words.h"
@@ -16,23 +14,6 @@ namespace muster::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Of which processes live: workers, until the controller grace has passed, and what could not be killed.
-std::set<std::string> living_jobs() {
-  constexpr std::size_t kMaxBytes = 16 << 20;
-  constexpr std::string_view kMark = "MUSTER_JOB_ID=";
-  std::set<std::string> living;
-  std::error_code error;
-  fs::directory_iterator next("/proc", error);
-  for (; !error && next != fs::directory_iterator(); next.increment(error)) {
-    if (!parse_number<pid_t>(next->path().filename().string())) continue;
-    const auto environment = read_file(next->path() / "environ", kMaxBytes);
-    for (const std::string_view entry : split(environment ? *environment : "", '\0')) {
-      if (entry.starts_with(kMark)) living.emplace(entry.substr(kMark.size()));
-    }
-  }
-  return living;
-}
 
 bool is_below(const std::string& path, const std::string& directory) {
   const fs::path rest =
@@ -84,7 +65,7 @@ int clean(const Invocation& invocation) {
   if (!arguments) return arguments.error();
   const auto choice = chosen(*arguments, invocation.here);
   if (!choice) return refuse(choice.error(), kExitUsage);
-  const std::set<std::string> living = living_jobs();
+  const auto living = processes_by_job();
   int exit_code = 0;
   std::vector<JobEntry> removed;
   for (const JobEntry& job : choice->ended) {

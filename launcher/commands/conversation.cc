@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "launcher/io/view/control_socket.h"
+#include "launcher/io/view/job_files.h"
 
 namespace muster::launcher {
 
@@ -29,6 +30,16 @@ Expected<UniqueFd> connect_to(const JobEntry& job) {
                         error);
 }
 
+// What of a lost job still runs, as far as can be seen from here.
+std::string survivors_of(const JobEntry& job) {
+  const auto counts = processes_by_job();
+  const auto found = counts.find(job.record.job_id);
+  if (found == counts.end()) return "none of its processes runs on this machine";
+  return fmt::format("{} of it still run{} on this machine, until the controller grace has passed",
+                     found->second == 1 ? "1 process" : fmt::format("{} processes", found->second),
+                     found->second == 1 ? "s" : "");
+}
+
 }  // namespace
 
 std::string end_of(const JobEntry& job) {
@@ -43,8 +54,8 @@ std::string end_of(const JobEntry& job) {
       return fmt::format("was cancelled with exit code {}: {}", job.exit_code.value_or(-1),
                          cause_of_end(job.cause));
     case JobEntry::State::kLost:
-      return "is lost: its launcher (process " + std::to_string(job.record.launcher.pid) +
-             ") is gone and left no report; its workers end when the controller grace has passed";
+      return fmt::format("is lost: its launcher (process {}) is gone and left no report; {}",
+                         job.record.launcher.pid, survivors_of(job));
     case JobEntry::State::kElsewhere:
       return fmt::format("runs, or ran, on {}: ask there", job.record.launcher.host);
   }

@@ -1,6 +1,7 @@
 // `launch report`: how a job ended, as its launcher said.
 #include "common/base/file.h"
 #include "common/wire/json.h"
+#include "launcher/commands/conversation.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/core/verdict/verdict.h"
 
@@ -12,16 +13,17 @@ constexpr std::uint64_t kReportBytes = 256 << 20;
 
 Error no_report(const JobEntry& job) {
   const std::string& name = job.record.job_id;
-  const auto& launcher = job.record.launcher;
   if (job.state == JobEntry::State::kRunning)
     return {ErrorCode::kNotFound, fmt::format("{} still runs: `launch status {}` shows it", name, name)};
   const std::string why =
       job.state == JobEntry::State::kElsewhere
-          ? fmt::format("runs, or ran, on another machine or in another container ({})", launcher.host)
-          : fmt::format("(process {}) is gone", launcher.pid);
+          ? fmt::format(
+                "left no report: its launcher runs, or ran, on another machine or in another "
+                "container ({})",
+                job.record.launcher.host)
+          : end_of(job);
   return {ErrorCode::kNotFound,
-          fmt::format("{} left no report: its launcher {}: `launch logs {}` shows what its workers wrote",
-                      name, why, name)};
+          fmt::format("{} {}: `launch logs {}` shows what its workers wrote", name, why, name)};
 }
 
 }  // namespace

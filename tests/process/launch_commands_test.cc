@@ -117,8 +117,8 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   EXPECT_EQ(command({"ps", "-n", "few"}).err, "launch: -n: few is not a number of jobs: give 0 or more\n");
   const Printed report = command({"report", list[1]["job_id"]});
   EXPECT_EQ(report.exit_code, 1);
-  EXPECT_THAT(report.err, HasSubstr(fmt::format(" left no report: its launcher (process {}) is gone: `launch "
-                                                "logs ",
+  EXPECT_THAT(report.err, HasSubstr(fmt::format(" is lost: its launcher (process {}) is gone and left no "
+                                                "report; ",
                                                 lost.pid())));
   const std::string table = command({"ps"}).out;
   EXPECT_THAT(table, HasSubstr("failed        3"));
@@ -126,6 +126,28 @@ TEST_F(LaunchCommands, ListJobsThatRunEndedAndWereLost) {
   running.signal(SIGINT);
   EXPECT_EQ(running.exit_code(), 130);
   EXPECT_EQ(jobs()[0]["state"], "stopped");
+}
+
+TEST_F(LaunchCommands, TellWhatOfAJobStillRunsWhoseLauncherIsGone) {
+  LaunchRun lost(started({"--gpus-per-node", "2", "sh", "-c", "echo pid $$; exec sleep 1000"}));
+  for (const char* line : {"0: pid ", "1: pid "}) ASSERT_TRUE(lost.printed(line));
+  lost.signal(SIGKILL);
+  lost.exit_code();
+  const std::string name = only_job();
+  const Printed unnamed = command({"status"});
+  EXPECT_EQ(unnamed.exit_code, 2);
+  EXPECT_THAT(unnamed.err,
+              HasSubstr(fmt::format("; {} is lost: `launch status {}` tells more\n", name, name)));
+  const std::string running = "; 2 processes of it still run on this machine, until the controller grace";
+  EXPECT_THAT(command({"status", name}).out, HasSubstr(running));
+  EXPECT_THAT(command({"cancel", name}).err, HasSubstr(running));
+  EXPECT_THAT(command({"report"}).err, HasSubstr(running));
+  const std::string out = lost.out();
+  for (std::size_t at = 0; (at = out.find("pid ", at)) != std::string::npos; at += 4)
+    kill(std::stoi(out.substr(at + 4)), SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    return command({"status", name}).out.ends_with("; none of its processes runs on this machine\n");
+  }));
 }
 
 TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {

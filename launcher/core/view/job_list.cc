@@ -235,6 +235,10 @@ Expected<JobEntry> choose_job(const std::vector<JobEntry>& jobs, const std::stri
     return failure(ErrorCode::kInvalidArgument, "{} jobs run: name one of {}", running.size(),
                    names_of(running));
   if (preferred != Preferred::kRunning && !sorted.empty()) return *sorted.front();
+  if (!sorted.empty() && sorted.front()->state == kLost)  // its workers may still run
+    return failure(ErrorCode::kInvalidArgument,
+                   "no job runs in {}; {} is lost: `launch status {}` tells more", place,
+                   sorted.front()->record.job_id, sorted.front()->record.job_id);
   return failure(ErrorCode::kInvalidArgument, "no job {} in {}: `launch ps` lists them",
                  preferred == Preferred::kRunning ? "runs" : "is", place);
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/base/file.h"
+#include "common/base/text.h"
 #include "common/wire/json.h"
 #include "launcher/core/text/words.h"
 
@@ -72,6 +73,22 @@ Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory) {
   }
   if (error) return system_failure("cannot read " + log_directory, error.value());
   return jobs;
+}
+
+std::map<std::string, std::size_t> processes_by_job() {
+  constexpr std::size_t kMaxBytes = 16 << 20;
+  constexpr std::string_view kMark = "MUSTER_JOB_ID=";
+  std::map<std::string, std::size_t> counts;
+  std::error_code error;
+  std::filesystem::directory_iterator next("/proc", error);
+  for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
+    if (!parse_number<pid_t>(next->path().filename().string())) continue;
+    const auto environment = read_file(next->path() / "environ", kMaxBytes);
+    for (const std::string_view entry : split(environment ? *environment : "", '\0')) {
+      if (entry.starts_with(kMark)) ++counts[std::string(entry.substr(kMark.size()))];
+    }
+  }
+  return counts;
 }
 
 double unix_now() {

@@ -5,6 +5,7 @@
 // which only its own machine can know. Blocking.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ Status write_job_record(const Plan& plan);
 Expected<JobEntry> read_job(const std::string& directory);
 // The jobs of all directories below `log_directory` that hold one; none if it does not exist.
 Expected<std::vector<JobEntry>> list_jobs(const std::string& log_directory);
+
+// How many processes of which job live on this machine: workers, until the controller grace has passed, and
+// what could not be killed. By MUSTER_JOB_ID in their environments, as far as this user may read them.
+std::map<std::string, std::size_t> processes_by_job();
 
 double unix_now();
 

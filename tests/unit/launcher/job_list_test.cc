@@ -120,6 +120,14 @@ TEST(ChooseJob, TakesTheNewestForLogsWhenNoneRuns) {
   EXPECT_EQ(chosen({}, "", Preferred::kNewest), "no job is in /logs: `launch ps` lists them");
 }
 
+TEST(ChooseJob, NamesTheNewestWhenNoneRunsAndItsLauncherIsGone) {
+  std::vector<JobEntry> jobs = {job("a", State::kSucceeded, 1), job("c", State::kLost, 3)};
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning),
+            "no job runs in /logs; c is lost: `launch status c` tells more");
+  jobs.push_back(job("d", State::kSucceeded, 4));
+  EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "no job runs in /logs: `launch ps` lists them");
+}
+
 TEST(ChooseJob, AsksWhichWhenSeveralRun) {
   const std::vector<JobEntry> jobs = {job("a", State::kRunning, 1), job("b", State::kRunning, 2)};
   EXPECT_EQ(chosen(jobs, "", Preferred::kRunning), "2 jobs run: name one of b, a");
