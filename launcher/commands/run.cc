@@ -87,6 +87,19 @@ void write_last_lines(asio::io_context& context, const net::LogWriter& files, Du
   context.run();
 }
 
+// Of any worker, in any attempt.
+bool has_output(const std::string& log_directory) {
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator next(log_directory, error);
+  for (; !error && next != std::filesystem::recursive_directory_iterator(); next.increment(error)) {
+    const std::string name = next->path().filename();
+    if (name == "stdout.log" || name == "stderr.log") {
+      if (next->file_size(error) > 0 && !error) return true;
+    }
+  }
+  return false;
+}
+
 int carry_out(const Prepared& prepared, const Surroundings& here, const std::vector<std::string>& notices,
               int signals) {
   Plan plan = prepared.plan;
@@ -131,9 +144,11 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
-  const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),
-                        now - started, now,           unix_now(),    log_directory_flag(options, here),
-                        job.names()};
+  const Outcome outcome{plan,          job.verdict(),
+                        job.history(), job.restart_count(),
+                        now - started, now,
+                        unix_now(),    log_directory_flag(options, here),
+                        job.names(),   has_output(plan.job.log_directory)};
   const std::string report = report_as_json(outcome);
   const bool succeeded = outcome.verdict.exit_code == 0;
   if (!(options.quiet && succeeded)) terminal.print(2, summary(outcome));

@@ -206,13 +206,17 @@ std::string profile_text(const Outcome& outcome, std::size_t most_lines) {
   return {};
 }
 
-// What to type next: the culprit's output, or all that is known; who has read that, all output.
+// What to type next: the culprit's output, or all that is known; who has read that, all output. Empty: there
+// is no more.
 std::string next_command(const Outcome& outcome, std::size_t most_lines) {
   const std::string job = outcome.plan.job.job_id + outcome.log_directory_flag;
   // Where no attempt has begun, what the host's shell said is all that there is.
   if (outcome.attempts.empty() && outcome.verdict.node && !outcome.plan.hosts.empty())
     return "cat " + as_shell_word(outcome.plan.agent_log(*outcome.verdict.node));
-  if (outcome.verdict.rank) return fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank);
+  const bool is_silent = outcome.verdict.culprit && outcome.verdict.culprit->last_lines.empty();
+  if (outcome.verdict.rank && outcome.has_output && !is_silent)
+    return fmt::format("launch logs {} --rank {}", job, *outcome.verdict.rank);
+  if (most_lines == kAllLines && !outcome.has_output) return "";
   return fmt::format("launch {} {}", most_lines == kAllLines ? "logs" : "report", job);
 }
 
@@ -250,7 +254,8 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
                                                verdict.culprit->failed() ? "is one of the launcher's verdicts"
                                                                          : "would mean success")
                                  : "");
-  text += fmt::format("  next        {}\n", next_command(outcome, most_lines));
+  const std::string next = next_command(outcome, most_lines);
+  if (!next.empty()) text += fmt::format("  next        {}\n", next);
   return text + profile;
 }
 

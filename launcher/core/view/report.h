@@ -24,6 +24,7 @@ struct Outcome {
   std::string log_directory_flag{};
   // Those of nodes that were added as well.
   NodeNames names{};
+  bool has_output = true;  // some worker has printed something
 };
 
 // docs/operations.md describes the fields.

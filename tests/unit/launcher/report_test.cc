@@ -283,10 +283,19 @@ TEST_F(Report, GivesClassEvidenceHintAndCollateral) {
 
 TEST_F(Report, EndsWithWhatToTypeNext) {
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch logs job-7 --rank 2\n"));
+  const std::vector<std::string> lines = std::exchange(failed.culprit->last_lines, {});
+  EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch report job-7\n"))
+      << "it printed nothing";
+  failed.culprit->last_lines = lines;
   failed.rank.reset();
   EXPECT_TRUE(summary(outcome(failed)).ends_with("  next        launch report job-7\n"));
   const std::string details = nlohmann::json::parse(report_as_json(outcome(failed))).at("details");
   EXPECT_THAT(details, HasSubstr("  next        launch logs job-7\n")) << "it is the report";
+  Outcome silent = outcome(failed);
+  silent.has_output = false;
+  EXPECT_THAT(nlohmann::json::parse(report_as_json(silent)).at("details").get<std::string>(),
+              Not(HasSubstr("  next  ")))
+      << "nothing is more";
 }
 
 TEST_F(Report, NamesTheHostsOfAJobThatHasThem) {
