@@ -74,8 +74,8 @@ void Launcher::agent_connected(AgentId agent, std::shared_ptr<net::Channel> chan
   post(AgentConnected{agent, newest_connection_});
 }
 
-void Launcher::agent_ended(AgentId agent, std::string how, bool refused) {
-  post(ProcessEnded{agent, std::move(how), refused});
+void Launcher::agent_ended(AgentId agent, std::string how, AgentEnd end) {
+  post(ProcessEnded{agent, std::move(how), end});
 }
 
 void Launcher::leftovers_seen(std::vector<Leftover> left, bool killed) {

@@ -68,7 +68,7 @@ class Launcher final : private Bootstrap::Listener {
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
-  void agent_ended(AgentId agent, std::string how, bool refused) override;
+  void agent_ended(AgentId agent, std::string how, AgentEnd end) override;
   void leftovers_seen(std::vector<Leftover> left, bool killed) override;
   void hear(ConnectionId connection, Attempt attempt, wire::ToLauncher message);
   void closed(ConnectionId connection, const Error& why);

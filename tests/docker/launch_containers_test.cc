@@ -142,6 +142,28 @@ TEST_F(DockerLaunch, AWorkerThatNeedsMoreMemoryThanItsContainerHasIsNamed) {
   EXPECT_EQ(run_->report()["class"], "out_of_memory") << run_->err();
 }
 
+// The kernel is made to choose the agent, which is the first process of its container, instead of the worker.
+TEST_F(DockerLaunch, AnAgentThatIsKilledForWantOfMemoryIsNamedAsThat) {
+  launch({"--nodes", "2", "--gpus-per-node", "1", "--memory", "64M", "--max-restarts", "0"},
+         {"bash", "-c",
+          "echo ready 0; [ $RANK = 0 ] && sleep 1000; until [ -e go ]; do sleep 0.05; done; "
+          "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"});
+  ASSERT_NO_FATAL_FAILURE(all_are_ready(*run_, 2));
+  const std::string name = container_of(1);
+  for (const pid_t pid : engine().processes(name)) {
+    const auto status = read_file(fmt::format("/proc/{}/status", pid), 1 << 16).value_or("");
+    if (status.contains("\t1\nNSpgid")) std::ofstream(fmt::format("/proc/{}/oom_score_adj", pid)) << 1000;
+  }
+  std::ofstream(run_->scratch() / "go") << "\n";
+  EXPECT_EQ(run_->exit_code(), 253) << run_->err() << run_->out();
+  EXPECT_EQ(run_->report()["class"], "out_of_memory") << run_->err();
+  EXPECT_EQ(run_->report()["attempts"][0]["culprit"]["node"], 1);
+  EXPECT_THAT(run_->err(),
+              HasSubstr(fmt::format("node1 ({}) was lost: its agent has ended: container ended with "
+                                    "137: it ran out of the memory that --memory gives",
+                                    name)));
+}
+
 // While it stops, it starts containers still, and ends them at once: that may cost further restarts.
 TEST_F(DockerLaunch, AJobSurvivesThatItsEngineIsStoppedAndStarted) {
   launch({"--nodes", "2", "--gpus-per-node", "2", "--connect-timeout", "60"},

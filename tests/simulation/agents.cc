@@ -113,7 +113,8 @@ void Agents::start(AgentId id) {
   }
   if (fault == FaultKind::kAgentNotStarted)
     return launch_.program().run_after(world_.chance.between(0ms, 5ms), [this, id] {
-      listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable", false);
+      listener_->agent_ended(id, "its agent cannot be started: Resource temporarily unavailable",
+                             launcher::AgentEnd::kOther);
     });
   const auto agent = std::make_shared<Process>(world_, Owner{launch_.number(), id});
   agents_[id] = agent;
@@ -242,8 +243,9 @@ void Agents::gone(Process& agent, const std::string& how, bool guarded) {
       leftover_ended();
     });
   }
-  launch_.program().run_after(world_.chance.between(0ms, 20ms),
-                              [this, id, how] { listener_->agent_ended(id, how, false); });
+  launch_.program().run_after(world_.chance.between(0ms, 20ms), [this, id, how] {
+    listener_->agent_ended(id, how, launcher::AgentEnd::kOther);
+  });
   launch_.changed();
 }
 

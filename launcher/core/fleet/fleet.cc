@@ -83,7 +83,7 @@ void Fleet::handle(const ConnectionClosed& event, TimePoint now) {
   if (node == nullptr || node->connection != event.connection) return;
   node->connection.reset();
   if (!node->ends_since) node->ends_since = now;
-  if (!node->process) return lose(event.agent.node, node->how, now);
+  if (!node->process) return lose(event.agent.node, now);
   if (releasing_) return;
   // An agent without a connection is of no use, and must not go on by itself beside its successor.
   if (event.unreadable.empty()) return half_gone_.push_back({event.agent, now});
@@ -98,7 +98,8 @@ void Fleet::handle(const ProcessEnded& event, TimePoint now) {
   --process_count_;
   if (!node->ends_since) node->ends_since = now;
   node->how = node->killed_for.empty() ? event.how : "its agent " + node->killed_for;
-  if (!node->connection) return lose(event.agent.node, node->how, now, event.refused);
+  node->end = node->killed_for.empty() ? event.end : AgentEnd::kOther;
+  if (!node->connection) return lose(event.agent.node, now);
   half_gone_.push_back({event.agent, now});
 }
 
@@ -180,7 +181,7 @@ void Fleet::check_half_gone(TimePoint now) {
       kill_for(agent, *node, "closed its connection");
     } else {
       decide(CloseConnection{*node->connection}, "its agent has ended");
-      lose(agent.node, node->how, now);
+      lose(agent.node, now);
     }
   }
 }
@@ -197,7 +198,7 @@ void Fleet::check_silence(TimePoint now) {
     const bool had_joined = node.presence == Presence::kThere;
     FleetDecisions decisions = drop(id, last_heard, how, now);
     std::ranges::move(decisions, std::back_inserter(outcome_.decisions));
-    outcome_.news.emplace_back(NodeLost{id, last_heard, how, /*refused=*/false, had_joined});
+    outcome_.news.emplace_back(NodeLost{id, last_heard, how, AgentEnd::kOther, had_joined});
   }
 }
 
@@ -224,13 +225,14 @@ void Fleet::kill_for(AgentId agent, Node& node, std::string why) {
   decide(KillAgent{agent}, "it " + node.killed_for);
 }
 
-void Fleet::lose(NodeId node, std::string how, TimePoint now, bool refused) {
+void Fleet::lose(NodeId id, TimePoint now) {
+  const Node& node = at(id);
   // A failure elsewhere, while the second end of the agent was waited for, came after the first end.
-  const TimePoint lost_at = at(node).ends_since.value_or(now);
-  const bool had_joined = presence(node) == Presence::kThere;
-  forget(node, lost_at);
+  const TimePoint lost_at = node.ends_since.value_or(now);
+  NodeLost lost{id, lost_at, node.how, node.end, node.presence == Presence::kThere};
+  forget(id, lost_at);
   expect_leftovers(now, now);
-  outcome_.news.emplace_back(NodeLost{node, lost_at, std::move(how), refused, had_joined});
+  outcome_.news.emplace_back(std::move(lost));
 }
 
 // An agent that never came has taken nothing with it: its host may only be away for a while, and is not left

@@ -115,8 +115,9 @@ class Fleet {
     bool process = false;     // started, and not known to have ended
     std::optional<ConnectionId> connection{};
     TimePoint last_heard;
-    Duration slept{};                       // slept_ at last_heard
-    std::string how{};                      // how the agent's process ended
+    Duration slept{};   // slept_ at last_heard
+    std::string how{};  // how the agent's process ended
+    AgentEnd end = AgentEnd::kOther;
     std::string killed_for{};               // why the fleet killed the agent; empty: it did not
     std::optional<TimePoint> ends_since{};  // when the first of its process and its connection ended
     std::vector<TimePoint> losses{};        // of agents that had joined
@@ -156,7 +157,7 @@ class Fleet {
   bool is_half_gone(const Node& node) const { return node.process != node.connection.has_value(); }
   void greet(AgentId agent, Node& node, const wire::Hello& hello);
   void kill_for(AgentId agent, Node& node, std::string why);
-  void lose(NodeId node, std::string how, TimePoint now, bool refused = false);
+  void lose(NodeId id, TimePoint now);
   void forget(NodeId node, TimePoint lost_at);
   void expect_leftovers(TimePoint now, TimePoint look_at);
   bool is_named(const Leftover& left) const;

@@ -31,10 +31,16 @@ struct ConnectionClosed {
   ConnectionId connection;
   std::string unreadable{};  // what was wrong with a frame, if that closed the connection; else empty
 };
+// What is known of an agent's end besides its words.
+enum class AgentEnd {
+  kOther,
+  kRefused,      // it could not be started, and the same would be refused again
+  kOutOfMemory,  // the kernel has killed it for want of memory
+};
 struct ProcessEnded {  // an agent's process has ended, or could not be started
   AgentId agent;
-  std::string how;       // "its agent was killed by SIGKILL"
-  bool refused = false;  // it could not be started, and the same would be refused again
+  std::string how;  // "its agent was killed by SIGKILL"
+  AgentEnd end = AgentEnd::kOther;
 };
 struct AgentSaid {  // the message's times have been translated to the launcher's clock
   AgentId agent;
@@ -80,10 +86,10 @@ struct NodeJoined {  // the node's agent has said Hello, and can be used
 };
 struct NodeLost {
   NodeId node;
-  TimePoint at;             // the agent's end, or its last sign of life if it fell silent
-  std::string how;          // "its agent was killed by SIGKILL"
-  bool refused = false;     // as of ProcessEnded
-  bool had_joined = false;  // its agent had said Hello
+  TimePoint at;                     // the agent's end, or its last sign of life if it fell silent
+  std::string how;                  // "its agent was killed by SIGKILL"
+  AgentEnd end = AgentEnd::kOther;  // as of ProcessEnded
+  bool had_joined = false;          // its agent had said Hello
 };
 struct LeftoversGone {};  // no process of a lost or killed agent is left
 // Some were killed and live on: LeftoversGone may never come. Told again when others turn out to live on.

@@ -63,14 +63,14 @@ void Job::stand_by(NodeId id) {
 void Job::handle(const NodeLost& event, TimePoint now) {
   using Kind = Refusal::Kind;
   const bool starts = phase_ == Phase::kGathering || phase_ == Phase::kStopping;
-  if (event.refused && starts && chronicle_.empty()) {
+  if (event.end == AgentEnd::kRefused && starts && chronicle_.empty()) {
     const bool by_shell = !plan_.hosts.empty() && !plan_.remote.in_containers();
     if (!facts_.refusal)
       facts_.refusal = {by_shell ? Kind::kTooFewNodes : Kind::kCannotStart, event.node,
                         by_shell ? kExitNodesMissing : kExitInternal, event.how};
     if (by_shell && facts_.refusal->node) facts_.refusal->by_node[event.node] = event.how;
   }
-  lose({event.node, event.at, event.how, event.had_joined}, now);
+  lose({event.node, event.at, event.how, event.had_joined, event.end == AgentEnd::kOutOfMemory}, now);
 }
 
 // What belongs to an attempt is dropped unless that is the one at hand. So is a Pong, which tells of output

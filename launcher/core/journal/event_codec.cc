@@ -67,7 +67,7 @@ void from_json(const json&, Empty&) {}
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConnected, agent, connection)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectionClosed, agent, connection, unreadable)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnded, agent, how, refused)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnded, agent, how, end)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftoversSeen, left, killed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptBegun, attempt, resume_step, question)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFound, step, question)

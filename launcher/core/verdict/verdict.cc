@@ -107,7 +107,8 @@ Verdict out_of_time(bool committed_on_notice) {
 Verdict lost(const AgentLoss& loss, const AttemptFacts& facts, const NodeNames& names) {
   const bool here = names.host_of(loss.node).empty();  // where an agent runs as soon as it is started
   const bool was_there = loss.had_joined || facts.refused_by_node || facts.started || here;
-  Verdict verdict = make(Kind::kNodeLost, kExitNodesMissing, "launcher",
+  Verdict verdict = make(loss.out_of_memory ? Kind::kOutOfMemory : Kind::kNodeLost,
+                         loss.out_of_memory ? kExitOutOfMemory : kExitNodesMissing, "launcher",
                          fmt::format("{} {}: {}", names.of(loss.node),
                                      was_there ? "was lost" : "could not be started", loss.how));
   verdict.node = loss.node;
@@ -256,9 +257,9 @@ void add_collateral(Verdict& verdict, const AttemptFacts& facts) {
     if (end.failed() && end.rank != verdict.rank && !suspected) verdict.collateral.push_back(end.rank);
   }
   std::ranges::sort(verdict.collateral);
-  verdict.collateral_count = verdict.kind == Kind::kNodeLost
-                                 ? (facts.started ? facts.world_size : 0)
-                                 : static_cast<std::int32_t>(verdict.collateral.size());
+  const bool of_node = verdict.node && !verdict.rank;
+  verdict.collateral_count =
+      of_node ? (facts.started ? facts.world_size : 0) : static_cast<std::int32_t>(verdict.collateral.size());
 }
 
 void add_life(Verdict& verdict, const AttemptFacts& facts) {

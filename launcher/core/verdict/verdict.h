@@ -43,8 +43,9 @@ struct StopWish {
 struct AgentLoss {
   NodeId node;
   TimePoint at;
-  std::string how;          // "its agent was killed by SIGKILL"
-  bool had_joined = false;  // the agent had said Hello, and was not given up by the job
+  std::string how;             // "its agent was killed by SIGKILL"
+  bool had_joined = false;     // the agent had said Hello, and was not given up by the job
+  bool out_of_memory = false;  // the kernel killed the agent for want of memory
 };
 
 // The attempt, or the job, cannot go on for a reason that restarting would not change.

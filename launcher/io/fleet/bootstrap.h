@@ -12,6 +12,7 @@
 #include "common/base/ids.h"
 #include "common/base/process.h"
 #include "common/net/channel.h"
+#include "launcher/core/fleet/fleet_events.h"
 #include "launcher/core/settings/hosts.h"
 
 namespace muster::launcher {
@@ -25,8 +26,8 @@ class Bootstrap {
     // that it has no use for.
     virtual void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) = 0;
     // Told once of each agent that was started. `how` is a clause, "its agent was killed by SIGKILL", or says
-    // why the agent could not be started; `refused`, if the same start would be refused again.
-    virtual void agent_ended(AgentId agent, std::string how, bool refused) = 0;
+    // why the agent could not be started.
+    virtual void agent_ended(AgentId agent, std::string how, AgentEnd end) = 0;
     // Leftovers of agents that have ended or were killed, as far as this bootstrap can see them. `killed`:
     // each was killed just now, and its entry says how that went. Answers look_for_leftovers(), and is told
     // again, unasked, when a leftover has ended.

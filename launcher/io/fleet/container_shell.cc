@@ -171,13 +171,15 @@ void ContainerShell::ran_out_of_memory() {
 }
 
 // Some process may be killed for that, and the container live on: it counts with the exit code, and in time.
-std::string ContainerShell::last_error_line() const {
+bool ContainerShell::out_of_memory() const {
   const Container& container = *container_;
-  if (container.code && *container.code && **container.code == kKilled &&
-      container.out_of_memory_at != TimePoint() &&
-      container.ended_at - container.out_of_memory_at < kOutOfMemoryBefore)
-    return "it ran out of the memory that --memory gives";
-  return HostShell::last_error_line();
+  return container.code && *container.code && **container.code == kKilled &&
+         container.out_of_memory_at != TimePoint() &&
+         container.ended_at - container.out_of_memory_at < kOutOfMemoryBefore;
+}
+
+std::string ContainerShell::last_error_line() const {
+  return out_of_memory() ? "it ran out of the memory that --memory gives" : HostShell::last_error_line();
 }
 
 void ContainerShell::terminate() {

@@ -23,6 +23,7 @@ class ContainerShell final : public HostShell {
   const std::string& id() const;
   // A process in the container has been killed for want of memory.
   void ran_out_of_memory();
+  bool out_of_memory() const override;
   std::string last_error_line() const override;
 
   // Keeps itself alive while the engine's streams are open, and the engine tells of no end.

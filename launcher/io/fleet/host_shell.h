@@ -38,6 +38,8 @@ class HostShell {
   virtual void terminate() = 0;  // by SIGTERM, or a container by SIGKILL
   // Of what was written to stderr since the start.
   virtual std::string last_error_line() const;
+  // It has ended, killed by the kernel for want of memory, as far as that is told here.
+  virtual bool out_of_memory() const { return false; }
 
  protected:
   // What a shell talks by.

@@ -72,7 +72,7 @@ void HostSurvey::agent_connected(AgentId agent, std::shared_ptr<net::Channel> ch
       [this, index](const Error& why) { give_up(peers_[index], why.message()); });
 }
 
-void HostSurvey::agent_ended(AgentId agent, std::string how, bool) {
+void HostSurvey::agent_ended(AgentId agent, std::string how, AgentEnd) {
   --alive_count_;
   give_up(peers_[static_cast<std::size_t>(agent.node.value())], how);
 }

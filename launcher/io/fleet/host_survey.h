@@ -39,7 +39,7 @@ class HostSurvey final : private Bootstrap::Listener {
   };
 
   void agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) override;
-  void agent_ended(AgentId agent, std::string how, bool refused) override;
+  void agent_ended(AgentId agent, std::string how, AgentEnd end) override;
   void leftovers_seen(std::vector<Leftover>, bool) override {}
   void hear(std::size_t index, const wire::Hello& hello);
   void hear(std::size_t index, const wire::Pong& pong);

@@ -36,7 +36,7 @@ LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan,
 
 void LocalBootstrap::start(AgentId agent) {
   auto started = plan_.control == Control::kSocket ? start_with_socket(agent) : start_with_tcp(agent);
-  if (!started) return listener_->agent_ended(agent, started.error().message(), /*refused=*/false);
+  if (!started) return listener_->agent_ended(agent, started.error().message(), AgentEnd::kOther);
   children_.emplace(started->pid, Child{agent, std::move(started->input)});
   pids_.emplace(agent, started->pid);
   marks_.sessions.insert(started->pid);
@@ -63,7 +63,7 @@ void LocalBootstrap::reap() {
     const AgentId agent = found->second.agent;
     children_.erase(found);
     pids_.erase(agent);
-    listener_->agent_ended(agent, "its agent " + end.how, /*refused=*/false);
+    listener_->agent_ended(agent, "its agent " + end.how, AgentEnd::kOther);
   }
   if (others && saw_leftovers_) look_for_leftovers(killed_leftovers_);
 }

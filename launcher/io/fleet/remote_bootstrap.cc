@@ -91,8 +91,12 @@ awaitable<void> RemoteBootstrap::bring_up(AgentId agent) {
   --starting_count_;
   start_next();
   if (!failed) co_return co_await wait_for_end(agent);
-  if (Child* const child = find(agent); child != nullptr && child->shell) child->shell->terminate();
-  tell_ended(agent, failed->why, failed->refused);
+  AgentEnd end = failed->refused ? AgentEnd::kRefused : AgentEnd::kOther;
+  if (Child* const child = find(agent); child != nullptr && child->shell) {
+    if (child->shell->out_of_memory()) end = AgentEnd::kOutOfMemory;
+    child->shell->terminate();
+  }
+  tell_ended(agent, failed->why, end);
 }
 
 // The first agent's start prepares for all; the others wait for that.
@@ -296,13 +300,15 @@ awaitable<void> RemoteBootstrap::wait_for_end(AgentId agent) {
   if (!code) co_return tell_ended(agent, "its agent has ended: " + code.error().message());
   std::string last = left ? "" : shell->last_error_line();
   if (*code > kBySignal && last.starts_with("agent ")) last.clear();  // of its log; it was killed
-  tell_ended(agent, fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
-                                last.empty() ? "" : ": ", one_line(last)));
+  tell_ended(agent,
+             fmt::format("its agent has ended: {} ended with {}{}{}", access_->name(), *code,
+                         last.empty() ? "" : ": ", one_line(last)),
+             shell->out_of_memory() ? AgentEnd::kOutOfMemory : AgentEnd::kOther);
 }
 
-void RemoteBootstrap::tell_ended(AgentId agent, std::string how, bool refused) {
+void RemoteBootstrap::tell_ended(AgentId agent, std::string how, AgentEnd end) {
   if (children_.erase(agent) == 0) return;
-  listener_->agent_ended(agent, std::move(how), refused);
+  listener_->agent_ended(agent, std::move(how), end);
 }
 
 void RemoteBootstrap::kill(AgentId agent) {

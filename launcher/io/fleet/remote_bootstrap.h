@@ -81,7 +81,7 @@ class RemoteBootstrap final : public Bootstrap {
   void connected(AgentId agent, std::shared_ptr<net::Channel> channel);
   void called(AgentId agent, std::shared_ptr<net::Connection> connection);
   awaitable<void> take_calls();
-  void tell_ended(AgentId agent, std::string how, bool refused = false);
+  void tell_ended(AgentId agent, std::string how, AgentEnd end = AgentEnd::kOther);
   Child* find(AgentId agent);
   Host host_of(NodeId node) const;
   Expected<std::vector<std::string>> arguments_of(AgentId agent);

@@ -201,13 +201,25 @@ TEST_F(FleetTest, AnAgentThatCannotBeStartedIsLost) {
 }
 
 TEST_F(FleetTest, ANodeIsLostAsRefusedOnlyIfItsAgentCouldNotBeStartedForThat) {
-  happen(ProcessEnded{hire(), "the engine has no GPU driver", true});
-  EXPECT_TRUE(told<NodeLost>().at(0).refused);
+  happen(ProcessEnded{hire(), "the engine has no GPU driver", AgentEnd::kRefused});
+  EXPECT_EQ(told<NodeLost>().at(0).end, AgentEnd::kRefused);
   happen(ProcessEnded{hire(), "no answer within 10 s"});
-  EXPECT_FALSE(told<NodeLost>().at(0).refused);
+  EXPECT_EQ(told<NodeLost>().at(0).end, AgentEnd::kOther);
   const AgentId agent = join();
   lose_both_halves(agent);
-  EXPECT_FALSE(told<NodeLost>().at(0).refused);
+  EXPECT_EQ(told<NodeLost>().at(0).end, AgentEnd::kOther);
+}
+
+TEST_F(FleetTest, ThatAnAgentRanOutOfMemoryIsToldWhicheverOfItsEndsIsSeenFirst) {
+  for (const bool process_first : {true, false}) {
+    const AgentId agent = join();
+    const ProcessEnded ended{agent, "container ended with 137", AgentEnd::kOutOfMemory};
+    if (process_first) happen(ended);
+    happen(ConnectionClosed{agent, kFirst});
+    if (!process_first) happen(ended);
+    ASSERT_EQ(told<NodeLost>().size(), 1U);
+    EXPECT_EQ(told<NodeLost>()[0].end, AgentEnd::kOutOfMemory);
+  }
 }
 
 TEST_F(FleetTest, AnAgentThatClosesItsConnectionAndLivesIsKilledAfterASecond) {

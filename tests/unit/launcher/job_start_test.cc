@@ -324,7 +324,8 @@ class HostsOfNoUse : public JobOnHosts {
   HostsOfNoUse() : JobOnHosts(hosts_with({1, 1, 1}, 0)) { happen(Began{}); }
   void lose(int node, bool refused) {
     happen(ConnectionClosed{agent(node), connection_of(agent(node))});
-    happen(ProcessEnded{agent(node), fmt::format("no h{}", node), refused});
+    happen(ProcessEnded{agent(node), fmt::format("no h{}", node),
+                        refused ? AgentEnd::kRefused : AgentEnd::kOther});
   }
 };
 
@@ -398,7 +399,7 @@ class RefusedStartTest : public JobTest {
   RefusedStartTest() : JobTest(3) {}
   void refuse(int node) {
     happen(ConnectionClosed{agent(node), connection_of(agent(node))});
-    happen(ProcessEnded{agent(node), "the engine has no GPU driver", true});
+    happen(ProcessEnded{agent(node), "the engine has no GPU driver", AgentEnd::kRefused});
   }
 };
 

@@ -125,12 +125,12 @@ TEST_F(JournalTest, KeepsWhenAnAgentBeganToEnd) {
   EXPECT_EQ(state_of(again).at(0), state_of(*controller).at(0)) << "of the fleet";
 }
 
-TEST_F(JournalTest, KeepsThatAnAgentWasRefused) {
-  for (const bool refused : {true, false}) {
-    const Event event = ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", refused};
+TEST_F(JournalTest, KeepsWhatIsKnownOfAnAgentsEnd) {
+  for (const AgentEnd end : {AgentEnd::kOther, AgentEnd::kRefused, AgentEnd::kOutOfMemory}) {
+    const Event event = ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", end};
     const auto again = event_from(to_record(event));
     ASSERT_TRUE(again) << again.error().message();
-    EXPECT_EQ(std::get<ProcessEnded>(*again).refused, refused);
+    EXPECT_EQ(std::get<ProcessEnded>(*again).end, end);
   }
 }
 
@@ -148,7 +148,7 @@ class ContainerJournalTest : public JournalTest {
 TEST_F(ContainerJournalTest, KnowsThatTheHostsRunContainers) {
   happen(Began{});
   happen(ConnectionClosed{agent(1), connection_of(agent(1))});
-  happen(ProcessEnded{agent(1), "no GPU driver", true});
+  happen(ProcessEnded{agent(1), "no GPU driver", AgentEnd::kRefused});
   happen(LeftoversSeen{});
   now += 1s;
   happen(TimePassed{});

@@ -191,7 +191,7 @@ TEST_F(LauncherTest, TakesAJobFromItsAgentsToItsEnd) {
   say(wire::WorkerExited{});
   say(wire::WorkersGone{});
   EXPECT_EQ(channel->received<wire::Leave>().size(), 1U);
-  machines.listener->agent_ended(kAgent, "its agent exited with code 0", false);
+  machines.listener->agent_ended(kAgent, "its agent exited with code 0", AgentEnd::kOther);
   channel->break_off(Error(ErrorCode::kUnavailable, "closed"));
   time.advance(0s);
   EXPECT_TRUE(finished);

@@ -77,6 +77,22 @@ TEST(Verdict, BlamesALostNodeForWhatFailedAfterIt) {
   EXPECT_EQ(judge(lost).node, NodeId(1));
 }
 
+TEST(Verdict, IsOutOfMemoryWhereTheKernelKilledANodesAgentForIt) {
+  AttemptFacts lost = facts({});
+  lost.losses = {{.node = NodeId(1),
+                  .at = kVerdictStart,
+                  .how = "its agent has ended: container ended with 137",
+                  .had_joined = true,
+                  .out_of_memory = true}};
+  lost.started = kVerdictStart - 1s;
+  const Verdict verdict = judge(lost);
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kOutOfMemory);
+  EXPECT_EQ(verdict.exit_code, kExitOutOfMemory);
+  EXPECT_EQ(verdict.node, NodeId(1));
+  EXPECT_EQ(verdict.cause, "node1 was lost: its agent has ended: container ended with 137");
+  EXPECT_EQ(verdict.collateral_count, lost.world_size);
+}
+
 TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatCouldNotComeOrRefused) {
   AttemptFacts before = facts({});
   before.started.reset();
