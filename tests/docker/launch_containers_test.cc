@@ -12,6 +12,7 @@ namespace muster::docker {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -355,6 +356,54 @@ TEST_F(DockerPull, APullThatIsSlowGoesOn) {
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
 }
 
+// Two of the image's layers come at 1 MB a second until that has been told, and one is there.
+TEST_F(DockerPull, TheProgressOfLayersIsShownInMegabytes) {
+  for (const char* base : {"bookworm", "layered"}) {
+    engine().printed_by(
+        {"run", "--name", "written", base, "sh", "-c", "head -c 3000000 /dev/urandom >/$RANDOM"});
+    engine().printed_by({"commit", "written", "layered"});
+    engine().printed_by({"rm", "written"});
+  }
+  registry().take("layered");
+  ASSERT_NO_FATAL_FAILURE(log_in());
+  ASSERT_EQ(lab_->host.run({"tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "8mbit", "burst",
+                            "256kb", "latency", "1s"}),
+            0);
+  pull({}, registry().name("layered"));
+  const auto tells = ContainsRegex("layered: 1 of 3 layers, [1-5] of [3-6] MB\n");
+  EXPECT_TRUE(eventually([&] { return testing::Value(run_->err(), tells); })) << run_->err();
+  EXPECT_EQ(lab_->host.run({"tc", "qdisc", "del", "dev", "lo", "root"}), 0);
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  engine().printed_by({"rmi", registry().name("layered")});
+}
+
+// docker-credential-NAME of the user's PATH: the registry on stdin, the credentials on stdout.
+TEST_F(DockerPull, TheUsersCredentialHelperIsAsked) {
+  const std::string folder = lab_->hosts.shared() + "/helper";
+  std::filesystem::create_directory(folder);
+  const auto pull_with = [&](const std::string& answer) {
+    const std::string helper = folder + "/docker-credential-test";
+    std::ofstream(helper) << fmt::format("#!/bin/sh\necho \"$1 $(cat)\" >{}/asked\n{}\n", folder, answer);
+    std::filesystem::permissions(helper, std::filesystem::perms::owner_all);
+    run_ = launched({"--image", image(), "--nodes", "1", "--gpus-per-node", "1"}, {"echo", "it runs"},
+                    {.environment = {{"PATH", folder + ":" + std::getenv("PATH")}}});
+  };
+  const std::string config = engine().home() + "/.docker/config.json";
+  std::filesystem::create_directories(engine().home() + "/.docker");
+  std::ofstream(config) << R"({"credHelpers":{")" << registry().address() << R"(":"test"}})";
+  pull_with("echo credentials not available; exit 1");
+  expect_refusal(
+      *run_, 125,
+      {fmt::format("docker-credential-test gives no credentials for {0}: `docker login {0}` once more",
+                   registry().address())});
+  pull_with(fmt::format(R"(echo '{{"ServerURL":"x","Username":"{}","Secret":"{}"}}')", kRight.user,
+                        kRight.password));
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err();
+  EXPECT_THAT(run_->out(), HasSubstr("it runs\n"));
+  EXPECT_EQ(read_file(folder + "/asked", 1 << 10).value_or(""), "get " + registry().address() + "\n");
+  std::filesystem::remove(config);
+}
+
 TEST_F(DockerPull, AnImageThatIsNowhereIsNamed) {
   ASSERT_NO_FATAL_FAILURE(log_in());
   pull({}, registry().name("nothing"));
@@ -419,6 +468,20 @@ TEST_F(DockerLaunch, WhatTheEngineRefusesEndsTheLaunchWith125) {
     EXPECT_EQ(run_->exit_code(), 125) << run_->err();
     for (const std::string& part : parts) EXPECT_EQ(count_in(run_->err(), part), 1) << run_->err();
     EXPECT_EQ(run_->report()["restarts"], 0);
+    EXPECT_THAT(engine().containers(), IsEmpty());
+  }
+}
+
+// Whether the engine may lift it depends on the machine: one that runs in a container itself may not.
+TEST_F(DockerLaunch, LockedMemoryIsUnlimitedOrRefusedWithWhatToDo) {
+  launch({"--container-arg", "ulimit=memlock=-1", "--gpus-per-node", "1"}, {"bash", "-c", "ulimit -l"});
+  const int code = run_->exit_code();
+  if (code == 0) {
+    EXPECT_EQ(run_->out(), "unlimited\n") << run_->err();
+  } else {
+    EXPECT_EQ(code, 125) << run_->err();
+    EXPECT_EQ(count_in(run_->err(), "the engine may not set such a limit: leave the ulimit out"), 1)
+        << run_->err();
     EXPECT_THAT(engine().containers(), IsEmpty());
   }
 }
