@@ -43,7 +43,8 @@ Failure as_failure(const Verdict& verdict, bool committed) {
                   .lived = verdict.lived,
                   .step = verdict.step,
                   .committed = committed,
-                  .could_not_start = verdict.refused_by_node || verdict.kind == Verdict::Kind::kRefused,
+                  .could_not_start = verdict.refused_by_node || verdict.never_came ||
+                                     verdict.kind == Verdict::Kind::kRefused,
                   .refused_by_node = verdict.refused_by_node};
   if (verdict.culprit && verdict.kind != Verdict::Kind::kHang) {
     const WorkerEnd& end = *verdict.culprit;

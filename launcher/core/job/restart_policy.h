@@ -2,12 +2,12 @@
 // the same way again and again, a back-off between restarts that lead nowhere.
 //
 // A failure from outside, such as a kill, is no repeated failure, and its attempt is repeated at once. An
-// attempt that could not start, because of a full disk for instance, is repeated after a back-off; one that a
-// single node refused, from the second refusal in a row on. Progress is a checkpoint or a step beyond all
-// earlier ones; most programs report neither, so that the absence of progress alone proves nothing. A failure
-// that comes a window or more after the last restart counts as the first. Nodes that are lost together belong
-// to one restart: a loss that follows a restart within kTogether, before a worker was started, is not
-// counted. Pure: the time is passed in, the jitter follows from the seed.
+// attempt that could not start, because of a full disk or of a host that refuses connections, is repeated
+// after a back-off; one that a single node refused, from the second refusal in a row on. Progress is a
+// checkpoint or a step beyond all earlier ones; most programs report neither, so that the absence of progress
+// alone proves nothing. A failure that comes a window or more after the last restart counts as the first.
+// Nodes that are lost together belong to one restart: a loss that follows a restart within kTogether, before
+// a worker was started, is not counted. Pure: the time is passed in, the jitter follows from the seed.
 #pragma once
 
 #include <cstdint>

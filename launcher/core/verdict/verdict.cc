@@ -299,7 +299,9 @@ Verdict failure_of(AttemptFacts facts, const NodeNames& names) {
   } else if (loss != nullptr && (failure == nullptr || precedes(*loss, *failure))) {
     verdict = lost(*loss, facts, names);
     verdict.refused_by_node = facts.refused_by_node;
-    verdict.lost_before_start = loss->had_joined && !facts.refused_by_node && !facts.started;
+    const bool before_start = !facts.refused_by_node && !facts.started;
+    verdict.lost_before_start = before_start && loss->had_joined;
+    verdict.never_came = before_start && !loss->had_joined;
   } else if (failure != nullptr) {
     const WorkerEnd* left = who_left(facts, *failure);
     verdict = left != nullptr ? left_early(*left, *failure, facts, names) : failed(*failure, names);

@@ -134,6 +134,7 @@ struct Verdict {
   enum class GaveUp { kNot, kNoProgress, kBudget } gave_up = GaveUp::kNot;
   std::string final_because;       // why it is not tried again although restarts are left, or ""
   bool lost_before_start = false;  // a node was, whose agent had joined, and no worker had been started
+  bool never_came = false;         // the agent of the node that is to blame could not be started
 
   // A failure of workers or nodes; not what was asked for, nor what would be refused again.
   bool restart_may_help() const;

@@ -374,13 +374,24 @@ TEST_F(HostsOfNoUse, EndTheJobAlsoAfterARestart) {
   EXPECT_EQ(job.restart_count(), 1);
 }
 
-TEST_F(HostsOfNoUse, CutNoBackOffShort) {
-  std::int32_t restarts = 0;
-  for (; last.empty() || told().find("tried again") == std::string::npos; ++restarts) {
-    ASSERT_LT(restarts, 5);
+TEST_F(HostsOfNoUse, AreNotTriedAgainAtOnce) {
+  const TimePoint start = now;
+  for (int tries = 1; job.phase() != Phase::kLeaving; ++tries) {
+    ASSERT_LT(tries, 9);
+    EXPECT_EQ(job.restart_count(), tries - 1);
     lose(1, false);
     happen(LeftoversSeen{});
+    while (job.backs_off()) {
+      now += 10ms;
+      happen(TimePassed{});
+    }
   }
+  EXPECT_GE(now - start, 23s) << "1, 2, 4, 8 and 16 s, less a quarter at most";
+}
+
+TEST_F(HostsOfNoUse, CutNoBackOffShort) {
+  lose(1, false);
+  happen(LeftoversSeen{});
   EXPECT_THAT(told(), HasSubstr("node1 (h1) could not be started: no h1; it is tried again in"));
   const std::int32_t before = job.restart_count();
   lose(2, false);
@@ -425,6 +436,7 @@ TEST_F(RefusedStartTest, IsALossOfTheNodeOnceWorkersHaveRun) {
   refuse(1);
   happen(LeftoversSeen{});
   ASSERT_NE(job.phase(), Phase::kLeaving);
+  pass(2s);
   greet(1);
   begin();
   start_workers();

@@ -98,12 +98,15 @@ TEST(Verdict, TellsANodeThatWasLostBeforeTheStartFromOneThatCouldNotComeOrRefuse
   before.started.reset();
   before.losses = {{NodeId(1), kVerdictStart, "its agent was killed by SIGKILL", /*had_joined=*/true}};
   EXPECT_TRUE(judge(before).lost_before_start);
+  EXPECT_FALSE(judge(before).never_came);
   AttemptFacts never_came = before;
   never_came.losses[0].had_joined = false;
   EXPECT_FALSE(judge(never_came).lost_before_start);
+  EXPECT_TRUE(judge(never_came).never_came);
   AttemptFacts refused = before;
   refused.refused_by_node = true;
   EXPECT_FALSE(judge(refused).lost_before_start);
+  EXPECT_FALSE(judge(refused).never_came);
   AttemptFacts started = before;
   started.started = kVerdictStart - 1s;
   EXPECT_FALSE(judge(started).lost_before_start);
