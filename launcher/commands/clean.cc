@@ -66,8 +66,9 @@ int clean(const Invocation& invocation) {
   const auto choice = chosen(*arguments, invocation.here);
   if (!choice) return refuse(choice.error(), kExitUsage);
   const auto living = processes_by_job();
+  const bool dry_run = arguments->has("dry-run");
   int exit_code = 0;
-  std::vector<JobEntry> removed;
+  std::vector<JobEntry> removed;  // or would be
   for (const JobEntry& job : choice->ended) {
     if (living.contains(job.record.job_id)) continue;
     const auto saves_here = [&job](const JobEntry& other) {
@@ -80,7 +81,8 @@ int clean(const Invocation& invocation) {
                          1);
       continue;
     }
-    if (const Status done = remove_job(job.record.directory); !done) {
+    const Status done = dry_run ? Status() : remove_job(job.record.directory);
+    if (!done) {
       exit_code = refuse(done.error(), 1);
     } else {
       removed.push_back(job);
@@ -89,7 +91,8 @@ int clean(const Invocation& invocation) {
   if (arguments->has("json")) return print(jobs_as_json(removed), exit_code);
   std::string text;
   for (const JobEntry& job : removed) text += fmt::format("{} ({})\n", job.record.job_id, name_of(job.state));
-  return print(text + fmt::format("{} removed\n", count_of(removed.size(), "job")), exit_code);
+  text += fmt::format("{} {}removed\n", count_of(removed.size(), "job"), dry_run ? "would be " : "");
+  return print(text, exit_code);
 }
 
 }  // namespace muster::launcher

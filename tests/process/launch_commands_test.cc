@@ -171,6 +171,9 @@ TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {
   std::filesystem::create_directory(other);
 
   EXPECT_EQ(command({"clean", "--older-than", "1h"}).out, "0 jobs removed\n");
+  EXPECT_THAT(command({"clean", "--keep", "2", "--dry-run"}).out,
+              MatchesRegex("[^\n]+ \\(failed\\)\n[^\n]+ \\(succeeded\\)\n2 jobs would be removed\n"));
+  EXPECT_THAT(left(), ElementsAre("running", "lost", "succeeded", "failed", "succeeded"));
   const auto removed = nlohmann::json::parse(command({"clean", "--keep", "2", "--json"}).out);
   ASSERT_EQ(removed.size(), 2U);
   EXPECT_EQ(removed[0]["state"], "failed");

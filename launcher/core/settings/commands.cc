@@ -61,6 +61,7 @@ constexpr Flag kCleanFlags[] = {
     {"older-than", 0, "DURATION", kOption, "Only jobs that ended so long ago: 7d, 12h."},
     {"keep", 0, "N", kOption, "Not the N newest of those that have ended."},
     kLogDirectory,
+    {"dry-run", 0, "", kOption, "Print what would be removed, and remove nothing."},
     {"json", 0, "", kOption, "Print a JSON array with one object for each job that was removed."},
     kHelp,
 };
@@ -152,6 +153,7 @@ constexpr Example kDumpExamples[] = {
 constexpr Example kCleanExamples[] = {
     {"launch clean --older-than 7d", "remove the logs of jobs that ended a week ago"},
     {"launch clean --keep 20", "of all but the 20 newest"},
+    {"launch clean --dry-run", "list the jobs whose logs would go"},
 };
 constexpr Example kCkptExamples[] = {
     {"launch ckpt ls ckpt", "what is there: steps, sizes, metrics, pins"},
