@@ -157,6 +157,7 @@ int logs(const Invocation& invocation) {
   if (!job) return refuse(job.error(), kExitUsage);
   if (wishes->ranks.beyond(job->record.world_size))
     return refuse(no_such_rank(*arguments, job->record), kExitUsage);
+  tell_which(*job, *arguments);
 
   Printer printer(*wishes);
   const auto wanted = [&](const LogSource& source) {
