@@ -1,9 +1,22 @@
 #!/bin/sh
 # launcher COMMAND...: has a key that the nodes let in, and runs the command. Host keys are those that the nodes have left in /keys/hosts.
+# The nodes that the command's --hosts names may have been started just now: each is waited for until it lets the launcher in, 30 s in all.
 set -eu
 key=$HOME/.ssh/id_ed25519
 [ -f "$key" ] || ssh-keygen -q -t ed25519 -N '' -C launcher -f "$key"
 printf 'Port 2222\nUserKnownHostsFile /keys/hosts/%%k\n' >"$HOME/.ssh/config"
 cp "$key.pub" /keys/authorized/.new
 mv /keys/authorized/.new /keys/authorized/launcher
+nodes='' before=''
+for word in "$@"; do
+  case $before,$word in
+    --hosts,*) nodes=$word ;;
+    *,--hosts=*) nodes=${word#--hosts=} ;;
+  esac
+  before=$word
+done
+end=$(($(date +%s) + 30))
+for node in $(echo "$nodes" | tr , ' '); do
+  until ssh -n -o BatchMode=yes -o ConnectTimeout=2 "${node%%:*}" true 2>/dev/null || [ "$(date +%s)" -ge "$end" ]; do sleep 0.2; done
+done
 exec "$@"
