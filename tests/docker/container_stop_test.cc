@@ -1,5 +1,6 @@
 // `launch --image` that is stopped while its containers are being made.
 #include <csignal>
+#include <random>
 #include <thread>
 
 #include "tests/docker/launch_containers.h"
@@ -9,10 +10,12 @@ namespace {
 
 using testing::IsEmpty;
 
-// Each moment of the first quarter of a second: network, containers, and their start. The moment is the
-// fault: nothing is waited for.
+// Moments of the first quarter of a second, others each time: network, containers, and their start. The
+// moment is the fault: nothing is waited for.
 TEST_F(DockerLaunch, NothingIsLeftOfALaunchThatIsStoppedWhateverItIsMaking) {
-  for (auto after = 20ms; after <= 260ms; after += 15ms) {
+  constexpr auto kStep = 30ms;
+  const auto first = std::chrono::milliseconds(std::random_device()() % kStep.count());
+  for (auto after = 10ms + first; after <= 260ms; after += kStep) {
     launch({"--nodes", "3", "--gpus-per-node", "1", "--quiet"}, {"sleep", "1000"});
     std::this_thread::sleep_for(after);
     run_->signal(SIGTERM);

@@ -44,6 +44,10 @@ std::string text_of(const std::string& path) {
 // Of docker0, where containers send queries for names that dockerd does not know.
 constexpr const char* kBridge = "172.17.0.1";
 
+// For the networks that are made, besides docker0's: room for so few that a test can use it up.
+constexpr const char* kNetworks = "172.24.0.0/13";
+constexpr int kNetworkBits = 16;
+
 // For a process on the host: there is no name but dockerd's own.
 [[noreturn]] void no_such_name() {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {}, .sin_zero = {}};
@@ -89,19 +93,21 @@ Engine::Engine(const hosts::Host& host, std::string directory)
   CHECK(fs::create_directory(directory_) && fs::create_directory(home()), "{}", directory_);
   CHECK(host_.run({"test", "!", "-e", "/run/containerd/containerd.sock"}) == 0,
         "{} has a containerd: an Engine needs a /run of its own", host_.name());
-  const nlohmann::json settings{{"data-root", directory_ + "/data"},
-                                {"exec-root", directory_ + "/exec"},
-                                {"pidfile", directory_ + "/dockerd.pid"},
-                                {"hosts", nlohmann::json::array({"unix://" + socket()})},
-                                {"cgroup-parent", "/" + group_},
-                                {"exec-opts", nlohmann::json::array({"native.cgroupdriver=cgroupfs"})},
-                                {"live-restore", false},
-                                {"userland-proxy", false},
-                                // no_such_name() listens there.
-                                {"bip", fmt::format("{}/16", kBridge)},
-                                {"dns", nlohmann::json::array({kBridge})},
-                                // Else it lies in /etc/docker.
-                                {"deprecated-key-path", directory_ + "/key.json"}};
+  const nlohmann::json settings{
+      {"data-root", directory_ + "/data"},
+      {"exec-root", directory_ + "/exec"},
+      {"pidfile", directory_ + "/dockerd.pid"},
+      {"hosts", nlohmann::json::array({"unix://" + socket()})},
+      {"cgroup-parent", "/" + group_},
+      {"exec-opts", nlohmann::json::array({"native.cgroupdriver=cgroupfs"})},
+      {"live-restore", false},
+      {"userland-proxy", false},
+      // no_such_name() listens there.
+      {"bip", fmt::format("{}/16", kBridge)},
+      {"dns", nlohmann::json::array({kBridge})},
+      {"default-address-pools", nlohmann::json::array({{{"base", kNetworks}, {"size", kNetworkBits}}})},
+      // Else it lies in /etc/docker.
+      {"deprecated-key-path", directory_ + "/key.json"}};
   std::ofstream(directory_ + "/daemon.json") << settings.dump(2) << "\n";
   names_ = host_.fork();
   if (names_ == 0) no_such_name();

@@ -10,27 +10,35 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// Two hosts and two engines for all tests.
 class DockerHosts : public testing::Test {
  protected:
+  static void TearDownTestSuite() {
+    other_.reset();
+    lab_.reset();
+  }
   void SetUp() override {
+    if (lab_ != nullptr) return;
     if (const std::string why = why_no_engine(); !why.empty()) GTEST_SKIP() << why;
     lab_ = std::make_unique<Lab>(2);
     other_ = std::make_unique<Engine>(lab_->hosts.host(1), lab_->hosts.shared() + "/other");
-    lab_->engine.listen_as_default();
-    other_->listen_as_default();
-    lab_->engine.load("bookworm");
+    for (const Engine* engine : engines()) {
+      engine->listen_as_default();
+      engine->load("bookworm");
+    }
   }
   void TearDown() override {
     run_.reset();
-    if (other_ == nullptr) return;
-    for (const Engine* engine : std::vector<const Engine*>{&lab_->engine, other_.get()}) {
+    if (lab_ == nullptr) return;
+    for (const Engine* engine : engines()) {
       EXPECT_TRUE(eventually([&] { return engine->containers().empty(); }, 15s))
           << testing::PrintToString(engine->containers());
       EXPECT_TRUE(eventually([&] { return engine->processes().empty(); }, 5s));
     }
   }
+  static std::vector<const Engine*> engines() { return {&lab_->engine, other_.get()}; }
   void launch(const Words& flags, const Words& program) {
-    Words words{"--hosts", "h0,h1", "--silence-limit", "2", "--controller-grace", "4", "--image"};
+    Words words{"--hosts", "h0,h1", "--silence-limit", "2", "--controller-grace", "2", "--image"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), program.begin(), program.end());
     run_ = std::make_unique<LaunchRun>(words, lab_->hosts.environment(0), LAUNCH_PROGRAM,
@@ -41,13 +49,12 @@ class DockerHosts : public testing::Test {
                                        });
   }
 
-  std::unique_ptr<Lab> lab_;
-  std::unique_ptr<Engine> other_;
+  static inline std::unique_ptr<Lab> lab_;
+  static inline std::unique_ptr<Engine> other_;
   std::unique_ptr<LaunchRun> run_;
 };
 
 TEST_F(DockerHosts, EachHostsAgentRunsInAContainerOfItsEngine) {
-  other_->load("bookworm");
   launch({"bookworm", "--gpus-per-node", "2"},
          {"sh", "-c", "echo $RANK of $WORLD_SIZE on $(hostname) in $(. /etc/os-release; echo $VERSION_ID)"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
@@ -56,7 +63,6 @@ TEST_F(DockerHosts, EachHostsAgentRunsInAContainerOfItsEngine) {
 }
 
 TEST_F(DockerHosts, AKilledContainerThereIsALoss) {
-  other_->load("bookworm");
   launch({"bookworm", "--gpus-per-node", "1"}, ready_until(1));
   ASSERT_TRUE(eventually([&] { return count_in(run_->out(), "ready 0\n") == 2; })) << run_->err();
   other_->printed_by({"kill", other_->containers().at(0)});
@@ -66,7 +72,6 @@ TEST_F(DockerHosts, AKilledContainerThereIsALoss) {
 }
 
 TEST_F(DockerHosts, CtrlCLeavesNothingOnAnyHost) {
-  other_->load("bookworm");
   launch({"bookworm", "--gpus-per-node", "1"}, ready_until(1));
   ASSERT_TRUE(eventually([&] { return count_in(run_->out(), "ready 0\n") == 2; })) << run_->err();
   run_->signal(SIGINT);
@@ -74,7 +79,6 @@ TEST_F(DockerHosts, CtrlCLeavesNothingOnAnyHost) {
 }
 
 TEST_F(DockerHosts, OfAKilledLauncherNothingIsLeftOnAnyHost) {
-  other_->load("bookworm");
   launch({"bookworm", "--gpus-per-node", "1"}, ready_until(1));
   ASSERT_TRUE(eventually([&] { return count_in(run_->out(), "ready 0\n") == 2; })) << run_->err();
   run_->signal(SIGKILL);
@@ -84,7 +88,6 @@ TEST_F(DockerHosts, OfAKilledLauncherNothingIsLeftOnAnyHost) {
 TEST_F(DockerHosts, AnImageThatOneHostLacksIsPulledThereOrNamed) {
   const Registry registry(*other_, lab_->hosts.shared() + "/registry");
   const std::string image = registry.name("bookworm");
-  other_->load("bookworm");
   registry.take("bookworm");
   lab_->engine.printed_by({"tag", "bookworm", image});
   launch({image, "--gpus-per-node", "1", "--pull", "never"}, {"echo", "it runs"});
@@ -98,6 +101,7 @@ TEST_F(DockerHosts, AnImageThatOneHostLacksIsPulledThereOrNamed) {
   launch({image, "--gpus-per-node", "1"}, {"echo", "it runs"});
   EXPECT_EQ(run_->exit_code(), 0) << run_->err();
   EXPECT_EQ(count_in(run_->out(), "it runs\n"), 2) << run_->out();
+  other_->load("bookworm");
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ TEST_F(DockerLaunch, CtrlCDuringTheStartLeavesNothing) {
 }
 
 TEST_F(DockerLaunch, TheGuardianOfAKilledLauncherLeavesNothing) {
-  ASSERT_NO_FATAL_FAILURE(start_pair());
+  ASSERT_NO_FATAL_FAILURE(start_pair({"--controller-grace", "1"}));
   run_->signal(SIGKILL);
   EXPECT_EQ(run_->exit_code(), 128 + SIGKILL);
   nothing_is_left();
@@ -443,7 +443,7 @@ TEST_F(DockerLaunch, ANetworkThatIsGivenIsUsedAndStays) {
 TEST_F(DockerLaunch, NoNetworkThatIsFreeIsSaidWithWhatToDo) {
   std::string said;
   for (int i = 0; engine().docker({"network", "create", fmt::format("net{}", i)}, &said) == 0; ++i)
-    ASSERT_LT(i, 100) << "there is no end of networks";
+    ASSERT_LT(i, 10) << "there is no end of networks";
   launch({"--nodes", "2", "--gpus-per-node", "1"}, {"true"});
   EXPECT_EQ(run_->exit_code(), 125) << run_->err();
   EXPECT_EQ(count_in(run_->err(), "no network can be made: "), 1) << run_->err();
