@@ -73,7 +73,7 @@ class Trainer {
     if (resumed > 0 && job_.rank() == 0) std::printf("resumed at step %ld\n", static_cast<long>(resumed));
 
     const std::int64_t steps = step_count();
-    if (resumed >= steps) return true;
+    if (is_trained(job_.rank() == 0, resumed, steps)) return true;
     Progress progress(job_.rank() == 0, resumed, steps,
                       options_.batch_size * options_.accumulate * job_.world_size());
     std::int64_t part = 0;

@@ -12,6 +12,13 @@ constexpr std::int64_t kMeanSteps = 50;
 
 }  // namespace
 
+bool is_trained(bool shown, std::int64_t resumed, std::int64_t total_steps) {
+  if (resumed < total_steps) return false;
+  if (shown)
+    std::printf("nothing is left to train: all %ld steps are done\n", static_cast<long>(total_steps));
+  return true;
+}
+
 Progress::Progress(bool shown, std::int64_t first_step, std::int64_t total_steps,
                    std::int64_t images_per_step)
     : shown_(shown),

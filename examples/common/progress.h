@@ -6,6 +6,9 @@
 #include <chrono>
 #include <cstdint>
 
+// Says so, where a training that goes on at step `resumed` is at its end already.
+bool is_trained(bool shown, std::int64_t resumed, std::int64_t total_steps);
+
 class Progress {
  public:
   // `shown`: on one rank only. `images_per_step`: of all ranks.

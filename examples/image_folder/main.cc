@@ -87,7 +87,7 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
 
   std::int64_t steps = options.epochs * loader.batches_per_epoch();
   if (options.max_steps > 0) steps = std::min(steps, options.max_steps);
-  if (resumed >= steps) return true;
+  if (is_trained(job.rank() == 0, resumed, steps)) return true;
   Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
   for (auto& batch : loader.epochs(options.epochs)) {
     left_out += std::ssize(loader.info().skipped);

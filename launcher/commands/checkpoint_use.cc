@@ -17,7 +17,7 @@ std::optional<CheckpointUse> last_use_of(const Options& options) {
                                                "it will stop",
                                                directory, last->job, last->owner.host)};
   if (!*alive)
-    return CheckpointUse{kOver, fmt::format("{} is taken over from {}, which has ended", directory, who)};
+    return CheckpointUse{kOver, fmt::format("{} was last used by {}, which has ended", directory, who)};
   if (options.take_over)
     return CheckpointUse{kTaken,
                          fmt::format("{} is taken over from {}, which runs and will stop", directory, who)};

@@ -177,6 +177,7 @@ struct LoaderEngine::State {
   std::uint64_t loop = 0;                   // the newest
   bool by_passes = false;                   // loops go over one epoch each
   bool goes_on = false;                     // the next pass begins at the place, though it is within an epoch
+  bool just_loaded = false;                 // a state was, and no loop over epochs has begun since
   bool may_be_empty = false;                // a loop over epochs: a state was loaded, or it has been said
   std::optional<Ticket> failed;             // the batch of the error that was thrown last
   std::optional<Prefetcher::Taken> staged;  // on the device already, or failed, and not consumed
@@ -418,7 +419,13 @@ void* LoaderEngine::next(std::int64_t end, std::uint64_t begun) {
 
 void LoaderEngine::begin_epochs(std::int64_t end) {
   State& state = *state_;
+  const bool just_loaded = std::exchange(state.just_loaded, false);
   if (end <= 0 || state.place.epoch() < end || state.loading->rank != 0) return;
+  if (just_loaded)
+    log::warning(
+        "DataLoader: nothing is left to train: the state that was loaded has been through all of epochs({}) "
+        "of {}",
+        end, state.loading->source->name());
   if (std::exchange(state.may_be_empty, true)) return;
   log::warning(
       "DataLoader: a loop over epochs({0}) has no batch: {0} is counted from the very first epoch, and the "
@@ -566,7 +573,7 @@ void LoaderEngine::load_state(const DataLoaderState& saved) {
   state_->current.reset();
   state_->failed.reset();
   state_->goes_on = true;
-  state_->may_be_empty = true;
+  state_->just_loaded = state_->may_be_empty = true;
 }
 
 void LoaderEngine::stop() {

@@ -288,7 +288,7 @@ TEST(LaunchVerdict, LeavesACheckpointDirectoryToTheLaunchThatUsesIt) {
   EXPECT_EQ(older.exit_code(), 0) << older.err();
   LaunchRun next({"--checkpoint-dir", checkpoints / "c", "true"});
   EXPECT_EQ(next.exit_code(), 0);
-  EXPECT_THAT(next.err(), HasSubstr(fmt::format("launch: {} is taken over from {}, which has ended\n",
+  EXPECT_THAT(next.err(), HasSubstr(fmt::format("launch: {} was last used by {}, which has ended\n",
                                                 checkpoints / "c", who)));
 }
 

@@ -237,7 +237,7 @@ TEST(DataLoader, AnEvaluationIsTheSameEachTimeAndAnEmptyOneSaysWhatToWrite) {
 }
 
 // A run that is resumed at its end has nothing left to do.
-TEST(DataLoader, AfterALoadedStateALoopOverEpochsMayBeEmpty) {
+TEST(DataLoader, AfterALoadedStateAnEmptyLoopOverEpochsSaysThatNothingIsLeft) {
   const Numbers dataset(10);
   DataLoader first(dataset, {.batch_size = 4}, 0, 1);
   rest(first, 2);
@@ -245,7 +245,9 @@ TEST(DataLoader, AfterALoadedStateALoopOverEpochsMayBeEmpty) {
   DataLoader second(dataset, {.batch_size = 4}, 0, 1);
   second.load_state(first.state());
   EXPECT_EQ(rest(second, 2).size(), 0U);
-  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+  EXPECT_EQ(rest(second, 2).size(), 0U) << "said once";
+  EXPECT_THAT(warnings.lines(), testing::ElementsAre(HasSubstr("nothing is left to train: the state that was "
+                                                               "loaded has been through all of epochs(2)")));
 }
 
 // Some ranks take a few batches of an epoch, then others go on, until the last take what is left.

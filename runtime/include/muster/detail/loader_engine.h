@@ -28,8 +28,8 @@ class LoaderEngine {
   // begin_loop() gave; std::logic_error if another has begun since.
   void* next(std::int64_t end, std::uint64_t loop);
   std::uint64_t begin_loop();
-  // A loop up to the end of epoch `end` - 1 begins. Warns, once, if it has no batch although no state was
-  // loaded.
+  // A loop up to the end of epoch `end` - 1 begins. Says, once, if it has no batch: after a state was loaded
+  // nothing is left to train, else it is wrong use.
   void begin_epochs(std::int64_t end);
   // A loop over one epoch begins, which ends where next() is to be told.
   std::int64_t begin_pass();
