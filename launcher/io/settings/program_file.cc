@@ -1,19 +1,44 @@
 #include "launcher/io/settings/program_file.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/program.h"
+#include "launcher/core/text/nearest.h"
 #include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
 namespace {
 
+// ": did you mean ./train?", of the files beside a path where nothing is: those that end so, and may be read
+// or executed (`access_mode`).
+std::string near_file(const std::string& path, std::string_view ending, int access_mode) {
+  constexpr std::size_t kMostFiles = 10'000;
+  const std::size_t folder_size = path.rfind('/') + 1;  // 0 where there is none
+  const std::string folder = path.substr(0, folder_size);
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator next(folder.empty() ? "." : folder, error);
+  for (; !error && next != std::filesystem::directory_iterator() && names.size() < kMostFiles;
+       next.increment(error)) {
+    std::string name = next->path().filename();
+    std::error_code of_file;
+    if (name.ends_with(ending) && next->is_regular_file(of_file) &&
+        access(next->path().c_str(), access_mode) == 0)
+      names.push_back(std::move(name));
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto near = nearest(std::string_view(path).substr(folder_size), candidates);
+  return near ? fmt::format(": did you mean {}{}?", folder, *near) : "";
+}
+
 Status check_script(const std::string& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return failure(ErrorCode::kNotFound, "{}: not found", path);
+  if (stat(path.c_str(), &status) != 0)
+    return failure(ErrorCode::kNotFound, "{}: not found{}", path, near_file(path, ".py", R_OK));
   if (S_ISDIR(status.st_mode)) return failure(ErrorCode::kPermission, "{}: is a directory", path);
   if (access(path.c_str(), R_OK) != 0) return failure(ErrorCode::kPermission, "{}: may not be read", path);
   return {};
@@ -23,7 +48,7 @@ Status check_script(const std::string& path) {
 std::string hint_about(const std::string& name) {
   if (name.find_first_of(" ;|&<>") != std::string::npos)
     return fmt::format(": a line of the shell needs `sh -c {}`", as_shell_word(name));
-  if (name.contains('/')) return "";
+  if (name.contains('/')) return near_file(name, "", X_OK);
   switch (look_up_program("./" + name, "", "").error) {
     case 0: return fmt::format(": did you mean ./{}?", name);
     case EISDIR: return ": here it is a directory";

@@ -65,6 +65,21 @@ TEST_F(ProgramFile, IsNamedWithWhatMayBeMeant) {
   std::filesystem::current_path(before);
 }
 
+TEST_F(ProgramFile, IsNamedWithTheFileBesideItThatMayBeMeant) {
+  const std::string train = file("train", std::filesystem::perms(0755));
+  file("triad", std::filesystem::perms(0644));
+  const std::string script = file("train.py", std::filesystem::perms(0644));
+  const auto message_about = [](const std::vector<std::string>& command) {
+    return check_program(command, "/usr/bin:/bin").error().message();
+  };
+  EXPECT_EQ(message_about({scratch / "trian"}),
+            fmt::format("{}: not found: did you mean {}?", scratch / "trian", train));
+  EXPECT_EQ(message_about({"sh", "-u", scratch / "trian.py"}),
+            fmt::format("{}: not found: did you mean {}?", scratch / "trian.py", script));
+  EXPECT_EQ(message_about({scratch / "evaluate"}), scratch / "evaluate: not found");
+  EXPECT_EQ(message_about({scratch / "nowhere/train"}), scratch / "nowhere/train: not found");
+}
+
 TEST_F(ProgramFile, OfPythonIsTheScript) {
   const std::string script = file("train.py", std::filesystem::perms(0644));
   EXPECT_TRUE(check_program({"sh", "-u", script}, "/usr/bin:/bin"));
