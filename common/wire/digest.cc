@@ -32,6 +32,11 @@ bool has_avx2() {
   if ((a & kSseAndAvxState) != kSseAndAvxState) return false;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX2) != 0;
 }
+
+bool can_avx2() {
+  static const bool can = has_avx2();
+  return can;
+}
 #endif
 
 }  // namespace
@@ -45,10 +50,16 @@ Digest::Digest() : state_(std::make_unique<State>()) {
 }
 Digest::~Digest() = default;
 void Digest::add(std::string_view bytes) {
+#ifdef MUSTER_DIGEST_AVX2
+  if (can_avx2()) return add_with_avx2(&state_->hash, bytes.data(), bytes.size());
+#endif
   XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
 }
+Digest128 Digest::value() const {
+  return digest_from(XXH3_128bits_digest(&state_->hash));
+}
 std::string Digest::text() const {
-  return text_of(digest_from(XXH3_128bits_digest(&state_->hash)));
+  return text_of(value());
 }
 
 std::string xxh3_digest(std::string_view bytes) {
@@ -57,8 +68,7 @@ std::string xxh3_digest(std::string_view bytes) {
 
 Digest128 digest_of(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  static const bool can_avx2 = has_avx2();
-  if (can_avx2) {
+  if (can_avx2()) {
     Digest128 digest;
     xxh3_with_avx2(bytes.data(), bytes.size(), digest.high, digest.low);
     return digest;

@@ -11,13 +11,21 @@
 
 namespace muster {
 
+// As a number, where there are many of them.
+struct Digest128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  bool operator==(const Digest128&) const = default;
+};
+
 // The digest of bytes that come in pieces.
 class Digest {
  public:
   Digest();
   ~Digest();
   void add(std::string_view bytes);
-  std::string text() const;  // of all bytes added so far
+  Digest128 value() const;  // of all bytes added so far
+  std::string text() const;
 
  private:
   struct State;
@@ -25,13 +33,6 @@ class Digest {
 };
 
 std::string xxh3_digest(std::string_view bytes);
-
-// The same as a number, where there are many of them.
-struct Digest128 {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-  bool operator==(const Digest128&) const = default;
-};
 Digest128 digest_of(std::string_view bytes);
 std::string text_of(Digest128 digest);
 // Nothing unless these are 32 hexadecimal digits in lower case.

@@ -12,4 +12,8 @@ void xxh3_with_avx2(const void* bytes, std::size_t size_bytes, std::uint64_t& hi
   low = hash.low64;
 }
 
+void add_with_avx2(void* state, const void* bytes, std::size_t size_bytes) {
+  XXH3_128bits_update(static_cast<XXH3_state_t*>(state), bytes, size_bytes);
+}
+
 }  // namespace muster

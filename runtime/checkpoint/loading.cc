@@ -92,14 +92,9 @@ Status LoadedState::Source::fill() const {
     if (!some) return std::unexpected(some.error());
     std::ranges::move(*some, std::back_inserter(parts));
   }
-  // Where ranks share a disk's cache, each finds there what others have read if it begins with another file.
-  const std::size_t files = std::max<std::size_t>(manifest.files.size(), 1);
-  const auto first = static_cast<std::uint32_t>(static_cast<std::size_t>(rules.rank) % files);
-  const auto middle =
-      std::ranges::partition(parts, [&](const PartRequest& part) { return part.copy.file >= first; }).begin();
-  for (const auto& [begin, end] : {std::pair(parts.begin(), middle), std::pair(middle, parts.end())}) {
-    if (Status read = read_parts(directory, manifest.files, {begin, end}, kReaders); !read) return read;
-  }
+  const ReadBeside beside{.reader = static_cast<std::uint32_t>(rules.rank)};
+  if (Status read = read_parts(directory, manifest.files, std::move(parts), kReaders, beside); !read)
+    return read;
   for (const Request& request : requests) {
     if (is_read_directly(request)) continue;
     if (Status read = fill_in_blocks(request); !read) return read;

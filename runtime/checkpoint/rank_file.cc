@@ -10,6 +10,7 @@
 
 #include "common/checkpoint/directory.h"
 #include "common/checkpoint/safetensors_header.h"
+#include "runtime/checkpoint/copy_past_caches.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/rank_file_writing.h"
 
@@ -18,8 +19,9 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
-constexpr std::uint64_t kPieceBytes = 1 << 20;    // the least that a processor copies
-constexpr std::uint64_t kLeastParallelBytes = 8 << 20;
+constexpr std::uint64_t kPieceBytes = 1 << 20;    // what a thread copies at once
+constexpr std::uint64_t kLeastPastCaches = 4096;
+constexpr std::uint64_t kLargeBytes = 8 << 20;
 
 struct Piece {
   std::byte* to;
@@ -33,11 +35,6 @@ class Stager {
   explicit Stager(const RankFile& image) : image_(image) {}
 
   void fill(const Staging::Room& room) {
-    // As large as they may be: what is larger than the processor's cache is copied past it.
-    const bool parallel = room.bytes.size() >= kLeastParallelBytes;
-    if (parallel)
-      piece_bytes_ = std::max<std::uint64_t>(
-          kPieceBytes, room.bytes.size() / (4 * static_cast<std::uint64_t>(at::get_num_threads())));
     add_bytes(room, 0, reinterpret_cast<const std::byte*>(image_.head.data()), image_.head.size());
     const std::uint64_t end = room.offset + room.bytes.size();
     while (next_ < image_.segments.size() && image_.segments[next_].offset < end) {
@@ -47,15 +44,20 @@ class Stager {
       ++next_;
       held_.reset();
     }
-    const auto copy = [this](std::int64_t begin, std::int64_t past) {
+    // A little is copied without torch's threads, which a program may not have started yet, and stays in the
+    // caches, where the writer finds it.
+    const bool is_large = room.bytes.size() >= kLargeBytes;
+    const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {
         const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-        std::memcpy(piece.to, piece.from, piece.size);
+        if (is_large && piece.size >= kLeastPastCaches)
+          copy_past_caches(piece.to, piece.from, piece.size);
+        else
+          std::memcpy(piece.to, piece.from, piece.size);
       }
     };
     const auto count = std::ssize(pieces_);
-    // A little is copied without torch's threads, which a program may not have started yet.
-    if (parallel)
+    if (is_large)
       at::parallel_for(0, count, 1, copy);
     else
       copy(0, count);
@@ -81,7 +83,7 @@ class Stager {
     std::uint64_t at = std::max(offset, room.offset);
     const std::uint64_t end = std::min(offset + size, room.offset + room.bytes.size());
     while (at < end) {
-      const std::uint64_t count = std::min(end - at, piece_bytes_);
+      const std::uint64_t count = std::min(end - at, kPieceBytes);
       pieces_.push_back({room.bytes.data() + (at - room.offset), bytes + (at - offset), count});
       at += count;
     }
@@ -123,7 +125,6 @@ class Stager {
   std::size_t next_ = 0;            // the first segment that has not been copied to its end
   std::optional<at::Tensor> held_;  // its elements in a row
   std::vector<Piece> pieces_;
-  std::uint64_t piece_bytes_ = kPieceBytes;
   std::optional<c10::Stream> stream_;
 };
 
