@@ -84,8 +84,14 @@ std::string python_of(const Surroundings& here) {
 }
 
 Finding check_program_file(const Prepared& prepared, const Surroundings& here) {
-  const Status found = check_program(prepared.plan.job.command, path_variable(prepared, here));
-  if (found) return {kOk, "program", fmt::format("{} can be executed", prepared.plan.job.command.front())};
+  const std::vector<std::string>& command = prepared.plan.job.command;
+  const Status found = check_program(command, path_variable(prepared, here));
+  if (found) {
+    const bool is_script = command.size() > 2 && command[2] == prepared.request.options.program.front();
+    return {kOk, "program",
+            is_script ? fmt::format("{} can be read, and {} executed", command[2], command.front())
+                      : fmt::format("{} can be executed", command.front())};
+  }
   return {kFail, "program", found.error().message(), "give the path of a program or a script"};
 }
 
@@ -94,7 +100,7 @@ Finding check_torch(const Prepared& prepared, const Surroundings& here) {
   const std::string& program = prepared.plan.job.command.front();
   if (is_python(program)) return check_python_torch(program, true, prepared, here);
   const FoundProgram found = look_up_program(program, path_variable(prepared, here), "");
-  if (found.error != 0) return {kOk, "torch", "not looked at: there is no program to look at"};
+  if (found.error != 0) return {kOk, "torch", "not looked at: the program is not found"};
   const UniqueFd file(open(found.path.c_str(), O_RDONLY | O_CLOEXEC));
   const std::string loader = elf_loader(reader_of(file));
   if (loader.empty()) return {kOk, "torch", "the program is a script, or loads no libraries: not looked at"};

@@ -79,6 +79,8 @@ TEST_F(LaunchCheck, AsksThePythonThatWouldRunTheScript) {
   std::filesystem::permissions(python, std::filesystem::perms(0755));
   const auto with = checked({scratch / "train.py"}, 0, {{"PYTHON_EXEC", python}});
   EXPECT_EQ(with["torch"]["text"], "torch 9.8.7 in " + python);
+  EXPECT_EQ(with["program"]["text"],
+            fmt::format("{} can be read, and {} executed", scratch / "train.py", python));
   const std::map<std::string, std::string> bare = {{"PYTHON_EXEC", python}, {"PATH", scratch.path()}};
   const auto without_spy = checked({scratch / "train.py"}, 0, bare);
   EXPECT_THAT(without_spy["py-spy"]["text"].get<std::string>(), HasSubstr("it would show the Python frames"));
