@@ -197,13 +197,11 @@ awaitable<bool> ContainerAccess::kill_agent(AgentId agent, AgentGreeting, TimePo
 // What has ended in a container has no processes left, whether or not the engine has removed it yet.
 awaitable<std::optional<std::vector<Leftover>>> ContainerAccess::sweep(AgentId below, bool kill) {
   const TimePoint deadline = Clock::now() + kContainerSweepLimit;
-  const std::string filter = label_filter({job_label(), fmt::format("{}={}", kNodeLabel, below.node)});
-  const auto answer = co_await engine_.ask({.verb = "GET", .target = "/containers/json?filters=" + filter},
-                                           deadline - Clock::now());
-  const Json all = answer ? parse_json(answer->body) : Json();
-  if (!all.is_array()) co_return std::nullopt;
+  const std::vector<std::string> labels = {job_label(), fmt::format("{}={}", kNodeLabel, below.node)};
+  const auto all = co_await running_containers(engine_, labels, deadline);
+  if (!all) co_return std::nullopt;
   std::vector<Leftover> left;
-  for (const Json& each : all) {
+  for (const Json& each : *all) {
     const std::string id = text_in(each, "Id");
     const auto incarnation = parse_number<std::uint32_t>(text_in(member(each, "Labels"), kIncarnationLabel));
     const bool older =

@@ -73,6 +73,12 @@ awaitable<bool> remove_all(DockerEngine& engine, Remover remove, const std::vect
 
 }  // namespace
 
+awaitable<Expected<std::vector<Json>>> running_containers(DockerEngine& engine,
+                                                          std::vector<std::string> labels,
+                                                          TimePoint deadline) {
+  co_return co_await list(engine, "/containers/json?filters=" + label_filter(labels), deadline);
+}
+
 // One that the engine removes by itself is waited for.
 awaitable<bool> remove_container(DockerEngine& engine, std::string container, TimePoint deadline) {
   constexpr Duration kLimit = std::chrono::milliseconds(500);
@@ -107,7 +113,7 @@ awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vect
 // An engine that is away for a moment may have some still.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline) {
   while (Clock::now() < deadline) {
-    const auto running = co_await list(engine, "/containers/json?filters=" + label_filter({label}), deadline);
+    const auto running = co_await running_containers(engine, {label}, deadline);
     if (running && running->empty()) co_return;
     co_await pause_for(engine.executor(), kLookPause);
   }

@@ -13,6 +13,10 @@ awaitable<bool> remove_container(DockerEngine& engine, std::string container, Ti
 // All that has these labels. How much that was. kUnavailable: something is left, or nobody knows.
 awaitable<Expected<std::size_t>> remove_labelled(DockerEngine& engine, std::vector<std::string> labels,
                                                  TimePoint deadline);
+// As the engine lists those containers with these labels that run. Error: it does not say.
+awaitable<Expected<std::vector<nlohmann::json>>> running_containers(DockerEngine& engine,
+                                                                    std::vector<std::string> labels,
+                                                                    TimePoint deadline);
 // Until no container that runs has the label, or the deadline is over.
 awaitable<void> wait_until_ended(DockerEngine& engine, std::string label, TimePoint deadline);
 
