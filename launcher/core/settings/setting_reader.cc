@@ -2,6 +2,7 @@
 
 #include "common/base/text.h"
 #include "launcher/core/text/duration.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
@@ -42,9 +43,8 @@ const Setting* SettingReader::find(std::string_view name) const {
 }
 
 void SettingReader::refuse(const Setting& setting, std::string_view what) {
-  const std::string& value = setting.values.back();
   fail(Error(ErrorCode::kInvalidArgument,
-             one_line(fmt::format("{}: {} {}", setting.source, value.empty() ? "(empty)" : value, what))));
+             one_line(fmt::format("{}: {} {}", setting.source, given_text(setting.values.back()), what))));
 }
 
 void SettingReader::fail(Error error) {

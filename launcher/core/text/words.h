@@ -46,6 +46,11 @@ inline std::string count_of(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// What was given, in a message.
+inline std::string given_text(const std::string& value) {
+  return value.empty() ? "(empty)" : value;
+}
+
 inline std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "launcher/core/settings/arguments.h"
 #include "launcher/core/text/variable_name.h"
+#include "launcher/core/text/words.h"
 
 namespace muster::launcher {
 
@@ -147,7 +148,7 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
       bool on = false;
       if (!YAML::convert<bool>::decode(YAML::Node(word), on)) {
         return failure(ErrorCode::kInvalidArgument, "{}: {} is neither true nor false", name,
-                       word.empty() ? "(empty)" : word);
+                       given_text(word));
       }
       word = on ? "1" : "0";
     }
