@@ -17,7 +17,7 @@ constexpr Duration kPeriod = std::chrono::milliseconds(100);
 
 HostSurvey::HostSurvey(const Plan& plan, const std::string& agent_program, std::string mark)
     : plan_(plan),
-      watch_(context_),
+      watch_(context_, kPeriod, [this] { look(); }),
       bootstrap_(context_.get_executor(), plan, agent_program, RemoteBootstrap::Calls::kFirst),
       mark_(std::move(mark)) {
   for (const Host& host : plan.hosts) peers_.push_back({.report = {.host = host.name}});
@@ -29,7 +29,7 @@ std::vector<HostReport> HostSurvey::run() {
   bootstrap_.listen(*this);
   for (std::size_t i = 0; i < peers_.size(); ++i)
     bootstrap_.start({NodeId(static_cast<std::int32_t>(i)), Incarnation(1)});
-  watch();
+  watch_.start();
   context_.run();
   bootstrap_.close();
   context_.restart();
@@ -41,22 +41,20 @@ std::vector<HostReport> HostSurvey::run() {
 }
 
 // Whoever takes too long is given up; at the end, whoever does not leave is not waited for.
-void HostSurvey::watch() {
-  watch_.expires_after(kPeriod);
-  watch_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
-    const TimePoint now = Clock::now();
-    if (ending_ && (alive_count_ == 0 || now >= began_ + kLeaveLimit)) return context_.stop();
-    const Duration to_start = plan_.remote.connect_timeout * static_cast<int>(peers_.size()) + kAnswerLimit;
-    for (Peer& peer : peers_) {
-      if (peer.settled) continue;
-      if (peer.asked_at != TimePoint() && now >= peer.asked_at + kAnswerLimit)
-        give_up(peer, fmt::format("its agent did not answer within {:g} s", in_seconds(kAnswerLimit)));
-      else if (peer.asked_at == TimePoint() && now >= began_ + to_start)
-        give_up(peer, "its agent did not call");
-    }
-    watch();
-  });
+void HostSurvey::look() {
+  const TimePoint now = Clock::now();
+  if (ending_ && (alive_count_ == 0 || now >= began_ + kLeaveLimit)) {
+    watch_.stop();
+    return context_.stop();
+  }
+  const Duration to_start = plan_.remote.connect_timeout * static_cast<int>(peers_.size()) + kAnswerLimit;
+  for (Peer& peer : peers_) {
+    if (peer.settled) continue;
+    if (peer.asked_at != TimePoint() && now >= peer.asked_at + kAnswerLimit)
+      give_up(peer, fmt::format("its agent did not answer within {:g} s", in_seconds(kAnswerLimit)));
+    else if (peer.asked_at == TimePoint() && now >= began_ + to_start)
+      give_up(peer, "its agent did not call");
+  }
 }
 
 void HostSurvey::agent_connected(AgentId agent, std::shared_ptr<net::Channel> channel) {

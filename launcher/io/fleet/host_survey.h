@@ -11,6 +11,7 @@
 #include "common/net/asio.h"
 #include "launcher/core/job/rendezvous.h"
 #include "launcher/core/view/host_table.h"
+#include "launcher/io/fleet/periodic.h"
 #include "launcher/io/fleet/remote_bootstrap.h"
 #include "launcher/io/fleet/session.h"
 
@@ -51,12 +52,12 @@ class HostSurvey final : private Bootstrap::Listener {
   void settle(Peer& peer);
   void ask_for_links();
   void end();
-  void watch();
+  void look();
 
   const Plan& plan_;
   asio::io_context context_{1};
   net::SystemTime time_{context_.get_executor()};
-  asio::steady_timer watch_;
+  Periodic watch_;
   RemoteBootstrap bootstrap_;
   std::string mark_;
   std::vector<Peer> peers_;  // by node number

@@ -19,10 +19,10 @@ class Periodic {
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (error || stopped_) return;
       tick_();
-      start();
+      if (!stopped_) start();
     });
   }
-  // For good, also if the period is over and the tick is due.
+  // For good, within a tick too, and also if the period is over and the tick is due.
   void stop() {
     stopped_ = true;
     timer_.cancel();
