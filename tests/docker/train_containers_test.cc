@@ -258,9 +258,9 @@ TEST_F(DockerTraining, WorkersThatAlwaysNeedMoreThanTheContainersMemoryEndTheJob
 // A script that knows nothing of Muster, and keeps snapshots of its own.
 class DockerScript : public DockerJobs {
  protected:
-  void run_script(const std::string& snapshot) {
+  void run_script(const std::string& snapshot, const std::string& pause_seconds) {
     launch(2, {"--gpus-per-node", "1", "--mount", torch_mount(), "--mount", read_only(PYTHON_SCRIPTS)},
-           {PYTHON_SCRIPTS "python_ddp_script.py", snapshot, "-1", "0.5"});
+           {PYTHON_SCRIPTS "python_ddp_script.py", snapshot, "-1", pause_seconds});
   }
   // Of the parameters that both ranks have ended with.
   std::string hash() {
@@ -278,7 +278,7 @@ class DockerScript : public DockerJobs {
 };
 
 TEST_F(DockerScript, GoesOnFromItsOwnSnapshotAfterDockerKill) {
-  run_script(folder() + "/hit");
+  run_script(folder() + "/hit", "0.5");
   ASSERT_TRUE(it_comes([this] { return std::filesystem::exists(folder() + "/hit"); }))
       << run_->out() << run_->err();
   engine().printed_by({"kill", container(1)});
@@ -286,7 +286,7 @@ TEST_F(DockerScript, GoesOnFromItsOwnSnapshotAfterDockerKill) {
   EXPECT_EQ(run_->report()["restarts"], 1) << run_->err();
   EXPECT_TRUE(std::regex_search(run_->out(), std::regex("restart 1 starts at step [1-8]"))) << run_->out();
   run_.reset();
-  run_script(folder() + "/undisturbed");
+  run_script(folder() + "/undisturbed", "0");
   EXPECT_EQ(hash(), hit);
   EXPECT_EQ(run_->report()["restarts"], 0) << run_->err();
 }
