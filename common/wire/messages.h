@@ -220,8 +220,7 @@ struct WorkerStacks {
 struct AgentRemark {  // one line for the user
   std::string text;
 };
-// It was killed, and still lives: WorkersGone follows when it has ended, for which the launcher waits a
-// while.
+// It was killed, and still lives: WorkersGone follows its end, for which the launcher waits a while.
 struct WorkerUnkillable {
   Rank rank;
   std::int32_t pid = 0;
@@ -248,6 +247,7 @@ struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   std::string text;
   std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said
   std::map<std::string, std::int64_t> parts_ns{};  // profile: where the time of all these steps went
+  std::string group{};                             // step: in which it was made; empty: the world
 };
 struct Pong {
   std::int64_t sent_ns = 0;   // of the Ping

@@ -108,7 +108,7 @@ void Controller::watch_pace(const wire::WorkerReported& reported, TimePoint now,
   if (reported.kind != wire::ReportKind::kStep || job_.phase() != Phase::kRunning) return;
   if (std::exchange(pace_of_, job_.attempt()) != job_.attempt()) pace_ = Stragglers(job_.crew().world_size());
   const Duration busy = std::clamp(from_ns(reported.busy_ns), Duration::zero(), kLongestStep);
-  for (const auto& change : pace_.stepped(reported.rank, busy))
+  for (const auto& change : pace_.stepped(reported.rank, reported.group, busy))
     add(all, PaceChanged{change.rank, change.slower, change.busy, change.usual, reported.step}, now);
 }
 

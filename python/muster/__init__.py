@@ -33,17 +33,19 @@ def _step_number(number):
     return step
 
 
-def step(n=None, busy_ms=None):
+def step(n=None, busy_ms=None, group=""):
     """So many steps are done; without `n`, one more. From the first call on the launcher misses steps that do not come.
 
     busy_ms: how long this rank's own work of the step took, without waiting for other ranks; where `waiting` was used
     it is known.
+    group: the same word on all ranks of the process group that trains here, where several trainings go on side by side:
+    only they are compared when one hangs or is slow. Without one: all ranks of the job.
     """
     if n is not None:
         n = _step_number(n)
     rank = _rank.mine()
     if rank:
-        rank.step(n, busy_ms)
+        rank.step(n, busy_ms, group)
 
 
 def committed(n, all=False):

@@ -91,6 +91,7 @@ class Rank:
         self._newest = -1  # step
         self._asked = False  # for the resume step, before the first step
         self._busy = None  # milliseconds, of the newest step
+        self._group = ""  # of the newest step
         self._step_told = True
         self._step_ended = None
         self._open = []  # sections, the innermost last
@@ -114,12 +115,12 @@ class Rank:
 
     # ---- What the program says
 
-    def step(self, number, busy_ms):
+    def step(self, number, busy_ms, group=""):
         now = time.monotonic()
         with self._lock:
             if number is None:
                 number = (self._newest if self._newest >= 0 else self._resume if self._asked and self._resume else 0) + 1
-            self._newest, self._step_told = number, False
+            self._newest, self._step_told, self._group = number, False, group
             self._busy = busy_ms if busy_ms is not None else self._busy_ms(now)
             self._step_ended, self._away, self._away_in, self._waited = now, 0.0, None, False
             asked, self._asked = self._asked, False
@@ -267,8 +268,10 @@ class Rank:
                 self._tell("section", name=entry.name, state="leave")
             if not self._step_told:
                 self._step_told = True
-                busy = {} if self._busy is None else {"busy_ms": self._busy}
-                self._tell("step", step=self._newest, **busy)
+                fields = {} if self._busy is None else {"busy_ms": self._busy}
+                if self._group:
+                    fields["group"] = self._group
+                self._tell("step", step=self._newest, **fields)
             for entry in open_now:
                 if entry not in self._told_open:
                     self._tell("section", name=entry.name, state="enter")

@@ -524,6 +524,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   if (!state_->tells_agent()) return state_->steps;
   if (*restored && state_->leads_job())
     reports_of(state_->job).send("resumed", state_->steps, from_memory ? "memory" : "");
+  step_time().meets(state_of(state_->group).key);
   // Steps will follow: from here on the agent misses them.
   reports_of(state_->job).step(state_->steps);
   return state_->steps;

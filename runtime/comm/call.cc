@@ -134,6 +134,7 @@ c10d::Store& Call::store() {
 }
 
 void Call::wait(c10d::Work& work, bool on_gpu) {
+  step_time().meets(state_of(group_).key);
   const InStepPart waiting(kCommunicatePart);
   if (number_ == 0) number_ = ++state_of(group_).call_count;
   if (on_gpu) {

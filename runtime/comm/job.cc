@@ -92,6 +92,7 @@ const std::string& Job::checkpoint_dir() const {
 }
 
 void Job::barrier() const {
+  step_time().meets(state_->all.key);
   const InStepPart waiting(kCommunicatePart);
   const Traced in_trace(TraceTrack::kCommunication, "barrier");
   c10d::BarrierOptions options;

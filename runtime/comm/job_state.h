@@ -33,7 +33,9 @@ struct Group::State {
   void leave_word(const Job::State& in) const noexcept;
 
   std::string name;
-  std::string key;  // what its keys in the job's store begin with
+  // What its keys in the job's store begin with, and the word for it in steps (report/step_time.h). Empty:
+  // the world's.
+  std::string key;
   std::vector<int> ranks;
   int rank = -1;
   std::weak_ptr<Job::State> job;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/comm/call.h"
+#include "runtime/comm/job_state.h"
 #include "runtime/comm/packed.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
@@ -19,6 +20,7 @@ struct Work::State {
   c10::intrusive_ptr<c10d::Work> work;
 
   void wait() {
+    step_time().meets(state_of(group).key);
     const InStepPart waiting(kCommunicatePart);
     const Traced in_trace(TraceTrack::kCommunication, text);
     try {

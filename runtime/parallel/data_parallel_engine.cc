@@ -100,6 +100,7 @@ void DataParallelEngine::State::begin_reduction() {
   if (last.exchange(attendance.get()) != attendance.get())
     explain_exceptions_with([here = attendance](const std::string& text) { return here->explain(text); });
   attendance->reduces();
+  step_time().meets(state_of(group).key);
 }
 
 // Returns the place whose buffers are to be used: in join() the highest that still trains, as in PyTorch.

@@ -107,6 +107,7 @@ void Reports::step(std::int64_t step) {
   if (paid - now > kStepBurst) return;
   paid_until_.store(paid.count(), std::memory_order_relaxed);
   nlohmann::json fields{{"step", step}, {"text", ""}};
+  if (std::string group = step_time().group(); !group.empty()) fields["group"] = std::move(group);
   if (busy) fields["busy_ms"] = std::chrono::duration<double, std::milli>(*busy).count();
   transmit("step", fields);
 }

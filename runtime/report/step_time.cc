@@ -49,6 +49,7 @@ std::optional<Duration> StepTime::step_ended(TimePoint now) {
   const Parts parts = std::exchange(step_, {});
   const bool waits = std::ranges::find(open_, kCommunicatePart, &Open::part) != open_.end();
   open_.clear();
+  if (met_) group_ = *std::exchange(met_, std::nullopt);
   if (!began) return std::nullopt;
   ++step_count_;
   Duration compute = now - *began, data{};
@@ -62,6 +63,19 @@ std::optional<Duration> StepTime::step_ended(TimePoint now) {
   add(total_, kComputePart, compute);
   if (waits || !waited) return std::nullopt;
   return compute + data;
+}
+
+void StepTime::meets(std::string_view group) {
+  const std::scoped_lock lock(mutex_);
+  if (!met_)
+    met_ = group;
+  else if (*met_ != group)
+    met_->clear();
+}
+
+std::string StepTime::group() const {
+  const std::scoped_lock lock(mutex_);
+  return group_;
 }
 
 std::optional<TimePoint> StepTime::step_began() const {

@@ -39,6 +39,12 @@ class StepTime {
   // so that it may be any, or somebody still does: an error ended it.
   std::optional<Duration> step_ended(TimePoint now);
 
+  // This step meets the others of a group, by its word; "": the world.
+  void meets(std::string_view group);
+  // With whom this rank trains: the group that its newest step has met which has met any, "" where that were
+  // several. Of a step that meets nobody the one before it tells.
+  std::string group() const;
+
   // When the last step ended, one that is not counted included.
   std::optional<TimePoint> step_began() const;
   // Since when a part of this name lasts.
@@ -60,6 +66,8 @@ class StepTime {
   Token last_token_ = 0;
   std::vector<Open> open_;
   std::optional<TimePoint> step_began_;
+  std::optional<std::string> met_;  // in this step
+  std::string group_;
   Parts step_;
   Parts total_;
   std::int64_t step_count_ = 0;

@@ -1,8 +1,10 @@
-// A job of two groups under `launch`, one of whose ranks is killed.
+// Jobs of two groups under `launch`: what becomes of one group is not the fault of the other.
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/file.h"
+#include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
 
 namespace muster {
@@ -11,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(LaunchGroups, ARankThatIsKilledIsNamedInItsGroupAndTheJobGoesOn) {
-  LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--max-restarts", "1", GROUPS_RANK},
+  LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--max-restarts", "1", GROUPS_RANK, "killed"},
                 {{"OMP_NUM_THREADS", "1"}});
   ASSERT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("rank 3 (node0) was killed by SIGKILL"));
@@ -32,6 +34,32 @@ TEST(LaunchGroups, ARankThatIsKilledIsNamedInItsGroupAndTheJobGoesOn) {
     EXPECT_THAT(log(2, rank, "stdout"),
                 HasSubstr(fmt::format("rank {} has added up in group '{}' of ranks {}", rank,
                                       rank < 2 ? "left" : "right", rank < 2 ? "0, 1" : "2, 3")));
+}
+
+TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
+  LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--hang-limit", "2", "--max-restarts", "0",
+                 GROUPS_RANK, "hangs"},
+                {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(run.exit_code(), 124) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 3 (node0) hangs: it has made no step after step 9")) << run.err();
+  const auto culprit = run.report()["attempts"][0]["culprit"];
+  EXPECT_EQ(culprit["rank"], 3);
+  for (const auto& line : culprit["evidence"]) {
+    const auto text = line.get<std::string>();
+    EXPECT_TRUE(text.starts_with("rank 2:") || text.starts_with("rank 3:")) << text;
+  }
+}
+
+TEST(LaunchGroups, AGroupThatIsSlowByDesignHasNoStragglerButWhoIsSlowInIt) {
+  ScratchDirectory signs;
+  LaunchRun run({"--gpus-per-node", "5", "--device", "cpu", GROUPS_RANK, "slow", signs / "end"},
+                {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_TRUE(eventually([&] { return run.err().contains("rank 4 (node0) is slower than the others"); },
+                         std::chrono::seconds(40)))
+      << run.err();
+  std::ofstream(signs / "end");
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_EQ(run.report()["attempts"][0]["stragglers"].size(), 1U) << run.err();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr Duration kHardAtLeast = 120s;
 constexpr int kSoftTimes = 5;
 constexpr int kHardTimes = 30;
 constexpr int kTimesBeyondHangLimit = 3;  // a hang limit below this many usual times was not meant so
-constexpr std::size_t kMaxSections = 64;  // open at once, and names to learn: a worker cannot fill our memory
+constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
 
 double seconds(Duration duration) {
@@ -60,7 +60,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (kind == kFinished) return remove(report.message.rank);
   if (rank.heartbeat || (kind == kHeartbeat && !report.may_be_late)) rank.heartbeat = Wait{now};
   if (kind == kStep || (kind == kHeartbeat && report.message.step > rank.newest_step))
-    step(rank, report.message.step, now);
+    step(rank, report.message, now);
   if (kind == kIdle) rank.step.reset();
   if (kind == kSection && report.section) {
     if (report.entered)
@@ -71,12 +71,24 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (kind == kHeartbeat && report.section) correct_section(rank, report, now);
 }
 
-void HangWatch::step(Watched& rank, std::int64_t step, TimePoint now) {
+// A worker cannot fill our memory with names.
+void HangWatch::seen(UsualTimes& times, const Watched& rank, const std::string& name, Duration took) {
+  const std::pair key(rank.group, name);
+  if (times.contains(key) || times.size() < kMaxNames) times[key].seen(took);
+}
+
+UsualTime HangWatch::usual(const UsualTimes& times, const Watched& rank, const std::string& name) {
+  const auto learned = times.find({rank.group, name});
+  return learned != times.end() ? learned->second : UsualTime();
+}
+
+void HangWatch::step(Watched& rank, const wire::WorkerReported& report, TimePoint now) {
+  if (report.kind == wire::ReportKind::kStep) rank.group = report.group;
   const TimePoint until = rank.sections.empty() ? now : rank.step_paused;
   // A step that began in the section that it ends in took no time of its own: nothing is learned of it.
-  if (rank.step && until > rank.step->since) step_time_.seen(until - rank.step->since);
+  if (rank.step && until > rank.step->since) seen(step_times_, rank, "", until - rank.step->since);
   rank.step = Wait{until};
-  rank.newest_step = step;
+  rank.newest_step = report.step;
 }
 
 void HangWatch::enter(Watched& rank, const std::string& name, TimePoint since) {
@@ -90,8 +102,7 @@ void HangWatch::leave(Watched& rank, const std::string& name, TimePoint now) {
   const auto last = std::find_if(rank.sections.rbegin(), rank.sections.rend(),
                                  [&](const Section& section) { return section.name == name; });
   if (last == rank.sections.rend()) return;
-  if (section_times_.contains(name) || section_times_.size() < kMaxNames)
-    section_times_[name].seen(now - last->wait.since);
+  seen(section_times_, rank, name, now - last->wait.since);
   rank.sections.erase(std::next(last).base());
   if (rank.sections.empty() && rank.step) rank.step->since += now - rank.step_paused;
 }
@@ -210,13 +221,11 @@ std::optional<HangWatch::Stall> HangWatch::judge_progress(Watched& rank, TimePoi
     return Stall{hard, fmt::format("{} for {:.0f} s{}", what, seconds(waited), usual.text()), wait.since};
   };
   if (rank.sections.empty() && rank.step)
-    return judge_wait(*rank.step, step_time_,
+    return judge_wait(*rank.step, usual(step_times_, rank, ""),
                       fmt::format("has made no step after step {}", rank.newest_step));
   std::optional<Stall> worst;
-  const UsualTime unknown;
   for (Section& section : rank.sections) {
-    const auto learned = section_times_.find(section.name);
-    const auto stall = judge_wait(section.wait, learned != section_times_.end() ? learned->second : unknown,
+    const auto stall = judge_wait(section.wait, usual(section_times_, rank, section.name),
                                   fmt::format("is in section '{}'", section.name));
     if (stall && (!worst || !worst->hard)) worst = stall;
   }

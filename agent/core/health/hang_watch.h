@@ -3,13 +3,15 @@
 // The agent looks at every process once a kLookInterval and passes the states on; reports of workers come as
 // they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime. Heartbeats
 // are missed once there was one that may not be late, steps once there were some, named sections from the
-// start. How long a step or section may take is learned, over all ranks of the node. An agent that overslept
-// knows nothing about its workers: everyone gets a fresh start. Decisions only, of one attempt; one thread.
+// start. How long a step or section may take is learned, over all ranks of the node that train in one group.
+// An agent that overslept knows nothing about its workers: everyone gets a fresh start. Decisions only, of
+// one attempt; one thread.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/core/health/worker_report.h"
@@ -77,6 +79,7 @@ class HangWatch {
   };
   struct Watched {
     std::int64_t newest_step = -1;
+    std::string group;  // in which that was made
     ProcessState state = ProcessState::kLive;
     Wait stop;                      // valid unless state is kLive
     std::optional<Wait> heartbeat;  // for the next one, from the first one on
@@ -91,7 +94,11 @@ class HangWatch {
     TimePoint since;
   };
 
-  void step(Watched& rank, std::int64_t step, TimePoint now);
+  // By group, and of sections by group and name.
+  using UsualTimes = std::map<std::pair<std::string, std::string>, UsualTime>;
+  static void seen(UsualTimes& times, const Watched& rank, const std::string& name, Duration took);
+  static UsualTime usual(const UsualTimes& times, const Watched& rank, const std::string& name);
+  void step(Watched& rank, const wire::WorkerReported& report, TimePoint now);
   void enter(Watched& rank, const std::string& name, TimePoint since);
   void leave(Watched& rank, const std::string& name, TimePoint now);
   void correct_section(Watched& rank, const Report& report, TimePoint now);
@@ -105,8 +112,8 @@ class HangWatch {
 
   Limits limits_;
   std::map<Rank, Watched> watched_;
-  UsualTime step_time_;
-  std::map<std::string, UsualTime> section_times_;
+  UsualTimes step_times_;  // the name is empty
+  UsualTimes section_times_;
   TimePoint next_look_;
   TimePoint last_look_;
 };

@@ -27,11 +27,11 @@ bool decides(ReportKind kind) {
   return kind == kHello || kind == kSaved || kind == kCommitted || kind == kPreempted || kind == kFenced;
 }
 
-constexpr std::size_t kMaxSectionBytes = 128;
+constexpr std::size_t kMaxWordBytes = 128;
 
 // It is printed on terminals.
 std::string printable(std::string text) {
-  text.resize(std::min(text.size(), kMaxSectionBytes));
+  text.resize(std::min(text.size(), kMaxWordBytes));
   for (char& letter : text) {
     if (letter < ' ' || letter > '~') letter = '?';
   }
@@ -99,6 +99,7 @@ Expected<Report> parse_report(std::string_view datagram) {
     report.message.text = parsed.value("text", std::string());
     if (kind == ReportKind::kStep && parsed.contains("busy_ms"))
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
+    if (kind == ReportKind::kStep) report.message.group = printable(parsed.value("group", std::string()));
     report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
     if (kind == ReportKind::kMemorySlots) report.slot_bytes = whole_number<std::uint64_t>(parsed.at("bytes"));

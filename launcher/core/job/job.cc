@@ -282,7 +282,7 @@ void Job::dump(TimePoint now) {
   phase_ = Phase::kDumping;
   deadline_ = {now + kStacksLimit, Deadline::What::kStacks};
   facts_.hangs = true;
-  const Stall stall = facts_.hang.suspects().front();
+  const Stall stall = facts_.hang.suspects(facts_.groups).front();
   decide(Tell{fmt::format("{} {}: the workers are stopped when their stacks have been written",
                           names_.of(stall.rank, stall.node), stall.what)},
          "a worker hangs");
@@ -305,7 +305,7 @@ void Job::stop_workers(TimePoint now) {
   phase_ = Phase::kStopping;
   kill_from_ = now + plan_.job.limits.grace;
   deadline_ = {kill_from_ + kStopMargin, Deadline::What::kEnd};
-  const bool stopped = facts_.hangs && facts_.hang.suspects().front().stopped;
+  const bool stopped = facts_.hangs && facts_.hang.suspects(facts_.groups).front().stopped;
   // A process that is stopped does not act on TERM before it is continued.
   if (stopped) send_to_workers(wire::SignalWorkers{SIGCONT}, "a worker is stopped");
   send_to_workers(wire::StopWorkers{SIGTERM, to_ns(plan_.job.limits.grace)},

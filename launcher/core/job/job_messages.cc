@@ -204,6 +204,7 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
     decide(Tell{fmt::format("attempt {} resumes from step {}, which was held in memory", attempt_,
                             reported.step)},
            "more than the checkpoint directory has");
+  if (reported.kind == kStep && !facts_.hangs) facts_.groups.trains_in(reported.rank, reported.group);
   if (reported.kind == kStep || reported.kind == kHeartbeat) {
     // An attempt that hangs is judged by what was known when that was decided: a worker that was woken to act
     // on the stop takes steps again.

@@ -43,38 +43,59 @@ Duration nanoseconds(double count) {
 
 }  // namespace
 
-std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, Duration busy) {
-  CHECK(rank.value() >= 0 && static_cast<std::size_t>(rank.value()) < ranks_.size(), "rank {} of {}", rank,
-        ranks_.size());
-  if (busy <= Duration::zero() || ranks_.size() < 2) return {};
-  Entry& entry = ranks_[static_cast<std::size_t>(rank.value())];
-  // It waits for the others' windows: of fast steps not all are reported, and not the same ones of each rank.
-  if (entry.count == kWindowSteps) return {};
-  entry.sum += busy;
-  entry.longest = std::max(entry.longest, busy);
-  if (++entry.count < kWindowSteps || ++full_count_ < ranks_.size()) return {};
-  return close_window();
+Stragglers::Stragglers(std::int32_t world_size) : ranks_(static_cast<std::size_t>(world_size)) {
+  Group& world = groups_[""];
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) world.ranks.push_back(rank);
 }
 
-std::vector<Stragglers::Change> Stragglers::close_window() {
+void Stragglers::move(std::size_t rank, const std::string& group) {
+  Entry& entry = ranks_[rank];
+  const auto from = groups_.find(entry.group);
+  std::erase(from->second.ranks, rank);
+  if (entry.count == kWindowSteps) --from->second.full_count;
+  if (from->second.ranks.empty()) groups_.erase(from);
+  entry = {.group = group, .slower = entry.slower};
+  groups_[group].ranks.push_back(rank);
+}
+
+std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string& group, Duration busy) {
+  CHECK(rank.value() >= 0 && static_cast<std::size_t>(rank.value()) < ranks_.size(), "rank {} of {}", rank,
+        ranks_.size());
+  const auto index = static_cast<std::size_t>(rank.value());
+  Entry& entry = ranks_[index];
+  if (entry.group != group) move(index, group);
+  Group& mates = groups_.at(group);
+  if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
+  // A full window waits for the others': of fast steps not all are reported, and not the same ones of each
+  // rank.
+  if (entry.count < kWindowSteps) {
+    entry.sum += busy;
+    entry.longest = std::max(entry.longest, busy);
+    if (++entry.count == kWindowSteps) ++mates.full_count;
+  }
+  return mates.full_count == mates.ranks.size() ? close_window(mates) : std::vector<Change>();
+}
+
+std::vector<Stragglers::Change> Stragglers::close_window(Group& group) {
   std::vector<double> means;
-  for (Entry& entry : ranks_) {
+  for (const std::size_t rank : group.ranks) {
+    Entry& entry = ranks_[rank];
     means.push_back(std::chrono::duration<double, std::nano>(entry.sum - entry.longest).count() /
                     (kWindowSteps - 1));
     entry.sum = entry.longest = {};
     entry.count = 0;
   }
-  full_count_ = 0;
+  group.full_count = 0;
   const Limit limit = limit_of(means);
   std::vector<Change> changes;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    Entry& entry = ranks_[i];
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    Entry& entry = ranks_[group.ranks[i]];
     const bool slower = means[i] > limit.highest;
     entry.contrary_count = slower == entry.slower ? 0 : entry.contrary_count + 1;
     if (entry.contrary_count < kWindowCount) continue;
     entry.slower = slower;
     entry.contrary_count = 0;
-    changes.push_back({.rank = Rank(static_cast<std::int32_t>(i)),
+    changes.push_back({.rank = Rank(static_cast<std::int32_t>(group.ranks[i])),
                        .slower = slower,
                        .busy = nanoseconds(means[i]),
                        .usual = nanoseconds(limit.usual)});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
+#include <set>
 
 #include "common/base/check.h"
 
@@ -53,15 +55,51 @@ void Hang::keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) 
   if (!kept.empty()) pool = std::move(kept);
 }
 
-bool Hang::knows_others_than(Rank rank) const {
-  return std::ranges::any_of(stalls_, [rank](const Stall& each) { return each.rank != rank; }) ||
-         std::ranges::any_of(stacks_, [rank](const auto& each) { return each.first != rank; });
+bool Hang::knows_others_than(Rank rank, const TrainingGroups& groups) const {
+  const auto is_mate = [&](Rank other) { return other != rank && !groups.apart(rank, other); };
+  return std::ranges::any_of(stalls_, [&](const Stall& each) { return is_mate(each.rank); }) ||
+         std::ranges::any_of(stacks_, [&](const auto& each) { return is_mate(each.first); });
 }
 
-std::vector<Stall> Hang::suspects() const {
+// What is known of the ranks that may train in this group.
+Hang Hang::within(const std::string& group, const TrainingGroups& groups) const {
+  Hang part;
+  for (const Stall& each : stalls_)
+    if (groups.may_be_in(group, each.rank)) part.stalls_.push_back(each);
+  for (const auto& each : stacks_)
+    if (groups.may_be_in(group, each.first)) part.stacks_.insert(each);
+  part.nodes_ = nodes_;
+  return part;
+}
+
+std::vector<Stall> Hang::suspects(const TrainingGroups& groups) const {
   CHECK(!stalls_.empty(), "nobody stalls");
   // Each of these is a cause by itself.
   if (const Pool stopped = those(&Stall::stopped); !stopped.empty()) return {*stopped.front()};
+  const bool some_are_hard = std::ranges::any_of(stalls_, &Stall::hard);
+  std::set<std::string> hanging;
+  for (const Stall& each : stalls_)
+    if (each.hard || !some_are_hard) hanging.merge(groups.possible_for(each.rank));
+  std::vector<Stall> all;
+  for (const std::string& group : hanging) {
+    for (Stall& each : within(group, groups).suspects_of_one_training())
+      if (std::ranges::find(all, each.rank, &Stall::rank) == all.end()) all.push_back(std::move(each));
+  }
+  std::ranges::sort(all, {}, [](const Stall& each) { return std::pair(each.since, each.rank); });
+  if (hanging.size() == 1) return all;
+  // One that waits may wait for another group.
+  std::vector<Stall> busy;
+  std::ranges::copy_if(all, std::back_inserter(busy),
+                       [this](const Stall& each) { return !is_known_to_wait(each.rank); });
+  return busy.empty() ? all : busy;
+}
+
+bool Hang::is_known_to_wait(Rank rank) const {
+  const auto stack = stacks_.find(rank);
+  return stack != stacks_.end() && waits_for_others(stack->second);
+}
+
+std::vector<Stall> Hang::suspects_of_one_training() const {
   const std::int64_t lowest = std::ranges::min_element(stalls_, {}, &Stall::step)->step;
   Pool pool = those([&](const Stall& each) { return each.step == lowest; });
   const bool all_alike = pool.size() == stalls_.size();
@@ -86,12 +124,9 @@ std::vector<Stall> Hang::suspects() const {
 
 // The ranks that do not wait for others, if all that stall do.
 std::vector<Rank> Hang::awaited() const {
-  const auto waits = [&](const Stall& each) {
-    const auto stack = stacks_.find(each.rank);
-    return stack != stacks_.end() && waits_for_others(stack->second);
-  };
   std::vector<Rank> ranks;
-  if (!std::ranges::all_of(stalls_, waits)) return ranks;
+  if (!std::ranges::all_of(stalls_, [this](const Stall& each) { return is_known_to_wait(each.rank); }))
+    return ranks;
   for (const auto& [rank, stack] : stacks_) {
     if (!waits_for_others(stack)) ranks.push_back(rank);
   }
@@ -125,9 +160,9 @@ std::string Hang::place_of(const std::vector<Stall>& ranks) const {
   return place;
 }
 
-std::vector<std::string> Hang::evidence() const {
+std::vector<std::string> Hang::evidence(const TrainingGroups& groups) const {
   std::vector<std::string> lines;
-  const std::vector<Stall> suspects = this->suspects();
+  const std::vector<Stall> suspects = this->suspects(groups);
   const auto culprit = suspects.size() == 1 ? stacks_.find(suspects.front().rank) : stacks_.end();
   if (culprit != stacks_.end()) {
     for (const std::string& line : shown_lines(culprit->second, kCulpritLines))
@@ -136,6 +171,8 @@ std::vector<std::string> Hang::evidence() const {
   std::map<std::string, std::vector<Rank>> others;
   for (const auto& [rank, stack] : stacks_) {
     if (culprit != stacks_.end() && rank == culprit->first) continue;
+    if (std::ranges::all_of(suspects, [&](const Stall& each) { return groups.apart(each.rank, rank); }))
+      continue;
     const auto top = shown_lines(stack, 1);
     if (!top.empty()) others[top.front()].push_back(rank);
   }

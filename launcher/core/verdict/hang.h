@@ -3,7 +3,9 @@
 // A worker that is stopped holds up the others, and is the cause. Else the cause is among those furthest
 // behind: the one that is somewhere else than most, by its section or by its stack, or that alone does not
 // wait for others. Who got stuck first says nothing: ranks that train together stop within milliseconds.
-// Where several workers may be the cause, none is singled out. Pure values.
+// Where several workers may be the cause, none is singled out. Only ranks that train in one group are
+// compared; groups that hang beside each other may have a cause each, or one waits for another's. Pure
+// values.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "launcher/core/verdict/main_stack.h"
+#include "launcher/core/verdict/training_groups.h"
 
 namespace muster::launcher {
 
@@ -43,16 +46,16 @@ class Hang {
     nodes_.insert_or_assign(rank, node);
   }
   std::size_t stacks_count() const { return stacks_.size(); }
-  // Whether another rank has stalled, or has told where it is.
-  bool knows_others_than(Rank rank) const;
+  // Whether another rank that may train with it has stalled, or has told where it is.
+  bool knows_others_than(Rank rank, const TrainingGroups& groups = {}) const;
   const std::vector<Stall>& stalls() const { return stalls_; }
 
   // The ranks that may be the cause, in the order in which they got stuck: some of stalls(), which must not
   // be empty, or ranks that do not come to where the others wait. If there is only one, it is the cause.
-  std::vector<Stall> suspects() const;
+  std::vector<Stall> suspects(const TrainingGroups& groups = {}) const;
   // Lines that say where the ranks are, by their stacks: several for the culprit, one for each other rank;
-  // ranks with the same line share it.
-  std::vector<std::string> evidence() const;
+  // ranks with the same line share it. Of ranks that train apart from the suspects there are none.
+  std::vector<std::string> evidence(const TrainingGroups& groups = {}) const;
   // The line where all of these are, if they are at one place; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
@@ -68,6 +71,9 @@ class Hang {
 
  private:
   using Pool = std::vector<const Stall*>;
+  Hang within(const std::string& group, const TrainingGroups& groups) const;
+  std::vector<Stall> suspects_of_one_training() const;
+  bool is_known_to_wait(Rank rank) const;
   Pool those(const std::function<bool(const Stall&)>& predicate) const;
   void keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const;
   std::vector<Rank> awaited() const;

@@ -38,19 +38,23 @@ const WorkerEnd* first_failure(const AttemptFacts& facts) {
   return cause != nullptr ? cause : first;
 }
 
-// Who ended with 0 last before somebody missed a peer; else who did first after it: who leaves lets go of its
-// connections before it has ended.
+// Who of those that may have trained with it ended with 0 last before somebody missed a peer; else who did
+// first after it: who leaves lets go of its connections before it has ended.
 const WorkerEnd* who_left(const AttemptFacts& facts, const WorkerEnd& missing) {
   if (!shows_missed_peer(missing.text())) return nullptr;
+  const auto trained_apart = [&](Rank rank) { return facts.groups.apart(rank, missing.rank); };
   // Where all others have succeeded, nobody was left to be missed. Of two ranks that cannot be told.
   const auto done = std::ranges::count_if(facts.ends, [&](const WorkerEnd& end) {
-    return !end.failed() && !end.after_stop && end.at < missing.at;
+    return !end.failed() && !end.after_stop && end.at < missing.at && !trained_apart(end.rank);
   });
-  if (facts.world_size > 2 && done == facts.world_size - 1) return nullptr;
+  std::int32_t mates = 0;
+  for (std::int32_t rank = 0; rank < facts.world_size; ++rank) mates += trained_apart(Rank(rank)) ? 0 : 1;
+  if (mates > 2 && done == mates - 1) return nullptr;
   const WorkerEnd* before = nullptr;
   const WorkerEnd* after = nullptr;
   for (const WorkerEnd& end : facts.ends) {
-    if (end.failed() || end.after_stop || end.at > missing.at + kPeerWindow) continue;
+    if (end.failed() || end.after_stop || end.at > missing.at + kPeerWindow || trained_apart(end.rank))
+      continue;
     if (end.at > missing.at) {
       if (after == nullptr || end.at < after->at) after = &end;
     } else if (before == nullptr || before->at < end.at) {
@@ -181,18 +185,19 @@ Verdict hung_together(const AttemptFacts& facts, const std::vector<Stall>& suspe
   verdict.suspects = std::move(ranks);
   verdict.at = first.since;
   verdict.stopped_from_outside = std::ranges::all_of(suspects, &Stall::stopped);
-  verdict.evidence = facts.hang.evidence();
+  verdict.evidence = facts.hang.evidence(facts.groups);
   verdict.hint = kStacksHint;
   return verdict;
 }
 
 Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
-  const std::vector<Stall> suspects = facts.hang.suspects();
+  const std::vector<Stall> suspects = facts.hang.suspects(facts.groups);
   const Stall& stall = suspects.front();
-  const bool another_ended =
-      std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) { return end.rank != stall.rank; });
-  const bool compared =
-      facts.world_size == 1 || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank);
+  const bool another_ended = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
+    return end.rank != stall.rank && !facts.groups.apart(stall.rank, end.rank);
+  });
+  const bool compared = facts.groups.is_alone(stall.rank, facts.world_size) || stall.stopped ||
+                        another_ended || facts.hang.knows_others_than(stall.rank, facts.groups);
   if (suspects.size() > 1 || !compared) return hung_together(facts, suspects, names);
   std::string cause = fmt::format("{} hangs: it {}", names.of(stall.rank, stall.node), stall.what);
   if (!stall.section.empty() && !stall.what.contains(stall.section))
@@ -204,7 +209,7 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   verdict.stopped_from_outside = stall.stopped;
   const auto end = std::ranges::find(facts.ends, stall.rank, &WorkerEnd::rank);
   if (end != facts.ends.end()) verdict.culprit = *end;
-  verdict.evidence = facts.hang.evidence();
+  verdict.evidence = facts.hang.evidence(facts.groups);
   verdict.hint = kStacksHint;
   return verdict;
 }

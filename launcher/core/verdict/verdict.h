@@ -84,6 +84,7 @@ struct AttemptFacts {
   std::optional<StopWish> interrupted_by;
   Hang hang;
   bool hangs = false;  // the attempt was stopped because of a hang
+  TrainingGroups groups;
   std::vector<Unkillable> unkillable;
   // Other processes that live on after SIGKILL: "process 12 (sudo, uid 0) ..."
   std::vector<std::string> leftovers;

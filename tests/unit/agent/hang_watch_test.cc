@@ -58,6 +58,26 @@ class Hang : public testing::Test {
   wire::WorkerStalled last;
 };
 
+TEST_F(Hang, DoesNotTakeTheStepsAndSectionsOfAnotherGroupForUsual) {
+  begin(kDefaults);
+  const auto fast = [this] {
+    alive();
+    step = (now - kStart) / 1s;
+    say(0, fmt::format(R"("type":"step","step":{},"group":"fast")", step));
+    section(0, "eval", "enter");
+    section(0, "eval", "leave");
+  };
+  say(1, R"("type":"step","step":0,"group":"slow")");
+  run_to(200, fast);
+  say(1, R"("type":"step","step":1,"group":"slow")");
+  EXPECT_THAT(told, IsEmpty()) << "a step of 200 s is nothing by itself";
+  section(1, "eval", "enter");
+  run_to(400, fast);
+  EXPECT_THAT(told, IsEmpty());
+  run_to(820, fast);
+  EXPECT_THAT(told, ElementsAre("500 rank 1 soft", "800 rank 1 hard"));
+}
+
 TEST_F(Hang, LeavesAPlainProgramAlone) {
   begin(kDefaults);
   run_to(10'000);

@@ -61,6 +61,19 @@ TEST(ParseReport, TakesAnyNumberForTheTimeThatAStepTook) {
   for (const char* wrong : {R"("100")", "true", "null", "[1]", "1e999"}) EXPECT_EQ(busy(wrong), -1) << wrong;
 }
 
+TEST(ParseReport, TakesTheGroupOfAStep) {
+  const auto group = [](const std::string& fields) {
+    const auto report = parse_report(R"({"v":1,"rank":0,"attempt":1,)" + fields + "}");
+    return report ? report->message.group : "no report";
+  };
+  EXPECT_EQ(group(R"("type":"step","step":3)"), "");
+  EXPECT_EQ(group(R"("type":"step","step":3,"group":"left\u001b")"), "left?");
+  EXPECT_EQ(group(R"("type":"step","step":3,"group":")" + std::string(200, 'g') + "\""),
+            std::string(128, 'g'));
+  EXPECT_EQ(group(R"("type":"step","step":3,"group":7)"), "no report");
+  EXPECT_EQ(group(R"("type":"heartbeat","step":3,"group":"left")"), "");
+}
+
 TEST(ParseReport, TakesWhereTheTimeOfStepsWent) {
   const auto parse = [](const std::string& fields) {
     return parse_report(R"({"v":1,"type":"profile","rank":0,"attempt":1,)" + fields + "}");

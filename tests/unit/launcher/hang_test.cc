@@ -20,9 +20,9 @@ Stall stall(int rank, std::int64_t step, const std::string& section = "step", Du
           .since = TimePoint(1000s) + since};
 }
 
-std::vector<int> suspects_of(const Hang& hang) {
+std::vector<int> suspects_of(const Hang& hang, const TrainingGroups& groups = {}) {
   std::vector<int> ranks;
-  for (const Stall& each : hang.suspects()) ranks.push_back(each.rank.value());
+  for (const Stall& each : hang.suspects(groups)) ranks.push_back(each.rank.value());
   return ranks;
 }
 
@@ -121,6 +121,75 @@ TEST(Hang, IsTheFaultOfARankThatIsElsewhereAndMayBe) {
   EXPECT_EQ(hang.suspects()[0].what, "does not come to where the others wait");
   hang.moved(Rank(1), 6);
   EXPECT_THAT(suspects_of(hang), ElementsAre(0, 2)) << "rank 1 does not wait for rank 3";
+}
+
+// Of the groups 'a' (ranks 0 and 1) and 'b' (2 and 3).
+TrainingGroups two_groups() {
+  TrainingGroups groups;
+  for (int rank = 0; rank < 4; ++rank) groups.trains_in(Rank(rank), rank < 2 ? "a" : "b");
+  return groups;
+}
+
+constexpr const char* kWaits = "all_reduce\nc10d::Work::wait()  (libtorch_cpu.so+0x1)\nmain\n";
+
+TEST(Hang, IsNotTheFaultOfRanksThatTrainApart) {
+  Hang hang;
+  hang.add(stall(2, 5));
+  hang.add(stall(3, 5));
+  hang.add_stacks(Rank(0), NodeId(0), "multiply\nmain\n");
+  hang.add_stacks(Rank(1), NodeId(0), "multiply\nmain\n");
+  hang.add_stacks(Rank(2), NodeId(1), kWaits);
+  hang.add_stacks(Rank(3), NodeId(1), kWaits);
+  EXPECT_THAT(suspects_of(hang), ElementsAre(0, 1)) << "they might be where ranks 2 and 3 wait for them";
+  EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(2, 3));
+  hang.add_stacks(Rank(3), NodeId(1), "multiply\nmain\n");
+  EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(3));
+  EXPECT_THAT(hang.evidence(two_groups()),
+              ElementsAre("rank 3: multiply", "rank 3: main", "rank 2: all_reduce"));
+}
+
+TEST(Hang, IsNotTheFaultOfAGroupWhoseStepsAreFewer) {
+  Hang hang;
+  hang.add(stall(0, 3));  // a slow step
+  for (const int rank : {2, 3}) {
+    Stall hangs = stall(rank, 90 + rank);
+    hangs.hard = true;
+    hang.add(hangs);
+  }
+  EXPECT_THAT(suspects_of(hang), ElementsAre(0));
+  EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(2));
+}
+
+TEST(Hang, IsTheFaultOfTheGroupThatAnotherWaitsFor) {
+  Hang hang;
+  for (int rank = 0; rank < 4; ++rank) {
+    Stall hangs = stall(rank, rank < 2 ? 100 : 57, "", std::chrono::seconds(4 - rank));
+    hangs.hard = true;
+    hang.add(hangs);
+    hang.add_stacks(Rank(rank), NodeId(0), rank == 3 ? "read\nmain\n" : kWaits);
+  }
+  EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(3));
+  hang.add_stacks(Rank(3), NodeId(1), kWaits);
+  EXPECT_THAT(suspects_of(hang, two_groups()), ElementsAre(3, 2, 1, 0)) << "who got stuck first comes first";
+}
+
+TEST(Hang, MayBeTheFaultOfARankWhoseGroupIsNotKnownYet) {
+  TrainingGroups groups;
+  groups.trains_in(Rank(0), "a");
+  groups.trains_in(Rank(1), "a");
+  groups.trains_in(Rank(2), "b");
+  Hang hang;
+  hang.add(stall(2, 5));
+  hang.add_stacks(Rank(0), NodeId(0), "multiply\nmain\n");
+  hang.add_stacks(Rank(2), NodeId(1), kWaits);
+  hang.add_stacks(Rank(3), NodeId(1), "read\nmain\n");
+  EXPECT_THAT(suspects_of(hang, groups), ElementsAre(3));
+  EXPECT_TRUE(hang.knows_others_than(Rank(2), groups));
+  EXPECT_FALSE(groups.is_alone(Rank(2), 4));
+  groups.trains_in(Rank(3), "c");
+  EXPECT_THAT(suspects_of(hang, groups), ElementsAre(2));
+  EXPECT_FALSE(hang.knows_others_than(Rank(2), groups));
+  EXPECT_TRUE(groups.is_alone(Rank(2), 4));
 }
 
 TEST(Hang, ForgetsARankThatGotOn) {

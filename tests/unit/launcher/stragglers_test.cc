@@ -17,13 +17,14 @@ Duration milliseconds(double count) {
 constexpr int kStepsToTell = Stragglers::kWindowSteps * Stragglers::kWindowCount;
 
 // Steps of ranks that take these times, one after another; all that was told.
-std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vector<double>& times,
-                                         int steps) {
+std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vector<double>& times, int steps,
+                                         const std::vector<std::string>& groups = {}) {
   std::vector<Stragglers::Change> told;
   for (int step = 0; step < steps; ++step) {
     for (std::size_t rank = 0; rank < times.size(); ++rank)
       for (const auto& change :
-           stragglers.stepped(Rank(static_cast<std::int32_t>(rank)), milliseconds(times[rank])))
+           stragglers.stepped(Rank(static_cast<std::int32_t>(rank)), groups.empty() ? "" : groups[rank],
+                              milliseconds(times[rank])))
         told.push_back(change);
   }
   return told;
@@ -86,6 +87,46 @@ TEST(Stragglers, NothingIsSaidOfOneRankNorUntilAllReport) {
   EXPECT_THAT(step_all(silent, {100, 0, 200}, 10 * kStepsToTell), IsEmpty());
 }
 
+TEST(Stragglers, OnlyRanksOfOneGroupAreCompared) {
+  const std::vector<std::string> groups{"a", "b", "a", "b"};
+  Stragglers stragglers(4);
+  EXPECT_THAT(step_all(stragglers, {100, 300, 101, 301}, 10 * kStepsToTell, groups), IsEmpty());
+  const auto told = step_all(stragglers, {100, 460, 101, 300}, kStepsToTell + 1, groups);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(1));
+  EXPECT_EQ(told[0].usual, milliseconds(300));
+}
+
+TEST(Stragglers, AGroupDoesNotWaitForTheWindowsOfAnother) {
+  Stragglers stragglers(5);
+  std::vector<Rank> told;
+  for (int step = 0; step <= kStepsToTell; ++step) {
+    for (const int rank : {0, 1})
+      for (const auto& change : stragglers.stepped(Rank(rank), "fast", milliseconds(10 * (rank + 1))))
+        told.push_back(change.rank);
+    if (step % Stragglers::kWindowSteps == 0) stragglers.stepped(Rank(2), "slow", milliseconds(100));
+  }
+  EXPECT_THAT(told, testing::ElementsAre(Rank(1)));
+}
+
+TEST(Stragglers, ARankThatTrainsInAnotherGroupNowIsMeasuredThereAnew) {
+  Stragglers stragglers(4);
+  const std::vector<std::string> pairs{"a", "a", "b", "b"};
+  step_all(stragglers, {100, 100, 300, 300}, kStepsToTell - 1);
+  EXPECT_THAT(step_all(stragglers, {100, 100, 300, 300}, 10 * kStepsToTell, pairs), IsEmpty());
+  const auto told = step_all(stragglers, {100, 100, 300, 100}, kStepsToTell + 1);
+  ASSERT_THAT(told, SizeIs(1)) << "all train together again";
+  EXPECT_EQ(told[0].rank, Rank(2));
+}
+
+TEST(Stragglers, WhoStaysWithAFullWindowDoesNotWaitForWhoHasLeft) {
+  Stragglers stragglers(3);
+  step_all(stragglers, {100, 200, 0}, Stragglers::kWindowSteps);
+  const auto told = step_all(stragglers, {100, 200, 0}, kStepsToTell, {"", "", "elsewhere"});
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(1));
+}
+
 struct Tally {
   int right = 0, wrong = 0, in_five_windows = 0;
   double precision() const { return static_cast<double>(right) / (right + wrong); }
@@ -104,7 +145,7 @@ Tally simulate(double hiccup_share) {
       for (std::int32_t rank = 0; rank < 4; ++rank) {
         const bool slow = seed % 2 == 0 && rank == 2;
         const double time = 100 + (slow ? 30 : 0) + jitter(random) + (hiccup(random) ? 200 : 0);
-        for (const auto& change : stragglers.stepped(Rank(rank), milliseconds(time))) {
+        for (const auto& change : stragglers.stepped(Rank(rank), "", milliseconds(time))) {
           const bool is_right = change.slower && seed % 2 == 0 && change.rank == Rank(2);
           ++(is_right ? tally.right : tally.wrong);
           if (is_right && step <= kStepsToTell) ++tally.in_five_windows;

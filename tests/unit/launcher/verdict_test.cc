@@ -178,6 +178,35 @@ TEST(Verdict, BlamesWhoLeftWithZeroAndWasMissed) {
   EXPECT_EQ(judge(left).cause, "rank 1 exited with code 0 while the others still trained");
 }
 
+TEST(Verdict, DoesNotBlameWhoHasEndedInAGroupOfItsOwn) {
+  AttemptFacts left = facts({end(2, 0, 0, 0ms), end(0, 0, 0, 5ms), complaining(end(3, 1, 0, 11ms))});
+  EXPECT_EQ(judge(left).rank, Rank(0)) << "of one training it was the last to leave";
+  for (const int rank : {0, 1}) left.groups.trains_in(Rank(rank), "a");
+  for (const int rank : {2, 3}) left.groups.trains_in(Rank(rank), "b");
+  EXPECT_EQ(judge(left).rank, Rank(2));
+  left.ends.front().rank = Rank(1);
+  EXPECT_EQ(judge(left).rank, Rank(3)) << "nobody of its group has left";
+}
+
+TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
+  AttemptFacts hung = facts({});
+  hung.hangs = true;
+  hung.hang.add({.rank = Rank(2),
+                 .node = NodeId(1),
+                 .hard = true,
+                 .what = "hangs",
+                 .section = "",
+                 .step = 5,
+                 .since = {}});
+  hung.hang.add_stacks(Rank(0), NodeId(0), "multiply\nmain\n");
+  EXPECT_EQ(judge(hung).rank, Rank(2));
+  for (const int rank : {0, 1}) hung.groups.trains_in(Rank(rank), "a");
+  for (const int rank : {2, 3}) hung.groups.trains_in(Rank(rank), "b");
+  EXPECT_EQ(judge(hung).rank, std::nullopt) << "it may wait for rank 3";
+  hung.groups.trains_in(Rank(3), "c");
+  EXPECT_EQ(judge(hung).rank, Rank(2)) << "it trains alone";
+}
+
 TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
   for (const char* text :
        {"c10::DistError: Timed out waiting 30000ms for recv operation to complete",

@@ -9,6 +9,7 @@
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/process/uncaught.h"
+#include "runtime/report/step_time.h"
 #include "tests/require.h"
 #include "tests/scratch_directory.h"
 #include "tests/train/training.h"
@@ -450,6 +451,41 @@ TEST(ClipGradNorm, IsRightWhateverTypesTheStagesHave) {
         }
       },
       4);
+}
+
+TEST(Groups, AreWhereStepsAreMade) {
+  spawn(
+      [](Job& job) {
+        const Group pair = job.new_group({0, 1});
+        const Group all = job.new_group({0, 1, 2});
+        int steps = 0;
+        // The word for the group, or the world's, in which a step was made.
+        const auto where = [&](const std::function<void()>& body) {
+          body();
+          step(++steps);
+          return step_time().group();
+        };
+        const std::string word = state_of(pair).key;
+        require(!word.empty() && word != state_of(all).key, "each group has a word");
+        require_equal(where([&] { job.barrier(); }), std::string(), "barrier of the job");
+        if (pair.is_member()) {
+          require_equal(where([&] { sum_of(pair, 1); }), word, "collective");
+          require_equal(where([&] { sum_of(pair, 1), sum_of(all, 1); }), std::string(), "two groups");
+          require_equal(where([&] {
+                          const at::Tensor one = torch::ones({1});
+                          if (job.rank() == 0)
+                            send(pair, one, 1);
+                          else
+                            recv(pair, one, 0);
+                        }),
+                        word, "point to point");
+          DistributedDataParallel model(torch::nn::Linear(2, 1), pair);
+          require_equal(where([&] { model(torch::ones({1, 2})).sum().backward(); }), word, "model");
+        } else {
+          require_equal(where([&] { sum_of(all, 1); }), state_of(all).key, "the other group");
+        }
+      },
+      3);
 }
 
 TEST(StepProfile, OfAGroupNamesRanksOfTheJob) {

@@ -82,6 +82,23 @@ TEST(Reports, TellHowLongTheOwnWorkOfAStepTookIfThatIsKnown) {
   EXPECT_FALSE(agent.next("step").contains("busy_ms")) << "nobody waited in this one";
 }
 
+TEST(Reports, TellInWhichGroupAStepWasMade) {
+  ScratchDirectory scratch;
+  FakeAgent agent(scratch / "s");
+  Reports reports(scratch / "s", 0, 1);
+  int step = 0;
+  const auto group_of_step = [&](std::initializer_list<const char*> met) {
+    for (const char* group : met) step_time().meets(group);
+    reports.step(++step);
+    return agent.next("step").value("group", "");
+  };
+  EXPECT_EQ(group_of_step({"left", "left"}), "left");
+  EXPECT_EQ(group_of_step({}), "left") << "nobody was met: an accumulation of gradients";
+  EXPECT_EQ(group_of_step({"left", "", "left"}), "") << "of several it is the world";
+  EXPECT_EQ(group_of_step({"right"}), "right");
+  EXPECT_EQ(group_of_step({""}), "");
+}
+
 TEST(Reports, TellWhereTheTimeOfAllStepsWent) {
   ScratchDirectory scratch;
   FakeAgent agent(scratch / "s");
