@@ -95,15 +95,20 @@ Status sync_directory(const std::string& path) {
   return {};
 }
 
-Status write_file_durably(const std::string& path, std::string_view bytes) {
+Status replace_file(const std::string& path,
+                    const std::function<Status(const std::string& temporary)>& write) {
   const std::string temporary = temporary_beside(path);
-  if (Status written = write_new_file(temporary, bytes); !written) return written;
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error_number = errno;
-    unlink(temporary.c_str());
-    return system_failure("cannot rename to " + path, error_number);
-  }
-  return sync_directory(directory_of(path));
+  Status written = write(temporary);
+  if (written && rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_failure("cannot rename to " + path, errno);
+  if (!written) unlink(temporary.c_str());
+  return written;
+}
+
+Status write_file_durably(const std::string& path, std::string_view bytes) {
+  const Status replaced =
+      replace_file(path, [bytes](const std::string& temporary) { return write_new_file(temporary, bytes); });
+  return replaced ? sync_directory(directory_of(path)) : replaced;
 }
 
 Status create_file_exclusively(const std::string& path, std::string_view bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,10 @@ Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
 
+// Puts in the place of `path` what `write` makes under another name beside it, once it has succeeded; after a
+// failure everything is as it was. Syncs nothing.
+Status replace_file(const std::string& path,
+                    const std::function<Status(const std::string& temporary)>& write);
 // Old content or new, never a mix, after a crash at any point: temporary file beside it, sync, rename, sync
 // of the directory.
 Status write_file_durably(const std::string& path, std::string_view bytes);

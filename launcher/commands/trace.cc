@@ -2,9 +2,9 @@
 #include "launcher/core/view/trace.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,38 +60,23 @@ Expected<TraceWishes> trace_wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
+using Write = std::function<Status(int fd)>;
+
 // A trace is written beside the file that it replaces when it is whole; to stdout, a pipe and the like
-// straight.
-struct Output {
-  UniqueFd fd;
-  std::string temporary{}, replaced{};  // empty where it is written straight
-};
-
-Expected<Output> open_output(const std::string& path) {
+// straight. `write` is called when there is something to write to.
+Status write_output(const std::string& path, const Write& write) {
+  const auto write_to = [&](UniqueFd fd) {
+    return fd ? write(fd.get()) : system_failure("cannot write " + path, errno);
+  };
+  if (path == "-") return write_to(UniqueFd(dup(STDOUT_FILENO)));
   struct stat status{};
-  Output output;
-  if (path == "-") {
-    output.fd.reset(dup(STDOUT_FILENO));
-  } else if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    output.fd.reset(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  } else {
-    std::error_code error;  // a link stays one, where it can be followed
-    output.replaced = std::filesystem::weakly_canonical(path, error).string();
-    if (error) output.replaced = path;
-    output.temporary = fmt::format("{}.tmp-{}", output.replaced, getpid());
-    output.fd.reset(open(output.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  }
-  if (!output.fd) return system_failure("cannot write " + path, errno);
-  return output;
-}
-
-// After a failure the file is as it was.
-Status close_output(const Output& output, Status written, const std::string& path) {
-  if (output.temporary.empty()) return written;
-  if (written && rename(output.temporary.c_str(), output.replaced.c_str()) != 0)
-    written = system_failure("cannot write " + path, errno);
-  if (!written) unlink(output.temporary.c_str());
-  return written;
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return write_to(UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)));
+  std::error_code error;  // a link stays one, where it can be followed
+  const std::string replaced = std::filesystem::weakly_canonical(path, error).string();
+  return replace_file(error ? path : replaced, [&](const std::string& temporary) {
+    return write_to(UniqueFd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)));
+  });
 }
 
 Status write_trace(int fd, const std::string& path, const TracePaths& paths, Trace& trace) {
@@ -159,12 +144,13 @@ int trace(const Invocation& invocation) {
   }
   const auto events = read_regular_file(job->record.directory + "/events.jsonl", kMostEventsBytes);
   if (!events) return refuse(events.error(), 1);
-  const auto output = open_output(wishes->file);
-  if (!output) return refuse(output.error(), kExitUsage);
   Trace trace(job->record, *events, wishes->attempt);
-  const Status written =
-      close_output(*output, write_trace(output->fd.get(), wishes->file, paths, trace), wishes->file);
-  if (!written) return refuse(written.error(), 1);
+  bool began = false;
+  const Status written = write_output(wishes->file, [&](int fd) {
+    began = true;
+    return write_trace(fd, wishes->file, paths, trace);
+  });
+  if (!written) return refuse(written.error(), began ? 1 : kExitUsage);
   return tell(job->record, *wishes, trace.summary());
 }
 

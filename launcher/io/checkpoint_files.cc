@@ -315,11 +315,14 @@ std::map<std::string, const SavedTensor*> tensors_of(const CheckpointManifest& m
 }
 
 Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, const std::string& path) {
-  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
-  auto written = write_tensors(checkpoint, all, temporary);
-  if (written && rename(temporary.c_str(), path.c_str()) != 0)
-    written = system_failure("cannot write " + path, errno);
-  if (!written) unlink(temporary.c_str());
+  Written written;
+  const Status replaced = replace_file(path, [&](const std::string& temporary) -> Status {
+    auto done = write_tensors(checkpoint, all, temporary);
+    if (!done) return std::unexpected(std::move(done).error());
+    written = *done;
+    return {};
+  });
+  if (!replaced) return std::unexpected(replaced.error());
   return written;
 }
 

@@ -25,6 +25,24 @@ TEST(File, DurableWriteReplacesTheContentAndLeavesNothingElse) {
   EXPECT_EQ(entries(directory), 1);
 }
 
+TEST(File, IsReplacedByWhatWasWrittenWholeAndElseAsItWas) {
+  ScratchDirectory directory;
+  const std::string path = directory / "x";
+  const auto replace = [&](const std::string& bytes, bool fails) {
+    return replace_file(path, [&](const std::string& temporary) -> Status {
+      std::ofstream(temporary) << bytes;
+      if (fails) return failure(ErrorCode::kInternal, "no more");
+      return {};
+    });
+  };
+  ASSERT_TRUE(replace("old", false));
+  EXPECT_EQ(replace("half", true).error().message(), "no more");
+  EXPECT_EQ(read_file(path, 100).value(), "old");
+  ASSERT_TRUE(replace("new", false));
+  EXPECT_EQ(read_file(path, 100).value(), "new");
+  EXPECT_EQ(entries(directory), 1);
+}
+
 TEST(ProgramFile, APathIsWrittenWithoutADotAtItsBeginning) {
   EXPECT_EQ(path_from("/work", "./train"), "/work/train");
   EXPECT_EQ(path_from("/work", ".//./train"), "/work/train");
