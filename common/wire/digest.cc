@@ -5,8 +5,7 @@
 #include <xxhash.h>
 
 #ifdef MUSTER_DIGEST_AVX2
-#include <cpuid.h>
-
+#include "common/base/processor.h"
 #include "common/wire/digest_avx2.h"
 #endif
 
@@ -17,27 +16,6 @@ namespace {
 Digest128 digest_from(XXH128_hash_t hash) {
   return {.high = hash.high64, .low = hash.low64};
 }
-
-#ifdef MUSTER_DIGEST_AVX2
-// Whether the processor has AVX2 and the kernel keeps its registers. As __builtin_cpu_supports("avx2"), which
-// asks the processor whenever a program starts that may call it: 60 us in a virtual machine.
-bool has_avx2() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
-  asm("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-  constexpr unsigned kSseAndAvxState = 0b110;
-  if ((a & kSseAndAvxState) != kSseAndAvxState) return false;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX2) != 0;
-}
-
-bool can_avx2() {
-  static const bool can = has_avx2();
-  return can;
-}
-#endif
 
 }  // namespace
 
@@ -51,7 +29,7 @@ Digest::Digest() : state_(std::make_unique<State>()) {
 Digest::~Digest() = default;
 void Digest::add(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  if (can_avx2()) return add_with_avx2(&state_->hash, bytes.data(), bytes.size());
+  if (has_avx2()) return add_with_avx2(&state_->hash, bytes.data(), bytes.size());
 #endif
   XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
 }
@@ -68,7 +46,7 @@ std::string xxh3_digest(std::string_view bytes) {
 
 Digest128 digest_of(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  if (can_avx2()) {
+  if (has_avx2()) {
     Digest128 digest;
     xxh3_with_avx2(bytes.data(), bytes.size(), digest.high, digest.low);
     return digest;

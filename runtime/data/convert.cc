@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/processor.h"
+
 namespace muster {
 
 namespace {
@@ -28,8 +30,6 @@ template <class Token>
 }
 
 #ifdef __x86_64__
-const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-
 [[gnu::target("avx2")]] void normalize_avx2(const std::uint8_t* pixels, std::int64_t count, PixelScale scale,
                                             float* out) {
   normalize_loop(pixels, count, scale, out);
@@ -49,7 +49,7 @@ template <class Token>
 template <class Token>
 bool any_outside(const Token* tokens, std::int64_t count, std::int64_t limit) {
 #ifdef __x86_64__
-  if (has_avx2) return any_outside_avx2(tokens, count, limit);
+  if (has_avx2()) return any_outside_avx2(tokens, count, limit);
 #endif
   return any_outside_loop(tokens, count, limit);
 }
@@ -58,7 +58,7 @@ bool any_outside(const Token* tokens, std::int64_t count, std::int64_t limit) {
 
 void normalize_pixels(const std::uint8_t* pixels, std::int64_t count, PixelScale scale, float* out) {
 #ifdef __x86_64__
-  if (has_avx2) return normalize_avx2(pixels, count, scale, out);
+  if (has_avx2()) return normalize_avx2(pixels, count, scale, out);
 #endif
   normalize_loop(pixels, count, scale, out);
 }
@@ -66,7 +66,7 @@ void normalize_pixels(const std::uint8_t* pixels, std::int64_t count, PixelScale
 template <class Token>
 void widen_tokens(const Token* tokens, std::int64_t count, std::int64_t* out) {
 #ifdef __x86_64__
-  if (has_avx2) return widen_avx2(tokens, count, out);
+  if (has_avx2()) return widen_avx2(tokens, count, out);
 #endif
   widen_loop(tokens, count, out);
 }
