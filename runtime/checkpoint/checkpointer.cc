@@ -108,7 +108,11 @@ struct Checkpointer::State {
         stop(a_group.store(), a_group.rank(), a_group.size()),
         agreement(the_options.check_replicas,
                   std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience), {}),
-        staging(the_options.staging_bytes) {}
+        staging(the_options.staging_bytes, [on_gpu = job.device().is_cuda()](std::uint64_t size_bytes) {
+          auto memory = allocate_staging(size_bytes);
+          if (memory && on_gpu) lock_pages(*memory);
+          return memory;
+        }) {}
 
   bool enabled() const { return !options.directory.empty(); }
   // What is only read, as by an evaluation, is not this job's progress.

@@ -148,11 +148,12 @@ Status MemoryTier::ask_for_slots(const RankFile& image) {
 }
 
 // Its pages are there then.
-Status MemoryTier::map(Slot& slot) {
+Status MemoryTier::map(Slot& slot) const {
   if (!slot.memory.bytes.empty()) return {};
   auto memory = map_staging(slot.fd.get(), slot.size_bytes);
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
+  if (job_.device().is_cuda()) lock_pages(slot.memory);
   return {};
 }
 

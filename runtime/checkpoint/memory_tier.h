@@ -69,7 +69,7 @@ class MemoryTier {
   std::optional<RankFile> agree(const Expected<SavedState>& state, const std::string& meeting_name,
                                 std::uint64_t step);
   Status ask_for_slots(const RankFile& image);
-  static Status map(Slot& slot);
+  Status map(Slot& slot) const;
   Status write(RankFile& image, Staging& staging, Slot& slot, std::uint64_t step) const;
   void settle();
   Status look();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <dlfcn.h>
 #include <functional>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -54,6 +55,24 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   madvise(memory->bytes.data(), size_bytes, MADV_HUGEPAGE);
   madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
   return memory;
+}
+
+// By the CUDA that torch has loaded; its functions give 0 where they succeed.
+void lock_pages(StagingMemory& memory) {
+  using Register = int(void* address, std::size_t size_bytes, unsigned flags);
+  using Unregister = int(void* address);
+  constexpr unsigned kOfEveryDevice = 1;  // cudaHostRegisterPortable
+  auto* const lock = reinterpret_cast<Register*>(dlsym(RTLD_DEFAULT, "cudaHostRegister"));
+  auto* const unlock = reinterpret_cast<Unregister*>(dlsym(RTLD_DEFAULT, "cudaHostUnregister"));
+  auto* const forget_error = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "cudaGetLastError"));
+  if (lock == nullptr || unlock == nullptr || forget_error == nullptr) return;
+  void* const begin = memory.bytes.data();
+  if (lock(begin, memory.bytes.size(), kOfEveryDevice) != 0) {
+    (void)forget_error();  // which torch would take for one of its own
+    return;
+  }
+  memory.owner =
+      std::shared_ptr<void>(begin, [unlock, owner = std::move(memory.owner)](void* at) { (void)unlock(at); });
 }
 
 Staging::Staging(std::uint64_t limit_bytes, Allocate allocate)

@@ -30,6 +30,10 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes);
 // A file of this size as memory, such as a memfd that another process holds.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes);
 
+// Locks its pages until it is freed, so that a GPU copies into them by itself while the host goes on. Memory
+// of the system's stays as it is where no CUDA is loaded, or where that refuses.
+void lock_pages(StagingMemory& memory);
+
 class Staging {
  public:
   // What is written, hashed and freed at once.
