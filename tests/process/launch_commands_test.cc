@@ -186,7 +186,7 @@ TEST_F(LaunchCommands, CleanUpAfterJobsThatHaveEnded) {
   ended.exit_code();
   const std::string id = std::filesystem::path(jobs().at(0)["log_directory"].get<std::string>()).filename();
   {
-    const LaunchRun survivor({"-c", "echo ready; sleep 1000"}, {{"MUSTER_JOB_ID", id}}, "/bin/sh");
+    const LaunchRun survivor({"-c", "echo ready; exec sleep 1000"}, {{"MUSTER_JOB_ID", id}}, "/bin/sh");
     ASSERT_TRUE(survivor.printed("ready"));
     EXPECT_EQ(command({"clean"}).out, "0 jobs removed\n") << "a process of it lives";
   }
