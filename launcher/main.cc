@@ -11,10 +11,11 @@ namespace {
 using Execute = int (*)(const Invocation&);
 
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
-    {"run", run},       {"plan", plan},   {"check", check},   {"ps", ps},       {"status", status},
-    {"nodes", nodes},   {"logs", logs},   {"cancel", cancel}, {"dump", dump},   {"report", report},
-    {"replay", replay}, {"trace", trace}, {"ckpt", ckpt},     {"clean", clean}, {"completion", completion},
-    {"help", help},     {"man", man},
+    {"run", run},           {"plan", plan},     {"check", check},   {"ps", ps},
+    {"status", status},     {"nodes", nodes},   {"logs", logs},     {"cancel", cancel},
+    {"dump", dump},         {"report", report}, {"replay", replay}, {"trace", trace},
+    {"schedule", schedule}, {"ckpt", ckpt},     {"clean", clean},   {"completion", completion},
+    {"help", help},         {"man", man},
 };
 
 int main(std::vector<std::string> words) {

@@ -34,6 +34,7 @@ int dump(const Invocation& invocation);
 int report(const Invocation& invocation);
 int replay(const Invocation& invocation);
 int trace(const Invocation& invocation);
+int schedule(const Invocation& invocation);
 int ckpt(const Invocation& invocation);
 int clean(const Invocation& invocation);
 int completion(const Invocation& invocation);

@@ -205,12 +205,16 @@ Expected<CommandArguments> read_command_arguments(const Command& command, const 
     }
   }
   const bool several = command.operand == Operand::kNodes || command.operand == Operand::kCheckpoints;
-  const std::size_t most = command.operand == Operand::kNone ? 0 : several ? 3 : 1;
+  const std::size_t most = command.operand == Operand::kNone       ? 0
+                           : command.operand == Operand::kSchedule ? 2
+                           : several                               ? 3
+                                                                   : 1;
   if (result.operands.size() > most) {
     return failure(ErrorCode::kInvalidArgument, "{}: `launch {}` takes {}: `launch {} --help` says more",
                    result.operands[most], command.name,
                    most == 0   ? "no name"
                    : most == 1 ? "one name"
+                   : most == 2 ? "two words"
                                : "three words",
                    command.name);
   }

@@ -101,6 +101,19 @@ constexpr Flag kTraceFlags[] = {
     {"json", 0, "", kOption, "Print what was written as one JSON object."},
     kHelp,
 };
+constexpr Flag kScheduleFlags[] = {
+    {"stages", 0, "P", kOption, "Ranks of the pipeline: p in the formulas."},
+    {"microbatches", 0, "M", kOption, "Parts of a batch."},
+    {"chunks", 0, "V", kOption, "Stages of each rank; if not given, as many as the schedule is for."},
+    {"times", 0, "F,B,W", kOption,
+     "How long a rank takes for a microbatch: forward, backward of the input, backward of the weights; 1,1,1 "
+     "if "
+     "not given. Its chunks share them."},
+    {"csv", 0, "", kOption,
+     "Print the instructions, a line a rank, as torch.distributed.pipelining reads them."},
+    {"json", 0, "", kOption, "Print the schedule and what it costs as one JSON object."},
+    kHelp,
+};
 constexpr Flag kTextFlags[] = {kHelp};
 
 constexpr Example kRunExamples[] = {
@@ -176,6 +189,14 @@ constexpr Example kReplayExamples[] = {
 constexpr Example kTraceExamples[] = {
     {"launch trace -o trace.json", "of the job that runs, or ran last: open it with ui.perfetto.dev"},
     {"launch trace 20260501 --attempt 2 -o - | gzip > trace.json.gz", "of one attempt, for a colleague"},
+};
+constexpr Example kScheduleExamples[] = {
+    {"launch schedule show 1F1B --stages 4 --microbatches 8", "a picture: who does what when, and who waits"},
+    {"launch schedule show ZBV --stages 4 --microbatches 8 --times 1,1,0.5 --json | jq .bubble_fraction",
+     "what it would cost with times of your own"},
+    {"launch schedule show Interleaved1F1B --stages 4 --microbatches 8 --chunks 2 --csv > mine.csv",
+     "one to be changed by hand"},
+    {"launch schedule check mine.csv", "would it come to its end?"},
 };
 constexpr Example kCompletionExamples[] = {
     {"source <(launch completion bash)", "in ~/.bashrc"},
@@ -265,6 +286,16 @@ constexpr Command kCommands[] = {
      "chrome://tracing opens too. Without JOB: of the only job that runs, as far as it has come, else of the "
      "newest. Its name may be shortened.",
      kTraceFlags, kTraceExamples},
+    {"schedule", Operand::kSchedule,
+     "Show a pipeline schedule on paper, or look whether one can be carried out.",
+     "show draws it, with its makespan, its bubble and the activations that each rank holds; check says "
+     "whether "
+     "every rank comes to its end: the exit code is 1 if not, with the cause. NAME is GPipe, 1F1B, "
+     "Interleaved1F1B, LoopedBFS, ZBH1, InterleavedZeroBubble, ZBVZeroBubble (ZBV) or DualPipeV, with "
+     "--stages "
+     "and --microbatches. FILE.csv has a line a rank with instructions such as 0F3, as "
+     "torch.distributed.pipelining keeps them. docs/pipeline.md explains them.",
+     kScheduleFlags, kScheduleExamples},
     {"ckpt", Operand::kCheckpoints, "List, verify, compare, remove, export and import checkpoints.",
      "WHAT is ls, show, verify, diff, prune, pin, unpin, export or import. DIR is a checkpoint directory, or "
      "one "
@@ -288,8 +319,8 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach",   "key",      "agent", "k8s", "slurm",
-                                                "schedule", "simulate", "sweep", "top", "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach",   "key",   "agent", "k8s", "slurm",
+                                                "simulate", "sweep", "top",   "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},
@@ -337,6 +368,7 @@ std::string_view usage_of(Operand operand) {
     case Operand::kTopic: return "[TOPIC|COMMAND|all]";
     case Operand::kNone: return "[FLAGS]";
     case Operand::kNodes: return "[FLAGS] [add HOSTS] [JOB]";
+    case Operand::kSchedule: return "[FLAGS] show|check NAME|FILE.csv";
     case Operand::kCheckpoints: return "[FLAGS] WHAT DIR [OTHER|FILE]";
   }
   return "";

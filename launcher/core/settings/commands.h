@@ -20,6 +20,7 @@ enum class Operand {
   kTopic,    // of the help
   kNone,
   kNodes,        // nothing or `add HOSTS`, then the name of a job that runs
+  kSchedule,     // what is done with a pipeline schedule, then its name or file
   kCheckpoints,  // what is done with checkpoints, then their directory, then another one or a file
 };
 

@@ -77,8 +77,8 @@ std::string bash() {
   for (const Command& command : commands()) {
     names += fmt::format("{} ", command.name);
     if (command.name == "run") continue;
-    constexpr std::string_view kOperands[] = {"program", "job",  "running", "shell",
-                                              "topic",   "none", "running", "checkpoints"};
+    constexpr std::string_view kOperands[] = {"program", "job",     "running",  "shell",      "topic",
+                                              "none",    "running", "schedule", "checkpoints"};
     cases += fmt::format("    {}) flags='{}'; operand={} ;;\n", command.name, bash_flags(command),
                          kOperands[static_cast<std::size_t>(command.operand)]);
   }
@@ -112,6 +112,9 @@ _launch() {{
     mapfile -t COMPREPLY < <(compgen -W '{5}' -- "$word")
   elif [[ $operand == checkpoints ]]; then
     if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W '{7}' -- "$word")
+    else mapfile -t COMPREPLY < <(compgen -f -- "$word"); fi
+  elif [[ $operand == schedule ]]; then
+    if ((COMP_CWORD == 2)); then mapfile -t COMPREPLY < <(compgen -W 'show check' -- "$word")
     else mapfile -t COMPREPLY < <(compgen -f -- "$word"); fi
   elif [[ $operand == program ]]; then
     mapfile -t COMPREPLY < <(_launch_programs "$word" | sort -u)
@@ -160,6 +163,7 @@ std::string zsh_operand(Operand operand) {
     case Operand::kTopic: return fmt::format("'1:topic:({})'", topic_names());
     case Operand::kNone: return "";
     case Operand::kNodes: return "'*:job:_launch_running_jobs'";
+    case Operand::kSchedule: return "'1:what:(show check)' '2:schedule:_files'";
     case Operand::kCheckpoints: return fmt::format("'1:what:({})' '*:file:_files'", kCheckpointWords);
   }
   return "";
@@ -256,6 +260,8 @@ std::string fish() {
       rest += fmt::format("complete -c launch -n '{}' -f -a 'bash zsh fish'\n", condition);
     if (command.operand == Operand::kCheckpoints)
       rest += fmt::format("complete -c launch -n '{}' -a '{}'\n", condition, kCheckpointWords);
+    if (command.operand == Operand::kSchedule)
+      rest += fmt::format("complete -c launch -n '{}' -a 'show check'\n", condition);
     if (command.operand == Operand::kTopic)
       rest += fmt::format("complete -c launch -n '{}' -f -a '{}'\n", condition, topic_names());
     if (command.operand != Operand::kProgram) rest += fish_flags(command, condition);

@@ -1,0 +1,36 @@
+// The schedules that torch.distributed.pipelining has, by its names, as pure functions.
+//
+// p ranks, m microbatches, v stages (chunks) a rank. In a loop rank r has the stages r, r + p, r + 2p, ...;
+// in a V it has r and 2p - 1 - r, so that the last stage is where the first one is. Sources: GPipe (arXiv
+// 1811.06965), 1F1B and interleaved 1F1B (2104.04473), looped breadth-first (2211.05953), zero bubble ZB-H1
+// and its interleaved form, ZBV (2401.10241, 2405.15362), DualPipeV (2412.19437).
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "common/pipeline/schedule.h"
+
+namespace muster {
+
+struct ScheduleRequest {
+  int ranks = 1;
+  int microbatches = 1;
+  std::optional<int> chunks;  // a rank; if not given, as many as the schedule is for
+};
+
+// "GPipe", "1F1B", "Interleaved1F1B", ...
+std::span<const std::string_view> schedule_names();
+// The name as it is written there; case, blanks, - and _ do not count, nor does "Schedule" before it. ZBV is
+// ZBVZeroBubble.
+std::optional<std::string_view> find_schedule_name(std::string_view name);
+
+// Only what ranks compute. kInvalidArgument: the schedule has no such form, with what would be right.
+Expected<Schedule> make_schedule(std::string_view name, const ScheduleRequest& request);
+
+// The same with what ranks send and receive, each receive where its sender has just sent, so that two ranks
+// agree about the order between them; with the reductions of gradients and the steps. kInvalidArgument: the
+// schedule cannot be carried out.
+Expected<Schedule> with_communication(const Schedule& schedule);
+
+}  // namespace muster

@@ -1,0 +1,250 @@
+// `launch schedule`: shows a pipeline schedule on paper, or looks whether it can be carried out.
+#include <algorithm>
+#include <cmath>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "common/base/color.h"
+#include "common/base/file.h"
+#include "common/base/text.h"
+#include "common/pipeline/checked_schedule.h"
+#include "common/pipeline/make_schedule.h"
+#include "common/pipeline/simulated_schedule.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr auto kWrong = ErrorCode::kInvalidArgument;
+constexpr std::uint64_t kMostFileBytes = 64 << 20;
+constexpr std::size_t kMost = 4096;  // ranks, microbatches, chunks
+
+struct Wishes {
+  std::string word;
+  std::string source;
+  std::optional<std::size_t> stages;
+  std::optional<std::size_t> microbatches;
+  std::optional<std::size_t> chunks;
+  StageTimes times;  // of all that a rank has
+  bool json = false;
+  bool csv = false;
+};
+
+Expected<StageTimes> times_from(const std::string& text) {
+  const auto parts = split(text, ',');
+  std::vector<double> numbers;
+  for (const std::string_view part : parts) {
+    const auto number = parse_number<double>(part);
+    if (number && std::isfinite(*number) && *number >= 0) numbers.push_back(*number);
+  }
+  if (parts.size() != 3 || numbers.size() != 3 || numbers[0] <= 0)
+    return failure(
+        kWrong,
+        "--times {}: three numbers: forward, backward of the input, backward of the weights, as in "
+        "--times 1,1,1",
+        text);
+  return StageTimes{.forward = numbers[0], .input = numbers[1], .weight = numbers[2]};
+}
+
+Expected<Wishes> wishes_of(const CommandArguments& arguments) {
+  if (arguments.operands.size() < 2)
+    return failure(kWrong,
+                   "schedule: say what to do, and with which schedule: `launch schedule show 1F1B` or "
+                   "`launch schedule check FILE.csv`");
+  Wishes wishes{.word = arguments.operands[0],
+                .source = arguments.operands[1],
+                .stages = {},
+                .microbatches = {},
+                .chunks = {},
+                .times = {}};
+  if (wishes.word != "show" && wishes.word != "check")
+    return failure(kWrong, "schedule: {}: neither show nor check", wishes.word);
+  const auto take = [&](std::optional<std::size_t>& number, std::string_view flag) -> Status {
+    const auto count = arguments.count(flag, flag);
+    if (!count) return std::unexpected(count.error());
+    if (*count && (**count == 0 || **count > kMost))
+      return failure(kWrong, "--{} {}: from 1 to {}", flag, **count, kMost);
+    number = *count;
+    return {};
+  };
+  if (Status good = take(wishes.stages, "stages"); !good) return std::unexpected(good.error());
+  if (Status good = take(wishes.microbatches, "microbatches"); !good) return std::unexpected(good.error());
+  if (Status good = take(wishes.chunks, "chunks"); !good) return std::unexpected(good.error());
+  if (arguments.has("times")) {
+    auto times = times_from(arguments.value("times"));
+    if (!times) return std::unexpected(times.error());
+    wishes.times = *times;
+  }
+  wishes.json = arguments.has("json");
+  wishes.csv = arguments.has("csv");
+  if (wishes.json && wishes.csv)
+    return failure(kWrong, "--json and --csv both go to stdout: give one of them");
+  return wishes;
+}
+
+Expected<Schedule> from_file(const Wishes& wishes) {
+  const auto bytes = read_regular_file(wishes.source, kMostFileBytes);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto schedule = parse_schedule(*bytes);
+  if (!schedule) return failure_within(wishes.source, std::move(schedule));
+  schedule->name = wishes.source;
+  const auto differs = [&](std::string_view flag, std::optional<std::size_t> wanted,
+                           std::size_t is) -> Status {
+    if (!wanted || *wanted == is) return {};
+    return failure(kWrong, "{}: it has {} {}, not {}", wishes.source, is, flag, *wanted);
+  };
+  const std::size_t ranks = schedule->ranks.size();
+  if (Status same = differs("ranks", wishes.stages, ranks); !same) return std::unexpected(same.error());
+  if (Status same =
+          differs("microbatches", wishes.microbatches, static_cast<std::size_t>(schedule->microbatches));
+      !same)
+    return std::unexpected(same.error());
+  return schedule;
+}
+
+Expected<Schedule> by_name(const Wishes& wishes) {
+  for (const auto& [number, flag] :
+       {std::pair(wishes.stages, "--stages"), std::pair(wishes.microbatches, "--microbatches")})
+    if (!number)
+      return failure(kWrong, "{} is missing: {} needs --stages P and --microbatches M", flag, wishes.source);
+  ScheduleRequest request{.ranks = static_cast<int>(*wishes.stages),
+                          .microbatches = static_cast<int>(*wishes.microbatches),
+                          .chunks = {}};
+  if (wishes.chunks) request.chunks = static_cast<int>(*wishes.chunks);
+  return make_schedule(wishes.source, request);
+}
+
+// A file is what is one, or has the ending of one.
+bool means_file(const std::string& source) {
+  return source.ends_with(".csv") || source.contains('/') ||
+         (!find_schedule_name(source) && access(source.c_str(), F_OK) == 0);
+}
+
+// A rank's chunks share its times.
+std::vector<StageTimes> times_of_stages(const Schedule& schedule, const StageTimes& of_rank) {
+  std::vector<int> chunks(schedule.ranks.size());
+  const auto ranks = ranks_of_stages(schedule);
+  for (const int rank : ranks) ++chunks[static_cast<std::size_t>(rank)];
+  std::vector<StageTimes> times;
+  for (const int rank : ranks) {
+    const double part = 1.0 / chunks[static_cast<std::size_t>(rank)];
+    times.push_back({of_rank.forward * part, of_rank.input * part, of_rank.weight * part});
+  }
+  return times;
+}
+
+std::string as_json(const Schedule& schedule, const Wishes& wishes, const SimulatedSchedule& simulated) {
+  nlohmann::ordered_json instructions = nlohmann::ordered_json::array();
+  for (const auto& order : schedule.ranks) instructions.push_back(texts_of(order));
+  const nlohmann::ordered_json document{
+      {"schedule", schedule.name},
+      {"stages", schedule.ranks.size()},
+      {"chunks", static_cast<std::size_t>(schedule.stages) / schedule.ranks.size()},
+      {"microbatches", schedule.microbatches},
+      {"times", {wishes.times.forward, wishes.times.input, wishes.times.weight}},
+      {"makespan", simulated.makespan},
+      {"bubble_fraction", simulated.bubble_fraction},
+      {"peak_activations", simulated.peak_activations},
+      {"instructions", std::move(instructions)}};
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// What an instruction is called in the picture, and its colour.
+std::pair<char, int> look_of(Op op) {
+  switch (op) {
+    case Op::kForward: return {'F', 34};
+    case Op::kBackwardInput: return {'I', 36};
+    case Op::kBackwardWeight: return {'W', 35};
+    default: return {'B', 32};
+  }
+}
+
+// The time of the shortest instruction is a column, in which its letter and its microbatch have room.
+class Picture {
+ public:
+  Picture(const Schedule& schedule, const SimulatedSchedule& simulated, bool color)
+      : schedule_(schedule), simulated_(simulated), color_(color) {
+    for (const auto& rank : simulated.ranks) {
+      for (const TimedInstruction& each : rank) {
+        const double duration = each.end - each.begin;
+        if (duration > 0) column_ = column_ == 0 ? duration : std::min(column_, duration);
+      }
+    }
+    if (column_ == 0) column_ = 1;
+    width_ = 2 + fmt::formatted_size("{}", schedule.microbatches - 1);
+  }
+
+  std::string text() const {
+    std::string text;
+    for (std::size_t rank = 0; rank < simulated_.ranks.size(); ++rank) text += line(rank);
+    return text;
+  }
+
+ private:
+  std::size_t place_of(double time) const {
+    return static_cast<std::size_t>(std::llround(time / column_ * static_cast<double>(width_)));
+  }
+  std::string line(std::size_t rank) const {
+    std::string text =
+        fmt::format("rank {:<{}}  ", rank, fmt::formatted_size("{}", simulated_.ranks.size() - 1));
+    std::size_t at = 0;
+    for (const TimedInstruction& each : simulated_.ranks[rank]) {
+      const std::size_t begin = place_of(each.begin);
+      const std::size_t end = place_of(each.end);
+      if (end <= at) continue;  // it takes no time
+      text += std::string(std::max(begin, at) - at, ' ');
+      const auto [letter, shade] = look_of(each.instruction.op);
+      std::string label = fmt::format("{}{}", letter, each.instruction.microbatch);
+      label.resize(std::max(end - std::max(begin, at), std::size_t{1}),
+                   each.end - each.begin > 1.5 * column_ ? '-' : ' ');
+      if (label.size() > 1) label.back() = ' ';
+      text += color_ ? fmt::format("\x1b[{}m{}\x1b[0m", shade, label) : label;
+      at = end;
+    }
+    while (text.ends_with(' ')) text.pop_back();
+    return text + "\n";
+  }
+
+  const Schedule& schedule_;
+  const SimulatedSchedule& simulated_;
+  bool color_;
+  double column_ = 0;
+  std::size_t width_;
+};
+
+std::string as_text(const Schedule& schedule, const SimulatedSchedule& simulated) {
+  const bool color = isatty(STDOUT_FILENO) != 0 && colors_wanted();
+  std::string text = Picture(schedule, simulated, color).text();
+  text += fmt::format("{}: {} ranks, {} stages, {} microbatches\n", schedule.name, schedule.ranks.size(),
+                      schedule.stages, schedule.microbatches);
+  text += fmt::format("makespan          {:.6g}\n", simulated.makespan);
+  text += fmt::format("bubble            {:.1f} % of all ranks' time\n", 100 * simulated.bubble_fraction);
+  text += fmt::format("peak activations  {} (by rank, of microbatches)\n",
+                      fmt::join(simulated.peak_activations, " "));
+  return text;
+}
+
+}  // namespace
+
+int schedule(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto wishes = wishes_of(*arguments);
+  if (!wishes) return refuse(wishes.error(), kExitUsage);
+  const bool is_file = means_file(wishes->source);
+  const auto schedule = is_file ? from_file(*wishes) : by_name(*wishes);
+  if (!schedule) return refuse(schedule.error(), kExitUsage);
+  if (Status good = check_schedule(*schedule); !good)
+    return refuse(Error(good.error()).within(schedule->name), 1);
+  if (wishes->csv) return print(schedule_as_csv(*schedule));
+  const auto simulated = simulate_schedule(*schedule, times_of_stages(*schedule, wishes->times));
+  if (wishes->json) return print(as_json(*schedule, *wishes, simulated));
+  if (wishes->word == "show") return print(as_text(*schedule, simulated));
+  return print(fmt::format("{}: can be carried out: {} ranks, {} stages, {} microbatches\n", schedule->name,
+                           schedule->ranks.size(), schedule->stages, schedule->microbatches));
+}
+
+}  // namespace muster::launcher
