@@ -192,6 +192,28 @@ TEST(Hang, MayBeTheFaultOfARankWhoseGroupIsNotKnownYet) {
   EXPECT_TRUE(groups.is_alone(Rank(2), 4));
 }
 
+// Rank 0 meets each of the others in a group of two, so that its own steps are the world's.
+TEST(Hang, MayBeTheFaultOfARankOfTheWorldOrOfOneThatItWaitsFor) {
+  TrainingGroups groups;
+  for (const auto& [rank, group] : {std::pair(0, ""), std::pair(1, "a"), std::pair(2, "b")})
+    groups.trains_in(Rank(rank), group);
+  EXPECT_FALSE(groups.is_alone(Rank(0), 3));
+  EXPECT_FALSE(groups.is_alone(Rank(1), 3));
+  const auto who_is_awaited = [&](int awaited, int hard, std::initializer_list<int> soft) {
+    Hang hang;
+    Stall hangs = stall(hard, 5);
+    hangs.hard = true;
+    hang.add(hangs);
+    for (const int rank : soft) hang.add(stall(rank, 5));
+    for (int rank = 0; rank < 3; ++rank)
+      hang.add_stacks(Rank(rank), NodeId(0), rank == awaited ? "read\nmain\n" : kWaits);
+    return suspects_of(hang, groups);
+  };
+  EXPECT_THAT(who_is_awaited(0, 1, {}), ElementsAre(0));
+  EXPECT_THAT(who_is_awaited(0, 1, {0, 2}), ElementsAre(0));
+  EXPECT_THAT(who_is_awaited(1, 0, {2}), ElementsAre(1));
+}
+
 TEST(Hang, ForgetsARankThatGotOn) {
   Hang hang;
   hang.add(stall(0, 4));
