@@ -1,3 +1,4 @@
+#include <c10/core/DeviceGuard.h>
 #include <cmath>
 #include <filesystem>
 #include <fmt/ranges.h>
@@ -108,9 +109,13 @@ struct Checkpointer::State {
         stop(a_group.store(), a_group.rank(), a_group.size()),
         agreement(the_options.check_replicas,
                   std::max<std::chrono::milliseconds>(the_options.commit_timeout, kLeastPatience), {}),
-        staging(the_options.staging_bytes, [on_gpu = job.device().is_cuda()](std::uint64_t size_bytes) {
+        staging(the_options.staging_bytes, [device = job.device()](std::uint64_t size_bytes) {
           auto memory = allocate_staging(size_bytes);
-          if (memory && on_gpu) lock_pages(*memory);
+          if (memory && device.is_cuda()) {
+            // The writing thread has no GPU of its own, and would take memory of the first one.
+            const c10::DeviceGuard guard(device);
+            lock_pages(*memory);
+          }
           return memory;
         }) {}
 

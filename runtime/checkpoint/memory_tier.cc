@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <c10/core/DeviceGuard.h>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -153,7 +154,11 @@ Status MemoryTier::map(Slot& slot) const {
   auto memory = map_staging(slot.fd.get(), slot.size_bytes);
   if (!memory) return std::unexpected(memory.error());
   slot.memory = *std::move(memory);
-  if (job_.device().is_cuda()) lock_pages(slot.memory);
+  if (job_.device().is_cuda()) {
+    // The writing thread has no GPU of its own, and would take memory of the first one.
+    const c10::DeviceGuard guard(job_.device());
+    lock_pages(slot.memory);
+  }
   return {};
 }
 

@@ -30,8 +30,9 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes);
 // A file of this size as memory, such as a memfd that another process holds.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes);
 
-// Locks its pages until it is freed, so that a GPU copies into them by itself while the host goes on. Memory
-// of the system's stays as it is where no CUDA is loaded, or where that refuses.
+// Locks the memory's pages until it is freed, so that a GPU copies into them by itself while the host goes
+// on; by the thread's current device, which gets a context of this process if it has none. Where no CUDA is
+// loaded, or CUDA refuses, the memory stays as it is.
 void lock_pages(StagingMemory& memory);
 
 class Staging {
