@@ -19,6 +19,7 @@ starts is silent. For frameworks: muster.lightning, muster.transformers, muster.
 """
 
 import contextlib
+import math
 import operator
 
 from muster import _rank
@@ -43,9 +44,15 @@ def step(n=None, busy_ms=None, group=""):
     """
     if n is not None:
         n = _step_number(n)
+    if busy_ms is not None:
+        busy_ms = float(busy_ms)
+        if not math.isfinite(busy_ms):
+            raise ValueError(f"muster: busy_ms is {busy_ms}: expected milliseconds")
+    if not isinstance(group, (str, type(None))):
+        raise TypeError(f"muster: {group!r} is no group: expected a word, the same on all its ranks")
     rank = _rank.mine()
     if rank:
-        rank.step(n, busy_ms, group)
+        rank.step(n, busy_ms, group or "")
 
 
 def committed(n, all=False):

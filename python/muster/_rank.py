@@ -117,6 +117,8 @@ class Rank:
 
     def step(self, number, busy_ms, group=""):
         now = time.monotonic()
+        # The agent takes other letters for one and the same.
+        group = group.encode("ascii", "backslashreplace").decode()[:_MOST_NAME_LETTERS]
         with self._lock:
             if number is None:
                 number = (self._newest if self._newest >= 0 else self._resume if self._asked and self._resume else 0) + 1

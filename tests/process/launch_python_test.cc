@@ -295,12 +295,18 @@ for wrong in (-1, "7", 1.5):
         muster.step(wrong)
     except (TypeError, ValueError):
         print("refused", wrong)
+for field, wrong in (("group", 7), ("busy_ms", "long"), ("busy_ms", float("nan"))):
+    try:
+        muster.step(8, **{field: wrong})
+    except (TypeError, ValueError):
+        print("refused", wrong)
 try:
     raise muster.Preempted
 except SystemExit as leaving:
     print("code", leaving.code)
 )";
-  const std::string said = "False None\nrefused -1\nrefused 7\nrefused 1.5\ncode 75\n";
+  const std::string said =
+      "False None\nrefused -1\nrefused 7\nrefused 1.5\nrefused 7\nrefused long\nrefused nan\ncode 75\n";
   const std::string script = directory_ / "script.py", out = directory_ / "out";
   std::ofstream(script) << kScript;
   for (const char* variables :
