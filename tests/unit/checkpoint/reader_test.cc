@@ -19,12 +19,13 @@ class CheckpointReader : public testing::Test {
   CheckpointReader() { manifest_ = write_checkpoint(directory_, kId, checkpoint_); }
 
   // By the manifest that is on the disk.
-  Expected<std::string> read(const std::string& name, const Slice& slice, int threads = 1) {
+  Expected<std::string> read(const std::string& name, const Slice& slice, int threads = 1,
+                             ReadBeside beside = {}) {
     const SavedTensor& tensor = manifest_.shared.tensors.at(name);
     std::string bytes(bytes_of(tensor.dtype, slice.sizes).value(), '?');
     auto requests = requests_for(name, tensor, slice, reinterpret_cast<std::byte*>(bytes.data()));
     if (!requests) return std::unexpected(requests.error());
-    if (Status done = read_parts(step_, manifest_.files, *std::move(requests), threads); !done)
+    if (Status done = read_parts(step_, manifest_.files, *std::move(requests), threads, beside); !done)
       return std::unexpected(done.error());
     return bytes;
   }
@@ -121,13 +122,14 @@ TEST_F(CheckpointReader, AHeaderThatSaysSomethingElseThanTheManifestIsDamage) {
 }
 
 // A tensor of several pieces of work, in one run and in columns.
-TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
+TEST_F(CheckpointReader, SeveralThreadsAndReadersGiveTheSame) {
   const Extents shape{2500, 5000};
   checkpoint_.tensors = {{"large", written_tensor(Dtype::kF64, shape, 9)}};
   checkpoint_.chunk_bytes = 1 << 20;
   manifest_ = write_checkpoint(directory_, kId, checkpoint_);
   const std::string& bytes = checkpoint_.tensors.at("large").bytes;
-  EXPECT_TRUE(read("large", whole_of(shape), 3) == bytes);
+  for (const std::uint32_t reader : {0U, 1U, 5U})  // of two files
+    EXPECT_TRUE(read("large", whole_of(shape), 3, {.reader = reader}) == bytes) << reader;
   const auto column = read("large", {{0, 4999}, {2500, 1}}, 3);
   ASSERT_TRUE(column);
   for (std::size_t row = 0; row < 2500; ++row)
