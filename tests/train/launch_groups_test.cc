@@ -44,6 +44,7 @@ TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
   EXPECT_THAT(run.err(), HasSubstr("rank 3 (node0) hangs: it has made no step after step 9")) << run.err();
   const auto culprit = run.report()["attempts"][0]["culprit"];
   EXPECT_EQ(culprit["rank"], 3);
+  EXPECT_FALSE(culprit["evidence"].empty());
   for (const auto& line : culprit["evidence"]) {
     const auto text = line.get<std::string>();
     EXPECT_TRUE(text.starts_with("rank 2:") || text.starts_with("rank 3:")) << text;

@@ -63,8 +63,12 @@ std::vector<Stragglers::Change> Stragglers::stepped(Rank rank, const std::string
         ranks_.size());
   const auto index = static_cast<std::size_t>(rank.value());
   Entry& entry = ranks_[index];
-  if (entry.group != group) move(index, group);
-  Group& mates = groups_.at(group);
+  if (entry.group == group) {
+    entry.steps_away = 0;
+  } else if (entry.group.empty() || !group.empty() || ++entry.steps_away == kWindowSteps) {
+    move(index, group);
+  }
+  Group& mates = groups_.at(entry.group);
   if (busy <= Duration::zero() || mates.ranks.size() < 2) return {};
   // A full window waits for the others': of fast steps not all are reported, and not the same ones of each
   // rank.

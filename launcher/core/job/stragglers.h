@@ -39,7 +39,8 @@ class Stragglers {
  private:
   struct Entry {
     std::string group;
-    int count = 0;  // of steps in this window
+    int steps_away = 0;  // in a row with the world: a group's ranks meet all others now and then
+    int count = 0;       // of steps in this window
     Duration sum{};
     Duration longest{};
     bool slower = false;     // as told

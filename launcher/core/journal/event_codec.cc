@@ -67,7 +67,6 @@ void from_json(const json&, Empty&) {}
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConnected, agent, connection)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectionClosed, agent, connection, unreadable)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnded, agent, how, end)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftoversSeen, left, killed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptBegun, attempt, resume_step, question)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFound, step, question)
@@ -77,6 +76,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cancelled, now)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesAdded::Node, host, slots)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesAdded, nodes, now)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SecondPassed, due)
+
+void to_json(json& out, const ProcessEnded& ended) {
+  out = {{"agent", ended.agent}, {"how", ended.how}, {"end", ended.end}};
+}
+
+// Journals before that of `end` say whether the start was refused.
+void from_json(const json& in, ProcessEnded& ended) {
+  in.at("agent").get_to(ended.agent);
+  in.at("how").get_to(ended.how);
+  if (in.contains("refused"))
+    ended.end = in.at("refused").get<bool>() ? AgentEnd::kRefused : AgentEnd::kOther;
+  else
+    in.at("end").get_to(ended.end);
+}
 
 void to_json(json& out, const AgentSaid& said) {
   const std::string frame = wire::encode(header_of(said.agent.node, said.attempt), said.message);

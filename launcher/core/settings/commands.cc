@@ -62,7 +62,7 @@ constexpr Flag kCleanFlags[] = {
     {"keep", 0, "N", kOption, "Not the N newest of those that have ended."},
     kLogDirectory,
     {"dry-run", 0, "", kOption, "Print what would be removed, and remove nothing."},
-    {"json", 0, "", kOption, "Print a JSON array with one object for each job that was removed."},
+    {"json", 0, "", kOption, "Print a JSON array with one object for each job that was, or would be, removed."},
     kHelp,
 };
 constexpr Flag kCkptFlags[] = {

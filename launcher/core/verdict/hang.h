@@ -56,6 +56,8 @@ class Hang {
   // Lines that say where the ranks are, by their stacks: several for the culprit, one for each other rank;
   // ranks with the same line share it. Of ranks that train apart from the suspects there are none.
   std::vector<std::string> evidence(const TrainingGroups& groups = {}) const;
+  // Whether its stack says that it waits for other ranks.
+  bool is_known_to_wait(Rank rank) const;
   // The line where all of these are, if they are at one place; else "".
   std::string place_of(const std::vector<Stall>& ranks) const;
 
@@ -73,7 +75,6 @@ class Hang {
   using Pool = std::vector<const Stall*>;
   Hang within(const std::string& group, const TrainingGroups& groups) const;
   std::vector<Stall> suspects_of_one_training() const;
-  bool is_known_to_wait(Rank rank) const;
   Pool those(const std::function<bool(const Stall&)>& predicate) const;
   void keep(Pool& pool, const std::function<bool(const Stall&)>& predicate) const;
   std::vector<Rank> awaited() const;

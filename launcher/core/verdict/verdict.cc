@@ -196,8 +196,11 @@ Verdict hung(const AttemptFacts& facts, const NodeNames& names) {
   const bool another_ended = std::ranges::any_of(facts.ends, [&](const WorkerEnd& end) {
     return end.rank != stall.rank && !facts.groups.apart(stall.rank, end.rank);
   });
-  const bool compared = facts.groups.is_alone(stall.rank, facts.world_size) || stall.stopped ||
-                        another_ended || facts.hang.knows_others_than(stall.rank, facts.groups);
+  // Who has no other to wait for in its group, and waits, waits for another group.
+  const bool alone = facts.groups.is_alone(stall.rank, facts.world_size) &&
+                     (facts.world_size == 1 || !facts.hang.is_known_to_wait(stall.rank));
+  const bool compared =
+      alone || stall.stopped || another_ended || facts.hang.knows_others_than(stall.rank, facts.groups);
   if (suspects.size() > 1 || !compared) return hung_together(facts, suspects, names);
   std::string cause = fmt::format("{} hangs: it {}", names.of(stall.rank, stall.node), stall.what);
   if (!stall.section.empty() && !stall.what.contains(stall.section))

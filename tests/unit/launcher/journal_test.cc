@@ -132,6 +132,15 @@ TEST_F(JournalTest, KeepsWhatIsKnownOfAnAgentsEnd) {
     ASSERT_TRUE(again) << again.error().message();
     EXPECT_EQ(std::get<ProcessEnded>(*again).end, end);
   }
+  // As it was written before there was a third.
+  for (const bool refused : {false, true}) {
+    auto record = to_record(ProcessEnded{{NodeId(1), Incarnation(1)}, "no GPU driver", AgentEnd::kOther});
+    record["fields"].erase("end");
+    record["fields"]["refused"] = refused;
+    const auto again = event_from(record);
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(std::get<ProcessEnded>(*again).end, refused ? AgentEnd::kRefused : AgentEnd::kOther);
+  }
 }
 
 class ContainerJournalTest : public JournalTest {

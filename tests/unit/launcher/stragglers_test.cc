@@ -119,6 +119,23 @@ TEST(Stragglers, ARankThatTrainsInAnotherGroupNowIsMeasuredThereAnew) {
   EXPECT_EQ(told[0].rank, Rank(2));
 }
 
+TEST(Stragglers, AStepWithAllNowAndThenLeavesARankInItsGroup) {
+  Stragglers stragglers(4);
+  std::vector<Stragglers::Change> told;
+  for (int step = 0; step < 2 * kStepsToTell; ++step) {
+    const bool with_all = step % 5 == 4;  // such as a metric of the world
+    const std::vector<std::string> groups =
+        with_all ? std::vector<std::string>(4) : std::vector<std::string>{"a", "a", "b", "b"};
+    for (const auto& change : step_all(stragglers, {100, 150, 300, 300}, 1, groups)) told.push_back(change);
+  }
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].rank, Rank(1));
+  // Who trains with all from now on is compared with all.
+  told = step_all(stragglers, {100, 100, 100, 300}, 2 * kStepsToTell);
+  EXPECT_TRUE(
+      std::ranges::any_of(told, [](const auto& each) { return each.rank == Rank(3) && each.slower; }));
+}
+
 TEST(Stragglers, WhoStaysWithAFullWindowDoesNotWaitForWhoHasLeft) {
   Stragglers stragglers(3);
   step_all(stragglers, {100, 200, 0}, Stragglers::kWindowSteps);

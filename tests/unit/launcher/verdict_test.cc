@@ -205,6 +205,8 @@ TEST(Verdict, SinglesOutNobodyWhereNothingIsKnownOfTheOthersOfItsGroup) {
   EXPECT_EQ(judge(hung).rank, std::nullopt) << "it may wait for rank 3";
   hung.groups.trains_in(Rank(3), "c");
   EXPECT_EQ(judge(hung).rank, Rank(2)) << "it trains alone";
+  hung.hang.add_stacks(Rank(2), NodeId(1), "c10d::barrier\nmain\n");
+  EXPECT_EQ(judge(hung).rank, std::nullopt) << "it waits for another group";
 }
 
 TEST(Verdict, BlamesWhoLeftForWhomOthersWaitInVain) {
