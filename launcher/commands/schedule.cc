@@ -21,8 +21,9 @@ namespace {
 constexpr auto kWrong = ErrorCode::kInvalidArgument;
 constexpr std::uint64_t kMostFileBytes = 64 << 20;
 constexpr std::size_t kMost = 4096;  // ranks, microbatches, chunks
+constexpr std::size_t kMostMicrobatchesOfStages = 100'000;
 
-struct Wishes {
+struct ScheduleWishes {
   std::string word;
   std::string source;
   std::optional<std::size_t> stages;
@@ -49,17 +50,17 @@ Expected<StageTimes> times_from(const std::string& text) {
   return StageTimes{.forward = numbers[0], .input = numbers[1], .weight = numbers[2]};
 }
 
-Expected<Wishes> wishes_of(const CommandArguments& arguments) {
+Expected<ScheduleWishes> schedule_wishes_of(const CommandArguments& arguments) {
   if (arguments.operands.size() < 2)
     return failure(kWrong,
                    "schedule: say what to do, and with which schedule: `launch schedule show 1F1B` or "
                    "`launch schedule check FILE.csv`");
-  Wishes wishes{.word = arguments.operands[0],
-                .source = arguments.operands[1],
-                .stages = {},
-                .microbatches = {},
-                .chunks = {},
-                .times = {}};
+  ScheduleWishes wishes{.word = arguments.operands[0],
+                        .source = arguments.operands[1],
+                        .stages = {},
+                        .microbatches = {},
+                        .chunks = {},
+                        .times = {}};
   if (wishes.word != "show" && wishes.word != "check")
     return failure(kWrong, "schedule: {}: neither show nor check", wishes.word);
   const auto take = [&](std::optional<std::size_t>& number, std::string_view flag) -> Status {
@@ -85,31 +86,36 @@ Expected<Wishes> wishes_of(const CommandArguments& arguments) {
   return wishes;
 }
 
-Expected<Schedule> from_file(const Wishes& wishes) {
+Expected<Schedule> from_file(const ScheduleWishes& wishes) {
   const auto bytes = read_regular_file(wishes.source, kMostFileBytes);
   if (!bytes) return std::unexpected(bytes.error());
   auto schedule = parse_schedule(*bytes);
   if (!schedule) return failure_within(wishes.source, std::move(schedule));
   schedule->name = wishes.source;
-  const auto differs = [&](std::string_view flag, std::optional<std::size_t> wanted,
-                           std::size_t is) -> Status {
-    if (!wanted || *wanted == is) return {};
-    return failure(kWrong, "{}: it has {} {}, not {}", wishes.source, is, flag, *wanted);
-  };
-  const std::size_t ranks = schedule->ranks.size();
-  if (Status same = differs("ranks", wishes.stages, ranks); !same) return std::unexpected(same.error());
-  if (Status same =
-          differs("microbatches", wishes.microbatches, static_cast<std::size_t>(schedule->microbatches));
-      !same)
-    return std::unexpected(same.error());
   return schedule;
 }
 
-Expected<Schedule> by_name(const Wishes& wishes) {
+// Whether a file has what the flags say. What it lacks of the microbatches is found with its other mistakes.
+Status fit(Schedule& schedule, const ScheduleWishes& wishes) {
+  const std::size_t ranks = schedule.ranks.size();
+  if (wishes.stages && *wishes.stages != ranks)
+    return failure(kWrong, "it has {} ranks, not {}", ranks, *wishes.stages);
+  if (wishes.chunks && static_cast<std::size_t>(schedule.stages) != ranks * *wishes.chunks)
+    return failure(kWrong, "it has {} stages on {} ranks, not {} on each", schedule.stages, ranks,
+                   *wishes.chunks);
+  if (wishes.microbatches) schedule.microbatches = static_cast<int>(*wishes.microbatches);
+  return {};
+}
+
+Expected<Schedule> by_name(const ScheduleWishes& wishes) {
   for (const auto& [number, flag] :
        {std::pair(wishes.stages, "--stages"), std::pair(wishes.microbatches, "--microbatches")})
     if (!number)
       return failure(kWrong, "{} is missing: {} needs --stages P and --microbatches M", flag, wishes.source);
+  const std::size_t instructions = *wishes.stages * *wishes.microbatches * wishes.chunks.value_or(1);
+  if (instructions > kMostMicrobatchesOfStages)
+    return failure(kWrong, "{} ranks with {} microbatches: {} microbatches of stages are drawn at most",
+                   *wishes.stages, *wishes.microbatches, kMostMicrobatchesOfStages);
   ScheduleRequest request{.ranks = static_cast<int>(*wishes.stages),
                           .microbatches = static_cast<int>(*wishes.microbatches),
                           .chunks = {}};
@@ -136,7 +142,8 @@ std::vector<StageTimes> times_of_stages(const Schedule& schedule, const StageTim
   return times;
 }
 
-std::string as_json(const Schedule& schedule, const Wishes& wishes, const SimulatedSchedule& simulated) {
+std::string as_json(const Schedule& schedule, const ScheduleWishes& wishes,
+                    const SimulatedSchedule& simulated) {
   nlohmann::ordered_json instructions = nlohmann::ordered_json::array();
   for (const auto& order : schedule.ranks) instructions.push_back(texts_of(order));
   const nlohmann::ordered_json document{
@@ -166,7 +173,7 @@ std::pair<char, int> look_of(Op op) {
 class Picture {
  public:
   Picture(const Schedule& schedule, const SimulatedSchedule& simulated, bool color)
-      : schedule_(schedule), simulated_(simulated), color_(color) {
+      : simulated_(simulated), color_(color) {
     for (const auto& rank : simulated.ranks) {
       for (const TimedInstruction& each : rank) {
         const double duration = each.end - each.begin;
@@ -208,7 +215,6 @@ class Picture {
     return text + "\n";
   }
 
-  const Schedule& schedule_;
   const SimulatedSchedule& simulated_;
   bool color_;
   double column_ = 0;
@@ -232,13 +238,14 @@ std::string as_text(const Schedule& schedule, const SimulatedSchedule& simulated
 int schedule(const Invocation& invocation) {
   const auto arguments = read_arguments(invocation);
   if (!arguments) return arguments.error();
-  const auto wishes = wishes_of(*arguments);
+  const auto wishes = schedule_wishes_of(*arguments);
   if (!wishes) return refuse(wishes.error(), kExitUsage);
   const bool is_file = means_file(wishes->source);
-  const auto schedule = is_file ? from_file(*wishes) : by_name(*wishes);
+  auto schedule = is_file ? from_file(*wishes) : by_name(*wishes);
   if (!schedule) return refuse(schedule.error(), kExitUsage);
-  if (Status good = check_schedule(*schedule); !good)
-    return refuse(Error(good.error()).within(schedule->name), 1);
+  Status good = is_file ? fit(*schedule, *wishes) : Status();
+  if (good) good = check_schedule(*schedule);
+  if (!good) return refuse(std::move(good).error().within(schedule->name), 1);
   if (wishes->csv) return print(schedule_as_csv(*schedule));
   const auto simulated = simulate_schedule(*schedule, times_of_stages(*schedule, wishes->times));
   if (wishes->json) return print(as_json(*schedule, *wishes, simulated));

@@ -114,7 +114,7 @@ TEST(Stragglers, ARankThatTrainsInAnotherGroupNowIsMeasuredThereAnew) {
   const std::vector<std::string> pairs{"a", "a", "b", "b"};
   step_all(stragglers, {100, 100, 300, 300}, kStepsToTell - 1);
   EXPECT_THAT(step_all(stragglers, {100, 100, 300, 300}, 10 * kStepsToTell, pairs), IsEmpty());
-  const auto told = step_all(stragglers, {100, 100, 300, 100}, kStepsToTell + 1);
+  const auto told = step_all(stragglers, {100, 100, 300, 100}, Stragglers::kWindowSteps + kStepsToTell);
   ASSERT_THAT(told, SizeIs(1)) << "all train together again";
   EXPECT_EQ(told[0].rank, Rank(2));
 }
@@ -126,7 +126,7 @@ TEST(Stragglers, AStepWithAllNowAndThenLeavesARankInItsGroup) {
     const bool with_all = step % 5 == 4;  // such as a metric of the world
     const std::vector<std::string> groups =
         with_all ? std::vector<std::string>(4) : std::vector<std::string>{"a", "a", "b", "b"};
-    for (const auto& change : step_all(stragglers, {100, 150, 300, 300}, 1, groups)) told.push_back(change);
+    for (const auto& change : step_all(stragglers, {100, 200, 300, 300}, 1, groups)) told.push_back(change);
   }
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].rank, Rank(1));
