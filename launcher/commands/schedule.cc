@@ -159,17 +159,18 @@ std::string as_json(const Schedule& schedule, const ScheduleWishes& wishes,
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// What an instruction is called in the picture, and its colour.
-std::pair<char, int> look_of(Op op) {
+int color_of(Op op) {
+  constexpr int kGreen = 32, kBlue = 34, kMagenta = 35, kCyan = 36;
   switch (op) {
-    case Op::kForward: return {'F', 34};
-    case Op::kBackwardInput: return {'I', 36};
-    case Op::kBackwardWeight: return {'W', 35};
-    default: return {'B', 32};
+    case Op::kForward: return kBlue;
+    case Op::kBackwardInput: return kCyan;
+    case Op::kBackwardWeight: return kMagenta;
+    default: return kGreen;
   }
 }
 
-// The time of the shortest instruction is a column, in which its letter and its microbatch have room.
+// The time of the shortest instruction is a column, in which its name has room: without the stage, where a
+// rank has only one.
 class Picture {
  public:
   Picture(const Schedule& schedule, const SimulatedSchedule& simulated, bool color)
@@ -180,8 +181,13 @@ class Picture {
         if (duration > 0) column_ = column_ == 0 ? duration : std::min(column_, duration);
       }
     }
+    constexpr double kMostColumns = 4000;  // what is much shorter than the rest has no room then
+    column_ = std::max(column_, simulated.makespan / kMostColumns);
     if (column_ == 0) column_ = 1;
-    width_ = 2 + fmt::formatted_size("{}", schedule.microbatches - 1);
+    one_stage_ = schedule.stages == static_cast<int>(schedule.ranks.size());
+    for (const auto& rank : simulated.ranks)
+      for (const TimedInstruction& each : rank)
+        width_ = std::max(width_, name_of(each.instruction).size() + 1);
   }
 
   std::string text() const {
@@ -191,6 +197,10 @@ class Picture {
   }
 
  private:
+  std::string name_of(const Instruction& instruction) const {
+    const std::string text = text_of(instruction);
+    return one_stage_ ? text.substr(text.find_first_not_of("0123456789")) : text;
+  }
   std::size_t place_of(double time) const {
     return static_cast<std::size_t>(std::llround(time / column_ * static_cast<double>(width_)));
   }
@@ -201,14 +211,13 @@ class Picture {
     for (const TimedInstruction& each : simulated_.ranks[rank]) {
       const std::size_t begin = place_of(each.begin);
       const std::size_t end = place_of(each.end);
-      if (end <= at) continue;  // it takes no time
+      if (end <= at) continue;  // it has no room
       text += std::string(std::max(begin, at) - at, ' ');
-      const auto [letter, shade] = look_of(each.instruction.op);
-      std::string label = fmt::format("{}{}", letter, each.instruction.microbatch);
+      std::string label = name_of(each.instruction);
       label.resize(std::max(end - std::max(begin, at), std::size_t{1}),
                    each.end - each.begin > 1.5 * column_ ? '-' : ' ');
       if (label.size() > 1) label.back() = ' ';
-      text += color_ ? fmt::format("\x1b[{}m{}\x1b[0m", shade, label) : label;
+      text += color_ ? fmt::format("\x1b[{}m{}\x1b[0m", color_of(each.instruction.op), label) : label;
       at = end;
     }
     while (text.ends_with(' ')) text.pop_back();
@@ -218,7 +227,8 @@ class Picture {
   const SimulatedSchedule& simulated_;
   bool color_;
   double column_ = 0;
-  std::size_t width_;
+  std::size_t width_ = 0;
+  bool one_stage_ = false;
 };
 
 std::string as_text(const Schedule& schedule, const SimulatedSchedule& simulated) {
