@@ -248,8 +248,22 @@ void Engine::kill() {
   end_dockerd(SIGKILL);
 }
 
+// 20.10 panics at its next start if it was ended in the middle of a network's removal: libnetwork's
+// reservePools finds one without addresses.
+void Engine::wait_for_networks_at_rest() const {
+  constexpr auto kAtRest = 200ms;
+  const fs::path networks = directory_ + "/data/network/files/local-kv.db";
+  const auto is_written = [&] {
+    std::error_code error;
+    const auto written = fs::last_write_time(networks, error);
+    return !error && fs::file_time_type::clock::now() - written < kAtRest;
+  };
+  for (int tries = 0; tries < 500 && is_written(); ++tries) std::this_thread::sleep_for(10ms);
+}
+
 void Engine::end_dockerd(int signal) {
   CHECK(dockerd_ > 0, "dockerd does not run");
+  wait_for_networks_at_rest();
   ::kill(dockerd_, signal);
   waitpid(std::exchange(dockerd_, 0), nullptr, 0);
 }

@@ -75,6 +75,7 @@ class Engine {
   std::string inspected(const std::string& container, const std::string& format) const;
   bool change_filter_inside(const std::string& container, const std::vector<std::string>& rule) const;
   bool answers() const;
+  void wait_for_networks_at_rest() const;
   void end_dockerd(int signal);
   void end_processes();
   void unmount() const;
