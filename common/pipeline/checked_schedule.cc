@@ -1,7 +1,6 @@
 #include "common/pipeline/checked_schedule.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 
@@ -77,7 +76,7 @@ class Checker {
           return wrong(rank, i, order[i], why);
         done.emplace(order[i].op, order[i].stage, order[i].microbatch);
         if (order[i].op == Op::kForward) ++held;
-        if (order[i].op == Op::kBackward || order[i].op == Op::kBackwardWeight) --held;
+        if (is_last_backward(order[i].op)) --held;
         if (limits_.activations && held > *limits_.activations)
           return wrong(rank, i, order[i],
                        fmt::format("it holds the activations of {} microbatches, {} are allowed", held,
@@ -127,7 +126,7 @@ class Checker {
   static int count_gradients(const Done& done, int stage) {
     return static_cast<int>(std::ranges::count_if(done, [stage](const auto& each) {
       const auto [op, of, microbatch] = each;
-      return of == stage && (op == Op::kBackward || op == Op::kBackwardWeight);
+      return of == stage && is_last_backward(op);
     }));
   }
 
@@ -230,23 +229,24 @@ class Checker {
     }
     for (std::size_t rank = 0; rank < next.size(); ++rank) {
       const auto& order = schedule_.ranks[rank];
-      if (next[rank] < order.size())
-        return wrong(
-            rank, next[rank], order[next[rank]],
-            fmt::format("deadlock: it waits for {}, which never comes", text_of(awaited(order[next[rank]]))));
+      if (next[rank] == order.size()) continue;
+      const Instruction& each = order[next[rank]];
+      const bool own = !has_input(done, each);  // else that of the one that runs with it
+      return wrong(rank, next[rank], each,
+                   fmt::format("deadlock: it waits for {}, which never comes",
+                               text_of(*awaited(own ? each : order[next[rank] + 1]))));
     }
     return {};
   }
 
-  // What an instruction needs of another stage. One that runs together with another needs what both need.
-  static Instruction awaited(const Instruction& each) {
+  // What an instruction waits for, if for anything. One that runs together with another waits for both.
+  std::optional<Instruction> awaited(const Instruction& each) const {
     switch (each.op) {
-      case Op::kForward: return {.op = Op::kForward, .stage = each.stage - 1, .microbatch = each.microbatch};
       case Op::kReceiveForward:
-        return {.op = Op::kSendForward, .stage = each.stage - 1, .microbatch = each.microbatch};
+        return Instruction{.op = Op::kSendForward, .stage = each.stage - 1, .microbatch = each.microbatch};
       case Op::kReceiveBackward:
-        return {.op = Op::kSendBackward, .stage = each.stage + 1, .microbatch = each.microbatch};
-      default: return {.op = Op::kBackward, .stage = each.stage + 1, .microbatch = each.microbatch};
+        return Instruction{.op = Op::kSendBackward, .stage = each.stage + 1, .microbatch = each.microbatch};
+      default: return input_of(each, schedule_.stages);
     }
   }
   bool is_ready(const Done& done, const std::vector<Instruction>& order, std::size_t place) const {
@@ -254,15 +254,10 @@ class Checker {
     return has_input(done, order[place]);
   }
   bool has_input(const Done& done, const Instruction& each) const {
-    const bool first = each.op == Op::kForward && each.stage == 0;
-    const bool last =
-        (each.op == Op::kBackward || each.op == Op::kBackwardInput) && each.stage == schedule_.stages - 1;
-    const bool waits = each.op == Op::kForward || each.op == Op::kBackward || each.op == Op::kBackwardInput ||
-                       each.op == Op::kReceiveForward || each.op == Op::kReceiveBackward;
-    if (!waits || first || last) return true;
-    const Instruction input = awaited(each);
-    return done.contains({input.op, input.stage, input.microbatch}) ||
-           (input.op == Op::kBackward && done.contains({Op::kBackwardInput, input.stage, input.microbatch}));
+    const auto input = awaited(each);
+    return !input || done.contains({input->op, input->stage, input->microbatch}) ||
+           (input->op == Op::kBackward &&
+            done.contains({Op::kBackwardInput, input->stage, input->microbatch}));
   }
 
   const Schedule& schedule_;

@@ -346,12 +346,8 @@ class Communication {
   }
 
   bool is_ready(int rank, const Instruction& each) const {
-    if (each.op == Op::kForward)
-      return each.stage == 0 || arrivals_.has(rank, Op::kForward, each.stage - 1, each.microbatch);
-    if (each.op == Op::kBackward || each.op == Op::kBackwardInput)
-      return each.stage == schedule_.stages - 1 ||
-             arrivals_.has(rank, Op::kBackward, each.stage + 1, each.microbatch);
-    return true;
+    const auto input = input_of(each, schedule_.stages);
+    return !input || arrivals_.has(rank, input->op, input->stage, input->microbatch);
   }
 
   void done(int rank, const Instruction& each) {
@@ -377,9 +373,6 @@ class Communication {
   // A stage's reduction follows its last gradient, and what is sent then; the steps come at the end.
   void finish(std::size_t rank) {
     auto& order = result_.ranks[rank];
-    const auto is_gradient = [](const Instruction& each) {
-      return each.op == Op::kBackward || each.op == Op::kBackwardWeight;
-    };
     const auto is_send = [](const Instruction& each) {
       return each.op == Op::kSendForward || each.op == Op::kSendBackward;
     };
@@ -387,7 +380,7 @@ class Communication {
     for (const Instruction& each : order) stages.insert(each.stage);
     for (const int stage : stages) {
       const auto last = std::find_if(order.rbegin(), order.rend(), [&](const Instruction& each) {
-        return each.stage == stage && is_gradient(each);
+        return each.stage == stage && is_last_backward(each.op);
       });
       if (last == order.rend()) continue;
       const auto place = std::find_if_not(last.base(), order.end(), is_send);

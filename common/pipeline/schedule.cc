@@ -94,6 +94,19 @@ bool is_backward(Op op) {
   return op == Op::kBackward || op == Op::kBackwardInput || op == Op::kBackwardWeight;
 }
 
+bool is_last_backward(Op op) {
+  return op == Op::kBackward || op == Op::kBackwardWeight;
+}
+
+std::optional<Instruction> input_of(const Instruction& compute, int stages) {
+  const bool forward = compute.op == Op::kForward;
+  const int stage = forward ? compute.stage - 1 : compute.stage + 1;
+  if (!is_compute(compute.op) || compute.op == Op::kBackwardWeight || stage < 0 || stage == stages)
+    return std::nullopt;
+  return Instruction{
+      .op = forward ? Op::kForward : Op::kBackward, .stage = stage, .microbatch = compute.microbatch};
+}
+
 std::string text_of(const Instruction& instruction) {
   const auto* const named = std::ranges::find(kOpNames, instruction.op, &OpName::op);
   std::string text = fmt::format("{}{}", instruction.stage, named->name);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,13 @@ struct Instruction {
 
 bool is_compute(Op op);
 bool is_backward(Op op);  // in whole or in part
+// Of the weights, alone or with the rest: after it nothing of the microbatch's activations is needed.
+bool is_last_backward(Op op);
+
+// What another stage has to compute for it: the forward in the stage before, the backward in the stage
+// behind, which may be there as its kBackwardInput. Nothing: the model ends there, or it needs nothing of
+// another.
+std::optional<Instruction> input_of(const Instruction& compute, int stages);
 
 struct Schedule {
   std::string name;

@@ -77,12 +77,11 @@ class Simulation {
 
   // When its input is there; nothing: that is not known yet.
   std::optional<double> ready_at(int rank, const Instruction& each) const {
-    const bool forward = each.op == Op::kForward;
-    const int from = forward ? each.stage - 1 : each.stage + 1;
-    if (each.op == Op::kBackwardWeight || from < 0 || from == schedule_.stages) return 0;
-    const auto end = ends_.find({forward, from, each.microbatch});
+    const auto input = input_of(each, schedule_.stages);
+    if (!input) return 0;
+    const auto end = ends_.find({input->op == Op::kForward, input->stage, input->microbatch});
     if (end == ends_.end()) return std::nullopt;
-    return end->second + (rank_of_[static_cast<std::size_t>(from)] == rank ? 0 : link_);
+    return end->second + (rank_of_[static_cast<std::size_t>(input->stage)] == rank ? 0 : link_);
   }
 
   bool is_a_v() const {
@@ -103,7 +102,7 @@ class Simulation {
       int peak = 0;
       for (const Instruction& each : order) {
         if (each.op == Op::kForward) peak = std::max(peak, ++held);
-        if (each.op == Op::kBackward || each.op == Op::kBackwardWeight) --held;
+        if (is_last_backward(each.op)) --held;
       }
       result_.peak_activations.push_back(peak * unit);
     }
