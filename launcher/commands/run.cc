@@ -144,11 +144,12 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
 
   const Job& job = launcher.job();
   const TimePoint now = Clock::now();
-  const Outcome outcome{plan,          job.verdict(),
-                        job.history(), job.restart_count(),
-                        now - started, now,
-                        unix_now(),    log_directory_flag(options, here),
-                        job.names(),   has_output(plan.job.log_directory)};
+  // Only what is said of a failure depends on it.
+  const bool has_printed =
+      job.verdict().kind == Verdict::Kind::kSucceeded || has_output(plan.job.log_directory);
+  const Outcome outcome{plan,          job.verdict(), job.history(), job.restart_count(),
+                        now - started, now,           unix_now(),    log_directory_flag(options, here),
+                        job.names(),   has_printed};
   const std::string report = report_as_json(outcome);
   const bool succeeded = outcome.verdict.exit_code == 0;
   if (!(options.quiet && succeeded)) terminal.print(2, summary(outcome));
