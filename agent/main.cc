@@ -71,11 +71,11 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
       {io.get_executor(), tasks, link, own.node, !arguments.control_fd, own.incarnation > Incarnation(1)});
   LocalStoreHost store(io);
   LocalVitals vitals;
-  LocalProcesses processes(
-      {io, tasks, time, guardian, logs, vitals, own.node, own.incarnation,
-       [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); }});
+  const auto remark = [&link](const std::string& what) { link.send(Attempt(), wire::AgentRemark{what}); };
+  LocalMpiHost mpi({io, guardian, own.node, own.incarnation, remark});
+  LocalProcesses processes({io, tasks, time, guardian, logs, vitals, mpi, own.node, own.incarnation, remark});
   block_signals(kSignalsToLeave);
-  Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store,
+  Agent agent({time, link, processes, processes, processes, processes, vitals, logs, store, mpi,
                [look = std::make_shared<HostLook>()](const wire::CheckHost& question) {
                  return look->look(question);
                }},

@@ -18,6 +18,14 @@ find_path(MUSTER_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(MUSTER_YAML_INCLUDE yaml-cpp/yaml.h REQUIRED)
 find_library(MUSTER_YAML_LIBRARY NAMES libyaml-cpp.a yaml-cpp REQUIRED)
 
+# Of MPI: the agent's module for Open MPI's ranks. Debian keeps the headers apart from those of Open MPI's own copy.
+find_path(MUSTER_PMIX_INCLUDE pmix_server.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
+find_library(MUSTER_PMIX_LIBRARY NAMES pmix libpmix.so.2 HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/lib)
+if(NOT MUSTER_PMIX_INCLUDE OR NOT MUSTER_PMIX_LIBRARY)
+  message(STATUS "PMIx (libpmix-dev) is not found: launch --mpi pmix will not work")
+  unset(MUSTER_PMIX_LIBRARY CACHE)
+endif()
+
 # muster_headers(NAME DIRECTORY DEFINITION...): a library that is headers only.
 function(muster_headers name directory)
   add_library(${name} INTERFACE IMPORTED GLOBAL)

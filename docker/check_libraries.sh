@@ -1,6 +1,8 @@
 #!/bin/sh
-# Run while an image is made: do Muster's and the user's programs find their libraries here?
-said=$(ldd /usr/local/bin/* $(find /usr/local/lib -name 'libmuster_*.so') 2>&1 | grep 'not found')
+# Run while an image is made: do Muster's and the user's programs find their libraries here? Open MPI and PMIx are needed for jobs with --mpi
+# and --backend mpi only: such an image brings its own.
+loaded=$(find /usr/local/lib -name 'libmuster_*.so' ! -name libmuster_mpi.so ! -name libmuster_pmix.so)
+said=$(ldd /usr/local/bin/* $loaded 2>&1 | grep 'not found')
 [ -n "$said" ] || exit 0
 missing=$(printf '%s\n' "$said" | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | sort -u | tr '\n' ' ')
 [ -z "$missing" ] || echo "this BASE lacks libraries that docker/context.sh did not find either: $missing" >&2

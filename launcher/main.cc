@@ -12,7 +12,7 @@ using Execute = int (*)(const Invocation&);
 
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
     {"run", run},           {"plan", plan},     {"check", check},   {"ps", ps},
-    {"status", status},     {"nodes", nodes},   {"logs", logs},     {"cancel", cancel},
+    {"status", status},     {"top", top},       {"nodes", nodes},   {"logs", logs},     {"cancel", cancel},
     {"dump", dump},         {"report", report}, {"replay", replay}, {"trace", trace},
     {"schedule", schedule}, {"ckpt", ckpt},     {"clean", clean},   {"completion", completion},
     {"help", help},         {"man", man},

@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "agent/core": ["common/base", "common/wire", "agent/core"],
     "agent": [*COMMON, "agent"],
     "runtime/include": ["runtime/include"],
-    "runtime": ["common/base", "common/wire", "common/checkpoint", "runtime"],
+    "runtime": ["common/base", "common/wire", "common/checkpoint", "common/pipeline", "runtime"],
     "examples": ["runtime/include", "examples"],
 }
 ASIO = re.compile(r"boost/asio|boost/beast|asio\.hpp|common/net/")
@@ -70,7 +70,9 @@ UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 # Sizes: (warn above, fail above). A ratchet: what is over the second number is listed with its reason, or made smaller.
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, PARAMETERS = (150, 300), (300, 600), (40, 70), (4, 6)
 # "path" or "path:function" -> why it may be over the limit.
-ALLOWED_SIZES: dict[str, str] = {}
+ALLOWED_SIZES: dict[str, str] = {
+    f"agent/io/mpi/pmix_module.cc:{name}": "the PMIx library says what it is called with" for name in ("on_abort", "on_event", "on_fence", "on_spawn")
+} | {"runtime/parallel/sync_batch_norm.cc:batch_norm_of_all": "an operator of ATen has these arguments"}
 
 SOURCES = (".h", ".cc")
 TEXTS = (*SOURCES, ".py", ".md", ".cmake", ".txt", ".sh", ".yaml", ".yml", ".json", ".in", "")
@@ -229,7 +231,7 @@ def check(root):
             check_header(path, text, report)
         if path.endswith(".md"):
             check_links(root, path, text, report)
-    for key in sorted(ALLOWED_SIZES.keys() - report.allowed_used):
+    for key in sorted(key for key in ALLOWED_SIZES.keys() - report.allowed_used if key.split(":")[0] in files):
         report.error(key, 1, "is listed in ALLOWED_SIZES and no longer over a limit: take it out")
     return files, report
 

@@ -30,6 +30,7 @@ void Agent::start(const wire::Hello& hello) {
   // What follows is done while the launcher answers the Hello.
   parts_.processes.begin(*this);
   parts_.logs.begin(*this);
+  parts_.mpi.begin(*this);
   parts_.link.start([this](const Link::Incoming& incoming) { hear(incoming); },
                     [this](const Error& why) {
                       log::debug("{}", why.message());
@@ -54,7 +55,9 @@ void Agent::obey(Attempt, const wire::Ping& ping) {
   known_until_ = now + kOthersWaitLinger;
   parts_.processes.look_at_input();
   const bool waits = finishing_logs_ || parts_.logs.output_waits();
-  parts_.link.send(node_.attempt(), wire::Pong{ping.sent_ns, to_ns(now), waits});
+  wire::Pong pong{ping.sent_ns, to_ns(now), waits};
+  if (ping.usage && health_) pong.usage = parts_.vitals.usage(health_->workers());
+  parts_.link.send(node_.attempt(), std::move(pong));
 }
 
 void Agent::obey(Attempt, const wire::OutputTaken& taken) {
@@ -77,6 +80,10 @@ void Agent::obey(Attempt attempt, const wire::Welcome& said) {
 
 void Agent::obey(Attempt attempt, const wire::LogTaken& taken) {
   parts_.logs.taken(attempt, taken);
+}
+
+void Agent::obey(Attempt attempt, const wire::MpiTold& told) {
+  if (health_ && attempt == node_.attempt()) parts_.mpi.hear(told);
 }
 
 void Agent::obey(Attempt attempt, const wire::PrepareAttempt& plan) {
@@ -158,6 +165,7 @@ void Agent::worker_ended(LocalRank local_rank, wire::WorkerExited exited) {
   Logs::LastWords words = parts_.logs.last_words(local_rank);
   exited.error_file = std::move(words.error_file);
   exited.last_lines = std::move(words.last_lines);
+  if (job_.mpi != wire::Mpi::kNone) exited.mpi_fault = parts_.mpi.fault_of(local_rank, exited);
   send_health(health_->on(parts_.vitals.take_gpu_faults(), TimePoint(from_ns(exited.at_ns))), rank);
   health_->ended(rank, exited);
   parts_.talk.receive_waiting();
@@ -171,6 +179,10 @@ void Agent::stacks_dumped(wire::WorkerStacks stacks) {
 
 void Agent::input_taken(const wire::InputTaken& taken) {
   parts_.link.send(node_.attempt(), taken);
+}
+
+void Agent::mpi_asked(const wire::MpiAsked& asked) {
+  parts_.link.send(node_.attempt(), asked);
 }
 
 void Agent::memory_written(std::string told) {
@@ -302,6 +314,10 @@ void Agent::perform(const OpenAttempt& action) {
 }
 
 std::expected<std::int32_t, StartFailure> Agent::open(const OpenAttempt& attempt) {
+  if (job_.mpi != wire::Mpi::kNone) {
+    if (auto served = parts_.mpi.open(job_, attempt); !served)
+      return std::unexpected(std::move(served.error()));
+  }
   if (auto opened = parts_.processes.open(attempt); !opened)
     return std::unexpected(std::move(opened.error()));
   const auto remarks = parts_.logs.open(job_, attempt);
@@ -373,6 +389,7 @@ void Agent::perform(const CloseAttempt& action) {
   parts_.processes.close();
   parts_.logs.close();
   parts_.store.close(action.keep_store);
+  if (job_.mpi != wire::Mpi::kNone) parts_.mpi.close();
   clearing_ = false;
   finishing_logs_ = false;
   health_.reset();

@@ -24,6 +24,7 @@
 #include "agent/core/node/node.h"
 #include "agent/io/health/vitals.h"
 #include "agent/io/link.h"
+#include "agent/io/mpi/mpi_host.h"
 #include "agent/io/output/logs.h"
 #include "agent/io/store/store_host.h"
 #include "agent/io/workers/processes.h"
@@ -31,7 +32,7 @@
 
 namespace muster::agent {
 
-class Agent final : private ProcessListener, private LogsListener {
+class Agent final : private ProcessListener, private LogsListener, private MpiListener {
  public:
   // Outlive the agent.
   struct Parts {
@@ -44,6 +45,7 @@ class Agent final : private ProcessListener, private LogsListener {
     Vitals& vitals;
     Logs& logs;
     StoreHost& store;
+    MpiHost& mpi;
     std::function<wire::HostChecked(const wire::CheckHost&)> look_at_host{};  // none: it is never asked
   };
   // `on_quit` is called inside an event; from then on nothing more is asked of any part.
@@ -72,6 +74,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void obey(Attempt attempt, const wire::OutputTaken& taken);
   void obey(Attempt attempt, const wire::Input& input);
   void obey(Attempt attempt, const wire::LogTaken& taken);
+  void obey(Attempt attempt, const wire::MpiTold& told);
 
   void worker_ended(LocalRank local_rank, wire::WorkerExited exited) override;
   void worker_reported(const Report& report, const std::string& address) override;
@@ -83,6 +86,7 @@ class Agent final : private ProcessListener, private LogsListener {
   void leftovers_changed() override;
   void logs_finished(const LogLosses& losses) override;
   void logs_sent() override;
+  void mpi_asked(const wire::MpiAsked& asked) override;
 
   void on(Event event);
   void set_alarm();

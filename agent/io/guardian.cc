@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "agent/io/mpi/segments.h"
 #include "agent/io/sweep.h"
 #include "agent/io/workers/worker_socket.h"
 #include "common/base/check.h"
@@ -24,8 +25,12 @@ namespace {
 
 constexpr Duration kGiveUp = std::chrono::seconds(10);
 
+std::string value_in(const std::map<std::string, std::string>& told, const char* name) {
+  return told.at(name).substr(told.at(name).find('=') + 1);
+}
+
 void kill_job(const std::map<std::string, std::string>& told) {
-  const auto id_of = [&told](const char* name) { return told.at(name).substr(told.at(name).find('=') + 1); };
+  const auto id_of = [&told](const char* name) { return value_in(told, name); };
   SweepOrder order{.job = id_of("MUSTER_JOB_ID"),
                    .node = NodeId(parse_number<std::int32_t>(id_of("MUSTER_NODE_ID")).value_or(0)),
                    .below = std::nullopt,
@@ -33,6 +38,13 @@ void kill_job(const std::map<std::string, std::string>& told) {
                    .agents = told.contains("keep_from")};
   if (order.agents) order.below = Incarnation(parse_number<std::uint32_t>(id_of("keep_from")).value_or(1));
   kill_all(order, kGiveUp);
+}
+
+void remove_segments_of(const std::map<std::string, std::string>& told) {
+  remove_segments(
+      {.job = value_in(told, "MUSTER_JOB_ID"),
+       .node = NodeId(parse_number<std::int32_t>(value_in(told, "MUSTER_NODE_ID")).value_or(0)),
+       .incarnation = Incarnation(parse_number<std::uint32_t>(value_in(told, "segments_of")).value_or(1))});
 }
 
 [[noreturn]] void guard(int pipe) {
@@ -61,6 +73,7 @@ void kill_job(const std::map<std::string, std::string>& told) {
   if (told.contains("MUSTER_JOB_ID")) kill_job(told);
   if (told.contains("run_directory"))
     remove_run_directory(told["run_directory"].substr(sizeof "run_directory"));
+  if (told.contains("segments_of")) remove_segments_of(told);
   _exit(0);
 }
 
@@ -93,6 +106,10 @@ void Guardian::guard_job(const std::string& job_id, NodeId node) {
 
 void Guardian::keep_from(Incarnation incarnation) {
   tell("keep_from", fmt::format("{}", incarnation));
+}
+
+void Guardian::guard_segments(Incarnation incarnation) {
+  tell("segments_of", fmt::format("{}", incarnation));
 }
 
 void Guardian::guard_run_directory(const std::string& directory) {

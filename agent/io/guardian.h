@@ -31,6 +31,8 @@ class Guardian {
   void guard_job(const std::string& job_id, NodeId node);
   // What a later agent of the same node and host started is not this guardian's, from this incarnation on.
   void keep_from(Incarnation incarnation);
+  // Memory that MPI ranks share, of this incarnation of the agent.
+  void guard_segments(Incarnation incarnation);
   void guard_run_directory(const std::string& directory);
   // The agent ends in order and leaves processes: the guardian takes its end as if it had been killed.
   void inherit() { inherits_ = true; }

@@ -16,10 +16,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "agent/io/health/nvml.h"
 #include "agent/io/shared_directory.h"
 #include "agent/io/workers/program.h"
 #include "common/base/clock.h"
+#include "common/base/nvml.h"
 #include "common/base/process.h"
 #include "common/base/python_torch.h"
 

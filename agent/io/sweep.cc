@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/io/mpi/segments.h"
 #include "common/base/file.h"
 #include "common/base/text.h"
 
@@ -129,6 +130,7 @@ std::vector<Leftover> sweep(const SweepOrder& order) {
     }
     return !found.empty();
   });
+  if (left.empty()) remove_segments_below(order.job, order.node, order.below);
   return left;
 }
 

@@ -21,6 +21,9 @@ ReadAt reader_of(const UniqueFd& fd);
 
 std::vector<Elf64_Phdr> elf_segments(const ReadAt& read);
 
+// The libraries that a program or library names as needed, in their order.
+std::vector<std::string> elf_needs(const ReadAt& read);
+
 // The loader that a program names, which can list the libraries that it would load without starting it. ""
 // for one that needs none.
 std::string elf_loader(const ReadAt& read);

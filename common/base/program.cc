@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <dlfcn.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +62,18 @@ Expected<std::string> beside_own_program(const std::string& relative) {
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return system_failure("cannot read /proc/self/exe", error.value());
   return (own.parent_path() / relative).lexically_normal().string();
+}
+
+Expected<void*> function_beside_own_program(const std::string& relative, const char* name,
+                                            std::string_view user) {
+  const auto file = beside_own_program(relative);
+  if (!file) return std::unexpected(file.error());
+  void* const library = dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const function = library == nullptr ? nullptr : dlsym(library, name);
+  if (function != nullptr) return function;
+  std::string_view why = dlerror();  // begins with the file's name, if the file itself is what is wrong
+  if (why.starts_with(*file + ": ")) why.remove_prefix(file->size() + 2);
+  return failure(ErrorCode::kInternal, "cannot load {}, which {} needs: {}", *file, user, why);
 }
 
 }  // namespace muster

@@ -30,4 +30,9 @@ std::optional<std::string> look_up_beside(const std::string& neighbour, const st
 // The path of what lies at `relative` from the folder of the running program, whether or not it is there.
 Expected<std::string> beside_own_program(const std::string& relative);
 
+// The function `name` of the library that lies there, which is loaded and stays so. `user`: who needs it, for
+// the message of kInternal.
+Expected<void*> function_beside_own_program(const std::string& relative, const char* name,
+                                            std::string_view user);
+
 }  // namespace muster

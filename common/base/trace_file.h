@@ -24,14 +24,23 @@
 namespace muster {
 
 // What happens in one track follows each other, or lies within each other. The number is the event's `tid`.
-enum class TraceTrack : std::uint8_t { kStep = 1, kSections, kCommunication, kData, kCheckpoint, kWriting };
+enum class TraceTrack : std::uint8_t {
+  kStep = 1,
+  kSections,
+  kCommunication,
+  kData,
+  kCheckpoint,
+  kWriting,
+  kPipeline
+};
 inline constexpr std::pair<TraceTrack, std::string_view> kTraceTracks[] = {
     {TraceTrack::kStep, "step"},
     {TraceTrack::kSections, "sections"},  // around steps
     {TraceTrack::kCommunication, "communication"},
     {TraceTrack::kData, "data"},
     {TraceTrack::kCheckpoint, "checkpoint"},
-    {TraceTrack::kWriting, "checkpoint writing"}};
+    {TraceTrack::kWriting, "checkpoint writing"},
+    {TraceTrack::kPipeline, "pipeline"}};
 
 // One of them as it stands in a trace.
 struct TraceEvent {

@@ -2,79 +2,36 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <memory>
 #include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/check.h"
+#include "common/base/copy_past_caches.h"
 #include "common/base/file.h"
 #include "common/base/quiet_thread.h"
 #include "common/base/text.h"
+#include "common/checkpoint/direct_file.h"
 
 namespace muster {
 
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 // What one thread reads before it takes the next piece of work.
 constexpr std::uint64_t kWorkBytes = 32 << 20;
-
-// Its bytes go away with it; begins at a page.
-class Buffer {
- public:
-  explicit Buffer(std::uint64_t bytes)
-      : bytes_(static_cast<char*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage))) {}
-  char* data() const { return bytes_.get(); }
-
- private:
-  struct Free {
-    void operator()(char* bytes) const { std::free(bytes); }
-  };
-  std::unique_ptr<char, Free> bytes_;
-};
-
-// An open file that has the size that the manifest says. `size_bytes`: any, if there is none.
-Expected<UniqueFd> open_file(const std::string& path, std::optional<std::uint64_t> size_bytes,
-                             int flags = 0) {
-  // Never waits for what is no file.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
-  if (!fd && flags != 0 && errno == EINVAL) return open_file(path, size_bytes);
-  struct stat status{};
-  if (!fd || fstat(fd.get(), &status) != 0) return system_failure("cannot open " + path, errno);
-  if (!S_ISREG(status.st_mode)) return failure(ErrorCode::kCorrupt, "cannot use {}: it is no file", path);
-  if (size_bytes && static_cast<std::uint64_t>(status.st_size) != *size_bytes)
-    return failure(ErrorCode::kCorrupt, "cannot use {}: it has {} bytes, the manifest says {}", path,
-                   status.st_size, *size_bytes);
-  return fd;
-}
-
-// `room`: how much may be read over, which a read past the page cache needs at the file's end.
-Status read_fully(int fd, char* to, std::uint64_t count, std::uint64_t offset, const std::string& path,
-                  std::uint64_t room = 0) {
-  for (std::uint64_t done = 0; done < count;) {
-    const ssize_t got = pread(fd, to + done, std::max(count, room) - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_failure("cannot read " + path, errno);
-    if (got == 0)
-      return failure(ErrorCode::kCorrupt, "cannot use {}: it became shorter while it was read", path);
-    done += static_cast<std::uint64_t>(got);
-  }
-  return {};
-}
-
-std::uint64_t chunk_end(const ManifestFile& file, std::uint64_t chunk) {
-  return std::min((chunk + 1) * file.chunk_bytes, file.size_bytes);
-}
 
 // One file, from which verified chunks are copied.
 class ChunkCopier {
  public:
-  ChunkCopier(std::string path, const ManifestFile& file, UniqueFd fd)
-      : path_(std::move(path)), file_(file), fd_(std::move(fd)) {}
+  // `buffer` outlives it.
+  ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, UniqueFd fd)
+      : path_(std::move(path)), file_(file), buffer_(buffer), fd_(std::move(fd)) {}
+  ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, DirectFile direct)
+      : path_(std::move(path)), file_(file), buffer_(buffer), direct_(std::move(direct)) {}
+  ChunkCopier(std::string path, const ManifestFile& file, Buffer& buffer, FileMapping mapping)
+      : path_(std::move(path)), file_(file), buffer_(buffer), mapping_(std::move(mapping)) {}
 
   // Forward in the file is fastest: a chunk that is needed again right after is not read again.
   Status copy(std::uint64_t from, std::byte* to, std::uint64_t count, std::string_view tensor) {
@@ -84,11 +41,11 @@ class ChunkCopier {
       const std::uint64_t end = chunk_end(file_, chunk);
       const std::uint64_t here = std::min(count, end - from);
       Status read;
-      if (here == end - begin && chunk != loaded_) {
-        read = load(chunk, reinterpret_cast<char*>(to), tensor);
+      if (here == end - begin && chunk != loaded_ && !direct_) {
+        read = load(chunk, to, tensor);
       } else {
         read = keep(chunk, tensor);
-        if (read) std::memcpy(to, buffer_->data() + (from - begin), here);
+        if (read) copy_past_caches(to, kept_ + (from - begin), here);
       }
       if (!read) return read;
       from += here;
@@ -99,16 +56,27 @@ class ChunkCopier {
   }
 
  private:
-  Status load(std::uint64_t chunk, char* to, std::string_view tensor) const {
+  // Of a mapping: it is verified only, where there is no `to`.
+  Status load(std::uint64_t chunk, std::byte* to, std::string_view tensor) {
     const std::uint64_t begin = chunk * file_.chunk_bytes;
     const std::uint64_t size = chunk_end(file_, chunk) - begin;
     // In pieces that the processor's cache still holds as they are hashed.
     constexpr std::uint64_t kCachedBytes = 256 << 10;
     Digest digest;
+    if (direct_)
+      if (Status read = direct_->read_chunk(chunk, reinterpret_cast<char*>(to)); !read) return read;
     for (std::uint64_t done = 0; done < size; done += kCachedBytes) {
       const std::uint64_t count = std::min(kCachedBytes, size - done);
-      if (Status read = read_fully(fd_.get(), to + done, count, begin + done, path_); !read) return read;
-      digest.add({to + done, count});
+      if (mapping_) {
+        const std::byte* const from = mapping_->bytes() + begin + done;
+        digest.add({reinterpret_cast<const char*>(from), count});
+        if (to != nullptr) copy_past_caches(to + done, from, count);
+        continue;
+      }
+      auto* const piece = reinterpret_cast<char*>(to) + done;
+      if (fd_)
+        if (Status read = read_fully(fd_.get(), piece, count, begin + done, path_); !read) return read;
+      digest.add({piece, count});
     }
     if (digest.value() == file_.chunks[chunk]) return {};
     return failure(ErrorCode::kCorrupt,
@@ -117,27 +85,37 @@ class ChunkCopier {
   }
   Status keep(std::uint64_t chunk, std::string_view tensor) {
     if (chunk == loaded_) return {};
-    if (!buffer_) buffer_.emplace(std::min(file_.chunk_bytes, file_.size_bytes));
-    if (buffer_->data() == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path_);
     loaded_.reset();
-    if (Status read = load(chunk, buffer_->data(), tensor); !read) return read;
+    if (mapping_) {
+      kept_ = mapping_->bytes() + chunk * file_.chunk_bytes;
+      if (Status read = load(chunk, nullptr, tensor); !read) return read;
+    } else {
+      auto* const room = reinterpret_cast<std::byte*>(buffer_.with_room(DirectFile::direct_bytes(file_)));
+      if (room == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path_);
+      kept_ = room;
+      if (Status read = load(chunk, room, tensor); !read) return read;
+    }
     loaded_ = chunk;
     return {};
   }
 
   std::string path_;
   const ManifestFile& file_;
+  Buffer& buffer_;
   UniqueFd fd_;
-  std::optional<Buffer> buffer_;
+  std::optional<DirectFile> direct_;
+  std::optional<FileMapping> mapping_;
   std::optional<std::uint64_t> loaded_;
+  const std::byte* kept_ = nullptr;  // the chunk that is loaded
 };
 
-// Calls work(i) for each i below `count`, in so many threads, this one among them.
+// Calls work(i, buffer) for each i below `count`, in so many threads, this one among them; each has a buffer.
 template <class Work>
 void in_threads(int threads, std::size_t count, Work work) {
   std::atomic<std::size_t> next = 0;
   const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+    Buffer buffer;
+    for (std::size_t i = next++; i < count; i = next++) work(i, buffer);
   };
   std::vector<std::jthread> others;
   for (std::size_t i = 1; i < std::min(static_cast<std::size_t>(std::max(threads, 1)), count); ++i) {
@@ -150,9 +128,12 @@ void in_threads(int threads, std::size_t count, Work work) {
   run();
 }
 
-// One run of bytes may be cut, at the ends of chunks.
-void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t chunk_bytes) {
-  const std::uint64_t piece = std::max(kWorkBytes / chunk_bytes, std::uint64_t{1}) * chunk_bytes;
+std::uint64_t work_bytes(const ManifestFile& file) {
+  return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
+}
+
+// One run of bytes may be cut, where a thread's work ends.
+void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::uint64_t piece) {
   while (request.copy.loops.empty()) {
     const std::uint64_t first = piece - request.copy.file_begin % piece;
     if (request.copy.run_bytes <= first) break;
@@ -166,47 +147,57 @@ void add_in_pieces(std::vector<PartRequest>& pieces, PartRequest request, std::u
   pieces.push_back(std::move(request));
 }
 
-// Readers beside each other go through all files at the same pace, each through its own first.
-void put_in_order(std::vector<std::span<const PartRequest>>& shares, std::size_t files, ReadBeside beside) {
-  std::ranges::sort(shares, {}, [&](const auto& share) {
-    const PartCopy& first = share.front().copy;
-    const std::size_t own_first = (first.file + files - beside.reader % files) % files;
-    return std::tuple(first.file_begin / kWorkBytes, own_first, first.file_begin);
-  });
-}
-
-// Work for one thread each: neighbours in a file stay together.
-std::vector<std::span<const PartRequest>> shares_of(std::span<const PartRequest> pieces) {
+// Work for one thread each: what lies in the same place of a file, so that no chunk is read by two.
+std::vector<std::span<const PartRequest>> shares_of(std::span<const PartRequest> pieces,
+                                                    std::span<const ManifestFile> files) {
+  const auto place_of = [&](const PartRequest& piece) {
+    return std::pair(piece.copy.file, piece.copy.file_begin / work_bytes(files[piece.copy.file]));
+  };
   std::vector<std::span<const PartRequest>> shares;
-  std::size_t begin = 0;
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (i > begin && (pieces[i].copy.file != pieces[begin].copy.file || bytes >= kWorkBytes)) {
-      shares.push_back(pieces.subspan(begin, i - begin));
-      begin = i;
-      bytes = 0;
-    }
-    bytes += pieces[i].copy.file_end() - pieces[i].copy.file_begin;
+  for (auto begin = pieces.begin(); begin != pieces.end();) {
+    const auto end = std::find_if(
+        begin, pieces.end(), [&](const PartRequest& piece) { return place_of(piece) != place_of(*begin); });
+    shares.emplace_back(begin, end);
+    begin = end;
   }
-  if (!pieces.empty()) shares.push_back(pieces.subspan(begin));
   return shares;
 }
 
-Status read_share(const std::string& directory, std::span<const ManifestFile> files,
-                  std::span<const PartRequest> share) {
-  const ManifestFile& file = files[share.front().copy.file];
-  CHECK(!file.chunks.empty(), "{} has no digests: with_contents(verified) finds them", file.name);
-  const std::string path = directory + "/" + file.name;
+Expected<ChunkCopier> direct_copier(const std::string& path, const ManifestFile& file, Buffer& buffer) {
+  auto direct = DirectFile::open(path, file);
+  if (!direct) return std::unexpected(direct.error());
+  return ChunkCopier(path, file, buffer, *std::move(direct));
+}
+
+Expected<ChunkCopier> mapping_copier(const std::string& path, const ManifestFile& file, Buffer& buffer) {
+  auto mapping = FileMapping::of(path, file.size_bytes);
+  if (!mapping) return std::unexpected(mapping.error());
+  return ChunkCopier(path, file, buffer, *std::move(mapping));
+}
+
+Expected<ChunkCopier> cached_copier(const std::string& path, const ManifestFile& file,
+                                    std::span<const PartRequest> share, Buffer& buffer) {
   auto fd = open_file(path, file.size_bytes);
   if (!fd) return std::unexpected(fd.error());
   const std::uint64_t begin = share.front().copy.file_begin / file.chunk_bytes * file.chunk_bytes;
   posix_fadvise(fd->get(), static_cast<off_t>(begin),
                 static_cast<off_t>(share.back().copy.file_end() - begin), POSIX_FADV_WILLNEED);
-  ChunkCopier copier(path, file, *std::move(fd));
+  return ChunkCopier(path, file, buffer, *std::move(fd));
+}
+
+Status read_share(const std::string& directory, std::span<const ManifestFile> files,
+                  std::span<const PartRequest> share, ReadBy by, Buffer& buffer) {
+  const ManifestFile& file = files[share.front().copy.file];
+  CHECK(!file.chunks.empty(), "{} has no digests: with_contents(verified) finds them", file.name);
+  const std::string path = directory + "/" + file.name;
+  auto copier = by == ReadBy::kDirect    ? direct_copier(path, file, buffer)
+                : by == ReadBy::kMapping ? mapping_copier(path, file, buffer)
+                                         : cached_copier(path, file, share, buffer);
+  if (!copier) return std::unexpected(copier.error());
   Status result;
   for (const PartRequest& request : share) {
     for_each_run(request.copy, [&](std::uint64_t from, std::uint64_t to, std::uint64_t count) {
-      result = copier.copy(from, request.target + to, count, request.tensor);
+      result = copier->copy(from, request.target + to, count, request.tensor);
       return result.has_value();
     });
     if (!result) return result;
@@ -237,14 +228,16 @@ Status find_chunks(const std::string& path, ManifestFile& file) {
   const auto fd = open_file(path, file.size_bytes);
   if (!fd) return std::unexpected(fd.error());
   posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-  const Buffer buffer(std::min(file.chunk_bytes, file.size_bytes));
+  Buffer buffer;
+  char* const bytes = buffer.with_room(std::min(file.chunk_bytes, file.size_bytes));
+  if (bytes == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path);
   Digest whole;
   file.chunks.clear();
   for (std::uint64_t begin = 0; begin < file.size_bytes; begin += file.chunk_bytes) {
     const std::uint64_t size = std::min(file.chunk_bytes, file.size_bytes - begin);
-    if (Status read = read_fully(fd->get(), buffer.data(), size, begin, path); !read) return read;
-    whole.add({buffer.data(), size});
-    file.chunks.push_back(digest_of({buffer.data(), size}));
+    if (Status read = read_fully(fd->get(), bytes, size, begin, path); !read) return read;
+    whole.add({bytes, size});
+    file.chunks.push_back(digest_of({bytes, size}));
   }
   if (whole.text() != file.xxh3)
     return failure(ErrorCode::kCorrupt, "cannot use {}: its digest is {}, the manifest says {}", path,
@@ -258,12 +251,13 @@ std::vector<Damage> find_damaged_tensors(const std::string& path, const Manifest
   const auto header = read_header(path);
   const auto fd = open_file(path, file.size_bytes);
   if (!header || !fd) return found;
+  Buffer buffer;
   for (const HeaderTensor& tensor : header->tensors) {
     const auto digest = header->metadata.find(std::string(kDigestKey) + tensor.name);
-    const Buffer buffer(std::max(tensor.size_bytes, std::uint64_t{1}));
-    if (digest == header->metadata.end() || buffer.data() == nullptr ||
-        !read_fully(fd->get(), buffer.data(), tensor.size_bytes, tensor.begin_bytes, path) ||
-        xxh3_digest({buffer.data(), tensor.size_bytes}) == digest->second)
+    char* const bytes = buffer.with_room(std::max(tensor.size_bytes, std::uint64_t{1}));
+    if (digest == header->metadata.end() || bytes == nullptr ||
+        !read_fully(fd->get(), bytes, tensor.size_bytes, tensor.begin_bytes, path) ||
+        xxh3_digest({bytes, tensor.size_bytes}) == digest->second)
       continue;
     found.push_back({.file = file.name,
                      .begin_bytes = tensor.begin_bytes,
@@ -339,11 +333,11 @@ class Verification {
       const ManifestFile& file = manifest_.files[i];
       works.push_back({i, 0});
       if (manifest_.format == 1) continue;
-      for (std::uint64_t at = share_of(file); at < file.size_bytes; at += share_of(file))
+      for (std::uint64_t at = work_bytes(file); at < file.size_bytes; at += work_bytes(file))
         works.push_back({i, at});
     }
     in_threads(options_.threads, works.size(),
-               [&](std::size_t i) { look_at(works[i].file, works[i].begin); });
+               [&](std::size_t i, Buffer& buffer) { look_at(works[i].file, works[i].begin, buffer); });
     for (std::size_t i = 0; i < manifest_.files.size(); ++i)
       if (std::ranges::find(found_, i, &Found::file) == found_.end()) look_at_header(i);
     std::ranges::sort(found_, [](const Found& left, const Found& right) {
@@ -359,10 +353,6 @@ class Verification {
   }
 
  private:
-  static std::uint64_t share_of(const ManifestFile& file) {
-    return std::max(kWorkBytes / file.chunk_bytes, std::uint64_t{1}) * file.chunk_bytes;
-  }
-
   // Other tools go by the header: it says the same as the manifest, of types, shapes and places.
   void look_at_header(std::size_t index) {
     const std::string path = directory_ + "/" + manifest_.files[index].name;
@@ -386,11 +376,11 @@ class Verification {
     }
   }
 
-  void look_at(std::size_t index, std::uint64_t begin) {
+  void look_at(std::size_t index, std::uint64_t begin, Buffer& buffer) {
     const ManifestFile& file = manifest_.files[index];
     const std::string path = directory_ + "/" + file.name;
     const Status done =
-        manifest_.format == 1 ? look_at_whole(index, path) : look_at_chunks(index, path, begin);
+        manifest_.format == 1 ? look_at_whole(index, path) : look_at_chunks(index, path, begin, buffer);
     if (!done) add(index, {.file = file.name, .tensors = {}, .text = done.error().message()});
   }
 
@@ -404,26 +394,19 @@ class Verification {
     return damaged.empty() ? right : Status();
   }
 
-  Status look_at_chunks(std::size_t index, const std::string& path, std::uint64_t begin) {
+  Status look_at_chunks(std::size_t index, const std::string& path, std::uint64_t begin, Buffer& buffer) {
     const ManifestFile& file = manifest_.files[index];
-    const std::uint64_t end = std::min(begin + share_of(file), file.size_bytes);
-    const bool whole_pages = file.chunk_bytes % kPage == 0;
-    auto fd = open_file(path, file.size_bytes, whole_pages ? O_DIRECT : 0);
-    if (!fd) return std::unexpected(fd.error());
-    const Buffer buffer(std::min(file.chunk_bytes, file.size_bytes + kPage));
-    if (buffer.data() == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path);
+    const std::uint64_t end = std::min(begin + work_bytes(file), file.size_bytes);
+    auto direct = DirectFile::open(path, file);
+    if (!direct) return std::unexpected(direct.error());
+    char* const bytes = buffer.with_room(DirectFile::direct_bytes(file));
+    if (bytes == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path);
     for (std::uint64_t chunk = begin / file.chunk_bytes; chunk * file.chunk_bytes < end; ++chunk) {
       const std::uint64_t at = chunk * file.chunk_bytes;
       const std::uint64_t size = chunk_end(file, chunk) - at;
-      const std::uint64_t room = whole_pages ? (size + kPage - 1) / kPage * kPage : 0;
-      Status read = read_fully(fd->get(), buffer.data(), size, at, path, room);
-      if (!read && whole_pages) {  // some file systems open it so, and read it not
-        fd = open_file(path, file.size_bytes);
-        if (!fd) return std::unexpected(fd.error());
-        read = read_fully(fd->get(), buffer.data(), size, at, path);
-      }
+      const Status read = direct->read_chunk(chunk, bytes);
       if (!read) return read;
-      if (digest_of({buffer.data(), size}) != file.chunks[chunk])
+      if (digest_of({bytes, size}) != file.chunks[chunk])
         add(index, {.file = file.name,
                     .begin_bytes = at,
                     .end_bytes = at + size,
@@ -476,25 +459,24 @@ Expected<std::vector<PartRequest>> requests_for(std::string_view name, const Sav
 }
 
 Status read_parts(const std::string& directory, std::span<const ManifestFile> files,
-                  std::vector<PartRequest> requests, int threads, ReadBeside beside) {
+                  std::vector<PartRequest> requests, int threads, ReadBy by) {
   std::ranges::sort(requests, {}, [](const PartRequest& request) {
     return std::pair(request.copy.file, request.copy.file_begin);
   });
   std::vector<PartRequest> pieces;
   for (PartRequest& request : requests) {
-    const std::uint64_t chunk_bytes = files[request.copy.file].chunk_bytes;
-    add_in_pieces(pieces, std::move(request), chunk_bytes);
+    const std::uint64_t bytes = work_bytes(files[request.copy.file]);
+    add_in_pieces(pieces, std::move(request), bytes);
   }
-  auto shares = shares_of(pieces);
-  put_in_order(shares, files.size(), beside);
+  const auto shares = shares_of(pieces, files);
   std::mutex mutex;
   Status result;
-  in_threads(threads, shares.size(), [&](std::size_t i) {
+  in_threads(threads, shares.size(), [&](std::size_t i, Buffer& buffer) {
     {
       const std::lock_guard lock(mutex);
       if (!result) return;
     }
-    Status read = read_share(directory, files, shares[i]);
+    Status read = read_share(directory, files, shares[i], by, buffer);
     const std::lock_guard lock(mutex);
     if (!read && result) result = std::move(read);
   });

@@ -27,16 +27,16 @@ struct PartRequest {
 Expected<std::vector<PartRequest>> requests_for(std::string_view name, const SavedTensor& tensor,
                                                 const Slice& slice, std::byte* target);
 
-// One of several that read the same files of a disk at once and share its cache, the ranks of a node: each
-// begins with a file of its own, and takes of the others' what they have just read.
-struct ReadBeside {
-  std::uint32_t reader = 0;
+enum class ReadBy {
+  kCache,    // the page cache, where others find what was read
+  kDirect,   // the disk alone, which is the fastest where nobody else reads the files
+  kMapping,  // a mapping, of files in memory that nobody shortens
 };
 
 // Reads them all, each chunk once, with so many threads. `directory` holds the files. kCorrupt names file,
 // bytes and tensor; whatever was read until then is of no use. kNotFound: a file is missing.
 Status read_parts(const std::string& directory, std::span<const ManifestFile> files,
-                  std::vector<PartRequest> requests, int threads = 1, ReadBeside beside = {});
+                  std::vector<PartRequest> requests, int threads = 1, ReadBy by = ReadBy::kCache);
 
 // The manifest with its contents. One of the first format says them in the headers of its files: these are
 // read, and with `verified` all of the files, so that the digests of chunks, which it has none of, are known

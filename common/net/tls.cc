@@ -1,6 +1,5 @@
 #include "common/net/tls.h"
 
-#include <dlfcn.h>
 #include <filesystem>
 #include <unistd.h>
 
@@ -11,20 +10,10 @@ namespace muster::net {
 
 namespace {
 
-std::unexpected<Error> not_loaded(const std::string& file) {
-  std::string_view why = dlerror();  // begins with the file's name, if the file itself is what is wrong
-  if (why.starts_with(file + ": ")) why.remove_prefix(file.size() + 2);
-  return failure(ErrorCode::kInternal, "cannot load {}, which TLS needs: {}", file, why);
-}
-
 Expected<const Tls*> load_module() {
-  const auto file = beside_own_program(MUSTER_TLS_MODULE);
-  if (!file) return std::unexpected(file.error());
-  void* const module = dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (module == nullptr) return not_loaded(*file);
-  const auto entry = reinterpret_cast<decltype(&muster_tls)>(dlsym(module, "muster_tls"));
-  if (entry == nullptr) return not_loaded(*file);
-  return entry();
+  const auto entry = function_beside_own_program(MUSTER_TLS_MODULE, "muster_tls", "TLS");
+  if (!entry) return std::unexpected(entry.error());
+  return reinterpret_cast<decltype(&muster_tls)>(*entry)();
 }
 
 }  // namespace

@@ -33,6 +33,18 @@ static void to_json(nlohmann::json& out, Warm warm) {
 static void from_json(const nlohmann::json& in, Warm& warm) {
   read_word(in, warm);
 }
+static void to_json(nlohmann::json& out, Mpi mpi) {
+  write_word(out, mpi);
+}
+static void from_json(const nlohmann::json& in, Mpi& mpi) {
+  read_word(in, mpi);
+}
+static void to_json(nlohmann::json& out, MpiVerb verb) {
+  write_word(out, verb);
+}
+static void from_json(const nlohmann::json& in, MpiVerb& verb) {
+  read_word(in, verb);
+}
 static void to_json(nlohmann::json& out, LogFile file) {
   write_word(out, file);
 }
@@ -57,18 +69,18 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSpec, job_id, command, enviro
                                                 store_on_agent, master_port, virtual_local_rank, redirects,
                                                 stdout_filters, stderr_filters, limits, warm,
                                                 output_window_bytes, terminal_streams, input_rank, wrappers,
-                                                trace)
+                                                trace, mpi)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Welcome, node, job)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PrepareAttempt, restart_count, node_count, world_size,
                                                 first_rank, local_world_size, host_store, store_address,
                                                 agents_on_host, agent_on_host, peers, same_checkpoints,
-                                                neighbour_address)
+                                                neighbour_address, rank_counts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Neighbour, node, incarnation, address, port, kept_count,
                                                 first_rank, has_ours, key)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StartWorkers, master_address, master_port, resume_step,
                                                 neighbours)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StopWorkers, signal, grace_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Ping, sent_ns, output_waits, usage)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OutputTaken, stream, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogTaken, rank, file, bytes, stopped)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LogsElsewhere, directory)
@@ -80,10 +92,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AttemptRefused, exit_code, messa
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkersStarted, pids, warm_count, executed_because)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerExited, rank, local_rank, pid, exit_code, signal, at_ns,
                                                 after_stop, error_file, last_lines, oom_kill_count,
-                                                memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault)
+                                                memory_limit_bytes, peak_memory_bytes, core_dumped, gpu_fault,
+                                                mpi_fault)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerReported, rank, kind, step, text, busy_ns, parts_ns,
-                                                group)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns, output_waits)
+                                                group, loss, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankUsage, rank, cpu_ns, age_ns, memory_bytes, gpu,
+                                                gpu_percent, gpu_memory_bytes, gpu_memory_total_bytes,
+                                                gpu_celsius, gpu_watts)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Pong, sent_ns, at_ns, output_waits, usage)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Preempt, grace_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WorkerStalled, rank, stopped, hard, what, section, step,
                                                 since_ns)
@@ -151,6 +167,33 @@ static void from_json(const json& in, LogPiece& piece) {
   piece.last = in.value("last", false);
   piece.left_bytes = in.value("left_bytes", std::uint64_t{0});
 }
+static void to_json(json& out, const MpiAsked& asked) {
+  out = {{"verb", asked.verb},   {"number", asked.number},       {"key", asked.key},
+         {"count", asked.count}, {"wanted", asked.wanted},       {"node", asked.node},
+         {"ok", asked.ok},       {"text", binary_of(asked.text)}};
+}
+static void from_json(const json& in, MpiAsked& asked) {
+  in.at("verb").get_to(asked.verb);
+  in.at("number").get_to(asked.number);
+  asked.key = in.value("key", std::string());
+  asked.count = in.value("count", 0);
+  asked.wanted = in.value("wanted", Rank());
+  asked.node = in.value("node", NodeId());
+  asked.ok = in.value("ok", false);
+  asked.text = bytes_of(in.at("text"));
+}
+static void to_json(json& out, const MpiTold& told) {
+  out = {{"verb", told.verb}, {"number", told.number}, {"wanted", told.wanted},
+         {"node", told.node}, {"ok", told.ok},         {"text", binary_of(told.text)}};
+}
+static void from_json(const json& in, MpiTold& told) {
+  in.at("verb").get_to(told.verb);
+  in.at("number").get_to(told.number);
+  told.wanted = in.value("wanted", Rank());
+  told.node = in.value("node", NodeId());
+  told.ok = in.value("ok", false);
+  told.text = bytes_of(in.at("text"));
+}
 static void to_json(json& out, const SlotPart& part) {
   out = {{"number", part.number}, {"text", binary_of(part.text)}};
 }
@@ -202,6 +245,10 @@ template <>
 constexpr std::initializer_list<const char*> kRequired<Input>{"text"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<InputTaken>{"written_bytes", "read_bytes"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<MpiAsked>{"verb", "number", "text"};
+template <>
+constexpr std::initializer_list<const char*> kRequired<MpiTold>{"verb", "number", "text"};
 template <>
 constexpr std::initializer_list<const char*> kRequired<LogTaken>{"rank", "file", "bytes"};
 template <>

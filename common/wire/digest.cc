@@ -46,7 +46,9 @@ std::string xxh3_digest(std::string_view bytes) {
 
 Digest128 digest_of(std::string_view bytes) {
 #ifdef MUSTER_DIGEST_AVX2
-  if (has_avx2()) {
+  // A short text is read sooner than a virtual machine says what its processor can do.
+  constexpr std::size_t kShortBytes = 4096;
+  if (bytes.size() > kShortBytes && has_avx2()) {
     Digest128 digest;
     xxh3_with_avx2(bytes.data(), bytes.size(), digest.high, digest.low);
     return digest;

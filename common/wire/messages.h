@@ -18,8 +18,11 @@
 #include "common/base/ids.h"
 #include "common/base/process.h"
 #include "common/wire/bytes.h"
+#include "common/wire/host_checked.h"
 #include "common/wire/job_limits.h"
+#include "common/wire/mpi_messages.h"
 #include "common/wire/neighbour_messages.h"
+#include "common/wire/usage.h"
 #include "common/wire/words.h"
 
 namespace muster::wire {
@@ -70,6 +73,7 @@ struct JobSpec {
   std::optional<Rank> input_rank{};   // gets the job's input as its stdin; the others have /dev/null
   std::vector<Wrapper> wrappers{};    // those of one rank stand one behind the other
   bool trace = false;                 // ranks say what they do and when, in LogFile::kTrace
+  Mpi mpi = Mpi::kNone;               // kAuto: each agent looks at the program
 };
 
 // Launcher to agent.
@@ -95,6 +99,8 @@ struct PrepareAttempt {  // check that the program can be started, open logs, op
   bool same_checkpoints = false;
   // Where this agent is to listen for its neighbours (ToNeighbour); empty: it has none.
   std::string neighbour_address{};
+  // Of an MPI job: the ranks of each of the attempt's nodes, in their order; else empty.
+  std::vector<std::int32_t> rank_counts{};
 
   Rank rank_of(LocalRank local_rank) const { return Rank(first_rank.value() + local_rank.value()); }
 };
@@ -124,6 +130,7 @@ struct Leave {};  // the job is over: stop what still runs, and exit
 struct Ping {
   std::int64_t sent_ns = 0;
   bool output_waits = false;  // of some rank of the job: what it holds up is no hang
+  bool usage = false;         // the Pong is to say what the ranks use
 };
 // How much of the output that came over this connection has been taken by its reader, or thrown away. Said
 // after each quarter of the window, and once a second while anything is taken at all.
@@ -201,6 +208,8 @@ struct WorkerExited {
   std::int64_t peak_memory_bytes = 0;   // of the worker
   bool core_dumped = false;
   std::string gpu_fault;  // what NVML said of its GPU: "XID 79: GPU has fallen off the bus (GPU 3)"
+  // What made it fail, by its agent's MPI server: "called MPI_Abort with 3". Empty: nothing.
+  std::string mpi_fault{};
 };
 // A worker that lives and does not get on. `hard`: its limit has passed, and the attempt is to be stopped;
 // else it is only worth telling.
@@ -248,11 +257,14 @@ struct WorkerReported {  // what a worker said over MUSTER_SOCKET
   std::int64_t busy_ns = 0;  // of the step, without the waiting for other ranks; 0: not said
   std::map<std::string, std::int64_t> parts_ns{};  // profile: where the time of all these steps went
   std::string group{};                             // step: in which it was made; empty: the world
+  std::string loss{};                              // of the step, as text; empty: not said
+  std::int64_t samples = 0;                        // of the step, on this rank; 0: not said
 };
 struct Pong {
   std::int64_t sent_ns = 0;   // of the Ping
   std::int64_t at_ns = 0;     // when the agent answered
   bool output_waits = false;  // a rank's, for the launcher or a log file
+  std::vector<RankUsage> usage{};
 };
 // How much of the attempt's input, in bytes since its beginning, the worker's pipe has taken, and how much of
 // that the worker has read. Said whenever the pipe takes some, before the worker's end is told, and after a
@@ -275,26 +287,13 @@ struct LogPiece {
   std::uint64_t left_bytes = 0;  // of all files of the node, that have been written and not been sent
 };
 
-// Errors are a clause each; empty: there is none.
-struct HostChecked {
-  std::int64_t unix_ns = 0;             // by the host's clock, when it was asked
-  std::vector<std::int64_t> link_ns{};  // by address asked for: what a connection took, or -errno
-  std::int32_t link_port = 0;           // where the others can try this host; 0: nowhere
-  std::string directory_error{};
-  std::string program_error{};
-  std::string torch{};  // the version that the workers' Python, or else python3, has there; or empty
-  std::int32_t gpu_count = 0;
-  std::int64_t log_free_bytes = -1;  // -1: not known
-  std::int64_t checkpoint_free_bytes = -1;
-  std::string checkpoint_error{};
-};
-
 // The order fixes the frame types: launcher to agent from 1, agent to launcher from 64.
-using ToAgent = std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks,
-                             Preempt, SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken>;
+using ToAgent =
+    std::variant<Welcome, PrepareAttempt, StartWorkers, StopWorkers, Leave, Ping, DumpStacks, Preempt,
+                 SignalWorkers, StandBy, OutputTaken, Input, CheckHost, LogTaken, MpiTold>;
 using ToLauncher =
     std::variant<Hello, AttemptPrepared, AttemptRefused, WorkersStarted, WorkerExited, WorkersGone, Output,
                  WorkerReported, Pong, WorkerStalled, WorkerStacks, AgentRemark, WorkerUnkillable,
-                 LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece>;
+                 LeftoversUnkillable, InputTaken, HostChecked, LogsElsewhere, LogPiece, MpiAsked>;
 
 }  // namespace muster::wire

@@ -39,6 +39,24 @@ enum class Warm : std::uint8_t {
   kOff,
 };
 
+// How the ranks of an MPI program find each other.
+enum class Mpi : std::uint8_t {
+  kAuto,  // by the library that the program needs
+  kNone,
+  kPmix,
+  kPmi,
+};
+
+// What MPI servers say to each other (mpi_messages.h).
+enum class MpiVerb : std::uint8_t {
+  kFence,
+  kFetch,
+  kPublish,
+  kLookUp,
+  kUnpublish,
+  kAnswer,
+};
+
 // The files of a rank in its log directory, by their names; the trace is written by the rank itself.
 enum class LogFile : std::uint8_t {
   kStdout,
@@ -75,6 +93,17 @@ template <>
 struct Words<Warm> {
   static constexpr std::pair<Warm, std::string_view> kAll[] = {
       {Warm::kAuto, "auto"}, {Warm::kOn, "on"}, {Warm::kOff, "off"}};
+};
+template <>
+struct Words<Mpi> {
+  static constexpr std::pair<Mpi, std::string_view> kAll[] = {
+      {Mpi::kAuto, "auto"}, {Mpi::kNone, "none"}, {Mpi::kPmix, "pmix"}, {Mpi::kPmi, "pmi"}};
+};
+template <>
+struct Words<MpiVerb> {
+  static constexpr std::pair<MpiVerb, std::string_view> kAll[] = {
+      {MpiVerb::kFence, "fence"},    {MpiVerb::kFetch, "fetch"},         {MpiVerb::kPublish, "publish"},
+      {MpiVerb::kLookUp, "look_up"}, {MpiVerb::kUnpublish, "unpublish"}, {MpiVerb::kAnswer, "answer"}};
 };
 template <>
 struct Words<LogFile> {

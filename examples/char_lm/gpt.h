@@ -1,19 +1,15 @@
 // A small decoder-only transformer: GPT-2's architecture over characters, for one context of text.
 //
-// The table of characters is used twice, for what comes in and for what goes out.
+// The table of characters is used twice, for what comes in and for what goes out. A list of layers is for a
+// pipeline, whose stages have the same names.
 #pragma once
 
 #include <cmath>
+#include <muster/pipeline_layers.h>
+#include <string>
 #include <torch/torch.h>
 
-struct GptOptions {
-  std::int64_t vocabulary = 0;
-  std::int64_t context = 128;
-  std::int64_t width = 64;
-  std::int64_t heads = 4;  // of `width` / `heads` each
-  std::int64_t layers = 2;
-  double dropout = 0.1;
-};
+#include "examples/char_lm/gpt_options.h"
 
 inline torch::nn::LayerNorm layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
@@ -58,38 +54,90 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
+// What comes before the blocks: each character and its place.
+struct GptStartImpl : torch::nn::Module {
+  GptStartImpl(const GptOptions& of, torch::nn::Embedding table)
+      : characters(register_module("characters", std::move(table))),
+        positions(register_module("positions", torch::nn::Embedding(of.context, of.width))),
+        dropout(register_module("dropout", torch::nn::Dropout(of.dropout))) {}
+
+  // [batch, time] to [batch, time, width]
+  torch::Tensor forward(const torch::Tensor& text) {
+    const auto places = torch::arange(text.size(1), text.options());
+    return dropout(characters(text) + positions(places));
+  }
+
+  torch::nn::Embedding characters, positions;
+  torch::nn::Dropout dropout;
+};
+TORCH_MODULE(GptStart);
+
+// What comes behind the blocks.
+struct GptEndImpl : torch::nn::Module {
+  GptEndImpl(const GptOptions& of, torch::nn::Embedding table)
+      : norm(register_module("norm", layer_norm(of.width))),
+        characters(register_module("characters", std::move(table))) {}
+
+  // [batch, time, width] to [batch, time, vocabulary]
+  torch::Tensor forward(const torch::Tensor& x) { return torch::matmul(norm(x), characters->weight.t()); }
+
+  torch::nn::LayerNorm norm;
+  torch::nn::Embedding characters;
+};
+TORCH_MODULE(GptEnd);
+
+// GPT-2's initial values. What adds to the sum of all blocks begins smaller, the more of them there are.
+inline void set_initial_values(torch::nn::Module& module, const GptOptions& of) {
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : module.named_parameters()) {
+    const bool adds = parameter.key().ends_with("output.weight") || parameter.key().ends_with("_out.weight");
+    if (parameter.value().dim() == 2)
+      parameter.value().normal_(0, adds ? 0.02 / std::sqrt(2.0 * static_cast<double>(of.layers)) : 0.02);
+    else if (parameter.key().ends_with("bias"))
+      parameter.value().zero_();
+  }
+}
+
 struct GptImpl : torch::nn::Module {
   explicit GptImpl(const GptOptions& of)
-      : options(of),
-        characters(register_module("characters", torch::nn::Embedding(of.vocabulary, of.width))),
-        positions(register_module("positions", torch::nn::Embedding(of.context, of.width))),
-        dropout(register_module("dropout", torch::nn::Dropout(of.dropout))),
-        blocks(register_module("blocks", torch::nn::Sequential())),
-        norm(register_module("norm", layer_norm(of.width))) {
+      : start(of, torch::nn::Embedding(of.vocabulary, of.width)), end(of, start->characters) {
+    for (const auto& child : start->named_children()) register_module(child.key(), child.value());
+    register_module("blocks", blocks);
     for (std::int64_t layer = 0; layer < of.layers; ++layer) blocks->push_back(Block(of));
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : named_parameters()) {
-      // GPT-2's: what adds to the sum of all blocks begins smaller, the more of them there are.
-      const bool adds =
-          parameter.key().ends_with("output.weight") || parameter.key().ends_with("_out.weight");
-      if (parameter.value().dim() == 2)
-        parameter.value().normal_(0, adds ? 0.02 / std::sqrt(2.0 * static_cast<double>(of.layers)) : 0.02);
-      else if (parameter.key().ends_with("bias"))
-        parameter.value().zero_();
-    }
+    register_module("norm", end->norm);
+    set_initial_values(*this, of);
   }
 
   // Characters [batch, time], time at most `context`, to logits of the next ones [batch, time, vocabulary].
-  torch::Tensor forward(const torch::Tensor& text) {
-    const auto places = torch::arange(text.size(1), text.options());
-    const auto x = blocks->forward(dropout(characters(text) + positions(places)));
-    return torch::matmul(norm(x), characters->weight.t());
-  }
+  torch::Tensor forward(const torch::Tensor& text) { return end(blocks->forward(start(text))); }
 
-  GptOptions options;
-  torch::nn::Embedding characters, positions;
-  torch::nn::Dropout dropout;
+  GptStart start;
   torch::nn::Sequential blocks;
-  torch::nn::LayerNorm norm;
+  GptEnd end;
 };
 TORCH_MODULE(Gpt);
+
+// The same model as a list: what comes before the blocks, each block, and what comes behind them.
+inline muster::PipelineLayers gpt_layers(const GptOptions& of, std::uint64_t seed) {
+  const auto table = [of](muster::SharedModules& shared) {
+    return shared.get<torch::nn::Embedding>("characters", [&of] {
+      torch::nn::Embedding made(of.vocabulary, of.width);
+      set_initial_values(*made, of);
+      return made;
+    });
+  };
+  muster::PipelineLayers layers(seed);
+  layers.add("", [of, table](muster::SharedModules& shared) {
+    GptStart start(of, table(shared));
+    set_initial_values(*start->positions, of);
+    return start;
+  });
+  for (std::int64_t layer = 0; layer < of.layers; ++layer)
+    layers.add("blocks." + std::to_string(layer), [of] {
+      Block block(of);
+      set_initial_values(*block, of);
+      return block;
+    });
+  layers.add("", [of, table](muster::SharedModules& shared) { return GptEnd(of, table(shared)); });
+  return layers;
+}

@@ -2,52 +2,30 @@
 //
 //   launch --gpus-per-node 2 --checkpoint-dir DIR train_char_lm
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <muster/muster.h>
-#include <numbers>
 #include <optional>
 #include <stdexcept>
 
 #include "examples/char_lm/gpt.h"
 #include "examples/char_lm/options.h"
-#include "examples/char_lm/text.h"
+#include "examples/char_lm/text_data.h"
+#include "examples/common/is_trained.h"
 #include "examples/common/parameter_digest.h"
-#include "examples/common/progress.h"
 
 namespace {
 
 constexpr std::int64_t kLossSteps = 50;  // that the loss at the end is the mean of
-
-// Every worker writes the tokens: its node may have no other.
-struct Data {
-  explicit Data(const Options& options)
-      : text(options.text),
-        tokens(text.write_tokens(options.token_dir),
-               {.context = options.context,
-                .stride = std::max<std::int64_t>(1, options.context / 4),
-                .dtype = torch::kByte,
-                .vocabulary_size = text.vocabulary_size()}) {}
-  Text text;
-  muster::TokenDataset tokens;
-};
 
 muster::CommHook comm_hook(const std::string& name) {
   if (name == "fp16") return muster::CommHook::kFp16Compress;
   return name == "bf16" ? muster::CommHook::kBf16Compress : muster::CommHook::kNone;
 }
 
-// Rises over the first twentieth of the steps, and falls to a tenth along a cosine.
-double learning_rate(double highest, std::int64_t step, std::int64_t steps) {
-  const double done = static_cast<double>(step + 1) / static_cast<double>(steps);
-  if (done < 0.05) return highest * done / 0.05;
-  return highest * (0.55 + 0.45 * std::cos(std::numbers::pi * (done - 0.05) / 0.95));
-}
-
 class Trainer {
  public:
-  Trainer(muster::DistributedDataParallel<GptImpl>& model, const Data& data, const Options& options,
+  Trainer(muster::DistributedDataParallel<GptImpl>& model, const TextData& data, const Options& options,
           const muster::Job& job)
       : model_(model),
         options_(options),
@@ -74,20 +52,23 @@ class Trainer {
 
     const std::int64_t steps = step_count();
     if (is_trained(job_.rank() == 0, resumed, steps)) return true;
-    Progress progress(job_.rank() == 0, resumed, steps,
-                      options_.batch_size * options_.accumulate * job_.world_size());
+    muster::ProgressBar progress(
+        {.first_step = resumed,
+         .total_steps = steps,
+         .samples_per_step = options_.batch_size * options_.accumulate * job_.world_size()});
     std::int64_t part = 0;
     double loss = 0;
     for (auto& batch : loader_.epochs(options_.epochs)) {
       const bool last = ++part == options_.accumulate;
       loss += backward(batch, last) / static_cast<double>(options_.accumulate);
       if (!last) continue;
-      set_learning_rate(learning_rate(options_.lr, checkpoints.steps(), steps));
+      set_learning_rate(optimizer_, options_.lr, checkpoints.steps(), steps);
       if (options_.clip_grad_norm > 0) muster::clip_grad_norm_(model_, options_.clip_grad_norm);
       optimizer_.step();
       optimizer_.zero_grad();
       checkpoints.step(state);
-      progress.after_step(checkpoints.steps(), loss);
+      progress.loss(loss);
+      progress.after_step(checkpoints.steps());
       fail_if_asked(options_.fail_at, job_.rank(), job_.restart_count(), checkpoints.steps());
       if (checkpoints.steps() > steps - kLossSteps) loss_.update(loss);
       if (checkpoints.steps() >= steps) break;
@@ -116,10 +97,6 @@ class Trainer {
     return loss.item<double>();
   }
 
-  void set_learning_rate(double rate) {
-    for (auto& group : optimizer_.param_groups()) group.options().set_lr(rate);
-  }
-
   muster::DistributedDataParallel<GptImpl>& model_;
   const Options& options_;
   const muster::Job& job_;
@@ -135,7 +112,7 @@ std::string generate(GptImpl& net, const Text& text, const Options& options, con
   std::string written;
   auto tokens = torch::full({1, 1}, text.token_of('\n'), torch::kLong);
   for (std::int64_t i = 0; i < options.generate; ++i) {
-    const auto seen = tokens.slice(1, std::max<std::int64_t>(0, tokens.size(1) - options.context));
+    const auto seen = tokens.slice(1, std::max<std::int64_t>(0, tokens.size(1) - options.model.context));
     const auto logits = net.forward(seen.to(device)).select(1, -1).cpu();
     const auto next = torch::multinomial(torch::softmax(logits / 0.8, -1), 1, false, generator);
     tokens = torch::cat({tokens, next}, 1);
@@ -149,25 +126,22 @@ std::string generate(GptImpl& net, const Text& text, const Options& options, con
 int main(int argc, char** argv) {
   auto job = muster::init();
   const Options options = parse_options(argc, argv);
-  std::unique_ptr<Data> data;
+  std::unique_ptr<TextData> data;
   try {
-    data = std::make_unique<Data>(options);
+    data = std::make_unique<TextData>(options.text, options.token_dir, options.model.context);
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "train_char_lm: %s\n", error.what());
     return 2;
   }
 
   muster::seed_everything(options.seed);
-  Gpt net(GptOptions{.vocabulary = data->text.vocabulary_size(),
-                     .context = options.context,
-                     .width = options.width,
-                     .heads = options.heads,
-                     .layers = options.layers,
-                     .dropout = options.dropout});
+  GptOptions gpt = options.model;
+  gpt.vocabulary = data->text.vocabulary_size();
+  Gpt net(gpt);
   net->to(job.device());
   if (job.rank() == 0 && job.restart_count() == 0) {
-    const auto example =
-        torch::zeros({options.batch_size, options.context}, torch::dtype(torch::kLong).device(job.device()));
+    const auto example = torch::zeros({options.batch_size, options.model.context},
+                                      torch::dtype(torch::kLong).device(job.device()));
     std::printf("%ld characters, %ld different\n%s", static_cast<long>(data->text.size()),
                 static_cast<long>(data->text.vocabulary_size()),
                 muster::summary(net, example).table().c_str());

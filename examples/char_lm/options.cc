@@ -4,19 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "examples/char_lm/gpt_flags.h"
 #include "examples/common/flags.h"
 
 namespace {
-
-void add_model(CLI::App& app, Options& options) {
-  add_number(app, "--context", options.context, "characters that the model sees at once", 1);
-  add_number(app, "--width", options.width, "of the model, a multiple of --heads", 1);
-  add_number(app, "--heads", options.heads, "of attention, in each layer", 1);
-  add_number(app, "--layers", options.layers, "of the model", 1);
-  app.add_option("--dropout", options.dropout, "share that is left out")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9));
-}
 
 void add_training(CLI::App& app, Options& options) {
   add_number(app, "--epochs", options.epochs, "times through the text", 1);
@@ -44,13 +35,13 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--text", options.text, "a file, or a folder of files")->capture_default_str();
   app.add_option("--token-dir", options.token_dir,
                  "folder on each node for the text as tokens (default: the one for temporary files)");
-  add_model(app, options);
+  add_model(app, options.model);
   add_training(app, options);
   add_number(app, "--generate", options.generate, "characters that the trained model writes", 0);
   parse_or_exit(app, argc, argv);
-  if (options.width % options.heads != 0) {
+  if (options.model.width % options.model.heads != 0) {
     std::fprintf(stderr, "train_char_lm: --width %ld is no multiple of --heads %ld\n",
-                 static_cast<long>(options.width), static_cast<long>(options.heads));
+                 static_cast<long>(options.model.width), static_cast<long>(options.model.heads));
     std::exit(2);
   }
   if (options.token_dir.empty()) options.token_dir = std::filesystem::temp_directory_path().string();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "examples/char_lm/gpt_options.h"
 #include "examples/common/fail_at.h"
 
 struct Options {
@@ -16,11 +17,7 @@ struct Options {
   std::int64_t max_steps = 0;  // 0: no limit
   std::int64_t batch_size = 8;
   std::int64_t accumulate = 2;
-  std::int64_t context = 128;
-  std::int64_t width = 64;
-  std::int64_t heads = 4;
-  std::int64_t layers = 2;
-  double dropout = 0.1;
+  GptOptions model;
   double lr = 4e-3;
   double clip_grad_norm = 1;
   std::string comm_hook = "none";

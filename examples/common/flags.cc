@@ -30,6 +30,21 @@ void add_fail_at(CLI::App& app, std::optional<FailAt>& fail_at) {
       "--fail-at", set, "RANK:STEP: that worker kills itself after that step of the first attempt");
 }
 
+void add_pipeline(CLI::App& app, PipelineFlags& flags) {
+  add_number(app, "--stages", flags.stages,
+             "that the model is cut into, each on a rank of its own; more ranks are replicas. 0: all ranks",
+             0);
+  app.add_option("--schedule", flags.schedule,
+                 "one of those with a stage a rank that `launch schedule` knows")
+      ->capture_default_str();
+  app.add_option("--split", flags.split,
+                 "stages have as many layers, as many parameters, or take as long, which is measured first")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"uniform", "parameters", "profile"}));
+  add_number(app, "--microbatches", flags.microbatches, "that a batch is cut into", 1);
+  app.add_flag("--recompute", flags.recompute, "stages keep their inputs only, and compute forward twice");
+}
+
 void parse_or_exit(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

@@ -1,5 +1,5 @@
-// What the flags of the examples have in common: numbers with a least value, the planned loss of a worker,
-// and how a flag that cannot be used ends the process.
+// What the flags of the examples have in common: numbers with a least value, the planned loss of a worker, a
+// pipeline, and how a flag that cannot be used ends the process.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,15 @@
 
 // Adds --fail-at RANK:STEP.
 void add_fail_at(CLI::App& app, std::optional<FailAt>& fail_at);
+
+struct PipelineFlags {
+  int stages = 0;  // 0: as many as there are ranks
+  std::string schedule = "1F1B";
+  std::string split = "uniform";
+  int microbatches = 4;
+  bool recompute = false;
+};
+void add_pipeline(CLI::App& app, PipelineFlags& flags);
 
 // Adds a flag for a number that may not be less than `least`.
 template <class Number>

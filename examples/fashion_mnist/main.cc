@@ -6,8 +6,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "examples/common/is_trained.h"
 #include "examples/common/parameter_digest.h"
-#include "examples/common/progress.h"
 #include "examples/fashion_mnist/evaluation.h"
 #include "examples/fashion_mnist/net.h"
 #include "examples/fashion_mnist/options.h"
@@ -58,7 +58,9 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   std::int64_t steps = options.epochs * loader.batches_per_epoch();
   if (options.max_steps > 0) steps = std::min(steps, options.max_steps);
   if (is_trained(job.rank() == 0, resumed, steps)) return true;
-  Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
+  muster::ProgressBar progress({.first_step = resumed,
+                                .total_steps = steps,
+                                .samples_per_step = options.batch_size * job.world_size()});
   for (auto& batch : loader.epochs(options.epochs)) {
     optimizer.zero_grad();
     const auto loss = torch::nn::functional::cross_entropy(model(batch.data), batch.target);
@@ -66,7 +68,8 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
     if (options.clip_grad_norm > 0) muster::clip_grad_norm_(model, options.clip_grad_norm);
     optimizer.step();
     checkpoints.step(state);
-    progress.after_step(checkpoints.steps(), loss.item<double>());
+    progress.loss(loss);
+    progress.after_step(checkpoints.steps());
     fail_if_asked(options.fail_at, job.rank(), job.restart_count(), checkpoints.steps());
     if (checkpoints.steps() >= steps) break;
   }

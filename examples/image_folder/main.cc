@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "examples/common/progress.h"
+#include "examples/common/is_trained.h"
 #include "examples/image_folder/net.h"
 #include "examples/image_folder/options.h"
 
@@ -88,7 +88,9 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
   std::int64_t steps = options.epochs * loader.batches_per_epoch();
   if (options.max_steps > 0) steps = std::min(steps, options.max_steps);
   if (is_trained(job.rank() == 0, resumed, steps)) return true;
-  Progress progress(job.rank() == 0, resumed, steps, options.batch_size * job.world_size());
+  muster::ProgressBar progress({.first_step = resumed,
+                                .total_steps = steps,
+                                .samples_per_step = options.batch_size * job.world_size()});
   for (auto& batch : loader.epochs(options.epochs)) {
     left_out += std::ssize(loader.info().skipped);
     optimizer.zero_grad();
@@ -96,7 +98,8 @@ bool train(muster::DistributedDataParallel<NetImpl>& model, const Data& data, co
     loss.backward();
     optimizer.step();
     checkpoints.step(state);
-    progress.after_step(checkpoints.steps(), loss.item<double>());
+    progress.loss(loss);
+    progress.after_step(checkpoints.steps());
     fail_if_asked(options.fail_at, job.rank(), job.restart_count(), checkpoints.steps());
     if (checkpoints.steps() >= steps) break;
   }

@@ -27,6 +27,7 @@ int plan(const Invocation& invocation);
 int check(const Invocation& invocation);
 int ps(const Invocation& invocation);
 int status(const Invocation& invocation);
+int top(const Invocation& invocation);
 int nodes(const Invocation& invocation);
 int logs(const Invocation& invocation);
 int cancel(const Invocation& invocation);

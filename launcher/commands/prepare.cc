@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "common/base/machine.h"
+#include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/text/nearest.h"
 #include "launcher/core/verdict/verdict.h"
 #include "launcher/io/settings/gpus.h"
@@ -51,6 +52,13 @@ int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
                 found.error().code() == ErrorCode::kNotFound ? 127 : 126);
 }
 
+// What is in an image is not looked into.
+std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
+  if (plan.job.mpi != wire::Mpi::kAuto || plan.remote.in_containers() || plan.job.command.empty())
+    return std::nullopt;
+  return mpi_of_file(plan.job.command, search_path_of(plan, here));
+}
+
 }  // namespace
 
 std::expected<Prepared, int> prepare(const Invocation& invocation) {
@@ -65,6 +73,7 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
     const Status here = check_program(plan->job.command, search_path_of(*plan, invocation.here));
     plan->program_is_here = here || here.error().code() != ErrorCode::kNotFound;
   }
+  settle_mpi(*plan, mpi_found(*plan, invocation.here));
   return Prepared{std::move(request), std::move(machine), std::move(*plan)};
 }
 

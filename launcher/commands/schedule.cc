@@ -1,6 +1,5 @@
 // `launch schedule`: shows a pipeline schedule on paper, or looks whether it can be carried out.
 #include <algorithm>
-#include <cmath>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "common/base/text.h"
 #include "common/pipeline/checked_schedule.h"
 #include "common/pipeline/make_schedule.h"
+#include "common/pipeline/schedule_picture.h"
 #include "common/pipeline/simulated_schedule.h"
 #include "launcher/commands/invocation.h"
 #include "launcher/core/verdict/verdict.h"
@@ -159,81 +159,10 @@ std::string as_json(const Schedule& schedule, const ScheduleWishes& wishes,
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int color_of(Op op) {
-  constexpr int kGreen = 32, kBlue = 34, kMagenta = 35, kCyan = 36;
-  switch (op) {
-    case Op::kForward: return kBlue;
-    case Op::kBackwardInput: return kCyan;
-    case Op::kBackwardWeight: return kMagenta;
-    default: return kGreen;
-  }
-}
-
-// The time of the shortest instruction is a column, in which its name has room: without the stage, where a
-// rank has only one.
-class Picture {
- public:
-  Picture(const Schedule& schedule, const SimulatedSchedule& simulated, bool color)
-      : simulated_(simulated), color_(color) {
-    for (const auto& rank : simulated.ranks) {
-      for (const TimedInstruction& each : rank) {
-        const double duration = each.end - each.begin;
-        if (duration > 0) column_ = column_ == 0 ? duration : std::min(column_, duration);
-      }
-    }
-    constexpr double kMostColumns = 4000;  // what is much shorter than the rest has no room then
-    column_ = std::max(column_, simulated.makespan / kMostColumns);
-    if (column_ == 0) column_ = 1;
-    one_stage_ = schedule.stages == static_cast<int>(schedule.ranks.size());
-    for (const auto& rank : simulated.ranks)
-      for (const TimedInstruction& each : rank)
-        width_ = std::max(width_, name_of(each.instruction).size() + 1);
-  }
-
-  std::string text() const {
-    std::string text;
-    for (std::size_t rank = 0; rank < simulated_.ranks.size(); ++rank) text += line(rank);
-    return text;
-  }
-
- private:
-  std::string name_of(const Instruction& instruction) const {
-    const std::string text = text_of(instruction);
-    return one_stage_ ? text.substr(text.find_first_not_of("0123456789")) : text;
-  }
-  std::size_t place_of(double time) const {
-    return static_cast<std::size_t>(std::llround(time / column_ * static_cast<double>(width_)));
-  }
-  std::string line(std::size_t rank) const {
-    std::string text =
-        fmt::format("rank {:<{}}  ", rank, fmt::formatted_size("{}", simulated_.ranks.size() - 1));
-    std::size_t at = 0;
-    for (const TimedInstruction& each : simulated_.ranks[rank]) {
-      const std::size_t begin = place_of(each.begin);
-      const std::size_t end = place_of(each.end);
-      if (end <= at) continue;  // it has no room
-      text += std::string(std::max(begin, at) - at, ' ');
-      std::string label = name_of(each.instruction);
-      label.resize(std::max(end - std::max(begin, at), std::size_t{1}),
-                   each.end - each.begin > 1.5 * column_ ? '-' : ' ');
-      if (label.size() > 1) label.back() = ' ';
-      text += color_ ? fmt::format("\x1b[{}m{}\x1b[0m", color_of(each.instruction.op), label) : label;
-      at = end;
-    }
-    while (text.ends_with(' ')) text.pop_back();
-    return text + "\n";
-  }
-
-  const SimulatedSchedule& simulated_;
-  bool color_;
-  double column_ = 0;
-  std::size_t width_ = 0;
-  bool one_stage_ = false;
-};
-
 std::string as_text(const Schedule& schedule, const SimulatedSchedule& simulated) {
   const bool color = isatty(STDOUT_FILENO) != 0 && colors_wanted();
-  std::string text = Picture(schedule, simulated, color).text();
+  const bool one_stage_a_rank = schedule.stages == static_cast<int>(schedule.ranks.size());
+  std::string text = schedule_picture(simulated.ranks, one_stage_a_rank, {.color = color});
   text += fmt::format("{}: {} ranks, {} stages, {} microbatches\n", schedule.name, schedule.ranks.size(),
                       schedule.stages, schedule.microbatches);
   text += fmt::format("makespan          {:.6g}\n", simulated.makespan);

@@ -59,6 +59,7 @@ Decisions Controller::on(const Event& event, TimePoint now) {
   if (is_of_attempt) {
     if (const auto* reported = std::get_if<wire::WorkerReported>(&said->message))
       watch_pace(*reported, now, all);
+    if (const auto* asked = std::get_if<wire::MpiAsked>(&said->message)) return relay(*said, *asked);
     if (held_.hold(*said, now)) return all;
   }
   const bool is_output = said != nullptr && std::holds_alternative<wire::Output>(said->message);
@@ -104,12 +105,33 @@ bool Controller::watch(const AgentSaid& said, TimePoint now) {
   return true;
 }
 
+Decisions Controller::relay(const AgentSaid& said, const wire::MpiAsked& asked) {
+  if (std::exchange(mpi_of_, said.attempt) != said.attempt) mpi_.emplace();
+  Decisions all;
+  for (MpiExchange::Told& each : mpi_->on(said.agent.node, asked, job_.crew()))
+    all.push_back({Send{each.node, said.attempt, std::move(each.told)}, "MPI servers settle it"});
+  return all;
+}
+
 void Controller::watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all) {
   if (reported.kind != wire::ReportKind::kStep || job_.phase() != Phase::kRunning) return;
-  if (std::exchange(pace_of_, job_.attempt()) != job_.attempt()) pace_ = Stragglers(job_.crew().world_size());
+  if (std::exchange(pace_of_, job_.attempt()) != job_.attempt()) {
+    pace_ = Stragglers(job_.crew().world_size());
+    parts_.clear();
+  }
+  if (!reported.text.empty()) parts_[reported.rank] = reported.text;
   const Duration busy = std::clamp(from_ns(reported.busy_ns), Duration::zero(), kLongestStep);
-  for (const auto& change : pace_.stepped(reported.rank, reported.group, busy))
-    add(all, PaceChanged{change.rank, change.slower, change.busy, change.usual, reported.step}, now);
+  for (const auto& change : pace_.stepped(reported.rank, reported.group, busy)) {
+    const auto part = parts_.find(change.rank);
+    add(all,
+        PaceChanged{.rank = change.rank,
+                    .slower = change.slower,
+                    .busy = change.busy,
+                    .usual = change.usual,
+                    .step = reported.step,
+                    .part = part == parts_.end() ? "" : part->second},
+        now);
+  }
 }
 
 template <class What>

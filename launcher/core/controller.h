@@ -3,17 +3,20 @@
 //
 // The fleet decides about agents, the job about attempts; the rank table keeps what people may ask for. What
 // the fleet makes of an event is told to the job in the same turn. Reports of progress are held
-// back for a while (held_reports.h) before fleet and job hear of them. Who tells it of events asks fleet, job
+// back for a while (held_reports.h) before fleet and job hear of them. What MPI servers ask of each other is
+// passed on (mpi_exchange.h), and neither hears of it. Who tells it of events asks fleet, job
 // and ranks for what they know, and changes neither. One thread; performs nothing, reads no clock.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "launcher/core/fleet/fleet.h"
 #include "launcher/core/job/held_reports.h"
 #include "launcher/core/job/job.h"
+#include "launcher/core/job/mpi_exchange.h"
 #include "launcher/core/job/stragglers.h"
 #include "launcher/core/view/rank_table.h"
 
@@ -50,6 +53,7 @@ class Controller {
 
  private:
   bool watch(const AgentSaid& said, TimePoint now);
+  Decisions relay(const AgentSaid& said, const wire::MpiAsked& asked);
   void watch_pace(const wire::WorkerReported& reported, TimePoint now, Decisions& all);
   void add(Decisions& all, const Event& event, TimePoint now);
   std::optional<TimePoint> core_deadline() const;
@@ -67,8 +71,11 @@ class Controller {
   RankTable ranks_;
   HeldReports held_;
   Stragglers pace_;
-  Attempt pace_of_;     // the attempt that pace_ watches
-  TimePoint next_log_;  // pieces of logs before that are not told
+  std::map<Rank, std::string> parts_;  // of the model, of ranks that say which they have
+  Attempt pace_of_;                    // the attempt that pace_ watches
+  std::optional<MpiExchange> mpi_;     // of an MPI job
+  Attempt mpi_of_;                     // the attempt of that
+  TimePoint next_log_;                 // pieces of logs before that are not told
   Witness witness_;
   Decisions decisions_;  // of the event at hand
 };

@@ -100,6 +100,10 @@ void Launcher::hear(ConnectionId connection, Attempt attempt, wire::ToLauncher m
     parts_.view.logs_are_elsewhere(from.agent.node, controller_.job().names().host_of(from.agent.node),
                                    logs->directory);
   if (const auto* stacks = std::get_if<wire::WorkerStacks>(&message)) parts_.view.show_stacks(*stacks);
+  if (auto* pong = std::get_if<wire::Pong>(&message); pong != nullptr && !pong->usage.empty()) {
+    if (attempt == controller_.job().attempt()) parts_.view.show_usage(pong->usage);
+    pong->usage.clear();  // nothing is decided by it
+  }
   // Nodes without hosts have the launcher's own clock.
   if (plan_.job.trace && !plan_.hosts.empty() && std::holds_alternative<wire::Pong>(message)) {
     if (const auto answer = from.session->take_clock_answer())
@@ -244,7 +248,7 @@ void Launcher::tick_if_due() {
     if (parts_.view.takes(stream, kTickPeriod)) taken.push_back(stream);
   }
   for (const auto& [connection, each] : conversations_) {
-    each.session->send_ping(output_waits);
+    each.session->send_ping(output_waits, parts_.view.wants_usage());
     for (const int stream : taken) each.session->reassure(stream);
   }
   const bool leaving = controller_.job().phase() == Phase::kLeaving;

@@ -34,13 +34,14 @@ def _step_number(number):
     return step
 
 
-def step(n=None, busy_ms=None, group=""):
+def step(n=None, busy_ms=None, group="", loss=None, samples=None):
     """So many steps are done; without `n`, one more. From the first call on the launcher misses steps that do not come.
 
     busy_ms: how long this rank's own work of the step took, without waiting for other ranks; where `waiting` was used
     it is known.
     group: the same word on all ranks of the process group that trains here, where several trainings go on side by side:
     only they are compared when one hangs or is slow. Without one: all ranks of the job.
+    loss, samples: of this step, samples on this rank alone; for `launch top`.
     """
     if n is not None:
         n = _step_number(n)
@@ -52,7 +53,17 @@ def step(n=None, busy_ms=None, group=""):
         raise TypeError(f"muster: {group!r} is no group: expected a word, the same on all its ranks")
     rank = _rank.mine()
     if rank:
-        rank.step(n, busy_ms, group or "")
+        rank.step(n, busy_ms, group or "", _told_numbers(loss, samples))
+
+
+def _told_numbers(loss, samples):
+    told = {}
+    if loss is not None:
+        loss = float(loss)
+        told["loss"] = loss if math.isfinite(loss) else None
+    if samples is not None:
+        told["samples"] = int(samples)
+    return told
 
 
 def committed(n, all=False):

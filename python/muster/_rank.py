@@ -91,6 +91,7 @@ class Rank:
         self._newest = -1  # step
         self._asked = False  # for the resume step, before the first step
         self._busy = None  # milliseconds, of the newest step
+        self._numbers = {}  # loss and samples of the newest step
         self._group = ""  # of the newest step
         self._step_told = True
         self._step_ended = None
@@ -115,14 +116,14 @@ class Rank:
 
     # ---- What the program says
 
-    def step(self, number, busy_ms, group=""):
+    def step(self, number, busy_ms, group="", numbers=None):
         now = time.monotonic()
         # The agent takes other letters for one and the same.
         group = group.encode("ascii", "backslashreplace").decode()[:_MOST_NAME_LETTERS]
         with self._lock:
             if number is None:
                 number = (self._newest if self._newest >= 0 else self._resume if self._asked and self._resume else 0) + 1
-            self._newest, self._step_told, self._group = number, False, group
+            self._newest, self._step_told, self._group, self._numbers = number, False, group, numbers or {}
             self._busy = busy_ms if busy_ms is not None else self._busy_ms(now)
             self._step_ended, self._away, self._away_in, self._waited = now, 0.0, None, False
             asked, self._asked = self._asked, False
@@ -270,7 +271,7 @@ class Rank:
                 self._tell("section", name=entry.name, state="leave")
             if not self._step_told:
                 self._step_told = True
-                fields = {} if self._busy is None else {"busy_ms": self._busy}
+                fields = dict(self._numbers) if self._busy is None else {"busy_ms": self._busy, **self._numbers}
                 if self._group:
                     fields["group"] = self._group
                 self._tell("step", step=self._newest, **fields)

@@ -22,6 +22,7 @@
 #include "runtime/checkpoint/save_interval.h"
 #include "runtime/checkpoint/stop_agreement.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
@@ -82,6 +83,18 @@ void check_options(const CheckpointerOptions& options) {
 
 bool is_world(const Group& group) {
   return group.size() == group.job().world_size();
+}
+
+// By their places in the group.
+std::vector<int> ranks_of_this_node(const Group& group) {
+  const Job job = group.job();
+  const int first = job.rank() - job.local_rank();
+  std::vector<int> places;
+  for (int place = 0; place < group.size(); ++place) {
+    const int rank = group.ranks()[static_cast<std::size_t>(place)];
+    if (rank >= first && rank < first + job.local_world_size()) places.push_back(place);
+  }
+  return places;
 }
 
 void check_for(const Group& group, const CheckpointerOptions& options) {
@@ -322,6 +335,7 @@ void Checkpointer::State::write(const Expected<std::shared_ptr<RankFile>>& image
                                    });
     if (!written) return std::unexpected(written.error());
     contents.files.front() = *std::move(written);
+    if (Status whole = check_groups(); !whole) return std::unexpected(whole.error());
     return contents;
   };
   // Throws if the store is gone.
@@ -510,6 +524,7 @@ std::int64_t Checkpointer::restore(TrainState& state, const RestoreOptions& opti
   state_->meeting.open(fmt::format("restore/{}", ++state_->restores));
   state_->restore_plan.patience = state_->options.patience;
   state_->restore_plan.rules = {.rank = state_->group.rank(),
+                                .readers = ranks_of_this_node(state_->group),
                                 .strict = options.strict,
                                 .convert = options.convert,
                                 .rename = options.rename};

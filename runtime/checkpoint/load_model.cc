@@ -1,12 +1,19 @@
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/load_model.h>
 #include <set>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/checkpoint/catalog.h"
+#include "common/checkpoint/safetensors_header.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/loading.h"
 
@@ -34,6 +41,19 @@ CheckpointEntry find_step(const CheckpointDirectory& directory, std::uint64_t st
                                        directory.path(), step, fmt::join(steps, ", ")));
 }
 
+CheckpointId find_best(const CheckpointDirectory& directory) {
+  const auto catalog = read_catalog(directory);
+  if (!catalog) throw std::runtime_error("load_model: " + catalog.error().message());
+  const auto best = best_of(*catalog, {});
+  if (!best)
+    throw std::runtime_error(fmt::format(
+        "load_model: {}: {}", directory.path(),
+        best.error().code() == ErrorCode::kInvalidArgument
+            ? "its checkpoints do not say which one is the best; CheckpointerOptions::best_by does"
+            : best.error().message()));
+  return *best;
+}
+
 // All of a module's parameters and buffers; handles on them.
 TensorMap state_of(const torch::nn::Module& module) {
   TensorMap all;
@@ -44,6 +64,46 @@ TensorMap state_of(const torch::nn::Module& module) {
 
 std::string list(std::string_view what, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("; {}: {}", what, fmt::join(names, ", "));
+}
+
+// What there is to load, by the names of a module's tensors.
+struct Offered {
+  std::string where;
+  struct Kind {
+    Dtype dtype{};
+    Extents shape;
+  };
+  std::map<std::string, Kind> tensors;
+};
+
+// std::invalid_argument if it does not fit.
+LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
+                    const LoadModelOptions& options) {
+  LoadedModel result;
+  std::vector<std::string> misshapen;
+  std::vector<std::string> untyped;
+  std::set<std::string> wanted;
+  for (const auto& [name, tensor] : state_of(module)) {
+    const std::string saved_name = renamed(name, options.rename);
+    const auto saved = offered.tensors.find(saved_name);
+    wanted.insert(saved_name);
+    if (saved == offered.tensors.end())
+      result.missing.push_back(name);
+    else if (!scalar_type_of(saved->second.dtype))
+      untyped.push_back(name);
+    else if (at::IntArrayRef(saved->second.shape) != tensor.sizes())
+      misshapen.push_back(fmt::format("{} {} for {}", name, c10::str(at::IntArrayRef(saved->second.shape)),
+                                      c10::str(tensor.sizes())));
+  }
+  for (const auto& [name, kind] : offered.tensors)
+    if (!wanted.contains(name)) result.unexpected.push_back(name);
+  const bool differs = !result.missing.empty() || !result.unexpected.empty();
+  if (!misshapen.empty() || !untyped.empty() || (options.strict && differs))
+    throw std::invalid_argument(
+        fmt::format("load_model: {} does not fit the module{}{}{}{}", offered.where,
+                    list("of another shape", misshapen), list("of a type that torch has not", untyped),
+                    list("it lacks", result.missing), list("the module lacks", result.unexpected)));
+  return result;
 }
 
 class Loading {
@@ -58,9 +118,9 @@ class Loading {
   Expected<LoadedModel> load(CheckpointId id) {
     auto manifest = read_contents(directory_, id);
     if (!manifest) return std::unexpected(manifest.error());
-    LoadedState::Source source(directory_.path_of(id), *std::move(manifest),
-                               {.convert = true, .rename = options_.rename});
-    const LoadedModel result = compare(source, id);
+    LoadedState::Source source(directory_.path_of(id), *std::move(manifest), {.convert = true});
+    LoadedModel result = compare(offered_by(source, id), module_, options_);
+    result.step = static_cast<std::int64_t>(id.step);
     add_requests(source);
     if (Status there = source.check_files(); !there) return std::unexpected(there.error());
     if (options_.device) {
@@ -91,40 +151,19 @@ class Loading {
   }
 
  private:
-  LoadedModel compare(const LoadedState::Source& source, CheckpointId id) const {
-    LoadedModel result{.step = static_cast<std::int64_t>(id.step), .missing = {}, .unexpected = {}};
-    std::vector<std::string> misshapen;
-    std::vector<std::string> untyped;
-    std::set<std::string> wanted;
-    for (const auto& [name, tensor] : state_of(module_)) {
-      const std::string saved_name = prefix_ + source.name_in_checkpoint(name);
-      const SavedTensor* const saved = source.find(saved_name);
-      wanted.insert(saved_name);
-      if (saved == nullptr)
-        result.missing.push_back(name);
-      else if (!scalar_type_of(saved->dtype))
-        untyped.push_back(name);
-      else if (at::IntArrayRef(saved->shape) != tensor.sizes())
-        misshapen.push_back(fmt::format("{} {} for {}", name, c10::str(at::IntArrayRef(saved->shape)),
-                                        c10::str(tensor.sizes())));
-    }
+  Offered offered_by(const LoadedState::Source& source, CheckpointId id) const {
+    Offered offered{.where = fmt::format("the checkpoint of step {} in {}", id.step, directory_.path()),
+                    .tensors = {}};
     for (const auto& [name, tensor] : source.manifest.shared.tensors)
-      if (name.starts_with(prefix_) && !wanted.contains(name))
-        result.unexpected.push_back(name.substr(prefix_.size()));
-    const bool differs = !result.missing.empty() || !result.unexpected.empty();
-    if (!misshapen.empty() || !untyped.empty() || (options_.strict && differs))
-      throw std::invalid_argument(
-          fmt::format("load_model: the checkpoint of step {} in {} does not fit the module{}{}{}{}", id.step,
-                      directory_.path(), list("of another shape", misshapen),
-                      list("of a type that torch has not", untyped), list("it lacks", result.missing),
-                      list("the module lacks", result.unexpected)));
-    return result;
+      if (name.starts_with(prefix_))
+        offered.tensors[name.substr(prefix_.size())] = {.dtype = tensor.dtype, .shape = tensor.shape};
+    return offered;
   }
 
   void add_requests(LoadedState::Source& source) const {
     source.requests.clear();
     for (const auto& [name, tensor] : state_of(module_)) {
-      const std::string saved_name = prefix_ + source.name_in_checkpoint(name);
+      const std::string saved_name = prefix_ + renamed(name, options_.rename);
       const SavedTensor* const saved = source.find(saved_name);
       if (saved != nullptr) source.requests.push_back({saved_name, saved, whole_of(saved->shape), tensor});
     }
@@ -136,13 +175,92 @@ class Loading {
   std::string prefix_;
 };
 
+// All of the bytes from there on; an error if the file ends before.
+Status read_at(int fd, void* target, std::uint64_t bytes, std::uint64_t offset) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const ssize_t size =
+        pread(fd, static_cast<char*>(target) + done, bytes - done, static_cast<off_t>(offset + done));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return system_failure("it cannot be read", errno);
+    if (size == 0) return failure(ErrorCode::kCorrupt, "it has become shorter");
+    done += static_cast<std::uint64_t>(size);
+  }
+  return {};
+}
+
+class WeightsFile {
+ public:
+  explicit WeightsFile(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (const Status opened = read_header(); !opened)
+      throw std::runtime_error(fmt::format("load_model: {}: {}", path_, opened.error().message()));
+  }
+
+  LoadedModel load(torch::nn::Module& module, const LoadModelOptions& options) const {
+    Offered offered{.where = path_, .tensors = {}};
+    std::map<std::string, const HeaderTensor*> by_name;
+    for (const HeaderTensor& tensor : header_.tensors) {
+      offered.tensors[tensor.name] = {.dtype = tensor.dtype, .shape = tensor.shape};
+      by_name[tensor.name] = &tensor;
+    }
+    LoadedModel result = compare(offered, module, options);
+    if (options.device) module.to(*options.device);
+    const torch::NoGradGuard no_grad;
+    for (const auto& [name, target] : state_of(module)) {
+      const auto saved = by_name.find(renamed(name, options.rename));
+      if (saved == by_name.end()) continue;
+      const at::Tensor read = at::empty(saved->second->shape, *scalar_type_of(saved->second->dtype));
+      const Status done =
+          read_at(fd_.get(), read.mutable_data_ptr(), saved->second->size_bytes, saved->second->begin_bytes);
+      if (!done) throw std::runtime_error(fmt::format("load_model: {}: {}", path_, done.error().message()));
+      target.copy_(read);
+    }
+    return result;
+  }
+
+ private:
+  Status read_header() {
+    struct stat status{};
+    if (!fd_ || fstat(fd_.get(), &status) != 0) return system_failure("it cannot be opened", errno);
+    const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+    std::string text(std::min(file_bytes, kHeaderLengthBytes), '\0');
+    if (Status read = read_at(fd_.get(), text.data(), text.size(), 0); !read) return read;
+    const auto length = header_bytes(text, file_bytes);
+    if (!length) return std::unexpected(length.error());
+    text.resize(*length);
+    if (Status read = read_at(fd_.get(), text.data(), text.size(), kHeaderLengthBytes); !read) return read;
+    auto header = parse_header(text, file_bytes);
+    if (!header) return std::unexpected(header.error());
+    header_ = *std::move(header);
+    return {};
+  }
+
+  std::string path_;
+  UniqueFd fd_;
+  SafetensorsHeader header_;
+};
+
+bool is_file(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 }  // namespace
 
 LoadedModel load_model(torch::nn::Module& module, const std::string& path, const LoadModelOptions& options) {
+  if (is_file(path)) {
+    if (options.step || options.best || !options.name.empty())
+      throw std::invalid_argument("load_model: " + path +
+                                  " is a file of weights; step, best and name are of checkpoints");
+    return WeightsFile(path).load(module, options);
+  }
   const CheckpointDirectory directory(path);
   Loading loading(directory, module, options);
-  if (!options.step) return loading.load_newest();
-  auto loaded = loading.load(find_step(directory, static_cast<std::uint64_t>(*options.step)).id);
+  if (options.best && options.step)
+    throw std::invalid_argument("load_model: step and best exclude each other");
+  if (!options.best && !options.step) return loading.load_newest();
+  auto loaded =
+      loading.load(options.best ? find_best(directory)
+                                : find_step(directory, static_cast<std::uint64_t>(*options.step)).id);
   if (!loaded) throw std::runtime_error("load_model: " + loaded.error().message());
   return *std::move(loaded);
 }

@@ -5,9 +5,10 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
-#include "common/checkpoint/reader.h"
 #include "runtime/checkpoint/dtype.h"
+#include "runtime/checkpoint/shared_reading.h"
 
 namespace muster {
 
@@ -22,6 +23,7 @@ std::string shape_text(const Extents& shape) {
 }
 
 constexpr int kReaders = 4;
+constexpr int kReadersPastCache = 8;            // they wait for the disk more
 constexpr std::uint64_t kBlockBytes = 8 << 20;  // of what cannot be read into its tensor itself
 
 using Request = LoadedState::Source::Request;
@@ -30,6 +32,32 @@ bool is_read_directly(const Request& request) {
   const at::Tensor& target = request.target;
   return target.is_cpu() && target.is_contiguous() && !target.is_neg() && !target.is_conj() &&
          target.scalar_type() == scalar_type_of(request.tensor->dtype);
+}
+
+// An error: each reads for itself, and all of them find that.
+Expected<std::unique_ptr<SharedReading>> join_readers(Meeting& meeting, const std::vector<int>& readers,
+                                                      std::span<const ManifestFile> files,
+                                                      std::span<const PartRequest> requests) {
+  const bool is_first = readers.front() == meeting.rank();
+  auto reading = is_first ? SharedReading::create(files, readers.size())
+                          : failure(ErrorCode::kUnavailable, "the first one has made no memory");
+  const auto addresses = meeting.exchange("memory", readers, is_first && reading ? (*reading)->address() : "",
+                                          SharedReading::kPatience);
+  if (!addresses) return std::unexpected(addresses.error());
+  const auto place = std::ranges::find(readers, meeting.rank()) - readers.begin();
+  if (!is_first && !addresses->front().empty())
+    reading = SharedReading::open(addresses->front(), files, static_cast<std::size_t>(place), readers.size());
+  if (reading) (*reading)->announce(requests);
+  const auto there =
+      meeting.exchange("readers", readers, reading ? std::to_string(getpid()) : "", SharedReading::kPatience);
+  if (!there) return std::unexpected(there.error());
+  std::vector<pid_t> processes;
+  for (const std::string& process : *there) {
+    if (process.empty()) return failure(ErrorCode::kUnavailable, "one of them cannot share the memory");
+    processes.push_back(std::stoi(process));
+  }
+  (*reading)->watch(processes);
+  return reading;
 }
 
 std::byte* bytes_of(const at::Tensor& tensor) {
@@ -47,10 +75,9 @@ Expected<CheckpointManifest> read_contents(const CheckpointDirectory& directory,
 LoadedState::Source::Source(std::string a_directory, CheckpointManifest a_manifest, LoadRules the_rules)
     : directory(std::move(a_directory)), manifest(std::move(a_manifest)), rules(std::move(the_rules)) {}
 
-// The longest beginning that is renamed counts.
-std::string LoadedState::Source::name_in_checkpoint(const std::string& name) const {
+std::string renamed(const std::string& name, const std::map<std::string, std::string>& rename) {
   const std::pair<const std::string, std::string>* best = nullptr;
-  for (const auto& rule : rules.rename)
+  for (const auto& rule : rename)
     if (name.starts_with(rule.first) && (best == nullptr || rule.first.size() > best->first.size()))
       best = &rule;
   return best == nullptr ? name : best->second + name.substr(best->first.size());
@@ -84,7 +111,19 @@ Status LoadedState::Source::check_files() const {
   return {};
 }
 
-Status LoadedState::Source::fill() const {
+Status LoadedState::Source::read_parts_of_all(std::vector<PartRequest> parts, Meeting* meeting) const {
+  if (rules.in_memory)
+    return read_parts(directory, manifest.files, std::move(parts), kReaders, ReadBy::kMapping);
+  if (meeting != nullptr && SharedReading::is_worth_it(manifest.files, rules.readers.size())) {
+    if (auto reading = join_readers(*meeting, rules.readers, manifest.files, parts))
+      return (*reading)->read(directory, std::move(parts));
+  }
+  const bool is_alone = rules.readers.size() == 1;
+  return read_parts(directory, manifest.files, std::move(parts), is_alone ? kReadersPastCache : kReaders,
+                    is_alone ? ReadBy::kDirect : ReadBy::kCache);
+}
+
+Status LoadedState::Source::fill(Meeting* meeting) const {
   std::vector<PartRequest> parts;
   for (const Request& request : requests) {
     if (!is_read_directly(request)) continue;
@@ -92,9 +131,7 @@ Status LoadedState::Source::fill() const {
     if (!some) return std::unexpected(some.error());
     std::ranges::move(*some, std::back_inserter(parts));
   }
-  const ReadBeside beside{.reader = static_cast<std::uint32_t>(rules.rank)};
-  if (Status read = read_parts(directory, manifest.files, std::move(parts), kReaders, beside); !read)
-    return read;
+  if (Status read = read_parts_of_all(std::move(parts), meeting); !read) return read;
   for (const Request& request : requests) {
     if (is_read_directly(request)) continue;
     if (Status read = fill_in_blocks(request); !read) return read;

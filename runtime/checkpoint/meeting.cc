@@ -43,28 +43,52 @@ Expected<std::string> Meeting::get(const std::string& key, std::chrono::millisec
   }
 }
 
-Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds timeout) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(word_key(rank));
+Expected<std::vector<std::string>> Meeting::get_all(const std::vector<std::string>& keys,
+                                                    const std::vector<int>& ranks,
+                                                    std::chrono::milliseconds timeout) {
   std::vector<std::string> words;
   try {
     store_->wait(keys, std::max(timeout, std::chrono::milliseconds(1)));
     for (const auto& word : store_->multiGet(keys)) words.emplace_back(word.begin(), word.end());
+    return words;
   } catch (const c10::DistStoreError&) {
-    return missing_words(timeout);
+    std::vector<int> missing;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (!store_->check({keys[i]})) missing.push_back(ranks[i]);
+    return failure(ErrorCode::kTimedOut, "ranks {} did not answer within {} ms", fmt::join(missing, ", "),
+                   timeout.count());
   } catch (const c10::Error& error) {
     return failure(ErrorCode::kUnavailable, "{}", error.what_without_backtrace());
   }
-  all_answered_ = true;
+}
+
+Expected<std::vector<std::string>> Meeting::collect(std::chrono::milliseconds timeout) {
+  std::vector<std::string> keys;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    keys.push_back(word_key(rank));
+    ranks.push_back(rank);
+  }
+  auto words = get_all(keys, ranks, timeout);
+  if (words) all_answered_ = true;
   return words;
 }
 
-std::unexpected<Error> Meeting::missing_words(std::chrono::milliseconds timeout) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < world_size_; ++rank)
-    if (!store_->check({word_key(rank)})) missing.push_back(rank);
-  return failure(ErrorCode::kTimedOut, "ranks {} did not answer within {} ms", fmt::join(missing, ", "),
-                 timeout.count());
+Expected<std::vector<std::string>> Meeting::exchange(const std::string& name, const std::vector<int>& ranks,
+                                                     const std::string& word,
+                                                     std::chrono::milliseconds timeout) {
+  std::vector<std::string> keys;
+  for (const int rank : ranks) {
+    keys.push_back(fmt::format("{}/{}/{}/{}", name_, round_, name, rank));
+    if (rank == rank_) exchanged_.push_back(keys.back());
+  }
+  store_->set(exchanged_.back(), word);
+  return get_all(keys, ranks, timeout);
+}
+
+// Each rank's own.
+void Meeting::forget_exchanged() {
+  for (const std::string& key : std::exchange(exchanged_, {})) store_->deleteKey(key);
 }
 
 void Meeting::announce(const std::string& word) {
@@ -73,6 +97,7 @@ void Meeting::announce(const std::string& word) {
   if (std::exchange(all_answered_, false)) {
     for (const std::string& key : std::exchange(announced_, {})) store_->deleteKey(key);
     store_->deleteKey(word_key(rank_));
+    forget_exchanged();
   }
   announced_.push_back(announcement_key());
   ++round_;
@@ -82,6 +107,7 @@ Expected<std::string> Meeting::listen(std::chrono::milliseconds timeout) {
   auto word = get(announcement_key(), timeout);
   // Rank 0 has read it. Each rank removes its own, so that rank 0 has not all of them to remove.
   if (word && has_given_) store_->deleteKey(word_key(rank_));
+  if (word) forget_exchanged();
   has_given_ = false;
   ++round_;
   return word;

@@ -29,6 +29,10 @@ class Meeting {
   // Rank 0: the words of all ranks, its own included. kTimedOut names the ranks that are missing;
   // kUnavailable: the store is gone.
   Expected<std::vector<std::string>> collect(std::chrono::milliseconds timeout);
+  // Of some ranks among themselves, beside the words: what each of them says, in the order of `ranks`.
+  // `name`: once in a round. As collect().
+  Expected<std::vector<std::string>> exchange(const std::string& name, const std::vector<int>& ranks,
+                                              const std::string& word, std::chrono::milliseconds timeout);
   // Rank 0 tells all others, and the round ends. An exception of torch if the store is gone, as in give().
   void announce(const std::string& word);
   // Others: what rank 0 says; the round ends.
@@ -37,7 +41,10 @@ class Meeting {
  private:
   std::string word_key(int rank) const;
   std::string announcement_key() const;
-  std::unexpected<Error> missing_words(std::chrono::milliseconds timeout);
+  Expected<std::vector<std::string>> get_all(const std::vector<std::string>& keys,
+                                             const std::vector<int>& ranks,
+                                             std::chrono::milliseconds timeout);
+  void forget_exchanged();
   Expected<std::string> get(const std::string& key, std::chrono::milliseconds timeout);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -48,6 +55,7 @@ class Meeting {
   bool has_given_ = false;              // in this round
   bool all_answered_ = false;           // likewise
   std::vector<std::string> announced_;  // keys that somebody may still have to read
+  std::vector<std::string> exchanged_;  // likewise, until the round ends
 };
 
 }  // namespace muster

@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/wire/digest.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/process/uncaught.h"
 
 namespace muster {
@@ -191,6 +192,7 @@ Status MemoryTier::write(RankFile& image, Staging& staging, Slot& slot, std::uin
     std::memset(chunk.data() + chunk.size(), 0, kChunk - chunk.size());
     file.chunks[offset / kChunk] = digest_of({reinterpret_cast<const char*>(chunk.data()), kChunk});
   }
+  if (Status whole = check_groups(); !whole) return whole;
   image.contents.files = {file};
   const std::string contents = encode_rank_contents(image.contents);
   if (contents.size() > slot.size_bytes - data - kPage)

@@ -2,8 +2,11 @@
 
 #include <deque>
 #include <fmt/core.h>
+#include <muster/fused_optimizers.h>
 #include <muster/saved_optimizer.h>
+#include <muster/zero_redundancy_optimizer.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <torch/torch.h>
 #include <typeinfo>
@@ -134,7 +137,9 @@ class AnyOptimizerPart : public StatePart {
     to.shared_value(key_ + ".kind", kind());
     to.shared_value(key_ + ".groups", std::to_string(optimizer_.param_groups().size()));
     for (std::size_t group = 0; group < optimizer_.param_groups().size(); ++group) save_group(to, group);
+    std::set<std::string> saved;  // a weight that is tied to another one has its name and equal state
     for (const auto& [name, parameter] : parameters_) {
+      if (!saved.insert(name).second) continue;
       if (save_state(to, name, parameter)) to.shared_value(key(name), "1");
     }
   }
@@ -355,6 +360,26 @@ class SavedOptimizerPart : public AnyOptimizerPart {
   std::vector<std::pair<at::Tensor, SavedOptimizer::State>> loaded_states_;
 };
 
+// One whose state is shared out: each rank has that of its own parameters, in the form that it has without.
+class ZeroPart : public StatePart {
+ public:
+  ZeroPart(ZeroRedundancyOptimizer& optimizer, std::unique_ptr<StatePart> local)
+      : optimizer_(optimizer), local_(std::move(local)) {}
+  void save(SavedState& to) override {
+    optimizer_.give_options();
+    local_->save(to);
+  }
+  void check(LoadedState& from) override { local_->check(from); }
+  void load() override {
+    local_->load();
+    optimizer_.take_options();
+  }
+
+ private:
+  ZeroRedundancyOptimizer& optimizer_;
+  std::unique_ptr<StatePart> local_;
+};
+
 std::vector<NamedParameter> name_parameters(const NamedModules& modules, const optim::Optimizer& optimizer) {
   std::map<const void*, std::string> names;
   for (const auto& [prefix, module] : modules) {
@@ -381,6 +406,8 @@ std::vector<NamedParameter> name_parameters(const NamedModules& modules, const o
 std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const NamedModules& modules,
                                                optim::Optimizer& optimizer) {
   auto parameters = name_parameters(modules, optimizer);
+  if (auto* const zero = dynamic_cast<ZeroRedundancyOptimizer*>(&optimizer))
+    return std::make_unique<ZeroPart>(*zero, make_optimizer_part(key, modules, zero->local()));
   if (auto* const saved = dynamic_cast<SavedOptimizer*>(&optimizer))
     return std::make_unique<SavedOptimizerPart>(*saved, key, std::move(parameters), optimizer);
   // Not what is derived from them, whose own state would be lost.
@@ -392,6 +419,9 @@ std::unique_ptr<StatePart> make_optimizer_part(const std::string& key, const Nam
   is.operator()<optim::SGD, optim::SGDOptions, optim::SGDParamState>("SGD");
   is.operator()<optim::Adam, optim::AdamOptions, optim::AdamParamState>("Adam");
   is.operator()<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW");
+  is.operator()<FusedSGD, optim::SGDOptions, optim::SGDParamState>("SGD");
+  is.operator()<FusedAdam, optim::AdamOptions, optim::AdamParamState>("Adam");
+  is.operator()<FusedAdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW");
   is.operator()<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>("RMSprop");
   is.operator()<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>("Adagrad");
   is.operator()<optim::LBFGS, optim::LBFGSOptions, optim::LBFGSParamState>("LBFGS");

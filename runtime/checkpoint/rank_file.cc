@@ -8,9 +8,9 @@
 #include <optional>
 #include <torch/torch.h>
 
+#include "common/base/copy_past_caches.h"
 #include "common/checkpoint/directory.h"
 #include "common/checkpoint/safetensors_header.h"
-#include "runtime/checkpoint/copy_past_caches.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/rank_file_writing.h"
 
@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
 constexpr std::uint64_t kPieceBytes = 1 << 20;    // what a thread copies at once
-constexpr std::uint64_t kLeastPastCaches = 4096;
 constexpr std::uint64_t kLargeBytes = 8 << 20;
 
 struct Piece {
@@ -50,7 +49,7 @@ class Stager {
     const auto copy = [&](std::int64_t begin, std::int64_t past) {
       for (std::int64_t i = begin; i < past; ++i) {
         const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-        if (is_large && piece.size >= kLeastPastCaches)
+        if (is_large)
           copy_past_caches(piece.to, piece.from, piece.size);
         else
           std::memcpy(piece.to, piece.from, piece.size);

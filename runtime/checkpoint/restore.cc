@@ -32,16 +32,18 @@ class Candidate {
       candidate->from_memory_ = where == Word::kTryMemory;
       auto place = candidate->from_memory_ ? plan.memory->find(id) : on_disk(plan, id);
       if (!place) return std::unexpected(place.error());
+      LoadRules rules = plan.rules;
+      rules.in_memory = candidate->from_memory_;
       candidate->source_ =
-          std::make_shared<LoadedState::Source>(place->first, std::move(place->second), plan.rules);
+          std::make_shared<LoadedState::Source>(place->first, std::move(place->second), std::move(rules));
       if (Status fits = candidate->check(state); !fits) return std::unexpected(fits.error());
       if (Status there = candidate->source_->check_files(); !there) return std::unexpected(there.error());
       return candidate;
     });
   }
 
-  Status fill() {
-    return without_throwing([this] { return source_->fill(); });
+  Status fill(Meeting& meeting) {
+    return without_throwing([&] { return source_->fill(&meeting); });
   }
   void finish() {
     for (StatePart* part : found_) part->load();
@@ -223,7 +225,7 @@ class Leader {
     meeting_.give("");
     if (Status agreed = hear_all(); !agreed) return give_up(id, where, agreed);
     meeting_.announce(encode(Word::kLoad, id));
-    const Status filled = (*candidate)->fill();
+    const Status filled = (*candidate)->fill(meeting_);
     if (filled) meeting_.give("");
     if (!filled) meeting_.give(filled.error().message());
     if (Status agreed = hear_all(); !agreed) return give_up(id, where, filled ? agreed : filled);
@@ -278,7 +280,7 @@ Expected<std::optional<Restored>> follow(const RestorePlan& plan, Meeting& meeti
         meeting.give(candidate ? "" : candidate.error().message());
         break;
       case Word::kLoad: {
-        const Status filled = (*candidate)->fill();
+        const Status filled = (*candidate)->fill(meeting);
         meeting.give(filled ? "" : filled.error().message());
         break;
       }

@@ -14,6 +14,11 @@ namespace muster {
 
 namespace {
 
+constexpr std::uint64_t kHugePage = 2 << 20;
+// So that the first bytes are taken while the next are filled in.
+constexpr std::uint64_t kMostRoomBytes = 64 << 20;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
+
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -24,6 +29,15 @@ Expected<StagingMemory> mapped(void* address, std::uint64_t size_bytes) {
   return StagingMemory{
       .bytes = {static_cast<std::byte*>(address), size_bytes},
       .owner = std::shared_ptr<void>(address, [size_bytes](void* at) { munmap(at, size_bytes); })};
+}
+
+// Makes the pages of a file in memory, huge ones where the kernel can, whatever shmem_enabled says: ten times
+// faster than small ones, and read as fast as other memory. One page has to be there to become a huge one.
+void make_huge_pages(std::span<std::byte> bytes) {
+  for (std::uint64_t begin = 0; begin + kHugePage <= bytes.size(); begin += kHugePage) {
+    (void)*static_cast<const volatile std::byte*>(&bytes[begin]);
+    if (madvise(&bytes[begin], kHugePage, kCollapse) != 0) return;
+  }
 }
 
 }  // namespace
@@ -38,10 +52,8 @@ Expected<StagingMemory> allocate_staging(std::uint64_t size_bytes) {
   return memory;
 }
 
-// Begins where a huge page can, and asks for them: the system gives them to files in memory where
-// shmem_enabled is "advise".
+// Begins where a huge page can.
 Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
-  constexpr std::uint64_t kHugePage = 2 << 20;
   const std::uint64_t reserved = size_bytes + kHugePage;
   void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   auto memory = mapped(place, reserved);
@@ -52,7 +64,7 @@ Expected<StagingMemory> map_staging(int fd, std::uint64_t size_bytes) {
   if (mmap(memory->bytes.data(), size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
       MAP_FAILED)
     return system_failure("cannot map the memory of a checkpoint", errno);
-  madvise(memory->bytes.data(), size_bytes, MADV_HUGEPAGE);
+  make_huge_pages(memory->bytes);
   madvise(memory->bytes.data(), size_bytes, MADV_POPULATE_WRITE);
   return memory;
 }
@@ -111,7 +123,8 @@ Staging::Room Staging::wait_for_room() {
   }
   if (abandoned_ || left == 0) return {};
   const std::uint64_t begin = filled_ % capacity();
-  const std::uint64_t size = std::min({left, released_ + capacity() - filled_, capacity() - begin});
+  const std::uint64_t size =
+      std::min({left, released_ + capacity() - filled_, capacity() - begin, kMostRoomBytes});
   return {.offset = filled_, .bytes = memory_.bytes.subspan(begin, size)};
 }
 

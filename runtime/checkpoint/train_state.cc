@@ -3,7 +3,9 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <torch/torch.h>
 #include <utility>
 
@@ -42,6 +44,60 @@ class ModulePart : public StatePart {
   std::string prefix_;
   torch::nn::Module& module_;
   bool own_buffers_;  // each rank has its own
+};
+
+// The stages of a rank, under the names of the undivided model. A tied weight may be in several of them.
+class StagesPart : public StatePart {
+ public:
+  explicit StagesPart(std::vector<torch::nn::Module*> stages) : stages_(std::move(stages)) {}
+  void save(SavedState& to) override {
+    std::set<std::string> saved;
+    for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
+      if (!saved.insert(name).second) return;
+      if (!is_buffer) return to.shared(name, tensor, /*finite=*/true);
+      to.of_first(name, tensor);
+      to.own(name, tensor);
+    });
+    to.own(std::string(kBuffers), at::scalar_tensor(buffers(), at::kLong));
+  }
+  // Replicas have buffers of their own. Of another cut those of one replica are taken: a rank would else have
+  // some of the replica that it was part of.
+  void check(LoadedState& from) override {
+    const bool same_cut = has_own_of_these(from);
+    for_each([&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
+      if (is_buffer && same_cut)
+        from.fill_own(name, tensor);
+      else
+        from.fill(name, tensor);
+    });
+  }
+
+ private:
+  static constexpr std::string_view kBuffers = "stages.buffers";  // how many a rank has of its own
+
+  template <class Use>
+  void for_each(const Use& use) const {
+    for (const torch::nn::Module* stage : stages_) {
+      for (const auto& each : stage->named_parameters()) use("model." + each.key(), each.value(), false);
+      for (const auto& each : stage->named_buffers()) use("model." + each.key(), each.value(), true);
+    }
+  }
+  std::int64_t buffers() const {
+    std::set<std::string> names;
+    for_each([&](const std::string& name, const at::Tensor&, bool is_buffer) {
+      if (is_buffer) names.insert(name);
+    });
+    return std::ssize(names);
+  }
+  bool has_own_of_these(LoadedState& from) const {
+    bool has_all = from.has_own(std::string(kBuffers));
+    for_each([&](const std::string& name, const at::Tensor&, bool is_buffer) {
+      has_all = has_all && (!is_buffer || from.has_own(name));
+    });
+    return has_all && from.read_own(std::string(kBuffers)).item<std::int64_t>() == buffers();
+  }
+
+  std::vector<torch::nn::Module*> stages_;
 };
 
 class LoaderPart : public StatePart {
@@ -205,6 +261,14 @@ TrainState::TrainState(torch::nn::Module& module, torch::optim::Optimizer& optim
                        bool own_buffers) {
   modules_.emplace_back("", &module);
   parts_.push_back(std::make_unique<ModulePart>("model.", module, own_buffers));
+  parts_.push_back(make_optimizer_part("optimizer", modules_, optimizer));
+  parts_.push_back(std::make_unique<LoaderPart>("loader", loader));
+  parts_.push_back(std::make_unique<GeneratorPart>());
+}
+TrainState::TrainState(const std::vector<torch::nn::Module*>& stages, torch::optim::Optimizer& optimizer,
+                       AnyDataLoader& loader) {
+  for (torch::nn::Module* stage : stages) modules_.emplace_back("", stage);
+  parts_.push_back(std::make_unique<StagesPart>(stages));
   parts_.push_back(make_optimizer_part("optimizer", modules_, optimizer));
   parts_.push_back(std::make_unique<LoaderPart>("loader", loader));
   parts_.push_back(std::make_unique<GeneratorPart>());

@@ -9,6 +9,7 @@
 
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
@@ -80,9 +81,11 @@ bool ends_within(c10d::Work& work, std::chrono::milliseconds limit) {
   return true;
 }
 
-// Ends what is under way in the group's threads, for which who leaves the group waits. Gloo gives a whole
-// group up when a wait in it has run out.
+// Ends what is under way in the group's threads, for which who leaves the group waits. Gloo cannot be told
+// to: it gives a whole group up when a wait in it has run out.
 void break_off(const Group& group) {
+  if (const auto backend = group.process_group()->getBackend(c10::kCPU); backend->getBackendName() != "gloo")
+    return backend->abort();
   constexpr int kTagOfNobody = std::numeric_limits<int>::max();
   try {
     std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
@@ -107,6 +110,11 @@ Call::Call(const Group& group, std::string text) : group_(group), text_(std::mov
   std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
   require_member(group, text_.substr(0, text_.find(' ')));
   clear_presence(state_of(group_.job()));
+}
+
+void Call::check_gpu_group() const {
+  if (const std::string failure = nccl_failure_of(*group_.process_group()); !failure.empty())
+    throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), failure));
 }
 
 void Call::refuse(const std::string& reason) const {
@@ -138,7 +146,12 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   const InStepPart waiting(kCommunicatePart);
   if (number_ == 0) number_ = ++state_of(group_).call_count;
   if (on_gpu) {
-    work.wait();
+    try {
+      work.wait();
+    } catch (const c10::Error&) {
+      check_gpu_group();
+      throw;
+    }
     return;
   }
   try {
@@ -177,13 +190,16 @@ void Call::fail(const std::string& reason) {
 
 void Call::explain(const std::string& error) {
   try {
+    if (store_ == nullptr && store_is_gone(state_of(group_.job())))
+      throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), error));
     look(/*for_gone=*/true);
     for (const auto pause : kPauses) {
       wait_for_key(store(), kFailed, pause);
       look(/*for_gone=*/true);
     }
   } catch (const CallError& known) {
-    throw CallError(fmt::format("{} ({})", known.what(), error));
+    const std::string text = known.what();
+    throw CallError(text.contains(error) ? text : fmt::format("{} ({})", text, error));
   } catch (const c10::Error&) {
     // Whoever serves the store is gone, too.
   }
@@ -192,6 +208,8 @@ void Call::explain(const std::string& error) {
 
 void fail_for_peer(const Group& group, const std::string& text) {
   const std::string error = current_exception_text();
+  if (const std::string failure = nccl_failure_of(*group.process_group()); !failure.empty())
+    throw CallError(fmt::format("{} in the {}: {}", text, group.description(), failure));
   const std::string gone = who_is_gone(state_of(group.job()), group.ranks());
   throw CallError(gone.empty()
                       ? fmt::format("{} in the {}: {}", text, group.description(), error)

@@ -29,6 +29,7 @@ class Call {
   template <class Start>
   void run(bool on_gpu, const Start& start) {
     const InHand in_hand(*this);
+    if (on_gpu) check_gpu_group();
     c10::intrusive_ptr<c10d::Work> work;
     try {
       work = start();
@@ -54,6 +55,8 @@ class Call {
     TimePoint begin_{};  // where there is a trace
   };
 
+  // Throws if its communicators have been aborted.
+  void check_gpu_group() const;
   void wait(c10d::Work& work, bool on_gpu);
   void look(bool for_gone);
   [[noreturn]] void fail(const std::string& reason);

@@ -79,6 +79,8 @@ class Part {
             fmt::format("the tensor has {} dimensions; {} are the most", tensor.dim(), kMostDimensions));
   }
 
+  // The calls say that they are waited for at once, of CPU tensors; what that means to a GPU's is another
+  // matter.
   void all_reduce(at::Tensor row, ReduceOp op);
   void reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op);
   // Of inputs of one shape. Gloo adds up in another order than in the form with one tensor, as in Python.
@@ -112,7 +114,8 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
   using Kind = c10d::ReduceOp::RedOpType;
   const at::ScalarType type = row.scalar_type();
   const bool integers = at::isIntegralType(type, /*includeBool=*/true);
-  if (!row.is_cuda() && std::ranges::find(kTypesOfGloo, type) == std::end(kTypesOfGloo))
+  const auto backend = group_.process_group()->getBackend(row.device().type());
+  if (backend->getBackendName() == "gloo" && std::ranges::find(kTypesOfGloo, type) == std::end(kTypesOfGloo))
     refuse(fmt::format(
         "Gloo does not reduce {}; it reduces {}", c10::toString(type),
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
@@ -135,6 +138,7 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
 void Part::all_reduce(at::Tensor row, ReduceOp op) {
   c10d::AllreduceOptions options;
   options.reduceOp = kind_of(op, row);
+  options.asyncOp = row.is_cuda();
   std::vector<at::Tensor> tensors{row};
   if (row.numel() > 0)
     call_.run(row.is_cuda(), [&] { return group_.process_group()->allreduce(tensors, options); });
@@ -144,6 +148,7 @@ void Part::all_reduce(at::Tensor row, ReduceOp op) {
 void Part::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) {
   c10d::ReduceScatterOptions options;
   options.reduceOp = kind_of(op, input);
+  options.asyncOp = input.is_cuda();
   if (input.numel() > 0)
     call_.run(input.is_cuda(),
               [&] { return group_.process_group()->_reduce_scatter_base(output, input, options); });
@@ -153,6 +158,7 @@ void Part::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) {
 void Part::reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, ReduceOp op) {
   c10d::ReduceScatterOptions options;
   options.reduceOp = kind_of(op, output);
+  options.asyncOp = output.is_cuda();
   std::vector<at::Tensor> outputs{output};
   std::vector<std::vector<at::Tensor>> lists{inputs};
   if (output.numel() > 0)
@@ -165,25 +171,31 @@ void Part::broadcast(at::Tensor bytes, int place) {
   if (bytes.numel() == 0) return;
   c10d::BroadcastOptions options;
   options.rootRank = place;
+  options.asyncOp = bytes.is_cuda();
   std::vector<at::Tensor> tensors{bytes};
   call_.run(bytes.is_cuda(), [&] { return group_.process_group()->broadcast(tensors, options); });
 }
 
 void Part::all_gather(at::Tensor output, at::Tensor input) {
   if (input.numel() == 0) return;
-  call_.run(input.is_cuda(), [&] { return group_.process_group()->_allgather_base(output, input); });
+  c10d::AllgatherOptions options;
+  options.asyncOp = input.is_cuda();
+  call_.run(input.is_cuda(), [&] { return group_.process_group()->_allgather_base(output, input, options); });
 }
 
 void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> output_splits,
                       std::vector<std::int64_t> input_splits) {
+  c10d::AllToAllOptions options;
+  options.asyncOp = input.is_cuda();
   call_.run(input.is_cuda(), [&] {
-    return group_.process_group()->alltoall_base(output, input, output_splits, input_splits);
+    return group_.process_group()->alltoall_base(output, input, output_splits, input_splits, options);
   });
 }
 
 void Part::gather(const std::vector<at::Tensor>& outputs, const at::Tensor& input, int place) {
   c10d::GatherOptions options;
   options.rootRank = place;
+  options.asyncOp = input.is_cuda();
   std::vector<std::vector<at::Tensor>> all;
   if (place == this->place()) all.push_back(outputs);
   std::vector<at::Tensor> mine{input};
@@ -194,6 +206,7 @@ void Part::scatter(const at::Tensor& output, const std::vector<at::Tensor>& inpu
   if (output.numel() == 0) return;
   c10d::ScatterOptions options;
   options.rootRank = place;
+  options.asyncOp = output.is_cuda();
   std::vector<std::vector<at::Tensor>> all;
   if (place == this->place()) all.push_back(inputs);
   std::vector<at::Tensor> mine{output};
@@ -203,6 +216,7 @@ void Part::scatter(const at::Tensor& output, const std::vector<at::Tensor>& inpu
 void Part::barrier() {
   c10d::BarrierOptions options;
   options.device = c10::kCPU;
+  options.asyncOp = false;
   call_.run(false, [&] { return group_.process_group()->barrier(options); });
 }
 

@@ -35,6 +35,8 @@ std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
 // Makes room for those who look whether this process is there: a full queue lets them wait. At most once a
 // second.
 void clear_presence(Job::State& job);
+// Whether the rank that served the job's store has ended: connecting to it would take the whole time-out.
+bool store_is_gone(const Job::State& job);
 // How many collectives of the group with this store a rank had entered when it left in good order; else 0.
 std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 // A process closes its connections before it is gone, and one that fails tells the others a little later: an

@@ -12,6 +12,7 @@
 #include "runtime/comm/call.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/process/uncaught.h"
 
@@ -36,12 +37,17 @@ Group::State::~State() {
 void Group::State::leave_word(const Job::State& in) const noexcept {
   if (process_group == nullptr || call_count == 0 || !in.presence.fd) return;
   // torch would print that the rank which served the store is gone.
-  if (!in.world.agent_serves && refuses(in.world.host, in.world.port, kAnswer)) return;
+  if (store_is_gone(in)) return;
   try {
     store->add(leaving_key(ranks[static_cast<std::size_t>(rank)]), call_count);
   } catch (...) {
     // It has left just now.
   }
+}
+
+bool store_is_gone(const Job::State& job) {
+  return job.world.store == StoreKind::kConnect && !job.world.agent_serves &&
+         refuses(job.world.host, job.world.port, kAnswer);
 }
 
 std::int64_t calls_of_who_left(c10d::Store& store, int rank) {
@@ -190,6 +196,17 @@ int agree_to_form(const Job& job, const Request& request) {
   return number;
 }
 
+namespace {
+
+// Null: it has none.
+c10::intrusive_ptr<c10d::Backend> nccl_of(c10d::ProcessGroup& group) {
+  if (!std::ranges::any_of(group.getDeviceTypes(), &c10::Device::is_cuda)) return nullptr;
+  auto backend = group.getBackend(c10::kCUDA);
+  return backend->getBackendName() == "nccl" ? backend : nullptr;
+}
+
+}  // namespace
+
 Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
                  const GroupOptions& options) {
   Job::State& of_job = state_of(job);
@@ -200,14 +217,23 @@ Group form_group(const Job& job, std::vector<int> ranks, const std::string& key,
   state->key = fmt::format("muster/{}/", key);
   state->ranks = std::move(ranks);
   const auto found = std::ranges::find(state->ranks, job.rank());
-  if (found == state->ranks.end()) return Group(std::move(state));
-  state->rank = static_cast<int>(found - state->ranks.begin());
-  const GroupPlace place{
-      .rank = state->rank, .size = static_cast<int>(state->ranks.size()), .prefix = "muster/" + key};
+  const bool is_member = found != state->ranks.end();
+  if (is_member) state->rank = static_cast<int>(found - state->ranks.begin());
+  GroupPlace place{.rank = state->rank,
+                   .ranks = state->ranks,
+                   .prefix = "muster/" + key,
+                   .name = state->name,
+                   .backend = options.backend.empty() ? of_job.world.backend : options.backend,
+                   .nccl = options.nccl.value_or(of_job.nccl)};
+  if (place.nccl.split && (place.backend.empty() || place.backend == "nccl"))
+    place.split_from = nccl_of(*of_job.all.process_group);
+  if (!is_member) {
+    if (place.split_from) stay_out_of_split(place, of_job.device);
+    return Group(std::move(state));
+  }
   state->store = c10::make_intrusive<c10d::PrefixStore>(place.prefix, of_job.store);
-  state->process_group = make_process_group(
-      of_job.world, place, of_job.store, options.backend == "gloo" ? c10::Device(c10::kCPU) : of_job.device,
-      options.timeout ? options.timeout : of_job.timeout);
+  state->process_group = make_process_group(of_job.world, place, of_job.store, of_job.device,
+                                            options.timeout ? options.timeout : of_job.timeout);
   return Group(std::move(state));
 }
 
@@ -220,13 +246,37 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
       return fmt::format("rank {} is not in the job, whose ranks are 0 to {}", rank, job.world_size() - 1);
   if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
     return fmt::format("rank {} is given twice", *twice);
-  if (options.backend != "" && options.backend != "gloo" && options.backend != "nccl")
-    return fmt::format("backend '{}' is neither gloo nor nccl", options.backend);
+  if (std::string why = refusal_of_backend(options.backend, fmt::format("backend '{}'", options.backend));
+      !why.empty())
+    return why;
   if (options.backend == "nccl" && !job.device().is_cuda())
     return "backend 'nccl' needs GPUs, and this job trains on CPUs";
   if (options.timeout && options.timeout->count() <= 0)
     return fmt::format("timeout is {} ms; it must be above 0", options.timeout->count());
-  return "";
+  return options.nccl ? refusal_of_nccl(*options.nccl) : "";
+}
+
+// What ranks compare: all must have asked for the same.
+std::string text_of(const GroupOptions& options) {
+  std::string text = fmt::format("backend '{}', timeout {} ms, name '{}'", options.backend,
+                                 options.timeout ? options.timeout->count() : 0, options.name);
+  return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
+}
+
+// Rank 0 may serve the store. It does not leave before the others have made a group that it is not in, or
+// have been refused it.
+void keep_store_for(const Job& job, const std::string& group_key, const std::vector<int>& ranks) {
+  if (state_of(job).world.agent_serves || ranks.front() == 0) return;
+  c10d::Store& store = *job.store();
+  const std::string key = fmt::format("muster/{}/made", group_key);
+  if (std::ranges::binary_search(ranks, job.rank()) && std::cmp_equal(store.add(key, 1), ranks.size()))
+    store.set(key + "/all", "1");
+  if (job.rank() != 0) return;
+  try {
+    store.wait({key + "/all"});
+  } catch (const c10::Error&) {
+    // They say themselves who has not come.
+  }
 }
 
 }  // namespace
@@ -235,15 +285,23 @@ Group Job::new_group(const std::vector<int>& ranks, const GroupOptions& options)
   std::vector<int> sorted = ranks;
   std::ranges::sort(sorted);
   GroupOptions chosen = options;
-  const int number = agree_to_form(
-      *this,
-      {.function = "new_group",
-       .text = fmt::format("ranks {} (backend '{}', timeout {} ms, name '{}')", fmt::join(sorted, ", "),
-                           options.backend, options.timeout ? options.timeout->count() : 0, options.name),
-       .refusal = refusal_of(*this, sorted, options)});
+  const int number =
+      agree_to_form(*this, {.function = "new_group",
+                            .text = fmt::format("ranks {} ({})", fmt::join(sorted, ", "), text_of(options)),
+                            .refusal = refusal_of(*this, sorted, options)});
   const std::string key = fmt::format("group-{}", number);
   if (chosen.name.empty()) chosen.name = fmt::format("group {}", number);
-  return form_group(*this, std::move(sorted), key, chosen);
+  const auto formed = [&] {
+    try {
+      return form_group(*this, sorted, key, chosen);
+    } catch (...) {
+      keep_store_for(*this, key, sorted);
+      throw;
+    }
+  };
+  Group group = formed();
+  keep_store_for(*this, key, sorted);
+  return group;
 }
 
 }  // namespace muster

@@ -14,6 +14,7 @@
 
 #include "common/base/log.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl.h"
 #include "runtime/comm/process_group.h"
 #include "runtime/process/heap.h"
 #include "runtime/process/uncaught.h"
@@ -26,20 +27,26 @@
 namespace muster {
 
 Job::State::State(const World& description, std::optional<std::chrono::milliseconds> chosen_timeout,
-                  std::optional<int> listen_fd)
+                  const NcclOptions& chosen_nccl, std::optional<int> listen_fd)
     : world(description),
       reports(world.report_socket, world.rank, world.attempt),
       device(choose_device(world)),
       timeout(chosen_timeout),
+      nccl(chosen_nccl),
       store(open_store(world, timeout.value_or(kBackendDefaultTimeout), listen_fd)) {
   all.name = "world";
   all.ranks.resize(static_cast<std::size_t>(world.world_size));
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
   all.rank = world.rank;
   all.store = store;
-  all.process_group =
-      make_process_group(world, {.rank = world.rank, .size = world.world_size, .prefix = "muster/world"},
-                         store, device, timeout);
+  all.process_group = make_process_group(world,
+                                         {.rank = world.rank,
+                                          .ranks = all.ranks,
+                                          .prefix = "muster/world",
+                                          .name = all.name,
+                                          .backend = world.backend,
+                                          .nccl = nccl},
+                                         store, device, timeout);
 }
 
 Job::State::~State() {
@@ -123,9 +130,17 @@ Current& current() {
   return *one;
 }
 
-std::shared_ptr<Job::State> current_state(std::string_view function) {
+}  // namespace
+
+std::shared_ptr<Job::State> newest_job_state() {
   const std::lock_guard lock(current().mutex);
-  auto state = current().state.lock();
+  return current().state.lock();
+}
+
+namespace {
+
+std::shared_ptr<Job::State> current_state(std::string_view function) {
+  auto state = newest_job_state();
   if (state == nullptr)
     throw std::logic_error(fmt::format("muster::{}: there is no Job: init() comes first", function));
   return state;
@@ -133,6 +148,9 @@ std::shared_ptr<Job::State> current_state(std::string_view function) {
 
 }  // namespace
 
+void describe_step(const StepNumbers& numbers) {
+  current_state("describe_step")->reports.describe_step(numbers.loss, numbers.samples);
+}
 void step(std::int64_t done) {
   current_state("step")->reports.step(done);
 }
@@ -177,13 +195,15 @@ void print_by_lines() {
 
 }  // namespace
 
-Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd) {
+Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
+         std::optional<int> listen_fd) {
   print_by_lines();
   reuse_step_memory();
   ignore_broken_pipes();
+  let_nccl_end_groups();
   start_trace(world.trace_file, world.rank);
   const Traced joining(TraceTrack::kStep, "init");
-  const auto state = std::make_shared<Job::State>(world, timeout, listen_fd);
+  const auto state = std::make_shared<Job::State>(world, timeout, nccl, listen_fd);
   state->all.job = state;
   Job job(state);
   if (world.agent_serves) {
@@ -209,7 +229,13 @@ Job init(const InitOptions& options) {
   auto world = read_world(options.init_method, options.rank, options.world_size,
                           [](const char* name) { return std::getenv(name); });
   if (!world) throw std::invalid_argument("muster::init: " + world.error().message());
-  Job job = join(*world, options.timeout, std::nullopt);
+  if (!options.backend.empty()) world->backend = options.backend;
+  if (const auto why = refusal_of_backend(world->backend, fmt::format("backend '{}'", world->backend));
+      !why.empty())
+    throw std::invalid_argument("muster::init: " + why);
+  if (const auto why = refusal_of_nccl(options.nccl); !why.empty())
+    throw std::invalid_argument("muster::init: " + why);
+  Job job = join(*world, options.timeout, options.nccl, std::nullopt);
   done = true;
   return job;
 }

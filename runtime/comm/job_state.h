@@ -48,7 +48,7 @@ struct Group::State {
 
 struct Job::State {
   State(const World& description, std::optional<std::chrono::milliseconds> chosen_timeout,
-        std::optional<int> listen_fd);
+        const NcclOptions& chosen_nccl, std::optional<int> listen_fd);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
@@ -58,6 +58,7 @@ struct Job::State {
   Reports reports;
   c10::Device device;
   std::optional<std::chrono::milliseconds> timeout;
+  NcclOptions nccl;
   c10::intrusive_ptr<c10d::Store> store;
   Group::State all;
   std::atomic<int> formation_count = 0;  // of groups and meshes: the same on all ranks
@@ -68,8 +69,11 @@ struct Job::State {
 
 // Opens the store (a server on listen_fd, if given), makes the process group and waits until all ranks have
 // theirs.
-Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, std::optional<int> listen_fd);
+Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, const NcclOptions& nccl,
+         std::optional<int> listen_fd);
 
+// Of the Job that was made last; null before there is one, and when it is gone.
+std::shared_ptr<Job::State> newest_job_state();
 // As long as one of the job's copies is there.
 Reports& reports_of(const Job& job);
 Job::State& state_of(const Job& job);

@@ -1,11 +1,87 @@
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "runtime/comm/nccl.h"
 
+namespace muster {
+namespace {
+
+using Nccl = c10d::ProcessGroupNCCL;
+
+struct Options : Nccl::Options {
+  using Nccl::Options::Options;
+  std::string net_name;  // config points to it
+};
+
+c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
+  auto options = c10::make_intrusive<Options>(request.options.high_priority_stream);
+  if (request.timeout) options->timeout = *request.timeout;
+  options->group_name = request.group_name;
+  options->group_desc = request.description;
+  options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
+  ncclConfig_t& config = options->config;
+  if (request.options.blocking) config.blocking = *request.options.blocking ? 1 : 0;
+  if (request.options.min_ctas) config.minCTAs = *request.options.min_ctas;
+  if (request.options.max_ctas) config.maxCTAs = *request.options.max_ctas;
+  options->net_name = request.options.net_name;
+  if (!options->net_name.empty()) config.netName = options->net_name.c_str();
+  return options;
+}
+
+// All ranks of the job have come to the same of its collectives, so that all find its communicator there, or
+// none does.
+c10::intrusive_ptr<c10d::Backend> split_off(const NcclRequest& request) {
+  auto& parent = dynamic_cast<Nccl&>(*request.split_from);
+  parent.setBoundDeviceId(request.device);
+  if (!parent.isInitialized()) parent.eagerConnectSingleDevice(request.device);
+  return parent.split(request.store, request.ranks, options_of(request));
+}
+
+// torch has every rank write down what it was in when a collective of one of them has not ended in time.
+class RecordWriter : public c10d::DebugInfoWriter {
+ public:
+  RecordWriter(const std::string& file_prefix, int rank, void (*on_timeout)())
+      : DebugInfoWriter(file_prefix, rank), on_timeout_(on_timeout) {}
+  void write(const std::string& record) override {
+    on_timeout_();
+    DebugInfoWriter::write(record);
+  }
+
+ private:
+  void (*on_timeout_)();
+};
+
+// As torch has it.
+std::string record_prefix() {
+  for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  return "/tmp/nccl_trace_rank_";
+}
+
+void write_records_of(const NcclRequest& request) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    c10d::DebugInfoWriter::registerWriter(std::make_unique<RecordWriter>(
+        record_prefix(), request.ranks[static_cast<std::size_t>(request.rank)], request.on_timeout));
+  });
+}
+
+}  // namespace
+}  // namespace muster
+
 extern "C" [[gnu::visibility("default")]] void muster_make_nccl(muster::NcclRequest* request) {
-  auto options = c10d::ProcessGroupNCCL::Options::create();
-  if (request->timeout) options->timeout = *request->timeout;
-  options->group_name = request->group_name;
-  request->backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(request->store, request->rank,
-                                                                 request->world_size, options);
+  if (request->split_from) {
+    request->backend = muster::split_off(*request);
+    return;
+  }
+  muster::write_records_of(*request);
+  request->backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      request->store, request->rank, static_cast<int>(request->ranks.size()), muster::options_of(*request));
+}
+
+extern "C" [[gnu::visibility("default")]] void muster_nccl_record(std::string* record) {
+  *record = c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
 }

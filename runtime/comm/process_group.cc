@@ -13,7 +13,9 @@
 #include "common/base/log.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/gloo.h"
+#include "runtime/comm/mpi/library.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/comm/shm.h"
 
 namespace muster {
 namespace {
@@ -66,7 +68,12 @@ std::string address_in(const World& world) {
 }
 
 c10::Device choose_device(const World& world) {
-  if (!nccl_loaded()) return c10::Device(c10::kCPU);
+  if (world.backend == "gloo" || world.backend == "shm") return c10::Device(c10::kCPU);
+  if (!nccl_loaded()) {
+    if (world.backend == "nccl")
+      throw std::invalid_argument("backend 'nccl' needs GPUs, and this job trains on CPUs");
+    return c10::Device(c10::kCPU);
+  }
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (count == 0) {
     if (world.rank == 0)
@@ -83,38 +90,110 @@ c10::Device choose_device(const World& world) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
 }
 
+namespace {
+
+// This rank's part in making a group.
+struct Making {
+  const World& world;
+  const GroupPlace& place;
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::Device device;
+  std::optional<std::chrono::milliseconds> timeout;
+
+  c10::intrusive_ptr<c10d::Store> prefixed(const char* suffix) const {
+    return c10::make_intrusive<c10d::PrefixStore>(place.prefix + suffix, store);
+  }
+};
+
+c10::intrusive_ptr<c10d::Backend> gloo_for(const Making& making) {
+  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  return make_gloo(making.prefixed("/gloo"), {.rank = making.place.rank,
+                                              .world_size = making.place.size(),
+                                              .timeout = making.timeout.value_or(kBackendDefaultTimeout),
+                                              .group_name = making.place.prefix,
+                                              .address = address_in(making.world),
+                                              .interfaces = interfaces == nullptr ? "" : interfaces,
+                                              // Of 16 ranks' start, connecting all with all was half.
+                                              .lazy = making.world.agent_serves});
+}
+
+c10::intrusive_ptr<c10d::Backend> nccl_for(const Making& making) {
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(making.device);
+  return make_nccl({.store = making.prefixed("/nccl"),
+                    .rank = making.place.rank,
+                    .ranks = making.place.ranks,
+                    .device = making.device,
+                    .timeout = making.timeout,
+                    .group_name = making.place.prefix,
+                    .description = making.place.name,
+                    .options = making.place.nccl,
+                    .split_from = making.place.split_from,
+                    .backend = nullptr});
+}
+
+c10::intrusive_ptr<c10d::Backend> mpi_for(const Making& making) {
+  return make_mpi({.store = making.store,
+                   .prefix = making.place.prefix,
+                   .ranks = making.place.ranks,
+                   .rank = making.world.rank,
+                   .world_size = making.world.world_size,
+                   .timeout = making.timeout.value_or(kBackendDefaultTimeout),
+                   .backend = nullptr});
+}
+
+c10::intrusive_ptr<c10d::Backend> shm_for(const Making& making) {
+  return make_shm(making.prefixed("/shm"), {.rank = making.place.rank,
+                                            .ranks = making.place.ranks,
+                                            .timeout = making.timeout.value_or(kBackendDefaultTimeout)});
+}
+
+// By the name of the place's backend.
+void add_backends(c10d::ProcessGroup& group, const Making& making) {
+  using Type = c10d::ProcessGroup::BackendType;
+  if (making.place.backend == "mpi") {
+    const auto mpi = mpi_for(making);
+    group.setDefaultBackend(Type::MPI);
+    group.setBackend(c10::kCPU, Type::MPI, mpi);
+    if (making.device.is_cuda()) group.setBackend(c10::kCUDA, Type::MPI, mpi);
+    return;
+  }
+  if (making.place.backend == "shm") {
+    group.setDefaultBackend(Type::CUSTOM);
+    group.setBackend(c10::kCPU, Type::CUSTOM, shm_for(making));
+    return;
+  }
+  group.setDefaultBackend(Type::GLOO);
+  group.setBackend(c10::kCPU, Type::GLOO, gloo_for(making));
+  if (making.device.is_cuda() && making.place.backend != "gloo")
+    group.setBackend(c10::kCUDA, Type::NCCL, nccl_for(making));
+}
+
+}  // namespace
+
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout) {
-  using Type = c10d::ProcessGroup::BackendType;
-  auto prefixed = [&](const std::string& prefix) {
-    return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
-  };
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed(place.prefix), place.rank, place.size);
-  group->setDefaultBackend(Type::GLOO);
-  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  const GlooSettings gloo{.rank = place.rank,
-                          .world_size = place.size,
-                          .timeout = timeout.value_or(kBackendDefaultTimeout),
-                          .group_name = place.prefix,
-                          .address = address_in(world),
-                          .interfaces = interfaces == nullptr ? "" : interfaces,
-                          // Of 16 ranks' start, connecting all with all was half.
-                          .lazy = world.agent_serves};
-  group->setBackend(c10::kCPU, Type::GLOO, make_gloo(prefixed(place.prefix + "/gloo"), gloo));
-  if (device.is_cuda()) {
-    c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
-    group->setBackend(c10::kCUDA, Type::NCCL,
-                      make_nccl({.store = prefixed(place.prefix + "/nccl"),
-                                 .rank = place.rank,
-                                 .world_size = place.size,
-                                 .timeout = timeout,
-                                 .group_name = place.prefix,
-                                 .backend = nullptr}));
-  }
+  const Making making{world, place, store, device, timeout};
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(making.prefixed(""), place.rank, place.size());
+  add_backends(*group, making);
   group->setGroupName(place.prefix);
+  group->setGroupDesc(place.name);
   return group;
+}
+
+void stay_out_of_split(const GroupPlace& place, c10::Device device) {
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
+  make_nccl({.store = nullptr,
+             .rank = -1,
+             .ranks = place.ranks,
+             .device = device,
+             .timeout = std::nullopt,
+             .group_name = place.prefix,
+             .description = place.name,
+             .options = place.nccl,
+             .split_from = place.split_from,
+             .backend = nullptr});
 }
 
 }  // namespace muster

@@ -5,10 +5,12 @@
 
 #include <c10/core/Device.h>
 #include <chrono>
+#include <muster/group.h>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "runtime/comm/world.h"
 
@@ -21,8 +23,8 @@ namespace muster {
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, std::chrono::milliseconds timeout,
                                            std::optional<int> listen_fd);
 
-// "cuda:<local_rank>" if a GPU is visible. Throws std::invalid_argument if there are fewer GPUs than local
-// ranks.
+// "cuda:<local_rank>" if a GPU is visible and the world's backend is not Gloo. Throws std::invalid_argument
+// if there are fewer GPUs than local ranks, or none for NCCL.
 c10::Device choose_device(const World& world);
 
 // The address of this machine at which the other ranks reach it; empty: the one of its host name.
@@ -31,14 +33,25 @@ std::string address_in(const World& world);
 // A rank's place in a group.
 struct GroupPlace {
   int rank = 0;
-  int size = 1;
-  std::string prefix;  // of its keys in the store; no other group of the attempt has it
+  std::vector<int> ranks{};  // the members' in the job, ascending
+  std::string prefix;        // of its keys in the store; no other group of the attempt has it
+  std::string name;          // in messages
+  std::string backend;       // of kBackends, or empty
+  NcclOptions nccl{};
+  c10::intrusive_ptr<c10d::Backend> split_from{};  // NCCL's of the job, where the group's is made out of it
+
+  int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// Gloo for CPU tensors, and NCCL for CUDA tensors when the device is one.
+// "mpi": MPI for all tensors. "shm": shared memory for CPU tensors alone. "gloo": Gloo for them. "nccl" or no
+// name: NCCL for CUDA tensors as well, when the device is one.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const World& world, const GroupPlace& place,
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           c10::Device device,
                                                           std::optional<std::chrono::milliseconds> timeout);
+
+// What a rank that is not in `place.ranks` has to do while the others make such a group out of the job's
+// NCCL.
+void stay_out_of_split(const GroupPlace& place, c10::Device device);
 
 }  // namespace muster

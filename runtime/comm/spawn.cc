@@ -57,7 +57,7 @@ World world_of(int rank, int nprocs, std::uint16_t port) {
                    ? std::getenv(name)
                    : nullptr;
       });
-  CHECK(world.has_value(), "{}", world.error().message());
+  if (!world) throw std::invalid_argument("spawn: " + world.error().message());
   return *world;
 }
 
@@ -77,7 +77,8 @@ void tell_parent(int fd, const std::string& text) {
   // Outside of the try block: others see this rank's connections close only after the parent can read why.
   std::optional<Job> job;
   try {
-    job = join(world, std::nullopt, world.rank == 0 ? std::optional<int>(listen_fd) : std::nullopt);
+    job = join(world, std::nullopt, NcclOptions(),
+               world.rank == 0 ? std::optional<int>(listen_fd) : std::nullopt);
     function(*job);
   } catch (...) {
     tell_parent(thrown_fd, describe_current_exception());

@@ -1,6 +1,8 @@
 #include "runtime/comm/world.h"
 
+#include <algorithm>
 #include <charconv>
+#include <fmt/ranges.h>
 #include <limits>
 #include <string_view>
 
@@ -46,6 +48,9 @@ class Reader {
 };
 
 void read_job(Reader& reader, World& world) {
+  world.backend = reader.text("MUSTER_BACKEND");
+  if (std::string why = refusal_of_backend(world.backend, "MUSTER_BACKEND=" + world.backend); !why.empty())
+    reader.fail(std::move(why));
   world.job_id = reader.text("MUSTER_JOB_ID");
   if (world.job_id.empty()) world.job_id = reader.text("TORCHELASTIC_RUN_ID");
   world.attempt =
@@ -120,6 +125,11 @@ void read_options(const std::string& init_method, Reader& reader, World& world) 
 }
 
 }  // namespace
+
+std::string refusal_of_backend(std::string_view name, std::string_view what) {
+  if (name.empty() || std::ranges::find(kBackends, name) != std::end(kBackends)) return {};
+  return fmt::format("{} is none of {}", what, fmt::join(kBackends, ", "));
+}
 
 Expected<World> read_world(const std::string& init_method, int rank, int world_size,
                            const Environment& environment) {

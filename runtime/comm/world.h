@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/error.h"
 
@@ -34,6 +35,7 @@ struct World {
   bool agent_serves = false;  // a kConnect store that is there until the last rank has ended
   std::string path;           // of a kFile store
 
+  std::string backend;  // of kBackends; empty: Gloo, and NCCL where there is a GPU
   std::string job_id;
   std::uint64_t attempt = 0;
   int restart_count = 0;
@@ -42,6 +44,13 @@ struct World {
   std::string report_socket;
   std::string trace_file;
 };
+
+// What process groups may be made of, by name; process_group.cc makes them.
+inline constexpr std::string_view kBackends[] = {"gloo", "nccl", "mpi", "shm"};
+
+// "backend 'zeus' is none of gloo, nccl, mpi, shm", where `what` is "backend 'zeus'"; empty if it is one, or
+// empty.
+std::string refusal_of_backend(std::string_view name, std::string_view what);
 
 // The value of an environment variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;

@@ -218,7 +218,7 @@ void LoaderEngine::State::start_workers() {
 // Nothing if `wait` is false and none is ready. Of an iterable dataset it may be empty: a shard has ended.
 std::optional<Prefetcher::Taken> LoaderEngine::State::take(bool wait) {
   const DataLoaderOptions& options = loading->options;
-  if (options.num_workers == 0) {
+  if (options.num_workers == 0 || !options.read) {
     if (!wait) return std::nullopt;
     const at::NoGradGuard no_grad;
     loading->begin(0);

@@ -112,6 +112,9 @@ const DistributedSampler& checked_part(const DistributedSampler& part, const Dat
 
 Order order_by_options(const DataLoaderOptions& options, const detail::BatchSource& source, int rank,
                        int world_size) {
+  if (!options.read && !source.nothing())
+    throw std::invalid_argument(
+        "DataLoader: read = false needs a dataset with indices, and batches that can be empty");
   if (!source.size()) {
     check_streamed(options);
     check_replica("DataLoader", world_size, rank);
@@ -172,7 +175,7 @@ void Loading::begin(int worker) const {
                            .rank = rank,
                            .world_size = world_size,
                            .seed = options.seed});
-  if (!options.worker_init_fn || options.num_workers == 0) return;
+  if (!options.worker_init_fn || options.num_workers == 0 || !options.read) return;
   try {
     options.worker_init_fn(worker);
   } catch (...) {
@@ -195,6 +198,14 @@ PlannedBatch Loading::planned(const Ticket& ticket) {
 detail::LoadedBatch Loading::load(const Ticket& ticket) {
   PlannedBatch wanted = planned(ticket);
   if (!streams()) check_indices(ticket, wanted.indices);
+  if (!options.read) {
+    const std::int64_t count = std::ssize(wanted.indices);
+    return {.batch = source->nothing(),
+            .tensors = {},
+            .planned = std::move(wanted),
+            .skipped = {},
+            .count = count};
+  }
   const bool pinned = options.pin_memory && torch::cuda::is_available();
   try {
     const UseBatchMemory use(memory_, pinned);

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <torch/torch.h>
 
+#include "runtime/loop/clip_scale.h"
+
 namespace muster {
 namespace {
 
@@ -41,6 +43,12 @@ at::Tensor norm_over(const std::vector<Group>& groups, at::Tensor norm, double n
 
 }  // namespace
 
+// Python's max_norm / (total + 1e-6), of which a tensor takes the reciprocal first. A scale of 1 is applied
+// too: to know that it is 1 would be to wait for a GPU.
+at::Tensor clip_scale(const at::Tensor& norm, double max_norm) {
+  return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
+}
+
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
                            bool error_if_nonfinite, const std::vector<Group>& groups) {
   const torch::NoGradGuard no_grad;
@@ -61,9 +69,7 @@ at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max
     throw std::runtime_error(
         fmt::format("clip_grad_norm_: the norm of the gradients is {}", total.item<double>()));
 
-  // Python's max_norm / (total + 1e-6), of which a tensor takes the reciprocal first. A scale of 1 is applied
-  // too: to know that it is 1 would be to wait for a GPU.
-  const at::Tensor scale = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0);
+  const at::Tensor scale = clip_scale(total, max_norm);
   for (const auto& batch : batches) at::_foreach_mul_(batch, scale.to(batch[0].device()));
   return total;
 }

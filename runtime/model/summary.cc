@@ -1,31 +1,14 @@
 #include <ATen/CPUGeneratorImpl.h>
-#include <algorithm>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <muster/summary.h>
 #include <torch/torch.h>
 #include <unordered_set>
 
+#include "runtime/model/allocated_bytes.h"
 #include "runtime/model/layer_shapes.h"
 
 namespace muster {
 namespace {
-
-// Counts what this thread allocates and gives back, on any device.
-class AllocatedBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void* /*memory*/, std::int64_t size, std::size_t, std::size_t,
-                         c10::Device) override {
-    now_ += size;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t now() const { return now_; }
-  std::int64_t peak() const { return peak_; }
-
- private:
-  std::int64_t now_ = 0;
-  std::int64_t peak_ = 0;
-};
 
 // Eval mode, and this thread's random numbers, for as long as it lives.
 class Untouched {

@@ -2,20 +2,10 @@
 #include <fmt/ranges.h>
 #include <muster/summary.h>
 
+#include "runtime/model/numbers.h"
+
 namespace muster {
 namespace {
-
-// 206922 is 206,922.
-std::string with_commas(std::int64_t number) {
-  std::string text = fmt::to_string(number);
-  for (std::ptrdiff_t at = std::ssize(text) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
-
-std::string in_mib(std::int64_t bytes) {
-  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
 
 std::string label(const LayerSummary& layer) {
   const std::size_t dot = layer.name.rfind('.');

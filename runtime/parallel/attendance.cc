@@ -15,10 +15,11 @@
 namespace muster {
 namespace {
 
-// What Gloo says when another rank is gone, is late, or is in another collective.
+// What backends say when another rank is gone, is late, or is in another collective.
 constexpr std::string_view kMismatch = "collective mismatch";
-constexpr std::array<std::string_view, 5> kAboutPeers{"Connection closed by peer", "Connection reset by peer",
-                                                      "Timed out waiting", "Broken pipe", kMismatch};
+constexpr std::array<std::string_view, 7> kAboutPeers{
+    "shm: ",       "mpi: ",  "Connection closed by peer", "Connection reset by peer", "Timed out waiting",
+    "Broken pipe", kMismatch};
 
 constexpr std::string_view kAdvice =
     "; unequal numbers of batches need DistributedDataParallel::join, or a sampler that makes them equal";

@@ -27,6 +27,22 @@ class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::
 
 }  // namespace
 
+c10::intrusive_ptr<c10::ivalue::Future> start_mean(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                   const at::Tensor& gradients) {
+  std::vector<at::Tensor> list{gradients};
+  list[0].div_(group->getSize());
+  return group->allreduce(list)->getFuture()->then(
+      [gradients](c10::ivalue::Future&) { return c10::IValue(gradients); }, c10::TensorType::get());
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> finished(const at::Tensor& gradients) {
+  std::vector<c10::Device> devices;
+  if (!gradients.is_cpu()) devices.push_back(gradients.device());
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices));
+  future->markCompleted(c10::IValue(gradients));
+  return future;
+}
+
 std::unique_ptr<c10d::CommHookInterface> make_comm_hook(CommHook hook,
                                                         const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   switch (hook) {

@@ -1,5 +1,6 @@
 // What torch/nn/parallel/distributed.py of the same release does around the Reducer.
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <fmt/core.h>
@@ -14,6 +15,7 @@
 #include "common/base/clock.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/parallel/attendance.h"
 #include "runtime/parallel/comm_hook.h"
 #include "runtime/parallel/output_hooks.h"
@@ -180,7 +182,7 @@ DataParallelEngine::DataParallelEngine(std::shared_ptr<torch::nn::Module> module
   // Before any other check: a rank that failed alone would leave the others waiting.
   auto description = describe_model(*state_->module, options);
   description.emplace_back("the job's device", c10::DeviceTypeName(group.device().type(), true));
-  require_equal_on_all_ranks(group, description);
+  require_equal_on_all_ranks(group, "DistributedDataParallel: the model", description);
   if (options.bucket_cap_mb && !(*options.bucket_cap_mb > 0))
     throw std::invalid_argument(fmt::format(
         "DistributedDataParallel: bucket_cap_mb is {}; it must be above 0", *options.bucket_cap_mb));
@@ -203,6 +205,8 @@ DataParallelEngine::~DataParallelEngine() {
 void DataParallelEngine::before_forward() {
   State& state = *state_;
   if (trace_file() != nullptr) state.forward_began = Clock::now();
+  if (const std::string why = nccl_failure_of(*state.group.process_group()); !why.empty())
+    throw std::runtime_error("DistributedDataParallel: " + why);
   if (torch::GradMode::is_enabled() && state.sync) {
     state.begin_reduction();
     state.reduction->prepare_forward();
@@ -245,6 +249,34 @@ void DataParallelEngine::after_forward(const std::vector<torch::Tensor*>& output
   if (state.sync_buffers_next && state.on_cpu()) time_backward(outputs);
   if (TraceFile* const trace = trace_file())
     trace->add(TraceTrack::kStep, "forward", state.forward_began, Clock::now());
+}
+
+void DataParallelEngine::broadcast_buffers() {
+  if (state_->broadcasts_buffers_now()) state_->broadcast_buffers(0);
+}
+
+// The Reducer takes gradients as they arrive: a backward pass adds nothing to each, and so brings all of
+// them.
+void DataParallelEngine::reduce_grads() {
+  State& state = *state_;
+  if (state.join || state.options.static_graph ||
+      std::ranges::find(state.parameters.sparse, true) != state.parameters.sparse.end())
+    throw std::logic_error("reduce_grads: not within join(), with static_graph, or of sparse gradients");
+  const at::AutoGradMode enable_grad(true);
+  state.begin_reduction();
+  state.reduction->prepare_forward();
+  state.reduction->rebuild_buckets();
+  at::Tensor nothing;
+  for (const at::Tensor& each : state.parameters.tensors) {
+    if (!each.requires_grad()) continue;  // frozen since
+    const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
+    nothing = nothing.defined() ? nothing + row : row;
+  }
+  std::vector<at::Tensor> outputs;
+  if (state.options.find_unused_parameters) outputs.push_back(nothing);
+  state.reduction->prepare_backward(outputs);
+  state.sync_buffers_next = true;
+  nothing.backward();
 }
 
 void DataParallelEngine::zero_grad(bool set_to_none) {

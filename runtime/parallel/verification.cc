@@ -40,7 +40,8 @@ ModelDescription describe_model(const torch::nn::Module& module,
   return all;
 }
 
-void require_equal_on_all_ranks(const Group& group, const ModelDescription& description) {
+void require_equal_on_all_ranks(const Group& group, const std::string& what,
+                                const ModelDescription& description) {
   const std::string text = to_text(description);
   const std::string mine = xxh3_digest(text);
   if (std::ranges::all_of(all_gather_object(group, mine), [&](const auto& each) { return each == mine; }))
@@ -48,7 +49,7 @@ void require_equal_on_all_ranks(const Group& group, const ModelDescription& desc
   std::vector<ModelDescription> members;
   for (const std::string& each : all_gather_object(group, text)) members.push_back(description_from(each));
   throw std::invalid_argument(
-      "DistributedDataParallel: the model is not the same on all ranks: " +
+      what + " is not the same on all ranks: " +
       first_difference(members, group.ranks()).value_or("it is described in another way"));
 }
 

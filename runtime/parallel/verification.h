@@ -5,6 +5,7 @@
 
 #include <muster/distributed_data_parallel_options.h>
 #include <muster/job.h>
+#include <string>
 #include <torch/nn/module.h>
 
 #include "runtime/parallel/model_description.h"
@@ -15,7 +16,9 @@ namespace muster {
 ModelDescription describe_model(const torch::nn::Module& module,
                                 const DistributedDataParallelOptions& options);
 
-// std::invalid_argument, the same on all ranks, names the first difference.
-void require_equal_on_all_ranks(const Group& group, const ModelDescription& description);
+// std::invalid_argument, the same on all ranks, names the first difference. `what` is described: "a pipeline:
+// it".
+void require_equal_on_all_ranks(const Group& group, const std::string& what,
+                                const ModelDescription& description);
 
 }  // namespace muster

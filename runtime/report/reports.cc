@@ -12,10 +12,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/quiet_thread.h"
+#include "runtime/comm/flight_record.h"
 #include "runtime/process/stacks.h"
+#include "runtime/report/activity.h"
 #include "runtime/report/sections.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
@@ -94,6 +97,12 @@ Reports::~Reports() {
   hand_over_within(kRetryInterval);
 }
 
+void Reports::describe_step(std::optional<double> loss, std::int64_t samples) {
+  const std::lock_guard lock(numbers_mutex_);
+  loss_ = loss;
+  samples_ = samples;
+}
+
 void Reports::step(std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
   const TimePoint ended = Clock::now();
@@ -104,12 +113,20 @@ void Reports::step(std::int64_t step) {
   const auto busy = step_time().step_ended(ended);
   const Duration now = ended.time_since_epoch();
   const Duration paid = std::max(now, Duration(paid_until_.load(std::memory_order_relaxed))) + kStepInterval;
+  const auto [loss, samples] = take_numbers();
   if (paid - now > kStepBurst) return;
   paid_until_.store(paid.count(), std::memory_order_relaxed);
-  nlohmann::json fields{{"step", step}, {"text", ""}};
+  nlohmann::json fields{{"step", step}, {"text", model_part()}};
   if (std::string group = step_time().group(); !group.empty()) fields["group"] = std::move(group);
+  if (loss) fields["loss"] = *loss;  // null where it is no number
+  if (samples > 0) fields["samples"] = samples;
   if (busy) fields["busy_ms"] = std::chrono::duration<double, std::milli>(*busy).count();
   transmit("step", fields);
+}
+
+std::pair<std::optional<double>, std::int64_t> Reports::take_numbers() {
+  const std::lock_guard lock(numbers_mutex_);
+  return {std::exchange(loss_, std::nullopt), std::exchange(samples_, 0)};
 }
 
 void Reports::send(std::string_view type, std::int64_t step, std::string_view text) {
@@ -223,7 +240,9 @@ void Reports::say_hello() {
 
 void Reports::send_heartbeat() {
   with_innermost_section([this](const std::string& name, std::chrono::milliseconds time) {
-    transmit("heartbeat", {{"step", newest_step()}, {"section", name}, {"section_ms", time.count()}});
+    transmit(
+        "heartbeat",
+        {{"step", newest_step()}, {"section", name}, {"section_ms", time.count()}, {"activity", activity()}});
   });
 }
 
@@ -256,15 +275,28 @@ void Reports::obey(std::string_view datagram) {
   if (order["type"] == "preempt") noticed_ = true;
 }
 
+namespace {
+
 // Under another name first: the agent may be reading an older one.
-void Reports::write_stacks(const std::string& path) {
-  const std::string stacks = describe_stacks(kStacksLimit);
+bool write_anew(const std::string& path, const std::string& text) {
   const std::string unfinished = path + ".new";
   UniqueFd file(
       open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
-  if (!file || !write_all(file.get(), stacks, unfinished) || rename(unfinished.c_str(), path.c_str()) != 0)
-    return;
-  transmit("stacks", nlohmann::json::object());
+  return file && write_all(file.get(), text, unfinished) && rename(unfinished.c_str(), path.c_str()) == 0;
+}
+
+}  // namespace
+
+void Reports::write_stacks(const std::string& path) {
+  const std::string at = activity();
+  std::string stacks = at.empty() ? "" : "at " + at + "\n";
+  for (const FlightRecord& record : flight_records()) {
+    for (const std::string& line : record.lines) stacks += line + "\n";
+    const std::size_t folder = path.rfind('/') + 1;
+    write_anew(fmt::format("{}flight_recorder.{}.json", path.substr(0, folder), record.backend), record.json);
+  }
+  stacks += describe_stacks(kStacksLimit);
+  if (write_anew(path, stacks)) transmit("stacks", nlohmann::json::object());
 }
 
 }  // namespace muster

@@ -15,9 +15,11 @@
 #include <deque>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/file.h"
@@ -34,6 +36,8 @@ class Reports {
 
   // A "step", up to 100 at once and 100 a second: of faster steps the heartbeat brings the newest.
   void step(std::int64_t step);
+  // The next step's loss, and its samples on this rank (0: not said).
+  void describe_step(std::optional<double> loss, std::int64_t samples);
   // What decides about the job, or is told once. A worker that has sent "preempted", or on notice
   // "committed", leaves next: that waits for some seconds until the agent has taken all.
   void send(std::string_view type, std::int64_t step, std::string_view text = {});
@@ -55,6 +59,7 @@ class Reports {
   std::int64_t newest_step() const { return step_.load(std::memory_order_relaxed); }
 
  private:
+  std::pair<std::optional<double>, std::int64_t> take_numbers();
   std::string datagram(std::string_view type, const nlohmann::json& fields) const;
   bool transmit(std::string_view type, const nlohmann::json& fields);
   bool hand_over(const std::string& bytes);
@@ -78,6 +83,9 @@ class Reports {
   std::atomic<bool> greeted_{false};
   std::atomic<std::int64_t> step_{-1};
   std::atomic<std::chrono::steady_clock::rep> paid_until_{0};  // each step sent moves it on by 10 ms
+  std::mutex numbers_mutex_;
+  std::optional<double> loss_;  // of the next step
+  std::int64_t samples_ = 0;
   std::mutex kept_mutex_;
   std::deque<std::string> kept_;  // datagrams that the socket had no room for, in order
   std::jthread heart_;            // last, so that it ends before what it uses

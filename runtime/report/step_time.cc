@@ -43,6 +43,17 @@ std::optional<StepTime::Ended> StepTime::end(Token token, TimePoint now) {
   return ended;
 }
 
+void StepTime::divide(std::string_view part, const Parts& others) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, time] : others) {
+    const auto whole = std::ranges::find(step_, part, &Parts::value_type::first);
+    if (whole == step_.end()) return;
+    const Duration taken = std::min(time, whole->second);
+    whole->second -= taken;
+    if (taken > Duration()) add(step_, name, taken);
+  }
+}
+
 std::optional<Duration> StepTime::step_ended(TimePoint now) {
   const std::scoped_lock lock(mutex_);
   const auto began = std::exchange(step_began_, now);

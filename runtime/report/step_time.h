@@ -35,6 +35,10 @@ class StepTime {
   };
   // Ends what has begun inside of it, too. Nothing if the step has ended since: that part was around steps.
   std::optional<Ended> end(Token token, TimePoint now);
+  using Parts = std::vector<std::pair<std::string, Duration>>;
+  // Of what a part that has ended took in this step these others get theirs, in this order, as far as it
+  // goes.
+  void divide(std::string_view part, const Parts& others);
   // How long this rank's own work took, computing and reading data; nothing if nobody waited for other ranks,
   // so that it may be any, or somebody still does: an error ended it.
   std::optional<Duration> step_ended(TimePoint now);
@@ -53,7 +57,6 @@ class StepTime {
   RankSteps total() const;
 
  private:
-  using Parts = std::vector<std::pair<std::string, Duration>>;
   struct Open {
     Token token = 0;
     std::string part;

@@ -227,9 +227,11 @@ void Trial::judge_culprits(const nlohmann::json& report) {
   }
 }
 
-// Of launchers that were killed too: they end in the middle.
+// Of launchers that were killed too: they end in the middle, and one that was killed at once has none yet.
 void Trial::replay_journals() const {
+  const bool may_have_none = !injected_.empty() && injected_.front().fault->ends_launch();
   for (const auto& job : std::filesystem::directory_iterator(stage_.logs)) {
+    if (may_have_none && !std::filesystem::exists(job.path() / "journal")) continue;
     LaunchRun replay({"replay", job.path()});
     EXPECT_EQ(replay.exit_code(), 0) << replay.out() << replay.err();
     EXPECT_THAT(replay.out(), testing::HasSubstr("decisions: the same"));

@@ -82,7 +82,7 @@ TEST_P(Clients, AScriptOfAccelerateThatLosesARank) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Hosts, Clients, testing::Values(2, 4),
+INSTANTIATE_TEST_SUITE_P(Hosts, Clients, testing::Values(4),
                          [](const auto& hosts) { return fmt::format("{}", hosts.param); });
 
 }  // namespace

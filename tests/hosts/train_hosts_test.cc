@@ -33,7 +33,7 @@ class TrainHosts : public testing::Test {
     lab_ = std::make_unique<Lab>(5);
   }
   void train(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words{"--hosts", "h0,h1,h2,h3,h4", "--nodes", "4", "--gpus-per-node", "2"};
+    std::vector<std::string> words{"--hosts", "h0,h1,h2,h3,h4", "--nodes", "4", "--gpus-per-node", "1"};
     words.insert(words.end(), {"--device", "cpu", "--silence-limit", "2", "--controller-grace", "4"});
     words.insert(words.end(), {"--checkpoint-dir", lab_->shared() + "/checkpoints"});
     words.insert(words.end(), more.begin(), more.end());
@@ -128,7 +128,7 @@ TEST_P(TrainHostsThrough, CostsStepsButNoBitOfTheResult) {
   EXPECT_EQ(report["restarts"], 1) << run_->err();
   ASSERT_EQ(report["attempts"].size(), 2U);
   EXPECT_EQ(report["attempts"][0]["culprit"]["node"], fault.node) << run_->err();
-  EXPECT_EQ(report["attempts"][1]["world_size"], 8);
+  EXPECT_EQ(report["attempts"][1]["world_size"], 4);
   EXPECT_GE(report["attempts"][1]["resumed_step"], 20);
   const auto noticed = event_time(*run_, {"worker_exited", "node_lost"}, struck);
   ASSERT_TRUE(noticed);
@@ -174,7 +174,7 @@ TEST_F(TrainHosts, AHostThatNeverAnswersAtTheStartIsReplacedByTheSpare) {
   train({"--connect-timeout", "2", "--start-timeout", "3"});
   ASSERT_EQ(run_->exit_code(), 0) << run_->err();
   const json report = run_->report();
-  EXPECT_EQ(report["attempts"].back()["world_size"], 8);
+  EXPECT_EQ(report["attempts"].back()["world_size"], 4);
   const auto begun = event_time(*run_, {"attempt_begun"}, began_);
   const auto noticed = event_time(*run_, {"node_lost"}, began_);
   ASSERT_TRUE(begun);

@@ -146,6 +146,31 @@ TEST_F(AgentGpu, DoesNotWaitForMemoryAfterWorkersThatEndedByThemselves) {
   EXPECT_THAT(launcher->all<wire::AgentRemark>(), testing::IsEmpty());
 }
 
+TEST_F(AgentGpu, SaysWhatWorkersAndTheirGpusUseWhenItIsAsked) {
+  const auto launcher = begin_with_memory("1 1024\n2 2048\n");
+  launcher->send(wire::Ping{.sent_ns = 1});
+  auto pong = launcher->wait_for<wire::Pong>();
+  ASSERT_TRUE(pong);
+  EXPECT_THAT(pong->usage, testing::IsEmpty());
+  // The driver's answer comes with a later one.
+  do {
+    launcher->send(wire::Ping{.sent_ns = 2, .usage = true});
+    pong = launcher->wait_for<wire::Pong>();
+    ASSERT_TRUE(pong);
+    ASSERT_EQ(pong->usage.size(), 2U);
+  } while (pong->usage[1].gpu_percent < 0);
+  const wire::RankUsage& used = pong->usage[1];
+  EXPECT_EQ(used.rank, Rank(1));
+  EXPECT_GT(used.memory_bytes, 1 << 16);
+  EXPECT_GT(used.age_ns, 0);
+  EXPECT_EQ(used.gpu, 2);
+  EXPECT_EQ(used.gpu_percent, 52);
+  EXPECT_EQ(used.gpu_memory_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(used.gpu_memory_total_bytes, std::int64_t{80} << 30);
+  EXPECT_EQ(used.gpu_celsius, 62);
+  EXPECT_EQ(used.gpu_watts, 302);
+}
+
 TEST_F(AgentGpu, DoesWithoutADriver) {
   TestLauncher launcher({.error_file = scratch_ / "agent.log"});
   begin(launcher);

@@ -71,10 +71,15 @@ TEST_F(AgentSweep, KillsTheAgentAndAllThatItStartedAndNothingOfOthers) {
 TEST_F(AgentSweep, KillsWhatAnAgentLeftWhoseGuardianWasKilledToo) {
   TestLauncher launcher(agent(1));
   start_with_detached(launcher);
-  for (const pid_t pid : processes_with(mark())) {
-    const auto name = read_file(fmt::format("/proc/{}/comm", pid), 64);
-    if (name == "muster-guardian\n") kill(pid, SIGKILL);
-  }
+  const auto kill_guardian = [this] {
+    bool killed = false;
+    for (const pid_t pid : processes_with(mark())) {
+      const auto name = read_file(fmt::format("/proc/{}/comm", pid), 64);
+      if (name == "muster-guardian\n") killed = kill(pid, SIGKILL) == 0 || killed;
+    }
+    return killed;
+  };
+  ASSERT_TRUE(eventually(kill_guardian));
   kill(launcher.agent_pid(), SIGKILL);
   EXPECT_EQ(launcher.agent_exit(), 128 + SIGKILL);
   EXPECT_TRUE(eventually([this] { return processes().size() < 3; }));

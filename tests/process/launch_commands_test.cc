@@ -269,7 +269,7 @@ agent.connect(os.environ["MUSTER_SOCKET"])
 def report(kind, **more):
     agent.send(json.dumps({"v": 1, "type": kind, "rank": int(os.environ["RANK"]), "pid": os.getpid(),
                            "attempt": int(os.environ["MUSTER_ATTEMPT"]), **more}).encode())
-report("step", step=41)
+report("step", step=41, loss=0.125, samples=32)
 report("heartbeat", step=41, section="eval")
 print("ready", flush=True)
 time.sleep(1000)
@@ -282,6 +282,26 @@ time.sleep(1000)
     return rank["step"] == 41 && rank["section"] == "eval";
   })) << rank;
   EXPECT_LT(rank["last_sign_seconds"].get<double>(), 10);
+  EXPECT_EQ(rank["loss"], 0.125);
+  EXPECT_TRUE(rank["usage"].is_null()) << "nobody has asked for it";
+
+  // What ranks use is read while somebody looks.
+  const Printed watched = command({"top", "--json"});
+  EXPECT_EQ(watched.exit_code, 0) << watched.err;
+  rank = nlohmann::json::parse(watched.out)["ranks"][0];
+  EXPECT_EQ(rank["step"], 41);
+  EXPECT_GT(rank["usage"]["memory_bytes"].get<std::int64_t>(), 1 << 20);
+  EXPECT_GT(rank["usage"]["cpu_seconds"].get<double>(), 0);
+  EXPECT_LT(rank["cpu_percent"].get<double>(), 100) << "it sleeps";
+  EXPECT_TRUE(rank["usage"]["gpu"].is_null());
+  const Printed table = command({"top"});  // a pipe gets one table
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr(" 0.125 "));
+  EXPECT_THAT(table.out, HasSubstr("RANK  NODE"));
+  EXPECT_THAT(table.out, Not(HasSubstr("\033")));
+  job.signal(SIGINT);
+  EXPECT_EQ(job.exit_code(), 130);
+  EXPECT_THAT(command({"top", only_job()}).out, HasSubstr("stopped with exit code 130"));
 }
 
 TEST_F(LaunchCommands, CancelAJobAndTellHowItEnded) {
@@ -370,7 +390,7 @@ TEST_F(LaunchCommands, SurviveCallersThatMisbehave) {
   };
   EXPECT_THAT(answer_to("nonsense\n"), HasSubstr("error"));
   EXPECT_THAT(answer_to("{\"command\": \"fly\"}\n"),
-              HasSubstr("give status, nodes, add_nodes, cancel or dump"));
+              HasSubstr("give status, top, nodes, add_nodes, cancel or dump"));
   EXPECT_EQ(answer_to(std::string(5000, 'x')), "") << "cut off";
   {
     const UniqueFd gone = connected();
@@ -403,9 +423,10 @@ TEST_F(LaunchCommands, AnswerWrongUseInOneLine) {
       {{"status"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"completion", "fihs"}, "launch: fihs: no shell that is known here: did you mean fish?\n"},
       {{"reprot"}, "launch: reprot: not found in PATH; did you mean the command `launch report`?\n"},
-      {{"top"},
-       "launch: top: not a command yet; a program of that name is started by `launch -- top`, or by its "
+      {{"ui"},
+       "launch: ui: not a command yet; a program of that name is started by `launch -- ui`, or by its "
        "path\n"},
+      {{"top"}, fmt::format("launch: no job runs in {}: `launch ps` lists them\n", logs)},
       {{"attach", "job"},
        "launch: attach: not a command yet; a program of that name is started by `launch -- attach`, or by "
        "its path\n"},

@@ -2,8 +2,9 @@
 //
 // Each line of the file that FAKE_NVML_EVENTS names is one event, "GPU TYPE DATA" in NVML's numbers. Each
 // line of the file that FAKE_NVML_MEMORY names is a GPU of which memory is in use, "GPU MIB [PID MIB]": all
-// of it, and a process's.
+// of it, and a process's. Each GPU is busy, warm and thirsty by its number, and held back by its power cap.
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -15,6 +16,10 @@ constexpr unsigned kGpus = 3;
 constexpr int kTimeout = 10;
 constexpr auto kPause = std::chrono::milliseconds(5);
 char gpus[kGpus];  // their addresses are the handles
+
+unsigned number_of(const void* device) {
+  return static_cast<unsigned>(static_cast<const char*>(device) - gpus);
+}
 
 struct EventData {
   void* device;
@@ -92,6 +97,30 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
   const MemoryLine line = memory_of(device);
   *count = line.pid != 0 ? 1 : 0;
   if (line.pid != 0) processes[0] = {line.pid, line.process_mib << 20, 0, 0};
+  return 0;
+}
+int nvmlDeviceGetName(void*, char* name, unsigned size) {
+  return std::snprintf(name, size, "Fake H100") > 0 ? 0 : 1;
+}
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
+  rates[0] = 50 + number_of(device);
+  rates[1] = 10;
+  return 0;
+}
+int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
+  *celsius = 60 + number_of(device);
+  return 0;
+}
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  *milliwatts = 300'000 + 1000 * number_of(device);
+  return 0;
+}
+int nvmlDeviceGetClockInfo(void*, int which, unsigned* mhz) {
+  *mhz = which == 1 ? 1755 : 2619;
+  return 0;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons) {
+  *reasons = 0x4;
   return 0;
 }
 int nvmlEventSetCreate(void** set) {

@@ -101,6 +101,9 @@ class AgentHost final : public agent::Processes,
   std::map<Rank, agent::ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
   std::vector<agent::GpuFault> take_gpu_faults() override { return std::exchange(gpu_faults_, {}); }
   std::optional<std::string> held_gpu_memory() override;
+  std::vector<wire::RankUsage> usage(const std::map<Rank, agent::WorkerHealth::Worker>&) override {
+    return {};
+  }
 
  private:
   enum class Template { kNone, kLoads, kReady, kRefused };  // kRefused: no other one of the program is tried

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/simulation/launch.h"
+#include "tests/simulation/mpi.h"
 
 namespace muster::simulation {
 
@@ -53,6 +54,7 @@ struct Agents::Process : std::enable_shared_from_this<Process> {
   Owner owner;
   std::shared_ptr<Program> program;
   std::shared_ptr<AgentHost> host;
+  SimulatedMpi mpi;
   std::shared_ptr<Line> line;
   std::shared_ptr<net::Channel> launchers_end;  // until it is told
   std::unique_ptr<agent::Link> link;
@@ -169,7 +171,8 @@ void Agents::open(Process& agent) {
                                                          .talk = *agent.host,
                                                          .vitals = *agent.host,
                                                          .logs = *agent.host,
-                                                         .store = *agent.host},
+                                                         .store = *agent.host,
+                                                         .mpi = agent.mpi},
                                      [this, weak = agent.weak_from_this()](const agent::Quit& how) {
                                        // Not now: the agent is at work.
                                        world_.timeline.after(0ms, [this, weak, how] { quit(weak, how); });

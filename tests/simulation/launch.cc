@@ -53,6 +53,7 @@ launcher::Plan plan_of(const Script& script, bool take_over) {
   if (script.checkpoints) plan.job.checkpoint_directory = "/checkpoints";
   plan.job.use_gpus = true;
   if (script.input) plan.job.input_rank = Rank(script.rank_count() - 1);
+  plan.job.mpi = script.mpi ? wire::Mpi::kPmix : wire::Mpi::kNone;
   plan.job.warm = script.warm ? wire::Warm::kOn : wire::Warm::kOff;
   plan.job.max_restarts = script.max_restarts;
   plan.job.limits.grace = Limits::kGrace;

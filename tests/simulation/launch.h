@@ -77,6 +77,8 @@ class Launch final : public launcher::View {
   void show_output(NodeId node, const wire::Output& output, launcher::Taken taken) override;
   bool takes(int, Duration) const override { return true; }
   void show_stacks(const wire::WorkerStacks&) override {}
+  bool wants_usage() const override { return false; }
+  void show_usage(const std::vector<wire::RankUsage>&) override {}
   void keep_clock(NodeId, const std::string&, const launcher::ClockOffset::Answer&) override {}
   void logs_are_elsewhere(NodeId, const std::string&, const std::string&) override {}
   void keep_log(NodeId node, Attempt attempt, const wire::LogPiece& piece, LogAnswer answer) override;

@@ -126,6 +126,7 @@ void choose_by_number(std::uint64_t seed, Script& script) {
   script.input = seed % 4 == 1;
   script.output = seed % 6 == 1;
   script.memory_tier = seed % 5 == 2;
+  script.mpi = seed % 3 == 2;
   script.warm = seed % 7 == 3;
   script.gpus_keep_memory = seed % 7 == 5;
   script.blind = seed % 11 == 4;
@@ -239,6 +240,7 @@ std::string describe(const Script& script) {
       {&Script::input, "input"},
       {&Script::output, "output"},
       {&Script::memory_tier, "memory tier"},
+      {&Script::mpi, "MPI"},
       {&Script::warm, "templates"},
       {&Script::gpus_keep_memory, "GPU memory that is kept"},
       {&Script::blind, "leftovers that are not always seen"},

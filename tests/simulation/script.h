@@ -101,6 +101,7 @@ struct Script {
   bool input = false;                 // the last rank gets the launcher's
   bool output = false;                // ranks print a line at each step, and logs are sent to the launcher
   bool memory_tier = false;           // agents hold what their workers save
+  bool mpi = false;                   // agents serve an MPI program
   bool warm = false;                  // ranks are forked from templates, where these come to be
   bool gpus_keep_memory = false;      // of workers that were killed, for a while
   bool blind = false;                 // agents cannot always tell what workers left

@@ -26,7 +26,7 @@ inline std::unique_ptr<torch::optim::Optimizer> make_adam(std::vector<at::Tensor
 // Of the environment as it is now; init() gives one only.
 inline Job make_job() {
   const auto world = read_world("env://", -1, -1, [](const char* name) { return std::getenv(name); });
-  return join(world.value(), std::nullopt, std::nullopt);
+  return join(world.value(), std::nullopt, {}, std::nullopt);
 }
 
 inline CheckpointerOptions in(const std::string& directory, CheckpointerOptions options) {

@@ -8,8 +8,9 @@ import numpy
 import torch
 import torch.distributed
 import torch.multiprocessing
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
 from torch.distributed.algorithms.join import Join
+from torch.distributed.algorithms.model_averaging import averagers
 
 STEPS, BATCH = 20, 6
 
@@ -53,6 +54,9 @@ def train_all(rank, folder, world_size, cases):
 
 
 def train(rank, folder, number, cap, traits):
+    def values_of(name):
+        return [trait.removeprefix(name + "=") for trait in traits if trait.startswith(name + "=")]
+
     net = Net("branches" in traits)
     load_parameters(net, numpy.fromfile(f"{folder}/parameters", dtype=numpy.float32))
     images = torch.from_numpy(numpy.fromfile(f"{folder}/images", dtype=numpy.float32)).view(STEPS, 4, 2, BATCH, 1, 12, 12)
@@ -63,11 +67,22 @@ def train(rank, folder, number, cap, traits):
     for name, hook in (("fp16", default_hooks.fp16_compress_hook), ("bf16", default_hooks.bf16_compress_hook)):
         if name in traits:
             model.register_comm_hook(None, hook)
+    averager = None
+    for approximation_rank in values_of("powersgd"):
+        warm = "cold" not in traits
+        state = powerSGD_hook.PowerSGDState(
+            None, int(approximation_rank), start_powerSGD_iter=3, min_compression_rate=1.5, use_error_feedback=warm,
+            warm_start=warm, random_seed=7)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    for start in values_of("localsgd"):
+        alone = "alone" in traits
+        pairs = [] if alone else [torch.distributed.new_group(pair) for pair in ([0, 1], [2, 3])]
+        state = post_localSGD_hook.PostLocalSGDState(
+            None, None if alone else pairs[rank // 2], int(start), post_local_gradient_allreduce=not alone)
+        model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+        averager = averagers.PeriodicModelAverager(3, int(start))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     values = []
-
-    def values_of(name):
-        return [trait.removeprefix(name + "=") for trait in traits if trait.startswith(name + "=")]
 
     def backward(step, part):
         use_other = {"find_unused", "branches"} <= traits and (step + rank) % 3 == 0
@@ -84,6 +99,8 @@ def train(rank, folder, number, cap, traits):
             for norm_type in values_of("clip"):
                 values.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5, float(norm_type)))
             optimizer.step()
+            if averager:
+                averager.average_parameters(net.parameters())
             values.extend(torch.full([1], -1.0) if p.grad is None else p.grad.detach().clone() for p in net.parameters())
 
     for counts in values_of("join"):

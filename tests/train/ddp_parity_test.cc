@@ -26,7 +26,7 @@ constexpr std::size_t kPixels = 12 * 12;
 
 // A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
 // special. join=13,20: see first_steps(); clip=2: the
-// norm to clip by.
+// norm to clip by; powersgd=2: the rank; localsgd=5: the first step by oneself, or in pairs.
 struct Case {
   int world_size;
   double bucket_cap_mb;
@@ -52,7 +52,8 @@ struct Case {
   std::string line() const { return fmt::format("{} {} {}", world_size, bucket_cap_mb, traits); }
 };
 
-// 0.01 MiB make several buckets, which are built anew after the first step.
+// 0.01 MiB make several buckets, which are built anew after the first step. (Of PowerSGD one: in Python those
+// of several buckets come in another order on each rank, on threads of Gloo.)
 const std::vector<Case> kCases{
     {2, 0, ""},
     {2, 0.01, ""},
@@ -85,6 +86,11 @@ const std::vector<Case> kCases{
     {4, 0.01, "fp16 bucket_views no_sync"},
     {4, 0.01, "fp16 join=13,20,17,20"},
     {4, 0.01, "bf16"},
+    {2, 0, "powersgd=1"},
+    {2, 0, "powersgd=2 cold"},
+    {4, 0, "powersgd=4 bucket_views"},
+    {4, 0.01, "localsgd=5"},
+    {2, 0.01, "localsgd=5 alone"},
     {2, 0.01, "clip=2"},
     {2, 0.01, "clip=inf"},
     {4, 0.01, "clip=3.5 find_unused branches"},
@@ -176,6 +182,26 @@ class Training {
     if (chosen.has("bf16")) options.comm_hook = CommHook::kBf16Compress;
     if (chosen.bucket_cap_mb > 0) options.bucket_cap_mb = chosen.bucket_cap_mb;
     model_.emplace(net_, job, options);
+    if (const auto rank = chosen.value_of("powersgd")) {
+      const bool warm = !chosen.has("cold");
+      power_.emplace(job, PowerSGDOptions{.matrix_approximation_rank = std::stoi(*rank),
+                                          .start_powerSGD_iter = 3,
+                                          .min_compression_rate = 1.5,
+                                          .use_error_feedback = warm,
+                                          .warm_start = warm,
+                                          .random_seed = 7});
+      model_->register_comm_hook(powerSGD_hook(*power_));
+    }
+    if (const auto start = chosen.value_of("localsgd")) {
+      std::optional<Group> subgroup;
+      if (!chosen.has("alone")) {
+        const Group first = job.new_group({0, 1}), second = job.new_group({2, 3});
+        subgroup = rank_ < 2 ? first : second;
+      }
+      local_.emplace(job, subgroup, std::stoi(*start));
+      model_->register_comm_hook(post_localSGD_hook(*local_));
+      averager_.emplace(job, 3, std::stoi(*start));
+    }
     optimizer_.emplace(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   }
 
@@ -207,6 +233,7 @@ class Training {
       if (const auto norm_type = case_.value_of("clip"))
         append(clip_grad_norm_(*model_, 0.5, std::stod(*norm_type)), values_);
       optimizer_->step();
+      if (averager_) averager_->average_parameters(net_->parameters());
       for (const auto& parameter : net_->parameters())
         append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values_);
     }
@@ -227,6 +254,9 @@ class Training {
   std::vector<std::int64_t> labels_;
   std::optional<DistributedDataParallel<Net>> model_;
   std::optional<torch::optim::SGD> optimizer_;
+  std::optional<PowerSGDState> power_;
+  std::optional<PostLocalSGDState> local_;
+  std::optional<PeriodicModelAverager> averager_;
   std::vector<float> values_;
 };
 

@@ -24,6 +24,9 @@ MORE_JOBS = 3
 
 
 class Job:
+    WORLD_SIZE = 2
+    LONGEST_DELAY = 0  # seconds, after a step has been told
+
     def __init__(self, arguments, directory):
         self.directory = directory
         self.checkpoints = os.path.join(directory, "checkpoints")
@@ -31,13 +34,17 @@ class Job:
         hidden = ("MUSTER_", "PET_", "SLURM_")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
         self.environment.update(XDG_STATE_HOME=directory, OMP_NUM_THREADS="1")
-        command = [arguments.launch, "--nodes", "2", "--gpus-per-node", "1", "--device", "cpu", "--checkpoint-dir", self.checkpoints]
-        command += ["--max-restarts", "1000"] + ([] if arguments.without_memory else ["--memory-tier", "64M"])
-        command += [arguments.train, "--batch-size", "16", "--num-workers", "1", "--max-steps", str(arguments.steps), "--checkpoint-every", "20"]
-        command += [] if arguments.without_memory else ["--memory-every", "3"]
+        command = [arguments.launch, "--device", "cpu", "--checkpoint-dir", self.checkpoints, "--max-restarts", "1000"]
+        command += self.words(arguments)
         self.out, self.err = (open(os.path.join(directory, name), "w+") for name in ("out", "err"))
         self.process = subprocess.Popen(command, env=self.environment, stdout=self.out, stderr=self.err)
         self.end = time.monotonic() + LIMIT
+
+    def words(self, arguments):
+        """More of launch's flags, the program and its flags."""
+        words = ["--nodes", "2", "--gpus-per-node", "1"] + ([] if arguments.without_memory else ["--memory-tier", "64M"])
+        words += [arguments.train, "--batch-size", "16", "--num-workers", "1", "--max-steps", str(arguments.steps), "--checkpoint-every", "20"]
+        return words + ([] if arguments.without_memory else ["--memory-every", "3"])
 
     def runs(self):
         return self.process.poll() is None and time.monotonic() < self.end
@@ -48,7 +55,7 @@ class Job:
         status = json.loads(said) if said.startswith("{") else {}
         ranks = status.get("ranks", [])
         steps = [rank["step"] for rank in ranks]
-        return (status["attempt"], ranks, min(steps)) if len(ranks) == 2 and None not in steps else (0, [], 0)
+        return (status["attempt"], ranks, min(steps)) if len(ranks) == self.WORLD_SIZE and None not in steps else (0, [], 0)
 
     def is_saving(self):
         steps = glob.glob(f"{self.checkpoints}/step-*.attempt-*")
@@ -69,6 +76,7 @@ class Job:
             if not self.runs():
                 break
             pid = random_source.choice(ranks)["pid"]
+            time.sleep(random_source.uniform(0, self.LONGEST_DELAY))
             try:
                 if kind == KINDS[1]:
                     with open(f"/proc/{pid}/status", encoding="ascii") as file:
@@ -80,7 +88,7 @@ class Job:
         return 0
 
     def ended(self):
-        """The digest of its parameters, and how many steps were done twice."""
+        """The digests of its parameters, and how many steps were done twice."""
         try:
             code = self.process.wait(max(1, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -88,11 +96,11 @@ class Job:
             code = self.process.wait()
         self.out.seek(0)
         self.err.seek(0)
-        digest, said = re.search(r"parameters xxh3 ([0-9a-f]{32})", self.out.read()), self.err.read()
+        digest, said = sorted(re.findall(r"[^:]*: parameters xxh3 [0-9a-f]{32}", self.out.read())), self.err.read()
         assert code == 0 and digest, f"it ended with {code}: {said}"
         with open(glob.glob(f"{self.directory}/muster/*/report.json")[0], encoding="utf-8") as file:
             attempts = json.load(file)["attempts"]
-        return digest.group(1), sum(attempt.get("repeated_steps") or 0 for attempt in attempts), said.count("which was held in memory")
+        return digest, sum(attempt.get("repeated_steps") or 0 for attempt in attempts), said.count("which was held in memory")
 
 
 def main():

@@ -233,12 +233,16 @@ class LaunchTrainingOfNeighbours : public LaunchTraining {
     all.insert(all.begin(), {"--nodes", "2", "--memory-tier", "256M"});
     return all;
   }
-  // Until node 0's agent keeps a copy of a step that is newer than the disk's, and so is the one before it.
+  // Until node 0's agent keeps a copy of a step that is newer than the disk's, and so is the one before it,
+  // and its own rank has that step: copies that come late are left out, so that they may have no other in
+  // common.
   static std::uint64_t wait_for_copy(const LaunchRun& run) {
     std::uint64_t step = 0;
-    EXPECT_TRUE(eventually([&] { return (step = newest_held(run.agent_of(0), 1)) >= kOnDisk + 16; },
-                           std::chrono::seconds(60)))
-        << run.err();
+    const auto has_copy = [&] {
+      step = newest_held(run.agent_of(0), 1);
+      return step >= kOnDisk + 16 && newest_held(run.agent_of(0), 0) >= step;
+    };
+    EXPECT_TRUE(eventually(has_copy, std::chrono::seconds(60))) << run.err();
     return step;
   }
 };

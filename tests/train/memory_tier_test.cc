@@ -307,7 +307,7 @@ class MemoryTierOnRanks : public MemoryTierTest {
           alarm(60);
           const auto world = read_world("tcp://127.0.0.1:" + port, outer.rank(), ranks,
                                         [](const char* name) { return std::getenv(name); });
-          Job job = join(world.value(), std::nullopt, std::nullopt);
+          Job job = join(world.value(), std::nullopt, {}, std::nullopt);
           const std::int64_t step = train(job);
           if (job.rank() == 0) write_bytes(file, std::to_string(step));
           outer.barrier();

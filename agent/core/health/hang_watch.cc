@@ -62,6 +62,7 @@ void HangWatch::on(const Report& report, TimePoint now) {
   if (kind == kStep || (kind == kHeartbeat && report.message.step > rank.newest_step))
     step(rank, report.message, now);
   if (kind == kIdle) rank.step.reset();
+  if (kind == kHeartbeat) rank.activity = report.activity;
   if (kind == kSection && report.section) {
     if (report.entered)
       enter(rank, *report.section, now);
@@ -169,10 +170,14 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 }
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
+  const bool stopped = rank.state != ProcessState::kLive;
+  // Who is stopped may have come farther than it has told.
+  const std::string where =
+      rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
   return {.rank = id,
-          .stopped = rank.state != ProcessState::kLive,
+          .stopped = stopped,
           .hard = stall.hard,
-          .what = stall.what,
+          .what = stall.what + where,
           .section = rank.sections.empty() ? "" : rank.sections.back().name,
           .step = rank.newest_step,
           .since_ns = to_ns(stall.since)};

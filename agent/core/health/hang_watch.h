@@ -79,7 +79,8 @@ class HangWatch {
   };
   struct Watched {
     std::int64_t newest_step = -1;
-    std::string group;  // in which that was made
+    std::string group;     // in which that was made
+    std::string activity;  // as it said last
     ProcessState state = ProcessState::kLive;
     Wait stop;                      // valid unless state is kLive
     std::optional<Wait> heartbeat;  // for the next one, from the first one on

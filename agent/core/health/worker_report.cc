@@ -1,6 +1,7 @@
 #include "agent/core/health/worker_report.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -63,6 +64,14 @@ std::int64_t nanoseconds(const nlohmann::json& milliseconds, double highest) {
 // At most 11 days: a sum of many still fits.
 constexpr double kMaxBusyMs = 1e9;
 
+// A loss that is NaN or infinite JSON cannot hold: it is said as null.
+void read_numbers(const nlohmann::json& parsed, wire::WorkerReported& message) {
+  if (const auto loss = parsed.find("loss"); loss != parsed.end())
+    message.loss = loss->is_null() ? "nan" : fmt::format("{}", loss->get<double>());
+  if (parsed.contains("samples"))
+    message.samples = std::max<std::int64_t>(whole_number<std::int64_t>(parsed["samples"]), 0);
+}
+
 constexpr std::size_t kMaxParts = 16;
 constexpr double kMaxPartMs = 1e11;  // three years
 
@@ -99,7 +108,10 @@ Expected<Report> parse_report(std::string_view datagram) {
     report.message.text = parsed.value("text", std::string());
     if (kind == ReportKind::kStep && parsed.contains("busy_ms"))
       report.message.busy_ns = nanoseconds(parsed["busy_ms"], kMaxBusyMs);
+    if (kind == ReportKind::kStep) read_numbers(parsed, report.message);
     if (kind == ReportKind::kStep) report.message.group = printable(parsed.value("group", std::string()));
+    if (kind == ReportKind::kStep) report.message.text = printable(std::move(report.message.text));
+    if (kind == ReportKind::kHeartbeat) report.activity = printable(parsed.value("activity", std::string()));
     report.may_be_late = kind == ReportKind::kHeartbeat && parsed.value("may_be_late", false);
     if (kind == ReportKind::kProfile) read_profile(parsed, report.message);
     if (kind == ReportKind::kMemorySlots) report.slot_bytes = whole_number<std::uint64_t>(parsed.at("bytes"));

@@ -29,6 +29,7 @@ struct Report {
   std::optional<std::string> section;  // section: which; heartbeat: the innermost one, "" for none
   Duration section_time{};             // heartbeat: in it so far
   bool entered = false;                // section
+  std::string activity;                // heartbeat: what it is at within a step; may be empty
   bool may_be_late = false;            // heartbeat: the next one is not missed
   std::uint64_t slot_bytes = 0;        // memory_slots
 };

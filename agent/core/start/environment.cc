@@ -1,10 +1,12 @@
 #include "agent/core/start/environment.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <string_view>
 
 #include "common/base/text.h"
+#include "common/wire/nccl_variables.h"
 
 namespace muster::agent {
 
@@ -72,11 +74,56 @@ void set_torchrun(Environment& environment, const wire::JobSpec& job, const wire
   set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
   set("TORCHELASTIC_RUN_ID", job.run_id.empty() ? job.job_id : job.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", job.store_on_agent ? "True" : "False");
-  environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  // Both would otherwise choose by the host's name, or the first interface, which others may not reach.
-  if (node.interface.empty()) return;
-  environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
-  environment.try_emplace("NCCL_SOCKET_IFNAME", node.interface);
+  // It and NCCL would otherwise choose by the host's name, or the first interface, which others may not
+  // reach.
+  if (!node.interface.empty()) environment.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
+}
+
+void set_nccl(Environment& environment, const wire::JobSpec& job, const NodeContext& node) {
+  std::vector<std::string_view> chosen;
+  const auto choose = [&](const char* name, const std::string& value) {
+    if (environment.try_emplace(name, value).second) chosen.emplace_back(name);
+  };
+  if (!node.interface.empty()) choose(wire::kNcclInterface, node.interface);
+  for (const wire::NcclVariable& each : wire::kNcclVariables) {
+    if (job.use_gpus || !each.only_with_gpus) choose(each.name, each.value);
+  }
+  environment.erase(wire::kChosenVariables);
+  if (job.use_gpus && !chosen.empty())
+    environment[wire::kChosenVariables] = fmt::format("{}", fmt::join(chosen, ","));
+}
+
+bool sets_flight_record(const NodeContext& node, const wire::JobSpec& job) {
+  return std::ranges::any_of(std::array{wire::kFlightRecord, wire::kOldFlightRecord}, [&](const char* name) {
+    return node.inherited.contains(name) || job.inherited.contains(name) || job.environment.contains(name);
+  });
+}
+
+// What MPI libraries are to do here, unless the user says otherwise, and what programs ask for.
+void set_mpi(Environment& environment, const wire::PrepareAttempt& plan, const wire::StartWorkers& start,
+             const NodeContext& node) {
+  if (node.mpi.kind == wire::Mpi::kPmi) {
+    environment["PMI_SIZE"] = fmt::format("{}", plan.world_size);
+    environment["MPI_LOCALNRANKS"] = fmt::format("{}", plan.local_world_size);
+    if (!node.mpi.segments.empty()) environment.try_emplace("UCX_POSIX_DIR", node.mpi.segments);
+    return;
+  }
+  environment["OMPI_COMM_WORLD_SIZE"] = fmt::format("{}", plan.world_size);
+  environment["OMPI_UNIVERSE_SIZE"] = fmt::format("{}", plan.world_size);
+  environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = fmt::format("{}", plan.local_world_size);
+  // Open MPI 4 takes itself for alone unless the variables of a launcher that it knows are there; this one
+  // stands for "any PMIx server".
+  environment["JSM_JSRUN_PORT"] = "1";
+  if (!node.mpi.segments.empty())
+    environment.try_emplace("OMPI_MCA_btl_vader_backing_directory", node.mpi.segments);
+  // Ranks that wait spin, and one that has no core for itself keeps that from those it waits for: mpirun does
+  // so too.
+  if (plan.local_world_size * plan.agents_on_host > node.core_count)
+    environment.try_emplace("OMPI_MCA_mpi_yield_when_idle", "1");
+  const bool on_one_host = start.master_address == "127.0.0.1" || start.master_address == "localhost";
+  const std::string interface = on_one_host ? "lo" : node.interface;
+  if (interface.empty() || environment.contains("OMPI_MCA_btl_tcp_if_exclude")) return;
+  environment.try_emplace("OMPI_MCA_btl_tcp_if_include", interface);
 }
 
 }  // namespace
@@ -107,6 +154,8 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   for (const auto& [name, value] : job.inherited) environment[name] = value;
   for (const auto& [name, value] : job.environment) environment[name] = value;
   set_torchrun(environment, job, plan, start, node);
+  set_nccl(environment, job, node);
+  if (node.mpi.kind != wire::Mpi::kNone) set_mpi(environment, plan, start, node);
   const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
   if (const auto gpus = visible_gpus(node, job, plan)) environment[kGpus] = *gpus;
@@ -135,6 +184,18 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
                              {"RANK", fmt::format("{}", rank)},
                              {"ROLE_RANK", fmt::format("{}", rank)},
                              {"TORCHELASTIC_ERROR_FILE", error_file(node, job, rank)}};
+  if (node.mpi.kind == wire::Mpi::kPmix) {
+    environment["OMPI_COMM_WORLD_RANK"] = fmt::format("{}", rank);
+    environment["OMPI_COMM_WORLD_LOCAL_RANK"] = fmt::format("{}", local_rank);
+    environment["OMPI_COMM_WORLD_NODE_RANK"] = fmt::format("{}", local_rank);
+  }
+  if (node.mpi.kind == wire::Mpi::kPmi) {
+    environment["PMI_RANK"] = fmt::format("{}", rank);
+    environment["MPI_LOCALRANKID"] = fmt::format("{}", local_rank);
+  }
+  if (job.use_gpus && !sets_flight_record(node, job))
+    environment[wire::kFlightRecord] =
+        fmt::format("{}/{}", rank_directory(job, node.attempt, rank), wire::kFlightRecordName);
   if (job.trace) environment["MUSTER_TRACE_FILE"] = trace_file(node, job, rank);
   if (job.virtual_local_rank) {
     environment["LOCAL_RANK"] = "0";

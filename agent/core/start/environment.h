@@ -18,6 +18,12 @@ namespace muster::agent {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
+// What serves the ranks of an MPI job.
+struct MpiContext {
+  wire::Mpi kind = wire::Mpi::kNone;  // never kAuto
+  std::string segments{};             // directory for the memory that ranks share; empty: none of their own
+};
+
 // What the whole node has in common in one attempt.
 struct NodeContext {
   Environment inherited;  // the agent's own
@@ -27,7 +33,8 @@ struct NodeContext {
   std::string socket_path;      // MUSTER_SOCKET
   std::string run_directory;    // on a local disk, there before any worker; empty if there is none
   std::string python_module{};  // file for the end of PYTHONPATH; empty: none
-  std::string interface{};      // from which the node reaches the store; empty: not known, or loopback
+  MpiContext mpi{};
+  std::string interface{};  // from which the node reaches the store; empty: not known, or loopback
 };
 
 // LOG_DIRECTORY/attempt_A/rank_R

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "agent/io/health/nvml.h"
 #include "common/base/log.h"
+#include "common/base/nvml.h"
 #include "common/base/quiet_thread.h"
 
 namespace muster::agent {

@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "agent/io/health/nvml.h"
 #include "common/base/log.h"
+#include "common/base/nvml.h"
 #include "common/base/quiet_thread.h"
 
 namespace muster::agent {

@@ -1,8 +1,10 @@
 #include "agent/io/health/local_vitals.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
+#include "agent/io/health/process_usage.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/machine.h"
@@ -31,6 +33,31 @@ std::vector<GpuFault> LocalVitals::take_gpu_faults() {
 
 std::optional<std::string> LocalVitals::held_gpu_memory() {
   return gpu_memory_ != nullptr ? gpu_memory_->held() : "";
+}
+
+std::vector<wire::RankUsage> LocalVitals::usage(const std::map<Rank, WorkerHealth::Worker>& workers) {
+  if (gpus_ != nullptr && gpu_readings_ == nullptr) gpu_readings_ = std::make_unique<GpuReadings>();
+  const std::vector<GpuReading> gpus =
+      gpu_readings_ != nullptr ? gpu_readings_->newest() : std::vector<GpuReading>();
+  std::vector<wire::RankUsage> all;
+  for (const auto& [rank, worker] : workers) {
+    const auto process = usage_of(worker.pid);
+    if (!process) continue;
+    wire::RankUsage& usage = all.emplace_back(wire::RankUsage{.rank = rank,
+                                                              .cpu_ns = process->cpu_ns,
+                                                              .age_ns = process->age_ns,
+                                                              .memory_bytes = process->memory_bytes});
+    if (!worker.gpu) continue;
+    usage.gpu = static_cast<std::int32_t>(*worker.gpu);
+    const auto gpu = std::ranges::find(gpus, *worker.gpu, &GpuReading::index);
+    if (gpu == gpus.end()) continue;
+    usage.gpu_percent = gpu->utilization_percent.value_or(-1);
+    usage.gpu_memory_bytes = static_cast<std::int64_t>(gpu->memory_used_bytes);
+    usage.gpu_memory_total_bytes = static_cast<std::int64_t>(gpu->memory_total_bytes);
+    usage.gpu_celsius = gpu->temperature_celsius.value_or(-1);
+    usage.gpu_watts = static_cast<std::int32_t>(gpu->power_watts.value_or(-1));
+  }
+  return all;
 }
 
 void LocalVitals::watch_gpus() {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/io/health/gpu_memory_watch.h"
+#include "agent/io/health/gpu_readings.h"
 #include "agent/io/health/gpu_watch.h"
 #include "agent/io/health/memory_watch.h"
 #include "agent/io/health/process_states.h"
@@ -21,6 +22,7 @@ class LocalVitals final : public Vitals {
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>& pids) override;
   std::vector<GpuFault> take_gpu_faults() override;
   std::optional<std::string> held_gpu_memory() override;
+  std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override;
 
   // To be called while the job has no worker yet. A second call has no effect.
   void watch_gpus();
@@ -34,6 +36,7 @@ class LocalVitals final : public Vitals {
   const std::string mountinfo_;                 // of /proc/self
   std::unique_ptr<GpuWatch> gpus_;              // null in a job without GPUs
   std::unique_ptr<GpuMemoryWatch> gpu_memory_;  // likewise
+  std::unique_ptr<GpuReadings> gpu_readings_;   // likewise, and until somebody asks
   bool lacks_driver_ = false;                   // likewise; to be said
   KilledOnGpus killed_on_gpus_;                 // in the attempt at hand
   struct OfAttempt {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/core/health/hang_watch.h"
+#include "agent/core/health/worker_health.h"
 #include "agent/core/health/xid.h"
 
 namespace muster::agent {
@@ -25,6 +26,8 @@ class Vitals {
   // GPU memory of workers that were killed and that is not free yet: "12.5 GiB of GPU 3"; "" if all is.
   // Nothing while the driver has not answered.
   virtual std::optional<std::string> held_gpu_memory() = 0;
+  // What these workers use now; of their GPUs what the driver said when it was asked last.
+  virtual std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) = 0;
 };
 
 }  // namespace muster::agent

@@ -101,9 +101,9 @@ Status AttemptRun::check_descriptors() const {
 }
 
 AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_rank,
-                                                             const wire::StartWorkers& start,
-                                                             std::array<int, 3> streams, WarmStart& warm) {
-  if (streams[0] < 0) streams[0] = null_.get();
+                                                             const wire::StartWorkers& start, Given given,
+                                                             WarmStart& warm) {
+  if (given.streams[0] < 0) given.streams[0] = null_.get();
   const Rank rank = setting_.plan.rank_of(local_rank);
   std::vector<std::string> words = wrapper_of(setting_.job, rank);
   const std::string& program = words.empty() ? program_ : wrappers_.at(words.front());
@@ -118,9 +118,16 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
                 .working_directory = setting_.job.working_directory,
                 .descriptor_limit = setting_.descriptor_limit};
   }
-  const Environment own = rank_environment(setting_.context, setting_.job, setting_.plan, local_rank);
+  Environment own = rank_environment(setting_.context, setting_.job, setting_.plan, local_rank);
+  for (const std::string& entry : given.entries) {
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    own[entry.substr(0, equals)] = entry.substr(std::min(equals + 1, entry.size()));
+  }
   for (const auto& [name, value] : own) environment_[name] = value;
-  auto forked = warm.fork(arguments, environment_, streams);
+  auto forked =
+      given.descriptor < 0
+          ? warm.fork(arguments, environment_, given.streams)
+          : std::unexpected(std::string(warm.has_template() ? "PMI needs a socket of each rank's" : ""));
   Started started;
   started.facts.forked = forked.has_value();
   if (setting_.job.use_gpus) {
@@ -131,7 +138,7 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
   } else {
     started.facts.executed_because = forked.error();
     command_.program = program;
-    auto executed = execute(std::move(arguments), own, streams);
+    auto executed = execute(std::move(arguments), own, given);
     if (!executed) return std::unexpected(executed.error());
     started.process = *std::move(executed);
   }
@@ -140,9 +147,10 @@ AttemptRun::OrFailure<AttemptRun::Started> AttemptRun::start(LocalRank local_ran
 }
 
 AttemptRun::OrFailure<Process> AttemptRun::execute(std::vector<std::string> arguments, const Environment& own,
-                                                   const std::array<int, 3>& streams) {
+                                                   const Given& given) {
   command_.arguments = std::move(arguments);
-  command_.streams = streams;
+  command_.streams = given.streams;
+  command_.kept_fd = given.descriptor;
   command_.environment.resize(environment_.size() - own.size());
   for (std::string& entry : entries_of(own)) command_.environment.push_back(std::move(entry));
   auto process = spawn(command_);

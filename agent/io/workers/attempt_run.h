@@ -39,8 +39,13 @@ class AttemptRun {
     Process process;
     Processes::Started facts;
   };
-  // `streams`: the worker's stdin (-1: it has nothing to read), stdout and stderr.
-  OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, std::array<int, 3> streams,
+  // What the worker gets besides what all have.
+  struct Given {
+    std::array<int, 3> streams{};        // stdin (-1: it has nothing to read), stdout and stderr
+    std::vector<std::string> entries{};  // NAME=value, the names of which are the same for all
+    int descriptor = -1;                 // that it keeps; -1: none
+  };
+  OrFailure<Started> start(LocalRank local_rank, const wire::StartWorkers& start, Given given,
                            WarmStart& warm);
   Rank rank_of(LocalRank local_rank) const { return setting_.plan.rank_of(local_rank); }
   // Processes::other_checkpoints().
@@ -54,8 +59,7 @@ class AttemptRun {
 
  private:
   explicit AttemptRun(Setting setting) : setting_(std::move(setting)) {}
-  OrFailure<Process> execute(std::vector<std::string> arguments, const Environment& own,
-                             const std::array<int, 3>& streams);
+  OrFailure<Process> execute(std::vector<std::string> arguments, const Environment& own, const Given& given);
   Status check_directory() const;
   // Finds the wrappers of this node's ranks.
   OrFailure<void> find_wrappers();

@@ -55,6 +55,7 @@ void LocalProcesses::open_worker_socket() {
   socket_ = *std::move(socket);
   setting_.guardian.guard_run_directory(socket_->directory());
   setting_.logs.set_run_directory(socket_->directory());
+  setting_.mpi.set_run_directory(socket_->directory());
   setting_.tasks.spawn(socket_->receive_all());
   auto module = write_python_module(socket_->directory());
   if (!module) return log::error("{}; Python programs find no module muster", module.error().message());
@@ -107,7 +108,8 @@ NodeContext LocalProcesses::context(Attempt attempt) const {
           attempt,
           socket_ != nullptr ? socket_->path() : "",
           socket_ != nullptr ? socket_->directory() : "",
-          python_module_};
+          python_module_,
+          setting_.mpi.context()};
 }
 
 std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank local_rank,
@@ -120,8 +122,15 @@ std::expected<Processes::Started, StartFailure> LocalProcesses::start(LocalRank 
   if (!outputs) return std::unexpected(StartFailure{StartStep::kResources, outputs.error()});
   const auto input = open_input(local_rank);
   if (!input) return std::unexpected(StartFailure{StartStep::kResources, input.error()});
-  auto started = run_->start(local_rank, start, {*input, (*outputs)[0], (*outputs)[1]}, warm_);
+  auto entries = setting_.mpi.entries_for(local_rank);
+  if (!entries) return std::unexpected(StartFailure{StartStep::kResources, entries.error()});
+  auto started = run_->start(local_rank, start,
+                             {.streams = {*input, (*outputs)[0], (*outputs)[1]},
+                              .entries = *std::move(entries),
+                              .descriptor = setting_.mpi.descriptor_for(local_rank)},
+                             warm_);
   if (!started) return std::unexpected(std::move(started.error()));
+  setting_.mpi.rank_runs(local_rank);
   setting_.logs.worker_runs(local_rank);
   workers_.insert(started->process.pid);
   // A template that is lost while it is asked to fork may have forked, and the rank must not run twice.

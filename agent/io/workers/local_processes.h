@@ -15,6 +15,7 @@
 #include "agent/io/guardian.h"
 #include "agent/io/health/local_vitals.h"
 #include "agent/io/health/stacks.h"
+#include "agent/io/mpi/local_mpi_host.h"
 #include "agent/io/output/local_logs.h"
 #include "agent/io/workers/attempt_run.h"
 #include "agent/io/workers/memory_exchange.h"
@@ -38,6 +39,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
     Guardian& guardian;  // started by begin()
     LocalLogs& logs;
     LocalVitals& vitals;
+    LocalMpiHost& mpi;
     NodeId node;
     Incarnation incarnation;
     // What the user is to be told.

@@ -58,6 +58,13 @@ std::int32_t Crew::world_size() const {
   return empty() ? 0 : members_.back().first_rank.value() + members_.back().worker_count;
 }
 
+std::vector<std::int32_t> Crew::rank_counts(wire::Mpi mpi) const {
+  std::vector<std::int32_t> counts;
+  if (mpi == wire::Mpi::kNone) return counts;
+  for (const NodePlan& each : members_) counts.push_back(each.worker_count);
+  return counts;
+}
+
 void Crew::prepared(NodeId node) {
   if (position_.contains(node)) prepared_.insert(node);
 }

@@ -26,6 +26,8 @@ class Crew {
   NodeId node_of(Rank rank) const;  // of a rank that it has
   bool owns(NodeId node, Rank rank) const;
   std::int32_t world_size() const;
+  // Of each member, in their order; none where there is no MPI.
+  std::vector<std::int32_t> rank_counts(wire::Mpi mpi) const;
 
   void prepared(NodeId node);
   std::size_t prepared_count() const { return prepared_.size(); }

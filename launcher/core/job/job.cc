@@ -412,7 +412,8 @@ void Job::open_attempt(const AttemptBegun& begun, const std::string& reason, Tim
                     .agent_on_host = positions[machine]++,
                     .peers = each.first_rank == Rank(0) ? store_peers_ : std::vector<std::string>(),
                     .same_checkpoints = many_hosts && !plan_.job.checkpoint_directory.empty(),
-                    .neighbour_address = neighbours_.address_of(each.node)}},
+                    .neighbour_address = neighbours_.address_of(each.node),
+                    .rank_counts = crew_.rank_counts(plan_.job.mpi)}},
            reason);
   }
 }

@@ -45,6 +45,7 @@ struct PaceChanged {  // a rank of the attempt has become slower than the others
   Duration busy{};        // that the rank's own work of a step takes
   Duration usual{};       // that it takes the others
   std::int64_t step = 0;  // at which that was seen
+  std::string part{};     // of the model that it has, if it says so
 };
 struct Interrupted {
   int signal = 0;

@@ -228,9 +228,10 @@ void Job::hear(NodeId id, const wire::WorkerReported& reported, TimePoint now) {
 void Job::handle(const PaceChanged& change, TimePoint) {
   if (chronicle_.empty() || !crew_.has(change.rank)) return;
   const NodeId node = crew_.node_of(change.rank);
-  const std::string text = fmt::format("is {} than the others: {} a step against {}",
-                                       change.slower ? "slower" : "no longer slower",
-                                       in_milliseconds(change.busy), in_milliseconds(change.usual));
+  const std::string text =
+      fmt::format("is {} than the others: {} a step against {}{}",
+                  change.slower ? "slower" : "no longer slower", in_milliseconds(change.busy),
+                  in_milliseconds(change.usual), change.part.empty() ? "" : ", in " + change.part);
   decide(Tell{fmt::format("{} {}", names_.of(change.rank, node), text)},
          "the others wait for it in every step");
   record(change.slower ? "straggler" : "straggler_over", text, node, change.rank);

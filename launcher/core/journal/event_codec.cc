@@ -70,7 +70,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConnectionClosed, agent, connection, unreadab
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftoversSeen, left, killed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptBegun, attempt, resume_step, question)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFound, step, question)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PaceChanged, rank, slower, busy, usual, step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PaceChanged, rank, slower, busy, usual, step, part)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interrupted, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cancelled, now)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesAdded::Node, host, slots)

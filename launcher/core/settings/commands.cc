@@ -23,6 +23,12 @@ constexpr Flag kStatusFlags[] = {
     {"json", 0, "", kOption, "Print the state as one JSON object."},
     kHelp,
 };
+constexpr Flag kTopFlags[] = {
+    {"once", 0, "", kOption, "Print the table once, as into a pipe."},
+    kLogDirectory,
+    {"json", 0, "", kOption, "Print it once, as one JSON object."},
+    kHelp,
+};
 constexpr Flag kNodesFlags[] = {
     {"grow", 0, "now", kOption,
      "With add: do not wait for a restart; the attempt ends after the next commit of a checkpoint, and the "
@@ -62,7 +68,8 @@ constexpr Flag kCleanFlags[] = {
     {"keep", 0, "N", kOption, "Not the N newest of those that have ended."},
     kLogDirectory,
     {"dry-run", 0, "", kOption, "Print what would be removed, and remove nothing."},
-    {"json", 0, "", kOption, "Print a JSON array with one object for each job that was, or would be, removed."},
+    {"json", 0, "", kOption,
+     "Print a JSON array with one object for each job that was, or would be, removed."},
     kHelp,
 };
 constexpr Flag kCkptFlags[] = {
@@ -143,6 +150,10 @@ constexpr Example kStatusExamples[] = {
     {"launch status", "of the job that runs, if it is the only one"},
     {"launch status 20260501", "the beginning of a job's name is enough"},
     {"watch launch status", "again every two seconds"},
+};
+constexpr Example kTopExamples[] = {
+    {"launch top", "of the job that runs, until you press q"},
+    {"launch top --json | jq '.ranks[].usage.memory_bytes'", "once, for programs"},
 };
 constexpr Example kNodesExamples[] = {
     {"launch nodes", "of the job that runs: its nodes, their hosts, who takes part"},
@@ -242,6 +253,12 @@ constexpr Command kCommands[] = {
      "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "
      "with.",
      kStatusFlags, kStatusExamples},
+    {"top", Operand::kRunning,
+     "Watch what the ranks of a running job do and use: steps, loss, CPU, memory, GPU.",
+     "A table that is drawn anew each second, until you press q or Ctrl-C. The processor time is that of the "
+     "rank's own process; a GPU's numbers are those of all who use it. SAMPLES/S and LOSS are what the "
+     "program says of its steps.",
+     kTopFlags, kTopExamples},
     {"nodes", Operand::kNodes, "Show the nodes of a running job, or add hosts to it.",
      "`launch nodes add HOST[:SLOTS][,...]` gives an elastic job (--nodes MIN:MAX) that was started with "
      "--hosts "
@@ -319,8 +336,8 @@ constexpr Command kCommands[] = {
     {"man", Operand::kNone, "Print the man page, in roff.", "", kTextFlags, kManExamples},
 };
 
-constexpr std::string_view kFutureCommands[] = {"attach",   "key",   "agent", "k8s", "slurm",
-                                                "simulate", "sweep", "top",   "ui"};
+constexpr std::string_view kFutureCommands[] = {"attach", "key",      "agent", "k8s",
+                                                "slurm",  "simulate", "sweep", "ui"};
 
 constexpr ExitCode kExitCodes[] = {
     {"0", "every rank of the last attempt exited 0"},

@@ -96,6 +96,10 @@ constexpr Flag kOwnFlags[] = {
      "workers"},
     {"device", 0, "auto|cuda|cpu", kOption,
      "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto).", "workers"},
+    {"backend", 0, "gloo|nccl|mpi|shm", kOption,
+     "What the process groups of programs that use the runtime are made of (default: what the program says, "
+     "else Gloo, and NCCL where there are GPUs).",
+     "workers"},
     {"max-restarts", 0, "K", kOption,
      "Restart all workers after a failure, at most K times within --restart-window (default 3; torchrun's is "
      "0).",
@@ -186,14 +190,18 @@ constexpr Flag kOwnFlags[] = {
      "output"},
     {"no-fold", 0, "", kOption, "Show every rank's lines, on a terminal too.", "output"},
     {"stdin", 0, "RANK", kOption,
-     "This command's standard input goes to this rank; the others have /dev/null, as all have without it. A "
-     "restart goes on with what has not been read.",
+     "This command's standard input goes to this rank (default: none; of an MPI program: 0); the others have "
+     "/dev/null. A restart goes on with what has not been read.",
      "workers"},
     {"wrap", 0, "RANKS:COMMAND", kOption,
      "Put a command before the program of these ranks: 0:'gdb --args', 0,4-7:strace, all:'nice -n 5'. It is "
      "split into words, and no shell reads it. May be repeated. A rank that also has --stdin waits for a "
      "person: "
      "hangs are then watched for only under limits that are given.",
+     "workers"},
+    {"mpi", 0, "auto|pmix|pmi|none", kOption,
+     "How an MPI program's ranks find each other: pmix as Open MPI's do, pmi as MPICH's; none: every rank is "
+     "alone in MPI_COMM_WORLD (default auto: by the library that the program needs; none for scripts).",
      "workers"},
     {"trace", 0, "", kOption,
      "Each rank that uses the runtime writes down what it does and when: `launch trace` makes one file of "

@@ -6,6 +6,7 @@
 #include "common/base/text.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/host_options.h"
+#include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/settings/recovery_options.h"
 #include "launcher/core/settings/setting_reader.h"
 #include "launcher/core/settings/several_launchers.h"
@@ -72,6 +73,14 @@ void read_environment(SettingReader& reader, const Surroundings& here, Options& 
       return reader.refuse({setting->source, {text}}, "is not set here: give NAME=VALUE");
     }
   }
+}
+
+// The runtime reads it. That of --env is the program's own business.
+void read_backend(SettingReader& reader, Options& options) {
+  std::string backend;
+  reader.choice<std::string>("backend", {{"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}, {"shm", "shm"}},
+                             backend);
+  if (!backend.empty()) options.added["MUSTER_BACKEND"] = backend;
 }
 
 bool streams_are_valid(std::string_view text) {
@@ -202,15 +211,24 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
   const auto is_command = [](const Flag& flag) {
     return flag.name == "env" || flag.name == "help" || flag.name == "version";
   };
-  for (const Flag& flag : own_flags()) {
-    // There, this one tells the worker of the outer job's directory.
-    if (in_a_worker && flag.name == "checkpoint-dir") continue;
-    if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
+  // Most launches have none, and need not ask for each flag's.
+  const auto has_any = [&](std::string_view prefix) {
+    const auto first = environment.lower_bound(std::string(prefix));
+    return first != environment.end() && first->first.starts_with(prefix);
+  };
+  if (has_any("MUSTER_")) {
+    for (const Flag& flag : own_flags()) {
+      // There, these tell the worker of the outer job's.
+      if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
+      if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
+    }
   }
-  for (const auto flags : {own_flags(), torchrun_flags()}) {
-    for (const Flag& flag : flags) {
-      if (is_command(flag)) continue;
-      if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
+  if (has_any("PET_")) {
+    for (const auto flags : {own_flags(), torchrun_flags()}) {
+      for (const Flag& flag : flags) {
+        if (is_command(flag)) continue;
+        if (const Status status = read("PET_", flag); !status) return std::unexpected(status.error());
+      }
     }
   }
   // torchrun's name for it.
@@ -249,7 +267,9 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   reader.flag("no-warm", no_warm);
   options.warm = warm ? wire::Warm::kOn : no_warm ? wire::Warm::kOff : wire::Warm::kAuto;
   read_debug(reader, options);
+  read_mpi(reader, options);
   read_environment(reader, here, options);
+  read_backend(reader, options);
   read_hosts(reader, here, options);
   read_directories(reader, here, options);
   read_output(reader, options);

@@ -112,6 +112,7 @@ struct Options {
   std::optional<InputOption> input;
   std::vector<WrapperOption> wrappers;
   bool trace = false;
+  wire::Mpi mpi = wire::Mpi::kAuto;
   bool dry_run = false;
   bool json = false;
   bool quiet = false;

@@ -9,6 +9,7 @@
 #include "launcher/core/settings/container_options.h"
 #include "launcher/core/settings/debug_options.h"
 #include "launcher/core/settings/job_json.h"
+#include "launcher/core/settings/mpi_options.h"
 #include "launcher/core/settings/worker_environment.h"
 #include "launcher/core/text/duration.h"
 #include "launcher/core/text/words.h"
@@ -418,6 +419,8 @@ Expected<Plan> make_plan(const Options& options, const Machine& machine, const S
   if (options.input) job.input_rank = Rank(options.input->rank);
   job.wrappers = wrappers_of(options);
   job.trace = options.trace;
+  job.mpi = options.mpi;
+  plan.chosen = chosen_for_nccl(job, local ? here.environment : Environment(), !local);
   if (const Status small = check_command_size(plan); !small) return std::unexpected(small.error());
   return plan;
 }
@@ -518,6 +521,7 @@ std::string plan_as_text(const Plan& plan) {
     line("wrapper",
          fmt::format("{} before rank {}", command_text(each.words), ranks_text(each.first, each.last)));
   if (job.input_rank) line("stdin", fmt::format("goes to rank {}", *job.input_rank));
+  if (const std::string mpi = mpi_text(job); !mpi.empty()) line("MPI", mpi);
   line("directory", job.working_directory);
   line("logs", job.log_directory);
   line("checkpoints", job.checkpoint_directory.empty() ? "none" : job.checkpoint_directory);
@@ -534,6 +538,9 @@ std::string plan_as_text(const Plan& plan) {
   line("GPUs", job.use_gpus ? "each worker gets one" : "workers get none");
   for (const auto& [name, value] : job.environment)
     line("environment", fmt::format("{}={}", name, shown_value(name, value)));
+  if (job.use_gpus) {
+    for (const auto& [name, value] : plan.chosen) line("NCCL", fmt::format("{}={}", name, value));
+  }
   if (!plan.hosts.empty()) add_remote_lines(plan, line);
   const auto host_of = [&plan](std::size_t node) {
     return plan.hosts.empty() ? "" : fmt::format("{:<{}}", place_text(plan.hosts[node]), host_width(plan));
@@ -559,6 +566,7 @@ std::string plan_as_json(const Plan& plan) {
   nlohmann::ordered_json json = {{"job_id", plan.job.job_id},
                                  {"command", plan.job.command},
                                  {"environment", shown(plan.job.environment)},
+                                 {"chosen_environment", plan.chosen},
                                  {"working_directory", plan.job.working_directory},
                                  {"log_directory", plan.job.log_directory},
                                  {"checkpoint_directory", plan.job.checkpoint_directory},
@@ -577,6 +585,7 @@ std::string plan_as_json(const Plan& plan) {
   json["wrappers"] = std::move(wrappers);
   json["stdin_rank"] = nullptr;
   if (plan.job.input_rank) json["stdin_rank"] = plan.job.input_rank->value();
+  json["mpi"] = name_of(plan.job.mpi);
   add_remote(plan, json);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

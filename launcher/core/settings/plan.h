@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ struct Plan {
   // By node number, spares too, each with its slots; empty: all nodes are on this machine.
   std::vector<Host> hosts;
   RemoteOptions remote;
+  // Variables of NCCL that workers get on top, because nobody has set them here.
+  std::map<std::string, std::string> chosen;
   bool program_is_here = true;      // on this machine too, from where --sync copies
   std::int32_t world_size() const;  // at full size
   // How many workers the node may have: a spare's may be more than those of the node whose place it takes.

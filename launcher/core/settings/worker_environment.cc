@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fmt/format.h>
 
 #include "common/base/text.h"
+#include "common/wire/nccl_variables.h"
 
 namespace muster::launcher {
 
@@ -92,6 +94,26 @@ Expected<std::map<std::string, std::string>> parse_env_file(std::string_view tex
     }
   }
   return variables;
+}
+
+std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, const Environment& inherited,
+                                                   bool on_hosts) {
+  std::map<std::string, std::string> chosen;
+  const auto chosen_by_user = [&](const char* name) {
+    return job.environment.contains(name) || job.inherited.contains(name) || inherited.contains(name);
+  };
+  const auto choose = [&](const char* name, std::string_view value) {
+    if (!chosen_by_user(name)) chosen.emplace(name, value);
+  };
+  if (on_hosts)
+    choose(wire::kNcclInterface, job.interface.empty() ? "(the interface towards node 0)" : job.interface);
+  for (const wire::NcclVariable& each : wire::kNcclVariables) {
+    if (job.use_gpus || !each.only_with_gpus) choose(each.name, each.value);
+  }
+  if (job.use_gpus && !chosen_by_user(wire::kOldFlightRecord))
+    choose(wire::kFlightRecord,
+           fmt::format("{}/attempt_(number)/rank_(rank)/{}", job.log_directory, wire::kFlightRecordName));
+  return chosen;
 }
 
 }  // namespace muster::launcher

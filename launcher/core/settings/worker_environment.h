@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/wire/messages.h"
 #include "launcher/core/settings/options.h"
 
 namespace muster::launcher {
@@ -30,5 +31,10 @@ std::map<std::string, std::string> passed_to_containers(const Environment& here)
 // they stand, quotes too. Errors name the line and not its text, which may be a secret.
 Expected<std::map<std::string, std::string>> parse_env_file(std::string_view text, std::string_view source,
                                                             const Environment& here);
+
+// The variables of NCCL that agents set because neither the job nor the environment that workers have beside
+// it does; on hosts each its own interface too, unless the job names one.
+std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, const Environment& inherited,
+                                                   bool on_hosts);
 
 }  // namespace muster::launcher

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kCulpritLines = 3;
 constexpr std::size_t kOtherGroups = 4;
+constexpr std::size_t kCollectiveLines = 2;
 
 // The section that most are in, if more than half are.
 const std::string* majority_section(const std::vector<Stall>& stalls) {
@@ -168,16 +169,23 @@ std::vector<std::string> Hang::evidence(const TrainingGroups& groups) const {
     for (const std::string& line : shown_lines(culprit->second, kCulpritLines))
       lines.push_back(fmt::format("rank {}: {}", culprit->first, line));
   }
+  std::map<Rank, MainStack> in_question;
+  for (const auto& each : stacks_) {
+    if (!std::ranges::all_of(suspects, [&](const Stall& one) { return groups.apart(one.rank, each.first); }))
+      in_question.insert(each);
+  }
+  for (std::string& line : missing_in_collectives(in_question)) {
+    if (lines.size() < kCulpritLines + kCollectiveLines) lines.push_back(std::move(line));
+  }
+  const std::size_t room = lines.size() + kOtherGroups;
   std::map<std::string, std::vector<Rank>> others;
-  for (const auto& [rank, stack] : stacks_) {
+  for (const auto& [rank, stack] : in_question) {
     if (culprit != stacks_.end() && rank == culprit->first) continue;
-    if (std::ranges::all_of(suspects, [&](const Stall& each) { return groups.apart(each.rank, rank); }))
-      continue;
     const auto top = shown_lines(stack, 1);
     if (!top.empty()) others[top.front()].push_back(rank);
   }
   for (const auto& [line, ranks] : others) {
-    if (lines.size() == kCulpritLines + kOtherGroups) break;
+    if (lines.size() == room) break;
     lines.push_back(ranks.size() == 1
                         ? fmt::format("rank {}: {}", ranks.front(), line)
                         : fmt::format("{} ranks, such as {}: {}", ranks.size(), ranks.front(), line));

@@ -78,10 +78,12 @@ constexpr std::string_view kLostPeer[] = {
     "NCCL communicator was aborted",
     "recv, got 0 bytes",
     "Broken pipe",
+    "has left the group",  // over shared memory
 };
 
-constexpr std::string_view kMissedPeer[] = {"Timed out waiting", "collective operation timeout",
-                                            "has come to the end of its data", "has ended after"};
+constexpr std::string_view kMissedPeer[] = {"Timed out waiting", "does not wait in it",
+                                            "collective operation timeout", "has come to the end of its data",
+                                            "has ended after"};
 
 bool occurs(std::string_view text, std::string_view pattern) {
   return text.find(pattern) != std::string_view::npos;

@@ -1,6 +1,7 @@
 #include "launcher/core/verdict/main_stack.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <optional>
 
 #include "common/base/text.h"
@@ -9,11 +10,30 @@ namespace muster::launcher {
 
 namespace {
 
+constexpr std::string_view kCollective = "collective ";
+
+// "41 of the group 'world', which has ended 40: all_reduce of Float [4]".
+void read_collective(std::string_view line, std::map<std::string, MainStack::Collective>& into) {
+  constexpr std::string_view kOfGroup = " of the group '";
+  constexpr std::string_view kEnded = "', which has ended ";
+  const std::size_t group = line.find(kOfGroup);
+  const std::size_t ended = line.rfind(kEnded);
+  const std::size_t text = ended == std::string_view::npos ? ended : line.find(": ", ended);
+  if (group == std::string_view::npos || text == std::string_view::npos || ended < group + kOfGroup.size())
+    return;
+  const auto number = parse_number<std::int64_t>(line.substr(0, group));
+  if (!number) return;
+  const std::size_t name = group + kOfGroup.size();
+  into[std::string(line.substr(name, ended - name))] = {*number, std::string(line.substr(text + 2))};
+}
+
 std::string_view trimmed(std::string_view line) {
   const std::size_t first = line.find_first_not_of(" \t\r");
   return first == std::string_view::npos ? ""
                                          : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
 }
+
+constexpr std::string_view kActivity = "at ";  // what our runtime begins with, if it knows
 
 // "thread 7 (train), state S, in futex_do_wait", "thread 7 (sleep): sleeps, ..."
 bool is_heading(std::string_view line) {
@@ -64,13 +84,19 @@ std::optional<std::string> majority(const std::map<Rank, MainStack>& stacks, con
 
 MainStack main_stack_of(std::string_view dump) {
   MainStack stack;
+  std::string activity;
+  std::map<std::string, MainStack::Collective> collectives;
   int headings = 0;
   bool is_main = false;  // as py-spy says
   for (const std::string_view each : split(dump, '\n')) {
     const std::string_view line = trimmed(each);
-    if (is_heading(line)) {
+    if (headings == 0 && line.starts_with(kActivity)) {
+      activity = line.substr(kActivity.size());
+    } else if (headings == 0 && line.starts_with(kCollective)) {
+      read_collective(line.substr(kCollective.size()), collectives);
+    } else if (is_heading(line)) {
       if (++headings > 1) break;
-      stack = {.state = state_in(line), .frames = {}};
+      stack = {.activity = {}, .state = state_in(line), .frames = {}};
     } else if (is_python_heading(line)) {
       stack = {};
     } else if (is_spys_heading(line)) {
@@ -81,11 +107,15 @@ MainStack main_stack_of(std::string_view dump) {
       stack.frames.emplace_back(line);
     }
   }
+  stack.activity = std::move(activity);
+  stack.collectives = std::move(collectives);
   return stack;
 }
 
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) {
   std::vector<std::string> lines;
+  if (!stack.activity.empty()) lines.push_back(stack.activity);
+  count += lines.size();
   if (stack.frames.empty() || is_of_kernel(stack.frames.front())) {
     if (!stack.state.empty()) lines.push_back(stack.state);
     return lines;
@@ -95,6 +125,29 @@ std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) 
   for (; frame != stack.frames.end() && lines.size() < count; ++frame) {
     lines.push_back(frame->substr(0, frame->rfind("  (")));
     if (lines.back() == "main") break;  // what calls it helps nobody
+  }
+  return lines;
+}
+
+std::vector<std::string> missing_in_collectives(const std::map<Rank, MainStack>& stacks) {
+  std::map<std::string, std::map<Rank, const MainStack::Collective*>> groups;
+  for (const auto& [rank, stack] : stacks) {
+    for (const auto& [group, collective] : stack.collectives) groups[group][rank] = &collective;
+  }
+  std::vector<std::string> lines;
+  for (const auto& [group, ranks] : groups) {
+    const MainStack::Collective& newest =
+        *std::ranges::max_element(ranks, {}, [](const auto& each) { return each.second->number; })->second;
+    std::vector<Rank> missing;
+    for (const auto& [rank, collective] : ranks) {
+      if (collective->number < newest.number) missing.push_back(rank);
+    }
+    if (missing.empty()) continue;
+    const std::string who = missing.size() == 1
+                                ? fmt::format("rank {} has", missing.front())
+                                : fmt::format("{} ranks, such as {}, have", missing.size(), missing.front());
+    lines.push_back(fmt::format("{} not come to collective {} of the group '{}': {}", who, newest.number,
+                                group, newest.text));
   }
   return lines;
 }
@@ -109,7 +162,10 @@ bool waits_for_others(const MainStack& stack) {
 
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks) {
   std::vector<Rank> ranks;
-  for (const auto& [rank, stack] : stacks) ranks.push_back(rank);
+  for (const auto& [rank, stack] : stacks) {
+    if (!stack.activity.empty()) return {};
+    ranks.push_back(rank);
+  }
   for (std::size_t depth = 0; !ranks.empty(); ++depth) {
     const auto frame_of = [depth](const MainStack& stack) {
       return depth < stack.frames.size() ? stack.frames[stack.frames.size() - 1 - depth] : std::string();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,22 +17,34 @@
 namespace muster::launcher {
 
 struct MainStack {
-  std::string state;                // "sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep"
+  std::string activity;  // within a step: "stage 1: forward of microbatch 3"; known of few programs
+  std::string state;     // "sleeps, system call 230 (clock_nanosleep), in hrtimer_nanosleep"
   std::vector<std::string> frames;  // the innermost first
+  // By group, where torch records them: the newest collective.
+  struct Collective {
+    std::int64_t number = 0;
+    std::string text;  // "all_reduce of Float [4]"
+  };
+  std::map<std::string, Collective> collectives{};
 };
 
 MainStack main_stack_of(std::string_view dump);
 
-// At most `count` lines for people: from where the program calls the system's libraries on, without offsets;
-// or the state, if the program's own frames are not known.
+// At most `count` lines for people, after what it is at if that is known: from where the program calls the
+// system's libraries on, without offsets; or the state, if the program's own frames are not known.
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count);
+
+// For each group whose ranks have not all entered as many collectives: "rank 1 has not come to collective 41
+// of the group 'world': all_reduce of Float [4]".
+std::vector<std::string> missing_in_collectives(const std::map<Rank, MainStack>& stacks);
 
 // Whether it is in a collective, or asks the store for something: it may be there because another rank is
 // not.
 bool waits_for_others(const MainStack& stack);
 
 // The ranks whose main thread took another way than most: their stacks, seen from main(), part from the
-// others' first. None if all are at one place, or nowhere in particular.
+// others' first. None if all are at one place, or nowhere in particular, or where they say what they are at:
+// stages of a pipeline are at different places by nature.
 std::vector<Rank> unlike_most(const std::map<Rank, MainStack>& stacks);
 
 }  // namespace muster::launcher

@@ -60,7 +60,8 @@ WorkerEnd worker_end(NodeId node, const wire::WorkerExited& exited, bool killing
           .memory_limit_bytes = exited.memory_limit_bytes,
           .peak_memory_bytes = exited.peak_memory_bytes,
           .core_dumped = exited.core_dumped,
-          .gpu_fault = exited.gpu_fault};
+          .gpu_fault = exited.gpu_fault,
+          .mpi_fault = exited.mpi_fault};
 }
 
 bool WorkerEnd::out_of_memory() const {
@@ -79,11 +80,13 @@ bool WorkerEnd::is_about_another() const {
 
 int exit_code_for(const WorkerEnd& end) {
   if (end.signal != 0) return exit_code_of_signal(end.signal);
+  if (end.exit_code == 0 && !end.mpi_fault.empty()) return 1;
   return std::ranges::find(kOwnExitCodes, end.exit_code) == std::end(kOwnExitCodes) ? end.exit_code : 1;
 }
 
 std::string end_text(const WorkerEnd& end) {
   if (end.out_of_memory()) return "was killed by the kernel for want of memory";
+  if (!end.mpi_fault.empty()) return end.mpi_fault;
   // 1 is what an exception leaves.
   if (end.signal == 0 && end.exit_code == 1 && !end.exception.empty())
     return fmt::format("failed with {}", end.exception);

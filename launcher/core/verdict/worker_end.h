@@ -32,8 +32,9 @@ struct WorkerEnd {
   std::int64_t peak_memory_bytes = 0;
   bool core_dumped = false;
   std::string gpu_fault;
+  std::string mpi_fault{};  // "called MPI_Abort with 3"
 
-  bool failed() const { return exit_code != 0 || signal != 0; }
+  bool failed() const { return exit_code != 0 || signal != 0 || !mpi_fault.empty(); }
   // The kernel killed it for want of memory: the counter of its cgroup says so.
   bool out_of_memory() const;
   std::string text() const;  // all that it said, to look for patterns in

@@ -1,6 +1,7 @@
 #include "launcher/core/view/rank_table.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "launcher/core/text/words.h"
 #include "launcher/core/verdict/worker_end.h"
@@ -61,6 +62,8 @@ void RankTable::hear(const NodePlan&, const wire::WorkerReported& reported, Time
   if (reported.step < 0) return;  // a heartbeat may come before the first step
   if (reported.kind == kStep) {
     entry.add_step(reported.step, now);
+    if (!reported.loss.empty()) entry.loss = std::strtod(reported.loss.c_str(), nullptr);
+    if (reported.samples > 0) entry.samples = reported.samples;
     entry.said.clear();
   }
   if (reported.kind == kResumed) entry.resumed_step = reported.step;

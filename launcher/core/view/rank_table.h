@@ -23,6 +23,8 @@ class RankTable {
     std::string said;     // that it stalls, has finished or has committed its last checkpoint
     std::string end;      // how its process ended
     std::optional<TimePoint> last_report;
+    std::optional<double> loss;  // of the newest step that has said one
+    std::int64_t samples = 0;    // of a step, on this rank; 0: not said
     // The mean over a window of 5 to 10 s; nothing before the second step.
     std::optional<double> steps_per_second() const;
 

@@ -250,10 +250,11 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   const bool translated = verdict.origin == "worker" && verdict.culprit->signal == 0 &&
                           verdict.culprit->exit_code != verdict.exit_code;
   text += fmt::format("  exit code   {}{}\n", verdict.exit_code,
-                      translated ? fmt::format(" (the worker's own, {}, {})", verdict.culprit->exit_code,
-                                               verdict.culprit->failed() ? "is one of the launcher's verdicts"
-                                                                         : "would mean success")
-                                 : "");
+                      translated
+                          ? fmt::format(" (the worker's own, {}, {})", verdict.culprit->exit_code,
+                                        verdict.culprit->exit_code != 0 ? "is one of the launcher's verdicts"
+                                                                        : "would mean success")
+                          : "");
   const std::string next = next_command(outcome, most_lines);
   if (!next.empty()) text += fmt::format("  next        {}\n", next);
   return text + profile;

@@ -1,5 +1,7 @@
 #include "launcher/core/view/status.h"
 
+#include <cmath>
+
 #include "launcher/core/settings/job_json.h"
 #include "launcher/core/text/duration.h"
 #include "launcher/core/text/words.h"
@@ -19,6 +21,50 @@ std::optional<double> number_or_nothing(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
+// JSON has no NaN, and a loss that is one is worth seeing.
+ordered_json loss_json(const std::optional<double>& loss) {
+  if (!loss || std::isfinite(*loss)) return or_null(loss);
+  return "nan";
+}
+
+std::optional<double> loss_of(const nlohmann::json& value) {
+  return value.is_string() ? std::nan("") : number_or_nothing(value);
+}
+
+ordered_json usage_json(const wire::RankUsage& usage) {
+  ordered_json json = {{"cpu_seconds", static_cast<double>(usage.cpu_ns) / 1e9},
+                       {"age_seconds", static_cast<double>(usage.age_ns) / 1e9},
+                       {"memory_bytes", usage.memory_bytes}};
+  const auto add = [&json](const char* name, std::int64_t value) {
+    json[name] = value < 0 ? ordered_json() : ordered_json(value);
+  };
+  add("gpu", usage.gpu);
+  add("gpu_percent", usage.gpu_percent);
+  add("gpu_memory_bytes", usage.gpu_memory_bytes);
+  add("gpu_memory_total_bytes", usage.gpu_memory_total_bytes);
+  add("gpu_celsius", usage.gpu_celsius);
+  add("gpu_watts", usage.gpu_watts);
+  return json;
+}
+
+std::optional<wire::RankUsage> usage_of(const nlohmann::json& json, Rank rank) {
+  if (json.is_null()) return std::nullopt;
+  const auto number = [&json]<class Number>(const char* name, Number missing) {
+    const nlohmann::json& value = json.at(name);
+    return value.is_null() ? missing : whole_number<Number>(value);
+  };
+  return wire::RankUsage{.rank = rank,
+                         .cpu_ns = static_cast<std::int64_t>(json.at("cpu_seconds").get<double>() * 1e9),
+                         .age_ns = static_cast<std::int64_t>(json.at("age_seconds").get<double>() * 1e9),
+                         .memory_bytes = number("memory_bytes", std::int64_t{0}),
+                         .gpu = number("gpu", std::int32_t{-1}),
+                         .gpu_percent = number("gpu_percent", std::int32_t{-1}),
+                         .gpu_memory_bytes = number("gpu_memory_bytes", std::int64_t{-1}),
+                         .gpu_memory_total_bytes = number("gpu_memory_total_bytes", std::int64_t{-1}),
+                         .gpu_celsius = number("gpu_celsius", std::int32_t{-1}),
+                         .gpu_watts = number("gpu_watts", std::int32_t{-1})};
+}
+
 RankStatus rank_of(const nlohmann::json& json) {
   return {.rank = Rank(whole_number<std::int32_t>(json.at("rank"))),
           .node = NodeId(whole_number<std::int32_t>(json.at("node"))),
@@ -26,9 +72,12 @@ RankStatus rank_of(const nlohmann::json& json) {
           .step = whole_or_nothing(json.at("step")),
           .resumed_step = whole_or_nothing(json.at("resumed_step")),
           .steps_per_second = number_or_nothing(json.at("steps_per_second")),
+          .loss = loss_of(json.at("loss")),
+          .samples_per_second = number_or_nothing(json.at("samples_per_second")),
           .last_sign_seconds = number_or_nothing(json.at("last_sign_seconds")),
           .section = json.at("section"),
-          .state = json.at("state")};
+          .state = json.at("state"),
+          .usage = usage_of(json.at("usage"), Rank(whole_number<std::int32_t>(json.at("rank"))))};
 }
 
 std::string text_of(const std::optional<std::int64_t>& value) {
@@ -76,6 +125,9 @@ std::vector<RankStatus> statuses_of(const RankTable& table, const Steps& steps,
         status.step = steps.of(status.rank);
         status.resumed_step = known->resumed_step;
         status.steps_per_second = known->steps_per_second();
+        status.loss = known->loss;
+        if (status.steps_per_second && known->samples > 0)
+          status.samples_per_second = *status.steps_per_second * static_cast<double>(known->samples);
         if (known->last_report) status.last_sign_seconds = in_seconds(now - *known->last_report);
         status.section = known->section;
         status.state = !known->end.empty() ? known->end : !known->said.empty() ? known->said : "running";
@@ -95,9 +147,12 @@ std::string status_as_line(const JobStatus& status) {
                      {"state", rank.state},
                      {"step", or_null(rank.step)},
                      {"steps_per_second", or_null(rank.steps_per_second)},
+                     {"loss", loss_json(rank.loss)},
+                     {"samples_per_second", or_null(rank.samples_per_second)},
                      {"last_sign_seconds", or_null(rank.last_sign_seconds)},
                      {"section", rank.section},
-                     {"resumed_step", or_null(rank.resumed_step)}});
+                     {"resumed_step", or_null(rank.resumed_step)},
+                     {"usage", rank.usage ? usage_json(*rank.usage) : ordered_json()}});
   }
   ordered_json events = ordered_json::array();
   for (const ToldEvent& event : status.events)

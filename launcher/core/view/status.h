@@ -21,9 +21,12 @@ struct RankStatus {
   std::optional<std::int64_t> step{};
   std::optional<std::int64_t> resumed_step{};
   std::optional<double> steps_per_second{};
+  std::optional<double> loss{};
+  std::optional<double> samples_per_second{};
   std::optional<double> last_sign_seconds{};  // since its last report; nothing of a program that reports none
   std::string section{};
-  std::string state{};  // "not started", "running", or what is remarkable about it
+  std::string state{};                     // "not started", "running", or what is remarkable about it
+  std::optional<wire::RankUsage> usage{};  // for those who look at it with `launch top`
 };
 
 struct ToldEvent {

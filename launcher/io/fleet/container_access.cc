@@ -10,6 +10,7 @@
 #include "common/net/tls.h"
 #include "launcher/core/text/foreign_json.h"
 #include "launcher/io/fleet/container_cleanup.h"
+#include "launcher/io/fleet/delivery.h"
 #include "launcher/io/fleet/wait_limit.h"
 
 namespace muster::launcher {
@@ -23,13 +24,21 @@ constexpr Duration kFinishLimit = std::chrono::seconds(8);
 constexpr Duration kWriteOutLimit = std::chrono::seconds(45);  // of what agents hold in memory
 constexpr Duration kRoomLimit = std::chrono::seconds(10);      // for an older container to be removed
 
-ContainerSurroundings look_around(const std::string& agent) {
+// An image without libpmix cannot use it.
+void add_pmix(const std::string& agent, ContainerSurroundings& here) {
+  std::error_code error;
+  if (std::filesystem::exists(pmix_beside(agent), error))
+    here.programs.push_back({pmix_beside(agent), pmix_beside(kAgentInContainer), true});
+}
+
+ContainerSurroundings look_around(const std::string& agent, wire::Mpi mpi) {
   ContainerSurroundings here;
   here.user = fmt::format("{}:{}", getuid(), getgid());
   here.programs = {{agent, kAgentInContainer, true},
                    {net::Tls::file_beside(agent), net::Tls::file_beside(kAgentInContainer), true},
                    {std::filesystem::path(agent).replace_filename("launch").string(),
                     std::filesystem::path(kAgentInContainer).replace_filename("launch").string(), true}};
+  if (mpi == wire::Mpi::kAuto || mpi == wire::Mpi::kPmix) add_pmix(agent, here);
   here.memory_bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   here.launcher = launcher_label(own_identity());
   return here;
@@ -45,7 +54,7 @@ ContainerAccess::ContainerAccess(const asio::any_io_executor& executor, const Pl
                                  const std::string& agent_program)
     : executor_(executor),
       plan_(plan),
-      here_(look_around(agent_program)),
+      here_(look_around(agent_program, plan.job.mpi)),
       socket_(docker_socket(std::getenv("DOCKER_HOST"))),
       engine_(executor, socket_.value_or("")),
       makings_(executor) {}

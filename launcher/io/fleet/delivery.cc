@@ -72,6 +72,10 @@ void remember_digest(const std::string& stamp, const std::string& digest) {
 
 }  // namespace
 
+std::string pmix_beside(const std::string& agent) {
+  return std::filesystem::path(net::Tls::file_beside(agent)).replace_filename("libmuster_pmix.so").string();
+}
+
 Expected<Delivery::Files> Delivery::read() const {
   auto agent = read_regular_file(agent_program_, kMostBytes);
   if (!agent) return std::unexpected(agent.error());
@@ -107,6 +111,9 @@ Expected<std::shared_ptr<const std::string>> Delivery::tar() {
   tar.reserve(files->agent.size() + files->module.size() + 6 * kBlockBytes);
   append_file(tar, kAgentFile, files->agent);
   append_file(tar, its_place->module, files->module);
+  // Where Muster was built without PMIx there is none.
+  if (const auto pmix = read_regular_file(pmix_beside(agent_program_), kMostBytes))
+    append_file(tar, pmix_beside(kAgentFile), *pmix);
   tar.append(2 * kBlockBytes, '\0');
   tar_ = std::make_shared<const std::string>(std::move(tar));
   return tar_;

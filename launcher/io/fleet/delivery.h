@@ -10,6 +10,9 @@
 
 namespace muster::launcher {
 
+// Where the module of Open MPI's jobs lies for an agent there: beside that of TLS.
+std::string pmix_beside(const std::string& agent);
+
 class Delivery {
  public:
   // `agent_program`: the file; the module lies where that program finds it.

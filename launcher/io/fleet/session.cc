@@ -28,8 +28,8 @@ void Session::send(Attempt attempt, const wire::ToAgent& message) {
       message));
 }
 
-void Session::send_ping(bool output_waits) {
-  send(Attempt(), wire::Ping{to_ns(time_.now()), output_waits});
+void Session::send_ping(bool output_waits, bool usage) {
+  send(Attempt(), wire::Ping{to_ns(time_.now()), output_waits, usage});
 }
 
 Taken Session::received_output(std::int32_t stream, std::size_t bytes) {

@@ -34,7 +34,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // channel is closed.
   void start(OnMessage on_message, OnClosed on_closed);
   void send(Attempt attempt, const wire::ToAgent& message);
-  void send_ping(bool output_waits);
+  void send_ping(bool output_waits, bool usage = false);
   // Output of the agent has come; what is returned is to be told when it has been taken, or thrown away.
   Taken received_output(std::int32_t stream, std::size_t bytes);
   // The reader of this stream takes output, though perhaps other agents' only: an agent that waits for it is

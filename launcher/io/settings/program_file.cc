@@ -1,11 +1,13 @@
 #include "launcher/io/settings/program_file.h"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/program.h"
+#include "common/wire/mpi_program.h"
 #include "launcher/core/text/nearest.h"
 #include "launcher/core/text/words.h"
 
@@ -81,6 +83,14 @@ Status check_program(const std::vector<std::string>& command, const std::string&
   if (command.size() > 2 && command[1] == "-u" && command[2].ends_with(".py"))
     return check_script(command[2]);
   return {};
+}
+
+std::optional<wire::Mpi> mpi_of_file(const std::vector<std::string>& command,
+                                     const std::string& search_path) {
+  const FoundProgram found = look_up_program(command.front(), search_path, "");
+  if (found.error != 0) return std::nullopt;
+  const UniqueFd file(open(found.path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? std::optional(wire::mpi_of_program(reader_of(file))) : std::nullopt;
 }
 
 }  // namespace muster::launcher

@@ -8,6 +8,9 @@ namespace {
 
 using nlohmann::json;
 
+// Agents read what ranks use as long as somebody asks so often.
+constexpr Duration kUsageLinger = std::chrono::seconds(5);
+
 std::string line_of(const json& answer) {
   // What workers wrote need not be UTF-8.
   return answer.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -60,6 +63,8 @@ void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& c
   if (command == "status") {
     caller->send(status_as_line(answers_.status()));
     caller->finish();
+  } else if (command == "top") {
+    answer_top(caller);
   } else if (command == "nodes") {
     caller->send(node_list_as_line(answers_.nodes()));
     caller->finish();
@@ -72,8 +77,24 @@ void Enquiries::answer(const std::string& line, const std::shared_ptr<Caller>& c
   } else if (command == "dump") {
     start_dump(caller);
   } else {
-    end_with(caller, {{"error", "no command: give status, nodes, add_nodes, cancel or dump"}});
+    end_with(caller, {{"error", "no command: give status, top, nodes, add_nodes, cancel or dump"}});
   }
+}
+
+void Enquiries::answer_top(const std::shared_ptr<Caller>& caller) {
+  if (!wants_usage()) usage_.clear();
+  usage_until_ = time_.now() + kUsageLinger;
+  JobStatus status = answers_.status();
+  for (RankStatus& rank : status.ranks) {
+    const auto found = usage_.find(rank.rank);
+    if (found != usage_.end() && rank.pid != 0) rank.usage = found->second;
+  }
+  caller->send(status_as_line(status));
+  caller->finish();
+}
+
+void Enquiries::hear(const std::vector<wire::RankUsage>& usage) {
+  for (const wire::RankUsage& each : usage) usage_[each.rank] = each;
 }
 
 void Enquiries::start_dump(const std::shared_ptr<Caller>& caller) {

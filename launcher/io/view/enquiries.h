@@ -1,5 +1,4 @@
-// What those who look at a running job may ask of its launcher: status, nodes, more nodes,
-// dump, cancel.
+// What those who look at a running job may ask of its launcher: status, top, nodes, more nodes, dump, cancel.
 //
 // Speaks JSON over the control socket (docs/protocol.md) and knows the launcher by a few functions. Stacks
 // that are asked for are passed on as they come; who has not answered in time is named. One thread.
@@ -7,6 +6,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -39,6 +39,9 @@ class Enquiries {
   // Ends all conversations, running the context until they have ended; before anything else is taken down.
   void close();
   void hear(const wire::WorkerStacks& stacks);
+  // For a while after somebody has asked for it.
+  bool wants_usage() const { return time_.now() < usage_until_; }
+  void hear(const std::vector<wire::RankUsage>& usage);
 
  private:
   struct Dump {
@@ -47,6 +50,7 @@ class Enquiries {
     TimePoint deadline;
   };
   void answer(const std::string& line, const std::shared_ptr<Caller>& caller);
+  void answer_top(const std::shared_ptr<Caller>& caller);
   void start_dump(const std::shared_ptr<Caller>& caller);
   void end_dumps();
 
@@ -57,6 +61,8 @@ class Enquiries {
   std::unique_ptr<net::Alarm> alarm_;
   std::unique_ptr<ControlSocket> socket_;
   std::list<Dump> dumps_;
+  TimePoint usage_until_{};
+  std::map<Rank, wire::RankUsage> usage_;  // the newest of each rank, while it is wanted
 };
 
 }  // namespace muster::launcher

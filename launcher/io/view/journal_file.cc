@@ -16,7 +16,7 @@ JournalFile::JournalFile(const asio::any_io_executor& executor, net::LogWriter& 
                          Warn warn, std::size_t long_bytes)
     : writer_(writer),
       path_(job.plan.job.log_directory + "/journal"),
-      head_(journal_head(job.plan, job.version)),
+      job_(job),
       warn_(std::move(warn)),
       long_bytes_(long_bytes),
       flush_(executor) {
@@ -34,7 +34,10 @@ void JournalFile::begin() {
       },
       net::LogWriter::AfterTrouble::kStop);
   bytes_ = 0;
-  put(head_);
+}
+
+void JournalFile::put_head() {
+  put(journal_head(job_.plan, job_.version));
 }
 
 void JournalFile::add(const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
@@ -51,10 +54,12 @@ void JournalFile::add(const Controller& self, const Event& event, TimePoint at, 
   flush();
   file_->close();
   begin();
+  put_head();
   put(journal_state(self));
 }
 
 void JournalFile::flush() {
+  if (bytes_ == 0) put_head();
   for (const Entry& each : std::exchange(entries_, {}))
     put(journal_entry(each.event, each.at, each.decisions));
 }

@@ -1,7 +1,8 @@
 // The file that keeps a job's journal (core/journal/journal.h): written by the log files' thread, readable by
 // its user alone.
 //
-// Events become bytes a moment later: a restart, whose agents wait for what was decided, goes first.
+// The plan and the events become bytes a moment later: a start and a restart, whose agents wait for what was
+// decided, go first.
 // One that has become long is set aside as journal.old, and a new one begins with the state of the core. A
 // disk that does not take it must not hold up the job: that is said once, and the journal ends there. One
 // thread, the writer's executor's.
@@ -28,7 +29,7 @@ class JournalFile {
   using Warn = std::function<void(const std::string& what)>;
 
   struct About {
-    const Plan& plan;
+    const Plan& plan;     // outlives the file
     std::string version;  // of this program
   };
   JournalFile(const asio::any_io_executor& executor, net::LogWriter& writer, const About& job, Warn warn,
@@ -47,11 +48,12 @@ class JournalFile {
     Decisions decisions;
   };
   void begin();
+  void put_head();
   void put(const std::string& bytes);
 
   net::LogWriter& writer_;
   std::string path_;
-  std::string head_;
+  About job_;
   Warn warn_;
   std::size_t long_bytes_;
   // Outlives this object where a disk hangs.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/wire/messages.h"
@@ -31,6 +32,9 @@ class View {
   // Whether a stream of the workers' was taken in the last `period`; `stream` 1 is stdout, 2 stderr.
   virtual bool takes(int stream, Duration period) const = 0;
   virtual void show_stacks(const wire::WorkerStacks& stacks) = 0;
+  // Whether somebody looks at what the ranks use; and what those of a node use.
+  virtual bool wants_usage() const = 0;
+  virtual void show_usage(const std::vector<wire::RankUsage>& usage) = 0;
   // Of a job that is traced: how far the clock of the node, on this host, was ahead of the launcher's.
   virtual void keep_clock(NodeId node, const std::string& host, const ClockOffset::Answer& answer) = 0;
   // The ranks' logs of a node are in this directory of its host, and come as pieces.

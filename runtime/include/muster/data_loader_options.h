@@ -53,6 +53,9 @@ struct DataLoaderOptions {
   // another number of ranks and workers. 0: as many as workers of all ranks.
   std::int64_t shards = 0;
   BadSample bad_sample = BadSample::kStop;
+  // false: nothing is read, and batches are empty, but the loop and the place in the data are those of the
+  // others: for the inner ranks of a pipeline. Not for an iterable dataset.
+  bool read = true;
   std::int64_t prefetch_bytes = std::int64_t{1} << 30;  // loaded ahead at most; one batch may be larger
   // Batches come on this device, the next one being copied while this one is used.
   std::optional<at::Device> device = std::nullopt;

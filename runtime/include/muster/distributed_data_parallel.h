@@ -70,6 +70,13 @@ class DistributedDataParallel {
 
   NoSync no_sync() { return NoSync(engine_); }
 
+  // What backward passes that were not reduced have added up in grad(), of this model's module too, is
+  // reduced without another one. Collective; std::logic_error within join(), with static_graph, or of sparse
+  // gradients.
+  void reduce_grads() { engine_->reduce_grads(); }
+  // What forward() does at first, for a step that calls the module's own.
+  void broadcast_buffers() { engine_->broadcast_buffers(); }
+
   // Reduces buckets in a way of the program's own, on all ranks the same; once, before the first backward(),
   // and with no comm_hook among the options. The hook divides by the number of ranks itself.
   void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook) {

@@ -23,12 +23,29 @@ namespace muster {
 
 class Job;
 
+// How NCCL works for a group: ncclConfig_t, and what PyTorch has beside it. What is not said NCCL chooses,
+// and its NCCL_* variables. Without GPUs nothing of it matters.
+struct NcclOptions {
+  // Kernels of the group go before those of the program.
+  bool high_priority_stream = false;
+  // Whether calls of NCCL wait for what takes long, such as connecting; PyTorch's choice if it is not said.
+  std::optional<bool> blocking = std::nullopt;
+  // Blocks of threads that a kernel takes of the GPU, at least and at most.
+  std::optional<int> min_ctas = std::nullopt;
+  std::optional<int> max_ctas = std::nullopt;
+  std::string net_name{};  // "Socket", "IB", or that of a plug-in
+  // The group's communicator is made out of the job's, by ncclCommSplit: faster than anew, and with its
+  // resources. The job's has none to be made out of.
+  bool split = false;
+};
+
 struct GroupOptions {
-  // "gloo": for CPU tensors; "nccl": for those of GPUs too; empty: what the job has.
+  // As in InitOptions; empty: what the job has.
   std::string backend{};
   // How long a collective may take; none: as in the job.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  std::string name{};  // in messages; empty: "group N"
+  std::string name{};                              // in messages; empty: "group N"
+  std::optional<NcclOptions> nccl = std::nullopt;  // none: as in the job
 };
 
 class Group {

@@ -30,6 +30,14 @@ struct InitOptions {
   int world_size = -1;
   // How long a collective or a wait on the store may take: 30 minutes, for NCCL 10, as in torch.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  // What process groups are made of. "gloo": Gloo, for CPU tensors, and device() is the CPU. "nccl": NCCL for
+  // those of GPUs, which must be there, and Gloo for the others. "mpi": Open MPI for all, whose
+  // MPI_COMM_WORLD must be the job. "shm": memory that the ranks share, which must be on one host, for CPU
+  // tensors, and device() is the CPU. Empty: what MUSTER_BACKEND says, which `launch --backend` sets; else
+  // Gloo, and NCCL when a GPU is visible.
+  std::string backend{};
+  // Of all groups that are not given their own.
+  NcclOptions nccl{};
 };
 
 class Reports;
@@ -48,7 +56,7 @@ class Job {
 
   // "cuda:<local_rank>" when a GPU is visible, else "cpu".
   c10::Device device() const;
-  // Gloo for CPU tensors, NCCL for CUDA tensors.
+  // Of the job's backend; without one Gloo for CPU tensors, NCCL for CUDA tensors.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
   // Keys of this attempt only: whatever an earlier attempt wrote is not seen.
   const c10::intrusive_ptr<c10d::Store>& store() const;

@@ -3,6 +3,8 @@
 // Programs that compile many files include the single headers.
 #pragma once
 
+#include <muster/autocast.h>
+#include <muster/averaged_model.h>
 #include <muster/batch_memory.h>
 #include <muster/batch_plan.h>
 #include <muster/batch_sampler.h>
@@ -10,6 +12,7 @@
 #include <muster/chain_dataset.h>
 #include <muster/check_finite.h>
 #include <muster/checkpointer.h>
+#include <muster/classification_metrics.h>
 #include <muster/collate.h>
 #include <muster/collectives.h>
 #include <muster/csv_dataset.h>
@@ -21,18 +24,40 @@
 #include <muster/distributed_data_parallel.h>
 #include <muster/distributed_data_parallel_options.h>
 #include <muster/distributed_sampler.h>
+#include <muster/early_stopping.h>
 #include <muster/elastic_sampler.h>
+#include <muster/fine_tuning.h>
+#include <muster/fused_optimizers.h>
+#include <muster/gpu_usage.h>
 #include <muster/grad_clip.h>
+#include <muster/grad_scaler.h>
+#include <muster/gradient_accumulation.h>
+#include <muster/graph_watch.h>
 #include <muster/group.h>
+#include <muster/hooks.h>
 #include <muster/idx_dataset.h>
 #include <muster/image.h>
 #include <muster/image_folder.h>
+#include <muster/init_weights.h>
 #include <muster/iterable_dataset.h>
 #include <muster/job.h>
 #include <muster/load_model.h>
+#include <muster/logger.h>
+#include <muster/lr_scheduler.h>
 #include <muster/metrics.h>
 #include <muster/mixup.h>
+#include <muster/models.h>
+#include <muster/out_of_memory.h>
+#include <muster/pipeline_devices.h>
+#include <muster/pipeline_layers.h>
+#include <muster/pipeline_profile.h>
+#include <muster/pipeline_schedule.h>
+#include <muster/pipeline_split.h>
+#include <muster/pipeline_stage.h>
+#include <muster/post_local_sgd.h>
+#include <muster/power_sgd.h>
 #include <muster/progress.h>
+#include <muster/progress_bar.h>
 #include <muster/sample_random.h>
 #include <muster/sampler.h>
 #include <muster/saved_optimizer.h>
@@ -44,6 +69,7 @@
 #include <muster/step_profile.h>
 #include <muster/subset.h>
 #include <muster/summary.h>
+#include <muster/sync_batch_norm.h>
 #include <muster/tensor_dataset.h>
 #include <muster/token_dataset.h>
 #include <muster/train_state.h>
@@ -51,3 +77,4 @@
 #include <muster/transforms.h>
 #include <muster/web_dataset.h>
 #include <muster/window_dataset.h>
+#include <muster/zero_redundancy_optimizer.h>

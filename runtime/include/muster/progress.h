@@ -19,6 +19,14 @@
 
 namespace muster {
 
+// Of a step: for people who watch the job with `launch top`.
+struct StepNumbers {
+  std::optional<double> loss{};
+  std::int64_t samples = 0;  // on this rank; 0: not said
+};
+// Of the step that this program, or its Checkpointer, tells next.
+void describe_step(const StepNumbers& numbers);
+
 // So many steps are done. From the first call on the launcher misses steps that do not come. A step also
 // travels with the heartbeat, so this may be called in every one.
 void step(std::int64_t done);

@@ -4,6 +4,8 @@
 //   auto state = muster::TrainState(model, optimizer, loader);
 //   state.add("average", average);  // of the program's own; see add()
 //
+// or, of a pipeline, muster::TrainState(schedule, optimizer, loader).
+//
 // It refers to these objects, which must outlive it, and copies nothing until a Checkpointer asks. Everything
 // is kept by name, so a checkpoint does not depend on the order of parameters in the optimizer, nor on the
 // number of ranks. Parameters and optimizers are equal on all ranks that have them, which is compared; of
@@ -57,6 +59,10 @@ concept SavesItself = requires(Object& object, SavedState& to, LoadedState& from
   object.load(from);
 };
 
+// A PipelineSchedule.
+template <class Schedule>
+concept HasStages = requires(Schedule& schedule) { schedule.stages().front().module(); };
+
 template <SavesItself Object>
 class ObjectPart : public StatePart {
  public:
@@ -79,6 +85,14 @@ class TrainState {
   TrainState(Model& model, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
       : TrainState(detail::module_of(model), optimizer, loader, has_own_buffers(model)) {
     add_bucket_order_of(model, "bucket_order");
+  }
+  // All stages of this rank, as parts of the undivided model that they are, and the schedule's count of
+  // steps. `optimizer`: over schedule.parameters(). So any other cut of the model, and the whole model, can
+  // go on.
+  template <detail::HasStages Schedule>
+  TrainState(Schedule& schedule, torch::optim::Optimizer& optimizer, AnyDataLoader& loader)
+      : TrainState(modules_of(schedule), optimizer, loader) {
+    add("schedule", schedule);
   }
   // The generators alone, to which modules, optimizers and loaders are added by name: several of each.
   TrainState();
@@ -121,6 +135,14 @@ class TrainState {
  private:
   TrainState(torch::nn::Module& module, torch::optim::Optimizer& optimizer, AnyDataLoader& loader,
              bool own_buffers);
+  TrainState(const std::vector<torch::nn::Module*>& stages, torch::optim::Optimizer& optimizer,
+             AnyDataLoader& loader);
+  template <class Schedule>
+  static std::vector<torch::nn::Module*> modules_of(const Schedule& schedule) {
+    std::vector<torch::nn::Module*> modules;
+    for (const auto& stage : schedule.stages()) modules.push_back(stage.module().get());
+    return modules;
+  }
   template <class Model>
   static bool has_own_buffers(const Model& model) {
     if constexpr (requires { model.broadcasts_buffers(); }) return !model.broadcasts_buffers();

@@ -143,6 +143,11 @@ struct HandVitals final : Vitals {
   std::map<Rank, ProcessState> look(const std::map<Rank, std::int32_t>&) override { return states; }
   std::vector<GpuFault> take_gpu_faults() override { return std::exchange(faults, {}); }
   std::optional<std::string> held_gpu_memory() override { return held; }
+  std::vector<wire::RankUsage> usage(const std::map<Rank, WorkerHealth::Worker>& workers) override {
+    std::vector<wire::RankUsage> all;
+    for (const auto& [rank, worker] : workers) all.push_back({.rank = rank, .memory_bytes = worker.pid});
+    return all;
+  }
 
   std::optional<std::string> held = "";
   std::map<Rank, ProcessState> states;
@@ -190,6 +195,26 @@ struct HandStore final : StoreHost {
   Noted& asked;
   Expected<std::int32_t> port = 1234;
   std::function<void(const Status&)> answer;
+};
+
+struct HandMpi final : MpiHost {
+  explicit HandMpi(Noted& noted) : asked(noted) {}
+  void begin(MpiListener& agent) override { listener = &agent; }
+  std::expected<void, StartFailure> open(const wire::JobSpec&, const OpenAttempt&) override {
+    asked.emplace_back("open MPI");
+    if (failure) return std::unexpected(*failure);
+    return {};
+  }
+  void hear(const wire::MpiTold& told) override {
+    asked.push_back(fmt::format("MPI answer {}", told.number));
+  }
+  std::string fault_of(LocalRank, wire::WorkerExited&) override { return fault; }
+  void close() override { asked.emplace_back("close MPI"); }
+
+  Noted& asked;
+  MpiListener* listener = nullptr;
+  std::optional<StartFailure> failure;
+  std::string fault;
 };
 
 }  // namespace muster::agent

@@ -79,10 +79,53 @@ class AgentPerformerTest : public testing::Test {
   HandVitals vitals_;
   HandLogs logs_{asked_};
   HandStore store_{asked_};
+  HandMpi mpi_{asked_};
   std::optional<Quit> quit_;
-  Agent agent_{{time_, link_, processes_, template_, leftovers_, talk_, vitals_, logs_, store_},
+  Agent agent_{{time_, link_, processes_, template_, leftovers_, talk_, vitals_, logs_, store_, mpi_},
                [this](const Quit& quit) { quit_ = quit; }};
 };
+
+class MpiAgentTest : public AgentPerformerTest {
+ protected:
+  void SetUp() override {
+    agent_.start({kNode, 1, "host", "1.0", 4});
+    wire::JobSpec job;
+    job.mpi = wire::Mpi::kPmix;
+    say(Attempt(), wire::Welcome{kNode, job});
+  }
+};
+
+TEST_F(MpiAgentTest, ServesAnAttemptAndCarriesQuestionsAndAnswers) {
+  prepare(kFirst);
+  EXPECT_THAT(asked_, ElementsAre("open MPI", "open 1", "open logs"));
+  say(kFirst, wire::StartWorkers{});
+  mpi_.listener->mpi_asked({.verb = wire::MpiVerb::kFence, .number = 7});
+  EXPECT_EQ(sent<wire::MpiAsked>().at(0).number, 7U);
+  asked_.clear();
+  say(kFirst, wire::MpiTold{.number = 7});
+  say(Attempt(2), wire::MpiTold{.number = 8});
+  EXPECT_THAT(asked_, ElementsAre("MPI answer 7"));
+  mpi_.fault = "called MPI_Abort with 3";
+  end_worker(LocalRank(0));
+  EXPECT_EQ(sent<wire::WorkerExited>().at(0).mpi_fault, "called MPI_Abort with 3");
+  end_worker(LocalRank(1));
+  logs_.listener->logs_finished({});
+  EXPECT_THAT(asked_, Contains("close MPI"));
+}
+
+TEST_F(MpiAgentTest, RefusesAnAttemptThatCannotBeServed) {
+  mpi_.failure = StartFailure{StartStep::kResources, Error(ErrorCode::kInternal, "cannot load it")};
+  prepare(kFirst);
+  EXPECT_EQ(sent<wire::AttemptRefused>().at(0).message, "cannot load it");
+  EXPECT_THAT(asked_, Contains("close MPI"));
+}
+
+TEST_F(AgentPerformerTest, AsksNothingOfMpiInAJobWithout) {
+  run(kFirst);
+  end_workers();
+  logs_.listener->logs_finished({});
+  EXPECT_THAT(asked_, Not(Contains(testing::HasSubstr("MPI"))));
+}
 
 TEST_F(AgentPerformerTest, OpensAnAttemptAndStartsItsWorkers) {
   prepare(kFirst);

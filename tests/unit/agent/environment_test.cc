@@ -66,6 +66,39 @@ TEST(EnvironmentOfAWorker, NamesTheInterfaceTowardsTheStoreUnlessOneIsSet) {
   EXPECT_THAT(given.of(0), Contains(Pair("NCCL_SOCKET_IFNAME", "ib1")));
 }
 
+TEST(EnvironmentOfAWorker, HasWhatOpenMpiNeeds) {
+  Given given;
+  given.node.mpi = {wire::Mpi::kPmix, "/dev/shm/muster-j1"};
+  given.node.interface = "eth1";
+  Environment environment = given.of(1);
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_RANK"), "3");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_SIZE"), "4");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_LOCAL_RANK"), "1");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_NODE_RANK"), "1");
+  EXPECT_EQ(environment.at("JSM_JSRUN_PORT"), "1");
+  EXPECT_EQ(environment.at("OMPI_MCA_btl_vader_backing_directory"), "/dev/shm/muster-j1");
+  EXPECT_EQ(environment.at("OMPI_MCA_btl_tcp_if_include"), "eth1");
+  EXPECT_FALSE(environment.contains("OMPI_MCA_mpi_yield_when_idle")) << "each has a core";
+  given.start.master_address = "127.0.0.1";
+  given.node.core_count = 1;
+  given.job.environment["OMPI_MCA_btl_vader_backing_directory"] = "/tmp";
+  environment = given.of(0);
+  EXPECT_EQ(environment.at("OMPI_MCA_btl_tcp_if_include"), "lo");
+  EXPECT_EQ(environment.at("OMPI_MCA_mpi_yield_when_idle"), "1");
+  EXPECT_EQ(environment.at("OMPI_MCA_btl_vader_backing_directory"), "/tmp") << "the user's";
+}
+
+TEST(EnvironmentOfAWorker, HasWhatMpichNeeds) {
+  Given given;
+  given.node.mpi = {wire::Mpi::kPmi, "/dev/shm/muster-j1"};
+  const Environment environment = given.of(1);
+  EXPECT_EQ(environment.at("PMI_RANK"), "3");
+  EXPECT_EQ(environment.at("PMI_SIZE"), "4");
+  EXPECT_EQ(environment.at("MPI_LOCALNRANKS"), "2");
+  EXPECT_EQ(environment.at("MPI_LOCALRANKID"), "1");
+  EXPECT_FALSE(environment.contains("OMPI_COMM_WORLD_RANK"));
+}
+
 TEST(EnvironmentOfAWorker, IsTorchrunsAndMustersAndNothingElse) {
   const Environment expected = {{"PATH", "/bin"},
                                 {"HOME", "/home/a"},
@@ -112,6 +145,24 @@ TEST(EnvironmentOfAWorker, KeepsWhatTheUserHasSet) {
   EXPECT_THAT(environment, Contains(Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")));
   EXPECT_THAT(environment, Contains(Pair("HOME", "/home/b")));
   EXPECT_THAT(environment, Contains(Pair("RANK", "2")));
+}
+
+TEST(EnvironmentOfAWorker, SaysWithGpusWhatHasBeenChosenForNcclAndNotByTheUser) {
+  Given given;
+  given.node.inherited["MUSTER_CHOSEN"] = "of an outer job";
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("MUSTER_CHOSEN"))));
+  given.job.use_gpus = true;
+  given.node.interface = "eth1";
+  EXPECT_EQ(given.of(0).at("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"), "1000");
+  EXPECT_EQ(given.of(1).at("TORCH_FR_DUMP_TEMP_FILE"), "/logs/attempt_5/rank_3/flight_recorder.");
+  EXPECT_EQ(given.of(0).at("MUSTER_CHOSEN"),
+            "NCCL_SOCKET_IFNAME,TORCH_NCCL_ASYNC_ERROR_HANDLING,TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC");
+  given.job.environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
+  given.node.inherited["NCCL_SOCKET_IFNAME"] = "ib0";
+  given.job.inherited["TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"] = "5";
+  given.job.environment["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = "/tmp/mine";
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("TORCH_FR_DUMP_TEMP_FILE"))));
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("MUSTER_CHOSEN"))));
 }
 
 TEST(EnvironmentOfAWorker, SharesTheCoresOfTheMachine) {

@@ -105,6 +105,22 @@ TEST_F(Hang, TellsAStoppedProcessAfterThreeSecondsAndOnce) {
   EXPECT_EQ(last.since_ns, to_ns(kStart + 11s));
 }
 
+TEST_F(Hang, TellsWhatTheRankIsAtWithinItsStep) {
+  begin({.heartbeat = 30s, .hang = 4s});
+  step = 7;
+  make_step(0);
+  const auto computes = [this] {
+    say(0, R"("type":"heartbeat","activity":"stage 1: forward of microbatch 3")");
+  };
+  run_to(4, computes);
+  EXPECT_THAT(told, ElementsAre("2 rank 0 soft", "4 rank 0 hard"));
+  EXPECT_EQ(last.what, "has made no step after step 7 for 4 s, at stage 1: forward of microbatch 3");
+  say(1, R"("type":"heartbeat","activity":"stage 2: backward of microbatch 0")");
+  states[Rank(1)] = ProcessState::kStopped;
+  run_to(10, computes);
+  EXPECT_THAT(last.what, HasSubstr(" s, heard last at stage 2: backward of microbatch 0"));
+}
+
 TEST_F(Hang, ForgetsAProcessThatWasStoppedForAMoment) {
   begin(kDefaults);
   for (int second = 0; second < 30; second += 3) {

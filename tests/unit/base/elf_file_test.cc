@@ -29,6 +29,18 @@ TEST(Elf, NamesTheLoaderOfThisProgram) {
   EXPECT_EQ(elf_loader(reader_of(UniqueFd())), "") << "a file that could not be opened";
 }
 
+TEST(Elf, NamesTheLibrariesOfThisProgram) {
+  const UniqueFd own(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(elf_needs(reader_of(own)), testing::Contains("libc.so.6"));
+  EXPECT_THAT(elf_needs(reader_of(UniqueFd())), IsEmpty());
+  EXPECT_THAT(elf_needs(reader_of(program("/lib/ld.so", 11))), IsEmpty());
+  const Elf64_Dyn torn[] = {{.d_tag = DT_NEEDED, .d_un = {.d_val = 1}},
+                            {.d_tag = DT_STRTAB, .d_un = {.d_ptr = 1 << 20}}};
+  const std::string bytes(reinterpret_cast<const char*>(torn), sizeof torn);
+  EXPECT_THAT(elf_needs(reader_of(elf_image(PT_DYNAMIC, bytes, bytes.size()))), IsEmpty())
+      << "names are nowhere";
+}
+
 TEST(Elf, IsNothingElse) {
   EXPECT_THAT(elf_segments(reader_of("#!/bin/sh\n")), IsEmpty());
   std::string other = program("/lib/ld.so", 11);

@@ -20,12 +20,12 @@ class CheckpointReader : public testing::Test {
 
   // By the manifest that is on the disk.
   Expected<std::string> read(const std::string& name, const Slice& slice, int threads = 1,
-                             ReadBeside beside = {}) {
+                             ReadBy by = ReadBy::kCache) {
     const SavedTensor& tensor = manifest_.shared.tensors.at(name);
     std::string bytes(bytes_of(tensor.dtype, slice.sizes).value(), '?');
     auto requests = requests_for(name, tensor, slice, reinterpret_cast<std::byte*>(bytes.data()));
     if (!requests) return std::unexpected(requests.error());
-    if (Status done = read_parts(step_, manifest_.files, *std::move(requests), threads, beside); !done)
+    if (Status done = read_parts(step_, manifest_.files, *std::move(requests), threads, by); !done)
       return std::unexpected(done.error());
     return bytes;
   }
@@ -94,6 +94,12 @@ TEST_F(CheckpointReader, DamageIsNamedByFileBytesAndTensor) {
             fmt::format("cannot use {}: its bytes {} to {} are not those that were written; tensor "
                         "model.linear.weight lies there",
                         path, chunk, chunk + 256));
+  const auto past_cache = read("model.linear.weight", whole_of({16, 9}), 1, ReadBy::kDirect);
+  ASSERT_FALSE(past_cache);
+  EXPECT_EQ(past_cache.error().message(), refused.error().message());
+  const auto mapped = read("model.linear.weight", whole_of({16, 9}), 1, ReadBy::kMapping);
+  ASSERT_FALSE(mapped);
+  EXPECT_EQ(mapped.error().message(), refused.error().message());
   const auto found = damages();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0], HasSubstr(fmt::format("{}: bytes {} to {} are not", path, chunk, chunk + 256)));
@@ -122,14 +128,15 @@ TEST_F(CheckpointReader, AHeaderThatSaysSomethingElseThanTheManifestIsDamage) {
 }
 
 // A tensor of several pieces of work, in one run and in columns.
-TEST_F(CheckpointReader, SeveralThreadsAndReadersGiveTheSame) {
+TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
   const Extents shape{2500, 5000};
   checkpoint_.tensors = {{"large", written_tensor(Dtype::kF64, shape, 9)}};
   checkpoint_.chunk_bytes = 1 << 20;
   manifest_ = write_checkpoint(directory_, kId, checkpoint_);
   const std::string& bytes = checkpoint_.tensors.at("large").bytes;
-  for (const std::uint32_t reader : {0U, 1U, 5U})  // of two files
-    EXPECT_TRUE(read("large", whole_of(shape), 3, {.reader = reader}) == bytes) << reader;
+  EXPECT_TRUE(read("large", whole_of(shape), 3) == bytes);
+  EXPECT_TRUE(read("large", whole_of(shape), 3, ReadBy::kDirect) == bytes);
+  EXPECT_TRUE(read("large", whole_of(shape), 3, ReadBy::kMapping) == bytes);
   const auto column = read("large", {{0, 4999}, {2500, 1}}, 3);
   ASSERT_TRUE(column);
   for (std::size_t row = 0; row < 2500; ++row)

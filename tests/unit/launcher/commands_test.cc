@@ -114,7 +114,7 @@ TEST(Help, AnswersATopicThatDoesNotExist) {
 }
 
 TEST(Commands, KeepTheWordsOfThoseToCome) {
-  for (const char* word : {"attach", "key", "agent", "k8s", "slurm", "simulate", "sweep", "top", "ui"}) {
+  for (const char* word : {"attach", "key", "agent", "k8s", "slurm", "simulate", "sweep", "ui"}) {
     EXPECT_TRUE(is_future_command(word)) << word;
     EXPECT_EQ(find_command(word), nullptr) << word;
     EXPECT_THAT(*help_on("commands"), HasSubstr(word));

@@ -243,6 +243,20 @@ TEST(Hang, ShowsMoreOfTheCulpritsStacksThanOfTheOthers) {
                                            "2 ranks, such as 0: all_reduce"));
 }
 
+TEST(Hang, SaysWhichRankHasNotComeToACollective) {
+  Hang hang;
+  hang.add(stall(1, 4));
+  hang.add_stacks(
+      Rank(0), NodeId(0),
+      "collective 9 of the group 'world', which has ended 8: broadcast of Long [2]\nall_reduce\nmain\n");
+  hang.add_stacks(Rank(1), NodeId(0),
+                  "collective 8 of the group 'world', which has ended 8: barrier\nread\nmain\n");
+  EXPECT_THAT(hang.evidence(),
+              ElementsAre("rank 1: read", "rank 1: main",
+                          "rank 1 has not come to collective 9 of the group 'world': broadcast of Long [2]",
+                          "rank 0: all_reduce"));
+}
+
 TEST(Hang, ShowsALineOfEachWhereNobodyIsSingledOut) {
   Hang hang;
   hang.add(stall(0, 4));

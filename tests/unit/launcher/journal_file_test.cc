@@ -17,11 +17,11 @@ using testing::IsEmpty;
 class JournalFileTest : public JobTest {
  protected:
   void keep_journal(std::size_t long_bytes) {
-    Plan plan = two_nodes_of_two(100);
-    plan.job.log_directory = scratch_ / "";
-    anew(plan);
+    plan_ = two_nodes_of_two(100);
+    plan_.job.log_directory = scratch_ / "";
+    anew(plan_);
     journal_.emplace(
-        context_.get_executor(), writer_, JournalFile::About{plan, ""},
+        context_.get_executor(), writer_, JournalFile::About{plan_, ""},
         [this](const std::string& what) { warnings_.push_back(what); }, long_bytes);
     controller->set_witness(
         [this](const Controller& self, const Event& event, TimePoint at, const Decisions& decisions) {
@@ -55,6 +55,7 @@ class JournalFileTest : public JobTest {
   const ScratchDirectory scratch_;
   asio::io_context context_{1};
   net::LogWriter writer_{context_.get_executor()};
+  Plan plan_;
   std::optional<JournalFile> journal_;
   std::uint64_t count_ = 0;
   std::vector<std::string> warnings_;

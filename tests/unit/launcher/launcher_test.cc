@@ -108,6 +108,8 @@ class FakeView final : public View {
   }
   bool takes(int stream, Duration) const override { return stream == taken_stream; }
   void show_stacks(const wire::WorkerStacks& stacks) override { stack_text = stacks.text; }
+  bool wants_usage() const override { return usage_wanted; }
+  void show_usage(const std::vector<wire::RankUsage>& shown) override { usage = shown; }
   void keep_clock(NodeId, const std::string&, const ClockOffset::Answer& answer) override {
     clocks.push_back(answer.offset_ns);
   }
@@ -127,6 +129,8 @@ class FakeView final : public View {
   std::optional<Rank> taking_from;  // none: from all
   int taken_stream = 0;
   std::string stack_text;
+  bool usage_wanted = false;
+  std::vector<wire::RankUsage> usage;
   std::vector<std::int64_t> clocks;
   std::string log_directory;
   std::string kept_log;

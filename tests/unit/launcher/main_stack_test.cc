@@ -1,5 +1,6 @@
 #include "launcher/core/verdict/main_stack.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +76,32 @@ TEST(MainStack, IsThatOfTheFirstThreadWithoutTheSystemsFrames) {
   EXPECT_THAT(shown_lines(main_stack_of(kLoads), 9), ElementsAre("load_batch()", "main"));
   EXPECT_THAT(shown_lines(main_stack_of(waits(7)), 1),
               ElementsAre("c10d::Work::wait(std::chrono::duration<long>)"));
+}
+
+TEST(MainStack, BeginsWithWhatTheRankIsAtIfThatIsSaid) {
+  const MainStack stack = main_stack_of("at stage 1: forward of microbatch 3\n" + kLoads);
+  EXPECT_THAT(shown_lines(stack, 1), ElementsAre("stage 1: forward of microbatch 3", "load_batch()"));
+  EXPECT_EQ(stack.frames, main_stack_of(kLoads).frames);
+  const MainStack other = main_stack_of("at stage 0: waits for the gradient of microbatch 0\n" + waits(1));
+  EXPECT_THAT(unlike_most({{Rank(0), other}, {Rank(1), stack}, {Rank(2), other}}), IsEmpty());
+}
+
+TEST(MainStack, SaysWhoHasNotComeToTheNewestCollectiveOfAGroup) {
+  const auto in_collective = [](std::int64_t number, std::int64_t ended) {
+    return main_stack_of(
+        fmt::format("collective 7 of the group 'left, which has ended 3: ', which has ended 7: barrier\n"
+                    "collective {} of the group 'world', which has ended {}: all_reduce of Float [4]\n{}",
+                    number, ended, waits(1)));
+  };
+  const std::map<Rank, MainStack> stacks{{Rank(0), in_collective(41, 40)}, {Rank(1), in_collective(40, 40)}};
+  EXPECT_EQ(stacks.at(Rank(0)).frames, main_stack_of(waits(1)).frames);
+  EXPECT_EQ(stacks.at(Rank(0)).collectives.at("left, which has ended 3: ").number, 7);
+  EXPECT_THAT(
+      missing_in_collectives(stacks),
+      ElementsAre("rank 1 has not come to collective 41 of the group 'world': all_reduce of Float [4]"));
+  EXPECT_THAT(
+      main_stack_of("collective x of the group 'a', which has ended 1: b\ncollective 3\n").collectives,
+      IsEmpty());
 }
 
 TEST(MainStack, IsTheStateWhereTheKernelKnowsNoMore) {

@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"gpus-per-node", "0", "1 or more, or auto, gpu or cpu"},
         BadValue{"nproc-per-node", "xpu", "1 or more, or auto, gpu or cpu"},
         BadValue{"device", "tpu", "is none of auto, cuda, cpu"},
+        BadValue{"backend", "zeus", "is none of gloo, nccl, mpi, shm"},
         BadValue{"max-restarts", "-1", "give 0 or more"}, BadValue{"grace", "soon", "is not a duration"},
         BadValue{"grace", "-1", "is not a duration"}, BadValue{"grace", "inf", "is not a duration"},
         BadValue{"grace", "nan", "is not a duration"}, BadValue{"silence-limit", "0", "is not a duration"},
@@ -259,12 +260,23 @@ TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
   EXPECT_FALSE(options->json);
 }
 
-TEST(Options, DoNotTakeTheCheckpointDirectoryOfTheJobThatLaunchRunsIn) {
-  const Environment given{{"MUSTER_CHECKPOINT_DIR", "/outer"}, {"MUSTER_NODES", "2"}};
+TEST(Options, TellTheWorkersTheBackend) {
+  const auto options =
+      make_options(*settings_from_environment({{"MUSTER_BACKEND", "gloo"}}), {"train"}, kHere);
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(options->added.at("MUSTER_BACKEND"), "gloo");
+  EXPECT_FALSE(make_options({}, {"train"}, kHere)->added.contains("MUSTER_BACKEND"));
+}
+
+TEST(Options, DoNotTakeWhatIsOfTheJobThatLaunchRunsIn) {
+  const Environment given{
+      {"MUSTER_CHECKPOINT_DIR", "/outer"}, {"MUSTER_BACKEND", "gloo"}, {"MUSTER_NODES", "2"}};
   EXPECT_TRUE(settings_from_environment(given)->contains("checkpoint-dir"));
+  EXPECT_TRUE(settings_from_environment(given)->contains("backend"));
   Environment nested = given;
   nested["MUSTER_JOB_ID"] = "outer-1";
   EXPECT_FALSE(settings_from_environment(nested)->contains("checkpoint-dir"));
+  EXPECT_FALSE(settings_from_environment(nested)->contains("backend"));
   EXPECT_TRUE(settings_from_environment(nested)->contains("nodes"));
 }
 

@@ -182,5 +182,27 @@ TEST(PlanText, IsAlsoJson) {
   EXPECT_EQ(json.at("nodes").at(1).at("first_rank"), 2);
 }
 
+TEST(PlanText, ShowsWhatIsSetForNcclWhereTheUserHasNotSetIt) {
+  const Machine gpus{.core_count = 8, .gpu_count = 2, .gpu_note = ""};
+  const auto plan_with = [&](const Environment& environment) {
+    Surroundings here = kPlanHere;
+    here.environment = environment;
+    return *make_plan(options(1, {WorkerCount::Kind::kGpu, 0}), gpus, here, "job-7");
+  };
+  const Plan plan = plan_with({});
+  EXPECT_THAT(plan_as_text(plan),
+              AllOf(HasSubstr("NCCL         TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n"),
+                    HasSubstr("NCCL         TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=1000\n")));
+  EXPECT_EQ(nlohmann::json::parse(plan_as_json(plan)).at("chosen_environment"),
+            nlohmann::json(
+                {{"TORCH_FR_DUMP_TEMP_FILE", "/logs/job-7/attempt_(number)/rank_(rank)/flight_recorder."},
+                 {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                 {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}}));
+  const Plan users = plan_with({{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}});
+  EXPECT_THAT(plan_as_text(users), Not(HasSubstr("ERROR_HANDLING")));
+  const Plan cpus = *make_plan(options(1, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job-7");
+  EXPECT_THAT(plan_as_text(cpus), Not(HasSubstr("NCCL")));
+}
+
 }  // namespace
 }  // namespace muster::launcher

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/core/view/progress.h"
+#include "launcher/core/view/top.h"
 
 namespace muster::launcher {
 namespace {
@@ -126,10 +127,56 @@ JobStatus example() {
                      .pid = 70,
                      .step = 350,
                      .steps_per_second = 12.345,
+                     .loss = 0.5,
+                     .samples_per_second = 395.04,
                      .last_sign_seconds = 0.25,
                      .section = "eval",
-                     .state = "running"}},
+                     .state = "running",
+                     .usage = wire::RankUsage{.rank = Rank(0),
+                                              .cpu_ns = 30'000'000'000,
+                                              .age_ns = 60'000'000'000,
+                                              .memory_bytes = 3 << 29,
+                                              .gpu = 1,
+                                              .gpu_percent = 97,
+                                              .gpu_memory_bytes = std::int64_t{40} << 30,
+                                              .gpu_memory_total_bytes = std::int64_t{80} << 30,
+                                              .gpu_watts = 650}}},
           .events = {{12, "rank 0 (node0) was killed by SIGKILL"}}};
+}
+
+TEST(Top, ShowsTheProcessorTimeBetweenTwoAnswers) {
+  const JobStatus first = example();
+  JobStatus second = example();
+  second.ranks[0].usage->cpu_ns += 3'000'000'000;
+  second.ranks[0].usage->age_ns += 2'000'000'000;
+  EXPECT_THAT(top_as_text(first, std::nullopt, {}), HasSubstr("   50%"));
+  const std::string text = top_as_text(second, first, {});
+  EXPECT_EQ(text,
+            "mnist-1  running for 1m15s, attempt 2: 1 rank on 1 node, 395 samples/s\n"
+            " RANK  NODE           STEP   SAMPLES/S        LOSS     CPU     MEMORY  GPU                      "
+            "       STATE\n"
+            "    0  node0           350       395.0         0.5    150%    1.5 GiB  1: 97% 40.0/80 GiB 650 W "
+            "       running\n");
+  second.ranks[0].pid = 71;  // another process
+  EXPECT_THAT(top_as_text(second, first, {}), HasSubstr("   53%"));
+  second.ranks[0].usage.reset();
+  second.ranks[0].loss = std::nan("");
+  EXPECT_THAT(top_as_text(second, first, {}), HasSubstr(" nan       -          -  - "));
+  EXPECT_FALSE(knows_usage(second));
+  EXPECT_TRUE(knows_usage(first));
+  EXPECT_THAT(top_as_json(first, std::nullopt), HasSubstr("\"cpu_percent\": 50.0"));
+}
+
+TEST(Top, FitsTheScreen) {
+  JobStatus status = example();
+  for (int rank = 1; rank < 10; ++rank) {
+    status.ranks.push_back(status.ranks[0]);
+    status.ranks.back().rank = Rank(rank);
+  }
+  const std::string text = top_as_text(status, std::nullopt, {.columns = 20, .rows = 5, .bold = true});
+  EXPECT_EQ(text,
+            "mnist-1  running for\n\033[1m RANK  NODE         \033[0m\n    0  node0        \n"
+            "    1  node0        \n... and 8 more ranks\n");
 }
 
 TEST(JobStatusLine, IsReadAsItWasWritten) {

@@ -10,8 +10,11 @@
 #include <map>
 #include <sstream>
 
+#include "common/base/text.h"
 #include "common/pipeline/checked_schedule.h"
+#include "common/pipeline/lost_time.h"
 #include "common/pipeline/make_schedule.h"
+#include "common/pipeline/schedule_picture.h"
 #include "common/pipeline/simulated_schedule.h"
 
 namespace muster {
@@ -280,6 +283,40 @@ TEST(SimulatedSchedule, KnowsStagesOfSeveralTimesAndLinks) {
   // The second rank is busy from 1 on, for 4 x 6; then rank 0 has its last backward.
   EXPECT_DOUBLE_EQ(simulate_schedule(schedule, times).makespan, 1 + 4 * 6 + 2);
   EXPECT_DOUBLE_EQ(simulate_schedule(schedule, times, 0.25).makespan, 1.25 + 4 * 6 + 2.25);
+}
+
+TEST(LostTime, IsOfTheBubbleOfUnequalStagesAndOfTheLink) {
+  const Schedule schedule = make_schedule("1F1B", {.ranks = 4, .microbatches = 8, .chunks = {}}).value();
+  const std::vector<StageTimes> equal(4, {.forward = 1, .input = 1, .weight = 1});
+  const auto ideal = lost_time(schedule, equal, simulate_schedule(schedule, equal).ranks);
+  EXPECT_DOUBLE_EQ(ideal.compute, 24);
+  EXPECT_DOUBLE_EQ(ideal.bubble, 9);
+  EXPECT_DOUBLE_EQ(ideal.imbalance, 0);
+  EXPECT_DOUBLE_EQ(ideal.link, 0);
+
+  const auto slow_link = lost_time(schedule, equal, simulate_schedule(schedule, equal, 0.5).ranks);
+  EXPECT_DOUBLE_EQ(slow_link.bubble, 9);
+  EXPECT_DOUBLE_EQ(slow_link.imbalance, 0);
+  EXPECT_GT(slow_link.link, 2);
+
+  std::vector<StageTimes> unequal = equal;
+  unequal[2] = {.forward = 2, .input = 2, .weight = 2};
+  const auto unbalanced = lost_time(schedule, unequal, simulate_schedule(schedule, unequal).ranks);
+  EXPECT_DOUBLE_EQ(unbalanced.compute, 30);
+  EXPECT_GT(unbalanced.imbalance, 10);
+  EXPECT_NEAR(unbalanced.link, 0, 1e-9);
+  for (const LostTime& each : {ideal, slow_link, unbalanced})
+    EXPECT_NEAR(each.compute + each.bubble + each.imbalance + each.link, each.step, 1e-9);
+}
+
+TEST(SchedulePicture, HasARowARankAndFitsIntoItsColumns) {
+  const Schedule schedule = make_schedule("GPipe", {.ranks = 2, .microbatches = 2, .chunks = {}}).value();
+  const auto simulated = simulate_schedule(schedule, std::vector<StageTimes>(2, {1, 0.5, 0.5}));
+  EXPECT_EQ(schedule_picture(simulated.ranks, /*one_stage_a_rank=*/true),
+            "rank 0  F0 F1       B0 B1\nrank 1     F0 F1 B0 B1\n");
+  for (const std::string_view line :
+       split(schedule_picture(simulated.ranks, /*one_stage_a_rank=*/true, {.columns = 12}), '\n'))
+    EXPECT_LE(line.size(), std::string_view("rank 0  ").size() + 12);
 }
 
 }  // namespace

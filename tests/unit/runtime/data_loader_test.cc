@@ -85,6 +85,23 @@ TEST(DataLoader, ResumingReadsNothingOfWhatIsPassed) {
   EXPECT_EQ(dataset.reads(), 10);
 }
 
+TEST(DataLoader, WithoutReadingIsAtTheSameBatchesAsTheOthers) {
+  const Numbers dataset(50), unread(50);
+  for (const int workers : {0, 2}) {
+    DataLoader loader(dataset, {.batch_size = 4, .shuffle = true}, 1, 2);
+    DataLoader blind(unread, {.batch_size = 4, .shuffle = true, .num_workers = workers, .read = false}, 1, 2);
+    auto other = blind.epochs(2).begin();
+    for ([[maybe_unused]] auto& batch : loader.epochs(2)) {
+      EXPECT_FALSE((*other).data.defined());
+      EXPECT_EQ(blind.info().indices, loader.info().indices);
+      EXPECT_EQ(blind.state().consumed, loader.state().consumed);
+      ++other;
+    }
+    EXPECT_EQ(other, std::default_sentinel);
+  }
+  EXPECT_EQ(unread.reads(), 0);
+}
+
 TEST(DataLoader, LoadingAStateWhileWorkersRunStartsThemAnew) {
   const Numbers dataset(40);
   DataLoader loader(dataset, {.batch_size = 4, .num_workers = 3}, 0, 1);

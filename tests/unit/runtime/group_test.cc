@@ -1,13 +1,18 @@
 // Every test runs in spawned processes, and what they find is compared there. A rank that is to be gone
 // without a word calls _exit(0), which spawn() does not take for a failure that ends the others.
+#include <algorithm>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <limits>
 #include <muster/muster.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include "runtime/comm/flight_record.h"
 #include "runtime/comm/formation.h"
 #include "runtime/comm/job_state.h"
+#include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl_failure.h"
 #include "runtime/process/uncaught.h"
 #include "runtime/report/step_time.h"
 #include "tests/require.h"
@@ -52,6 +57,79 @@ TEST(Group, OfTheWorldIsAllOfTheJob) {
         require_equal(sum_of(job, job.rank() + 1), 3.0F, "sum over the job");
       },
       2);
+}
+
+// In the place of NCCL's.
+struct StandIn : c10d::Backend {
+  StandIn(int rank, std::uint64_t entered) : Backend(rank, 3), entered_(entered) {}
+  const std::string getBackendName() const override { return "nccl"; }
+  c10d::ErrorType getError() override { return error; }
+  std::uint64_t getSequenceNumberForGroup() override { return entered_; }
+
+  c10d::ErrorType error = c10d::ErrorType::SUCCESS;
+
+ private:
+  std::uint64_t entered_;
+};
+
+TEST(Nccl, SaysWhoHasNotComeToACollectiveThatHasNotEndedInTime) {
+  spawn(
+      [](Job& job) {
+        const NcclGroup group{.store = job.store(), .ranks = {4, 5, 7}, .name = "big"};
+        require_equal(describe_absent(group, {{}, {}, {}}), std::string(), "nobody says anything");
+        require_equal(describe_absent(group, {{3}, {3}, {3}}), std::string(), "all are there");
+        require_equal(describe_absent(group, {{41}, {40}, {39}}),
+                      std::string("ranks 5, 7 have not come to its collective 41"), "two are behind");
+        const auto mine = c10::make_intrusive<StandIn>(0, 41);
+        const auto peers = c10::make_intrusive<StandIn>(1, 40);  // as if in another process
+        for (const auto& [backend, place] : {std::pair(mine, 0), {peers, 1}}) {
+          NcclGroup watched = group;
+          watched.backend = c10::weak_intrusive_ptr<c10d::Backend>(backend);
+          watched.place = place;
+          watch_nccl(std::move(watched));
+        }
+        require_equal(any_nccl_failure(), std::string(), "all is well");
+        require(check_groups().has_value(), "a checkpoint may be kept");
+        tell_entered();
+        mine->error = c10d::ErrorType::TIMEOUT;
+        require_equal(
+            any_nccl_failure(),
+            std::string("NCCL has given the group 'big' up: rank 5 has not come to its collective 41, "
+                        "and rank 7 says nothing"),
+            "as every rank hears it");
+        require(!check_groups(), "a checkpoint may not be kept");
+        require_equal(nccl_failure_of(*job.process_group()), std::string(), "a group of the CPU");
+      },
+      1);
+}
+
+TEST(Nccl, EndsGroupsAndNotProcessesUnlessTheUserHasChosen) {
+  EXPECT_TRUE(nccl_ends_groups(nullptr, nullptr));
+  EXPECT_TRUE(nccl_ends_groups("1", "NCCL_SOCKET_IFNAME,TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+  EXPECT_FALSE(nccl_ends_groups("1", "NCCL_SOCKET_IFNAME")) << "the user's, or torchrun's";
+  EXPECT_FALSE(nccl_ends_groups("3", nullptr));
+}
+
+TEST(FlightRecord, SaysWhichCollectiveOfEachGroupIsTheNewest) {
+  spawn(
+      [](Job& job) {
+        const Group both = job.new_group({0, 1}, {.backend = "gloo", .name = "both"});
+        for (int i = 0; i < 3; ++i) sum_of(both, i);
+        const std::vector<FlightRecord> records = flight_records();
+        require_equal(records.size(), std::size_t{1}, "backends");
+        require_equal(records.front().backend, std::string("gloo"), "backend");
+        const auto& lines = records.front().lines;
+        require(std::ranges::any_of(lines,
+                                    [](const std::string& line) {
+                                      return line.starts_with("collective ") &&
+                                             line.contains(" of the group 'both', which has ended ") &&
+                                             line.ends_with(": all_reduce of Float [1]");
+                                    }),
+                fmt::format("{}", fmt::join(lines, "; ")));
+      },
+      2);
+  EXPECT_TRUE(lines_of_record("").empty());
+  EXPECT_TRUE(lines_of_record(R"({"entries": [{"is_p2p": false, "pg_id": 0}]})").empty());
 }
 
 TEST(Group, HasItsMembersInAscendingOrderAndNoOthers) {
@@ -119,10 +197,14 @@ TEST(NewGroup, RefusesWhatCannotBeOnAllRanksInTheSameWords) {
         require_text(refusal({-1, 0}), "rank -1 is not in the job");
         require_equal(refusal({1, 0, 1}), std::string("new_group: rank 1 is given twice"), "twice");
         require_equal(refusal({}), std::string("new_group: no ranks are given"), "none");
-        require_equal(refusal({0}, {.backend = "mpi"}),
-                      std::string("new_group: backend 'mpi' is neither gloo nor nccl"), "backend");
+        require_equal(refusal({0}, {.backend = "zeus"}),
+                      std::string("new_group: backend 'zeus' is none of gloo, nccl, mpi, shm"), "backend");
         require_text(refusal({0}, {.backend = "nccl"}), "backend 'nccl' needs GPUs");
         require_text(refusal({0}, {.timeout = std::chrono::milliseconds(0)}), "timeout is 0 ms");
+        require_equal(refusal({0}, {.nccl = {{.max_ctas = 0}}}),
+                      std::string("new_group: nccl: max_ctas is 0; it must be 1 or more"), "CTAs");
+        require_text(refusal({0}, {.nccl = {{.min_ctas = 4, .max_ctas = 2}}}),
+                     "nccl: min_ctas is 4, above max_ctas, which is 2");
         // One rank alone is wrong: all hear of it.
         require_equal(refusal(job.rank() == 1 ? std::vector{0, 7} : std::vector{0, 1}),
                       std::string("new_group: rank 7 is not in the job, whose ranks are 0 to 2"), "one");
@@ -131,6 +213,7 @@ TEST(NewGroup, RefusesWhatCannotBeOnAllRanksInTheSameWords) {
         require_text(text, "new_group of ranks 0, 1 (");
         require_text(text, "new_group of ranks 0, 2 (");
         require_text(refusal({0, 1}, {.name = job.rank() == 0 ? "a" : "b"}), "different arguments");
+        require_text(refusal({0, 1}, {.nccl = {{.split = job.rank() == 0}}}), "nccl {split}");
         require_equal(sum_of(job.new_group({0, 1, 2}), 1), 3.0F, "afterwards it works");
       },
       3);

@@ -357,6 +357,8 @@ TEST(IterableDataset, OptionsThatGiveAnOrderAreRefused) {
   refuses({.batch_sampler = std::make_shared<BatchSampler>(order, 2, false)}, "batch_sampler");
   refuses({.global_batch_size = 4}, "global_batch_size");
   refuses({.uneven_ranks = UnevenRanks::kKeep}, "uneven_ranks");
+  EXPECT_THAT([&] { Loader(dataset, {.read = false}, 0, 1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("read = false needs a dataset with indices")));
   Loader loader(dataset, {}, 0, 1);
   EXPECT_THROW(loader.batches_per_epoch(), std::logic_error);
 }

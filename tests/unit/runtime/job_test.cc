@@ -115,6 +115,27 @@ TEST(Job, RefusesABrokenEnvironment) {
   });
 }
 
+TEST(Job, RefusesABackendThatThereIsNot) {
+  alone([] {
+    clear_world();
+    for (const char* name : {"zeus", "nccl"}) {
+      std::string refused;
+      try {
+        init({.backend = name});
+      } catch (const std::invalid_argument& error) {
+        refused = error.what();
+      }
+      require_equal(refused,
+                    std::string(name) == "zeus"
+                        ? std::string("muster::init: backend 'zeus' is none of gloo, nccl, mpi, shm")
+                        : std::string("backend 'nccl' needs GPUs, and this job trains on CPUs"),
+                    name);
+    }
+    require_equal(init({.backend = "gloo"}).process_group()->getBackend(c10::kCPU)->getBackendName(),
+                  std::string("gloo"), "backend");
+  });
+}
+
 // A store that outlives the ranks, as an agent's does.
 c10::intrusive_ptr<c10d::Store> serve_store(const std::string& port) {
   c10d::TCPStoreOptions options;
@@ -203,11 +224,11 @@ TEST(Job, SeesNoKeysOfAnEarlierAttempt) {
     world.store = StoreKind::kFile;
     world.path = scratch / "store";
     world.attempt = 7;
-    const Job first = join(world, std::nullopt, std::nullopt);
+    const Job first = join(world, std::nullopt, {}, std::nullopt);
     require_equal(first.attempt(), 7U, "attempt");
     first.store()->set("key", "old");
     world.attempt = 8;
-    const Job second = join(world, std::nullopt, std::nullopt);
+    const Job second = join(world, std::nullopt, {}, std::nullopt);
     require(!second.store()->check({"key"}), "a new attempt starts without keys");
   });
 }
@@ -253,7 +274,7 @@ void count_shutdowns(const Job& job, int& count) {
 TEST(Job, ShutsItsBackendsDownOnceWhenItsLastCopyGoes) {
   alone([] {
     int count = 0;
-    std::optional<Job> job = join({}, std::nullopt, std::nullopt);
+    std::optional<Job> job = join({}, std::nullopt, {}, std::nullopt);
     count_shutdowns(*job, count);
     const auto group = job->process_group();  // as a Reducer keeps it
     std::optional<Job> copy = job;
@@ -268,7 +289,7 @@ TEST(Job, DoesNotWaitForItsBackendsWhenAnExceptionEndsIt) {
   alone([] {
     int count = 0;
     try {
-      const Job job = join({}, std::nullopt, std::nullopt);
+      const Job job = join({}, std::nullopt, {}, std::nullopt);
       count_shutdowns(job, count);
       throw std::out_of_range("no such sample");
     } catch (const std::out_of_range&) {

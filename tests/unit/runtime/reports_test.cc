@@ -161,6 +161,19 @@ TEST_F(StepTimeTest, CountsTheOuterOfTwoParts) {
   EXPECT_EQ(total_ms("compute"), 50);
 }
 
+TEST_F(StepTimeTest, DividesAPartAsFarAsItGoes) {
+  time.step_ended(start);
+  spend(time, kCommunicatePart, start, 50ms);
+  time.divide(kCommunicatePart, {{"bubble", 30ms}, {"link", 25ms}});
+  EXPECT_EQ(time.step_ended(start + 60ms), 10ms) << "it is still known that somebody waited";
+  time.divide(kCommunicatePart, {{"bubble", 30ms}});
+  time.step_ended(start + 70ms);
+  EXPECT_EQ(total_ms("bubble"), 30);
+  EXPECT_EQ(total_ms("link"), 20);
+  EXPECT_EQ(total_ms("communicate"), 0);
+  EXPECT_EQ(total_ms("compute"), 20);
+}
+
 TEST_F(StepTimeTest, LooksThroughASectionAroundSteps) {
   time.step_ended(start);
   const auto section = time.begin("train", start);

@@ -70,12 +70,14 @@ TEST(World, TakesJobAttemptAndStepFromTheLauncher) {
   variables["MUSTER_ATTEMPT"] = "18446744073709551615";
   variables["MUSTER_RESUME_STEP"] = "400";
   variables["MUSTER_SOCKET"] = "/run/s";
+  variables["MUSTER_BACKEND"] = "gloo";
   const auto world = read(variables);
   ASSERT_TRUE(world) << world.error().message();
   EXPECT_EQ(world->job_id, "job");
   EXPECT_EQ(world->attempt, 18446744073709551615U);
   EXPECT_EQ(world->resume_step, 400);
   EXPECT_EQ(world->report_socket, "/run/s");
+  EXPECT_EQ(world->backend, "gloo");
 }
 
 TEST(World, IsServedByTheAgentOrElseByRankZero) {
@@ -105,6 +107,7 @@ TEST(World, ErrorsNameTheVariableItsValueAndWhatWouldBeRight) {
   EXPECT_EQ(error_of({{"LOCAL_RANK", "2"}}), "LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2");
   EXPECT_EQ(error_of({{"MUSTER_ATTEMPT", "1x"}}),
             "MUSTER_ATTEMPT=1x is not a number from 0 to 18446744073709551615");
+  EXPECT_EQ(error_of({{"MUSTER_BACKEND", "zeus"}}), "MUSTER_BACKEND=zeus is none of gloo, nccl, mpi, shm");
   EXPECT_THAT(error_of({}, "MASTER_PORT"),
               HasSubstr("MASTER_PORT is not set: start the program with launch or torchrun"));
   EXPECT_THAT(error_of({}, "MASTER_ADDR"), HasSubstr("MASTER_ADDR is not set"));

@@ -71,7 +71,8 @@ std::vector<nlohmann::json> other_values(const nlohmann::json& value) {
   if (value.is_number()) return {json(value.get<std::int64_t>() + 3)};
   if (value.is_binary()) return {json::binary({7, 0, 255})};
   if (value.is_null()) return {json(3)};
-  if (value.is_string()) return {json("x"), json("step"), json("order.log"), json("off")};
+  if (value.is_string())
+    return {json("x"), json("step"), json("order.log"), json("off"), json("pmi"), json("fetch")};
   if (value.is_object()) return {json{{"k", "v"}}, json{{"k", 3}}};
   return {json{"x"}, json{3}, json::array({json{{"first", 1}, {"last", 2}, {"words", {"w"}}}}),
           json::array({json{{"pid", 7}, {"name", "n"}, {"uid", 1}, {"error", 2}, {"node", 3}}})};

@@ -39,6 +39,8 @@ class BatchSource {
   virtual std::optional<std::int64_t> size() const = 0;
   virtual LoadedBatch load(std::int64_t epoch, std::span<const std::int64_t> indices,
                            BadSample bad_sample) = 0;
+  // A batch of the loader's type for a rank that reads none; null if there is no such.
+  virtual std::shared_ptr<void> nothing() const { return nullptr; }
   // Threads that read now may hang for ever: nothing that they hold is used again.
   virtual void abandon_readers() {}
 };
@@ -102,6 +104,10 @@ class TypedSource : public BatchSource {
                     [&](Sample sample) { builder.add(std::move(sample)); });
     builder.finish(loaded);
     return loaded;
+  }
+  std::shared_ptr<void> nothing() const override {
+    if constexpr (std::is_default_constructible_v<BatchType>) return std::make_shared<BatchType>();
+    return nullptr;
   }
 
  private:

@@ -27,6 +27,8 @@ class DataParallelEngine {
   void before_forward();
   // May replace the tensors by others of the same value.
   void after_forward(const std::vector<torch::Tensor*>& outputs);
+  void broadcast_buffers();
+  void reduce_grads();
   void zero_grad(bool set_to_none);
   bool set_sync(bool sync);  // returns what it was
   void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook);

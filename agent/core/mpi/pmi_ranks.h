@@ -1,0 +1,77 @@
+// What a node's ranks say and hear over PMI-1, by which MPICH's programs find each other: lines of text, a
+// table of keys and values, a barrier.
+//
+// Source: the wire protocol of MPICH's simple PMI client. What a rank has put is known on its own node at
+// once, and on the others after the next barrier, as the protocol allows. Decisions only: lines of ranks and
+// answers of the launcher come in, lines and questions go out. One thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/wire/messages.h"
+
+namespace muster::agent {
+
+class PmiRanks {
+ public:
+  struct Reply {
+    LocalRank rank;
+    std::string line;  // without its end
+  };
+  struct Effects {
+    std::vector<Reply> replies;
+    std::vector<wire::MpiAsked> asked;
+    std::vector<std::string> remarks;  // a line each, for the user
+    std::vector<LocalRank> ended;      // nothing more is said to them
+  };
+
+  // Of the node of this plan.
+  explicit PmiRanks(const wire::PrepareAttempt& plan);
+  // A rank's line, without its end.
+  Effects on_line(LocalRank rank, std::string_view line);
+  Effects on_told(const wire::MpiTold& told);
+  // "called MPI_Abort with 3"; "" if nothing is wrong.
+  std::string fault_of(LocalRank rank, wire::WorkerExited& exited) const;
+
+ private:
+  struct State {
+    bool has_begun = false;
+    bool has_finished = false;
+    bool spawns = false;  // the lines of its spawn are not over
+    std::string aborted;
+    int abort_code = 0;
+  };
+  using Words = std::map<std::string, std::string, std::less<>>;
+
+  void obey(LocalRank rank, std::string_view command, const Words& words);
+  void put(LocalRank rank, const Words& words);
+  void get(LocalRank rank, const Words& words);
+  void enter_barrier();
+  void leave_barrier(bool ok, std::string_view text);
+  void ask(LocalRank rank, wire::MpiVerb verb, const Words& words);
+  void reply(LocalRank rank, std::string line);
+
+  std::int32_t world_size_ = 0;
+  std::int32_t node_count_ = 0;
+  std::vector<State> states_;  // by local rank
+  std::map<std::string, std::string, std::less<>> values_;
+  std::string fresh_;  // KEY=VALUE lines that other nodes do not have yet
+  std::int32_t in_barrier_count_ = 0;
+  std::uint64_t barrier_ = 0;
+  struct Asked {
+    LocalRank rank;
+    wire::MpiVerb verb{};
+  };
+  std::map<std::uint64_t, Asked> open_;  // questions, by their numbers
+  std::uint64_t last_number_ = 0;
+  Effects effects_;
+};
+
+// What PMI_process_mapping says: which ranks share a node. "(vector,(0,2,4),(2,1,3))": two nodes of four
+// ranks each, from node 0 on, and one of three.
+std::string process_mapping(const std::vector<std::int32_t>& rank_counts);
+
+}  // namespace muster::agent

@@ -1,0 +1,39 @@
+// The newest reading of this node's GPUs, for `launch top`.
+//
+// The library's calls may never return: a thread of its own makes them ("muster-gputop"), which is started by
+// the first question, sleeps while nobody asks, and is never waited for. newest() is for one thread.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/base/gpu_reading.h"
+
+namespace muster::agent {
+
+class GpuReadings {
+ public:
+  GpuReadings();
+  GpuReadings(const GpuReadings&) = delete;
+  GpuReadings& operator=(const GpuReadings&) = delete;
+  ~GpuReadings();
+
+  // As of the question before this one; none at first.
+  std::vector<GpuReading> newest();
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable asked;
+    bool is_asked = false;
+    bool over = false;
+    std::vector<GpuReading> readings;
+  };
+  static void read(const std::shared_ptr<Shared>& shared);
+
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,128 @@
+#include "agent/io/mpi/local_mpi_host.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+#include "agent/io/mpi/segments.h"
+#include "agent/io/workers/program.h"
+#include "common/base/log.h"
+#include "common/base/process.h"
+#include "common/wire/mpi_program.h"
+
+namespace muster::agent {
+
+namespace {
+
+wire::Mpi mpi_of_job(const wire::JobSpec& job) {
+  if (job.mpi != wire::Mpi::kAuto) return job.mpi;
+  const auto program = find_program_of(job, search_path(own_environment(), job));
+  if (!program) return wire::Mpi::kNone;
+  const UniqueFd file(open(program->c_str(), O_RDONLY | O_CLOEXEC));
+  return wire::mpi_of_program(reader_of(file));
+}
+
+// The place of the node whose first rank this is.
+std::size_t place_of(Rank first_rank, const std::vector<std::int32_t>& rank_counts) {
+  std::size_t place = 0;
+  for (std::int32_t before = 0; place < rank_counts.size() && before < first_rank.value(); ++place)
+    before += rank_counts[place];
+  return place;
+}
+
+}  // namespace
+
+LocalMpiHost::~LocalMpiHost() {
+  close();
+  if (pmix_ != nullptr) pmix_->end();
+}
+
+std::expected<void, StartFailure> LocalMpiHost::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
+  context_ = {.kind = mpi_of_job(job), .segments = {}};
+  if (context_.kind == wire::Mpi::kNone) return {};
+  job_id_ = job.job_id;
+  attempt_ = attempt.attempt;
+  plan_ = attempt.plan;
+  setting_.guardian.guard_segments(setting_.incarnation);
+  // Without it the libraries take /dev/shm itself, or another way.
+  if (auto segments = make_segments_directory(owner(), attempt.attempt))
+    context_.segments = *std::move(segments);
+  else
+    log::warning("{}", segments.error().message());
+  const Status served = serve(job, attempt);
+  if (!served) return std::unexpected(StartFailure{StartStep::kResources, served.error()});
+  return {};
+}
+
+Status LocalMpiHost::serve(const wire::JobSpec& job, const OpenAttempt& attempt) {
+  const std::size_t place = place_of(plan_.first_rank, plan_.rank_counts);
+  if (place >= plan_.rank_counts.size() || plan_.rank_counts[place] != plan_.local_world_size)
+    return failure(ErrorCode::kInternal,
+                   "the launcher does not say which ranks the nodes have, which MPI needs");
+  return context_.kind == wire::Mpi::kPmix ? serve_pmix(job, attempt) : serve_pmi(plan_);
+}
+
+Status LocalMpiHost::serve_pmix(const wire::JobSpec& job, const OpenAttempt& attempt) {
+  const auto loaded = Pmix::load();
+  if (!loaded) return std::unexpected(loaded.error());
+  pmix_ = *loaded;
+  if (run_directory_.empty()) return failure(ErrorCode::kInternal, "there is no directory for PMIx's files");
+  const std::string directory = run_directory_ + "/pmix";
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  if (error) return system_failure("cannot make the directory " + directory, error.value());
+  return pmix_->open({.name = fmt::format("muster-{}-{}", job.job_id, attempt.attempt),
+                      .directory = directory,
+                      .rank_counts = plan_.rank_counts,
+                      .own = place_of(plan_.first_rank, plan_.rank_counts)},
+                     *this);
+}
+
+Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
+  auto server =
+      PmiServer::open(setting_.io.get_executor(), plan,
+                      {.asked = [this](const wire::MpiAsked& asked) { listener_->mpi_asked(asked); },
+                       .remarked = [this](const std::string& what) { setting_.remark(what); }});
+  if (!server) return std::unexpected(server.error());
+  pmi_ = *std::move(server);
+  return {};
+}
+
+void LocalMpiHost::asked(wire::MpiAsked asked) {
+  asio::post(setting_.io, [this, attempt = attempt_, asked = std::move(asked)] {
+    if (attempt == attempt_) listener_->mpi_asked(asked);
+  });
+}
+
+void LocalMpiHost::remarked(std::string what) {
+  asio::post(setting_.io, [this, what = std::move(what)] { setting_.remark(what); });
+}
+
+void LocalMpiHost::hear(const wire::MpiTold& told) {
+  if (pmi_) return pmi_->hear(told);
+  if (context_.kind == wire::Mpi::kPmix && pmix_ != nullptr) pmix_->hear(told);
+}
+
+std::string LocalMpiHost::fault_of(LocalRank rank, wire::WorkerExited& exited) {
+  if (pmi_) return pmi_->fault_of(rank, exited);
+  return context_.kind == wire::Mpi::kPmix ? pmix_->fault_of(plan_.rank_of(rank), exited) : "";
+}
+
+Expected<std::vector<std::string>> LocalMpiHost::entries_for(LocalRank rank) const {
+  if (context_.kind == wire::Mpi::kPmix) return pmix_->entries_for(plan_.rank_of(rank));
+  if (pmi_) return std::vector{fmt::format("PMI_FD={}", pmi_->for_rank(rank))};
+  return {};
+}
+
+void LocalMpiHost::close() {
+  if (context_.kind == wire::Mpi::kNone) return;
+  if (const auto pmi = std::exchange(pmi_, nullptr)) pmi->close();
+  if (pmix_ != nullptr) pmix_->close();
+  context_ = {};
+  remove_segments(owner());
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,74 @@
+// What serves the MPI ranks of this agent: the PMIx module, or sockets for PMI-1, and a directory in
+// /dev/shm.
+//
+// LocalProcesses asks it for what a rank finds at its start. One thread, one io_context; what PMIx's thread
+// says is posted there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/start/environment.h"
+#include "agent/io/guardian.h"
+#include "agent/io/mpi/mpi_host.h"
+#include "agent/io/mpi/pmi_server.h"
+#include "agent/io/mpi/pmix_library.h"
+#include "agent/io/mpi/segments.h"
+#include "common/net/asio.h"
+
+namespace muster::agent {
+
+class LocalMpiHost final : public MpiHost, private PmixListener {
+ public:
+  struct Setting {  // all of it outlives this object
+    asio::io_context& io;
+    Guardian& guardian;
+    NodeId node;
+    Incarnation incarnation;
+    // What the user is to be told.
+    std::function<void(const std::string&)> remark;
+  };
+  explicit LocalMpiHost(Setting setting) : setting_(std::move(setting)) {}
+  LocalMpiHost(const LocalMpiHost&) = delete;
+  LocalMpiHost& operator=(const LocalMpiHost&) = delete;
+  ~LocalMpiHost() override;
+
+  void begin(MpiListener& listener) override { listener_ = &listener; }
+  // Where the library keeps its files: there before the first attempt, and removed after the last.
+  void set_run_directory(std::string directory) { run_directory_ = std::move(directory); }
+  std::expected<void, StartFailure> open(const wire::JobSpec& job, const OpenAttempt& attempt) override;
+  void hear(const wire::MpiTold& told) override;
+  std::string fault_of(LocalRank rank, wire::WorkerExited& exited) override;
+  void close() override;
+
+  // Of the attempt that is open.
+  const MpiContext& context() const { return context_; }
+  // What a rank finds besides: NAME=value, and an open descriptor (-1: none).
+  Expected<std::vector<std::string>> entries_for(LocalRank rank) const;
+  int descriptor_for(LocalRank rank) const { return pmi_ ? pmi_->for_rank(rank) : -1; }
+  void rank_runs(LocalRank rank) {
+    if (pmi_) pmi_->rank_runs(rank);
+  }
+
+ private:
+  void asked(wire::MpiAsked asked) override;
+  void remarked(std::string what) override;
+  Status serve(const wire::JobSpec& job, const OpenAttempt& attempt);
+  Status serve_pmix(const wire::JobSpec& job, const OpenAttempt& attempt);
+  Status serve_pmi(const wire::PrepareAttempt& plan);
+  SegmentsOwner owner() const { return {job_id_, setting_.node, setting_.incarnation}; }
+
+  Setting setting_;
+  MpiListener* listener_ = nullptr;
+  std::string run_directory_;
+  std::string job_id_;
+  Attempt attempt_;
+  wire::PrepareAttempt plan_;
+  MpiContext context_;
+  Pmix* pmix_ = nullptr;  // once it was loaded
+  std::shared_ptr<PmiServer> pmi_;
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,592 @@
+// libmuster_pmix.so: the part of MPI that is the PMIx library's.
+//
+// What a server must register so that Open MPI 4.1 starts is nowhere written down in one place: its
+// ess_pmi_module.c asks for the local and node rank, the job's size and the most processes, and the library's
+// own client for the maps of nodes and processes.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <set>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/core/mpi/mpi_fault.h"
+#include "agent/io/mpi/pmix_library.h"
+
+namespace muster::agent {
+
+namespace {
+
+bool succeeded(pmix_status_t status) {
+  return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED;
+}
+
+Status checked(pmix_status_t status, const char* what) {
+  if (succeeded(status)) return {};
+  return failure(ErrorCode::kInternal, "PMIx: {}: {}", what, PMIx_Error_string(status));
+}
+
+// Attributes, freed at the end.
+class Infos {
+ public:
+  Infos() = default;
+  Infos(const Infos&) = delete;
+  Infos& operator=(const Infos&) = delete;
+  ~Infos() {
+    for (pmix_info_t& each : infos_) PMIX_INFO_DESTRUCT(&each);
+  }
+  void add(const char* key, const void* value, pmix_data_type_t type) {
+    pmix_info_t info;
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, key, value, type);
+    infos_.push_back(info);
+  }
+  void add_text(const char* key, const std::string& value) { add(key, value.c_str(), PMIX_STRING); }
+  void add_number(const char* key, std::uint32_t value) { add(key, &value, PMIX_UINT32); }
+  void add_rank(const char* key, pmix_rank_t value) { add(key, &value, PMIX_PROC_RANK); }
+  void add_infos(const char* key, const Infos& within) {
+    pmix_data_array_t array;
+    PMIX_DATA_ARRAY_CONSTRUCT(&array, within.infos_.size(), PMIX_INFO);
+    auto* const copies = static_cast<pmix_info_t*>(array.array);
+    for (std::size_t i = 0; i < within.infos_.size(); ++i) PMIX_INFO_XFER(&copies[i], &within.infos_[i]);
+    add(key, &array, PMIX_DATA_ARRAY);
+    PMIX_DATA_ARRAY_DESTRUCT(&array);
+  }
+  pmix_info_t* data() { return infos_.data(); }
+  std::size_t size() const { return infos_.size(); }
+
+ private:
+  std::vector<pmix_info_t> infos_;
+};
+
+// Waits for what the library's thread does, which is a matter of microseconds.
+template <class Call>
+Status wait_for(const char* what, Call call) {
+  std::promise<pmix_status_t> done;
+  const auto tell = [](pmix_status_t status, void* promise) {
+    static_cast<std::promise<pmix_status_t>*>(promise)->set_value(status);
+  };
+  const pmix_status_t begun = call(static_cast<pmix_op_cbfunc_t>(tell), static_cast<void*>(&done));
+  if (begun != PMIX_SUCCESS) return checked(begun, what);
+  return checked(done.get_future().get(), what);
+}
+
+std::string join(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+// A value of any type, as the library packs it.
+std::optional<std::string> packed(const pmix_value_t& value) {
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  pmix_value_t copy = value;
+  std::optional<std::string> bytes;
+  if (succeeded(PMIx_Data_pack(nullptr, &buffer, &copy, 1, PMIX_VALUE)))
+    bytes.emplace(buffer.base_ptr, buffer.bytes_used);
+  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+  return bytes;
+}
+
+bool unpack(const std::string& bytes, pmix_value_t& value) {
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  buffer.base_ptr = static_cast<char*>(std::malloc(std::max<std::size_t>(bytes.size(), 1)));
+  std::memcpy(buffer.base_ptr, bytes.data(), bytes.size());
+  buffer.unpack_ptr = buffer.base_ptr;
+  buffer.pack_ptr = buffer.base_ptr + bytes.size();
+  buffer.bytes_allocated = buffer.bytes_used = bytes.size();
+  std::int32_t count = 1;
+  const bool ok = succeeded(PMIx_Data_unpack(nullptr, &buffer, &value, &count, PMIX_VALUE));
+  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+  return ok;
+}
+
+void release_text(void* text) {
+  delete static_cast<std::string*>(text);
+}
+
+class PmixServer final : public Pmix {
+ public:
+  Status open(const Attempt& attempt, PmixListener& listener) override;
+  Expected<std::vector<std::string>> entries_for(Rank rank) override;
+  void hear(const wire::MpiTold& told) override;
+  std::string fault_of(Rank rank, wire::WorkerExited& exited) override;
+  void close() override;
+  void end() override;
+
+  // In PMIx's thread.
+  using Answered = std::function<void(bool ok, std::string text)>;
+  void ask(wire::MpiAsked asked, Answered answered);
+  void gather(const char* what, const pmix_proc_t* procs, std::size_t count, std::string text,
+              Answered answered);
+  void fetched(std::uint64_t number, NodeId asker, bool ok, std::string text);
+  void remark(std::string what);
+  void note(const pmix_proc_t& proc, const std::function<void(MpiLife&)>& what);
+
+ private:
+  Status start(const std::string& directory);
+  Status register_attempt();
+  Status add_maps(Infos& infos) const;
+  void add_sizes(Infos& infos) const;
+  void add_ranks(Infos& infos) const;
+  pmix_proc_t proc_of(std::int32_t rank) const;
+  std::int32_t first_rank_of(std::size_t node) const;
+  std::size_t node_of(std::int32_t rank) const;
+  static std::string host_of(std::size_t node) { return "node" + std::to_string(node); }
+
+  bool started_ = false;
+  Attempt attempt_;
+  std::mutex mutex_;                  // of what follows
+  PmixListener* listener_ = nullptr;  // of the attempt that is open
+  std::map<std::uint64_t, Answered> questions_;
+  std::map<std::string, std::uint64_t> gathered_;  // how often each group of ranks has met
+  std::map<pmix_rank_t, MpiLife> lives_;
+  std::uint64_t last_number_ = 0;
+};
+
+// The library calls functions without an object.
+PmixServer& server() {
+  static PmixServer server;
+  return server;
+}
+
+// ---- What ranks ask for ----
+
+pmix_status_t on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
+                           void* context) {
+  server().note(*proc, [](MpiLife& life) { life.connected = true, life.finalized = false; });
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* context) {
+  server().note(*proc, [](MpiLife& life) { life.finalized = true; });
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char* message, pmix_proc_t*,
+                       std::size_t, pmix_op_cbfunc_t done, void* context) {
+  server().note(*proc, [&](MpiLife& life) {
+    life.abort_code = status;
+    life.aborted = abort_text(status, message != nullptr ? message : "");
+  });
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+// The data is ours to free.
+pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
+                       char* data, std::size_t size, pmix_modex_cbfunc_t done, void* context) {
+  std::string text(data != nullptr ? data : "", data != nullptr ? size : 0);
+  std::free(data);
+  server().gather("fence", procs, count, std::move(text), [done, context](bool ok, std::string all) {
+    auto* const kept = new std::string(std::move(all));
+    done(ok ? PMIX_SUCCESS : PMIX_ERR_OUT_OF_RESOURCE, kept->data(), kept->size(), context, release_text,
+         kept);
+  });
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_direct_modex(const pmix_proc_t* proc, const pmix_info_t*, std::size_t,
+                              pmix_modex_cbfunc_t done, void* context) {
+  server().ask({.verb = wire::MpiVerb::kFetch, .wanted = Rank(static_cast<std::int32_t>(proc->rank))},
+               [done, context](bool ok, std::string all) {
+                 auto* const kept = new std::string(std::move(all));
+                 done(ok ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, kept->data(), kept->size(), context,
+                      release_text, kept);
+               });
+  return PMIX_SUCCESS;
+}
+
+bool is_directive(const pmix_info_t& info) {
+  return std::strncmp(info.key, "pmix.", 5) == 0;
+}
+
+// An upcall that returns an error leaves its client waiting: errors are answers.
+pmix_status_t on_publish(const pmix_proc_t*, const pmix_info_t* infos, std::size_t count,
+                         pmix_op_cbfunc_t done, void* context) {
+  bool once = false;
+  std::vector<wire::MpiAsked> questions;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (PMIX_CHECK_KEY(&infos[i], PMIX_PERSISTENCE))
+      once = infos[i].value.data.persist == PMIX_PERSIST_FIRST_READ;
+    if (is_directive(infos[i])) continue;
+    auto bytes = packed(infos[i].value);
+    if (!bytes) continue;
+    questions.push_back(
+        {.verb = wire::MpiVerb::kPublish, .key = infos[i].key, .text = wire::Bytes(*std::move(bytes))});
+  }
+  if (questions.empty()) return PMIX_OPERATION_SUCCEEDED;
+  struct Left {
+    std::size_t count;
+    bool ok = true;
+  };
+  const auto left = std::make_shared<Left>(questions.size());
+  for (wire::MpiAsked& each : questions) {
+    each.ok = once;
+    server().ask(std::move(each), [left, done, context](bool ok, const std::string&) {
+      left->ok = left->ok && ok;
+      if (--left->count == 0) done(left->ok ? PMIX_SUCCESS : PMIX_ERR_DUPLICATE_KEY, context);
+    });
+  }
+  return PMIX_SUCCESS;
+}
+
+// Open MPI looks up one name at a time.
+pmix_status_t on_lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, std::size_t count,
+                        pmix_lookup_cbfunc_t done, void* context) {
+  bool waits = false;
+  for (std::size_t i = 0; i < count; ++i) waits = waits || PMIX_CHECK_KEY(&infos[i], PMIX_WAIT);
+  const auto answer = [done, context, proc = *proc, key = std::string(keys[0])](bool ok,
+                                                                                const std::string& text) {
+    pmix_pdata_t found;
+    PMIX_PDATA_CONSTRUCT(&found);
+    found.proc = proc;
+    PMIX_LOAD_KEY(found.key, key.c_str());
+    ok = ok && unpack(text, found.value);
+    done(ok ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, ok ? &found : nullptr, ok ? 1 : 0, context);
+    PMIX_PDATA_DESTRUCT(&found);
+  };
+  if (keys[1] != nullptr) {
+    answer(false, "");
+    return PMIX_SUCCESS;
+  }
+  server().ask({.verb = wire::MpiVerb::kLookUp, .key = keys[0], .ok = waits}, answer);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_unpublish(const pmix_proc_t*, char** keys, const pmix_info_t*, std::size_t,
+                           pmix_op_cbfunc_t done, void* context) {
+  for (char** key = keys; key != nullptr && *key != nullptr; ++key)
+    server().ask({.verb = wire::MpiVerb::kUnpublish, .key = *key}, [](bool, const std::string&) {});
+  done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_spawn(const pmix_proc_t*, const pmix_info_t*, std::size_t, const pmix_app_t*, std::size_t,
+                       pmix_spawn_cbfunc_t done, void* context) {
+  server().remark(spawn_remark());
+  char none[PMIX_MAX_NSLEN + 1] = "";
+  done(PMIX_ERR_NOT_SUPPORTED, none, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t meet(const char* what, const pmix_proc_t* procs, std::size_t count, pmix_op_cbfunc_t done,
+                   void* context) {
+  server().gather(what, procs, count, "", [done, context](bool ok, const std::string&) {
+    done(ok ? PMIX_SUCCESS : PMIX_ERROR, context);
+  });
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_connect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
+                         pmix_op_cbfunc_t done, void* context) {
+  return meet("connect", procs, count, done, context);
+}
+
+pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
+                            pmix_op_cbfunc_t done, void* context) {
+  return meet("disconnect", procs, count, done, context);
+}
+
+// The agents tell their ranks of no events, and take note of none: a rank that fails ends the attempt.
+pmix_status_t on_register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t,
+                                 pmix_op_cbfunc_t done, void* context) {
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t done, void* context) {
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, std::size_t,
+                       pmix_op_cbfunc_t done, void* context) {
+  if (done != nullptr) done(PMIX_SUCCESS, context);
+  return PMIX_SUCCESS;
+}
+
+// ---- The server ----
+
+void PmixServer::note(const pmix_proc_t& proc, const std::function<void(MpiLife&)>& what) {
+  const std::lock_guard lock(mutex_);
+  if (attempt_.name == proc.nspace) what(lives_[proc.rank]);
+}
+
+void PmixServer::remark(std::string what) {
+  const std::lock_guard lock(mutex_);
+  if (listener_ != nullptr) listener_->remarked(std::move(what));
+}
+
+void PmixServer::ask(wire::MpiAsked asked, Answered answered) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (listener_ != nullptr && asked.text.view().size() <= wire::kMostMpiBytes) {
+      asked.number = ++last_number_;
+      questions_[asked.number] = std::move(answered);
+      listener_->asked(std::move(asked));
+      return;
+    }
+  }
+  answered(false, "");
+}
+
+// All ranks of a group on this node have come; the other nodes of the group are waited for. The same group
+// may meet again before all nodes have heard of the last time.
+void PmixServer::gather(const char* what, const pmix_proc_t* procs, std::size_t count, std::string text,
+                        Answered answered) {
+  wire::MpiAsked asked{.verb = wire::MpiVerb::kFence, .key = what, .text = wire::Bytes(std::move(text))};
+  {
+    const std::lock_guard lock(mutex_);
+    std::set<std::size_t> nodes;
+    std::set<pmix_rank_t> ranks;  // each caller names them in an order of its own
+    for (std::size_t i = 0; i < count; ++i) {
+      ranks.insert(procs[i].rank);
+      nodes.insert(node_of(static_cast<std::int32_t>(procs[i].rank)));
+    }
+    const bool all = ranks.contains(PMIX_RANK_WILDCARD);
+    if (all) asked.key += " all";
+    for (auto rank = ranks.begin(); !all && rank != ranks.end(); ++rank)
+      asked.key += " " + std::to_string(*rank);
+    asked.count = static_cast<std::int32_t>(all ? attempt_.rank_counts.size() : nodes.size());
+    const std::uint64_t times = ++gathered_[asked.key];
+    asked.key += " #" + std::to_string(times);
+  }
+  ask(std::move(asked), std::move(answered));
+}
+
+void PmixServer::fetched(std::uint64_t number, NodeId asker, bool ok, std::string text) {
+  ok = ok && text.size() <= wire::kMostMpiBytes;
+  const std::lock_guard lock(mutex_);
+  if (listener_ == nullptr) return;
+  listener_->asked({.verb = wire::MpiVerb::kAnswer,
+                    .number = number,
+                    .node = asker,
+                    .ok = ok,
+                    .text = wire::Bytes(ok ? std::move(text) : std::string())});
+}
+
+void PmixServer::hear(const wire::MpiTold& told) {
+  if (told.verb == wire::MpiVerb::kFetch) {
+    struct Asked {
+      std::uint64_t number;
+      NodeId node;
+    };
+    // It is answered when the rank has told its data, which may be later.
+    const auto tell = [](pmix_status_t status, char* data, std::size_t size, void* context) {
+      const std::unique_ptr<Asked> asked(static_cast<Asked*>(context));
+      const bool ok = status == PMIX_SUCCESS;
+      server().fetched(asked->number, asked->node, ok, ok ? std::string(data, size) : std::string());
+    };
+    const pmix_proc_t proc = proc_of(told.wanted.value());
+    auto asked = std::make_unique<Asked>(told.number, told.node);
+    if (PMIx_server_dmodex_request(&proc, tell, asked.get()) == PMIX_SUCCESS)
+      (void)asked.release();
+    else
+      fetched(told.number, told.node, false, "");
+    return;
+  }
+  Answered answered;
+  {
+    const std::lock_guard lock(mutex_);
+    auto found = questions_.extract(told.number);
+    if (!found.empty()) answered = std::move(found.mapped());
+  }
+  if (answered) answered(told.ok, std::string(told.text.view()));
+}
+
+std::string PmixServer::fault_of(Rank rank, wire::WorkerExited& exited) {
+  const std::lock_guard lock(mutex_);
+  const auto life = lives_.find(static_cast<pmix_rank_t>(rank.value()));
+  return life == lives_.end() ? "" : mpi_fault(life->second, exited);
+}
+
+Status PmixServer::start(const std::string& directory) {
+  if (started_) return {};
+  static pmix_server_module_t upcalls{};
+  upcalls.client_connected2 = on_connected;
+  upcalls.client_finalized = on_finalized;
+  upcalls.abort = on_abort;
+  upcalls.fence_nb = on_fence;
+  upcalls.direct_modex = on_direct_modex;
+  upcalls.publish = on_publish;
+  upcalls.lookup = on_lookup;
+  upcalls.unpublish = on_unpublish;
+  upcalls.spawn = on_spawn;
+  upcalls.connect = on_connect;
+  upcalls.disconnect = on_disconnect;
+  upcalls.register_events = on_register_events;
+  upcalls.deregister_events = on_deregister_events;
+  upcalls.notify_event = on_event;
+  Infos infos;
+  infos.add_text(PMIX_SERVER_TMPDIR, directory);
+  infos.add_text(PMIX_SYSTEM_TMPDIR, directory);
+  infos.add_text(PMIX_SERVER_NSPACE, "muster-agents");
+  infos.add_rank(PMIX_SERVER_RANK, static_cast<pmix_rank_t>(attempt_.own));
+  infos.add_text(PMIX_HOSTNAME, host_of(attempt_.own));
+  const Status begun = checked(PMIx_server_init(&upcalls, infos.data(), infos.size()), "starting the server");
+  started_ = begun.has_value();
+  return begun;
+}
+
+Status PmixServer::open(const Attempt& attempt, PmixListener& listener) {
+  {
+    const std::lock_guard lock(mutex_);
+    attempt_ = attempt;
+    listener_ = &listener;
+  }
+  if (Status begun = start(attempt.directory); !begun) return begun;
+  return register_attempt();
+}
+
+std::int32_t PmixServer::first_rank_of(std::size_t node) const {
+  std::int32_t first = 0;
+  for (std::size_t i = 0; i < node; ++i) first += attempt_.rank_counts[i];
+  return first;
+}
+
+std::size_t PmixServer::node_of(std::int32_t rank) const {
+  std::size_t node = 0;
+  for (std::int32_t left = rank; node + 1 < attempt_.rank_counts.size(); ++node) {
+    left -= attempt_.rank_counts[node];
+    if (left < 0) break;
+  }
+  return node;
+}
+
+pmix_proc_t PmixServer::proc_of(std::int32_t rank) const {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, attempt_.name.c_str(), static_cast<pmix_rank_t>(rank));
+  return proc;
+}
+
+Status PmixServer::add_maps(Infos& infos) const {
+  std::vector<std::string> hosts;
+  std::vector<std::string> ranks;
+  for (std::size_t node = 0; node < attempt_.rank_counts.size(); ++node) {
+    hosts.push_back(host_of(node));
+    std::vector<std::string> own;
+    for (std::int32_t i = 0; i < attempt_.rank_counts[node]; ++i)
+      own.push_back(std::to_string(first_rank_of(node) + i));
+    ranks.push_back(join(own, ","));
+  }
+  infos.add_text(PMIX_LOCAL_PEERS, ranks[attempt_.own]);
+  char* of_nodes = nullptr;
+  char* of_ranks = nullptr;
+  Status made = checked(PMIx_generate_regex(join(hosts, ",").c_str(), &of_nodes), "the map of nodes");
+  if (made) made = checked(PMIx_generate_ppn(join(ranks, ";").c_str(), &of_ranks), "the map of ranks");
+  if (made) infos.add(PMIX_NODE_MAP, of_nodes, PMIX_REGEX);
+  if (made) infos.add(PMIX_PROC_MAP, of_ranks, PMIX_REGEX);
+  std::free(of_nodes);
+  std::free(of_ranks);
+  return made;
+}
+
+void PmixServer::add_sizes(Infos& infos) const {
+  const auto size = static_cast<std::uint32_t>(first_rank_of(attempt_.rank_counts.size()));
+  const auto own_size = static_cast<std::uint32_t>(attempt_.rank_counts[attempt_.own]);
+  for (const char* name : {PMIX_UNIV_SIZE, PMIX_JOB_SIZE, PMIX_MAX_PROCS}) infos.add_number(name, size);
+  for (const char* name : {PMIX_LOCAL_SIZE, PMIX_NODE_SIZE}) infos.add_number(name, own_size);
+  infos.add_number(PMIX_JOB_NUM_APPS, 1);
+  infos.add_number(PMIX_NUM_NODES, static_cast<std::uint32_t>(attempt_.rank_counts.size()));
+  infos.add_rank(PMIX_LOCALLDR, static_cast<pmix_rank_t>(first_rank_of(attempt_.own)));
+  infos.add_text(PMIX_JOBID, attempt_.name);
+  infos.add_text(PMIX_TMPDIR, attempt_.directory);
+  infos.add_text(PMIX_NSDIR, attempt_.directory);
+  const bool cleans = true;  // whoever made the directory removes it
+  infos.add(PMIX_TDIR_RMCLEAN, &cleans, PMIX_BOOL);
+}
+
+void PmixServer::add_ranks(Infos& infos) const {
+  for (std::size_t node = 0; node < attempt_.rank_counts.size(); ++node) {
+    for (std::int32_t i = 0; i < attempt_.rank_counts[node]; ++i) {
+      const auto rank = static_cast<pmix_rank_t>(first_rank_of(node) + i);
+      const auto local = static_cast<std::uint16_t>(i);
+      Infos own;
+      for (const char* name : {PMIX_RANK, PMIX_GLOBAL_RANK, PMIX_APP_RANK}) own.add_rank(name, rank);
+      own.add_rank(PMIX_APPLDR, 0);
+      own.add_number(PMIX_APPNUM, 0);
+      for (const char* name : {PMIX_LOCAL_RANK, PMIX_NODE_RANK}) own.add(name, &local, PMIX_UINT16);
+      own.add_number(PMIX_NODEID, static_cast<std::uint32_t>(node));
+      own.add_text(PMIX_HOSTNAME, host_of(node));
+      infos.add_infos(PMIX_PROC_INFO_ARRAY, own);
+    }
+  }
+}
+
+Status PmixServer::register_attempt() {
+  const char* const name = attempt_.name.c_str();
+  const int own_count = attempt_.rank_counts[attempt_.own];
+  Infos infos;
+  if (Status maps = add_maps(infos); !maps) return maps;
+  add_sizes(infos);
+  add_ranks(infos);
+  Status registered = wait_for("registering the job", [&](pmix_op_cbfunc_t done, void* context) {
+    return PMIx_server_register_nspace(name, own_count, infos.data(), infos.size(), done, context);
+  });
+  if (!registered) return registered;
+  registered = wait_for("preparing the node", [&](pmix_op_cbfunc_t done, void* context) {
+    return PMIx_server_setup_local_support(name, nullptr, 0, done, context);
+  });
+  for (int i = 0; registered && i < own_count; ++i) {
+    const pmix_proc_t proc = proc_of(first_rank_of(attempt_.own) + i);
+    registered = wait_for("registering a rank", [&](pmix_op_cbfunc_t done, void* context) {
+      return PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, done, context);
+    });
+  }
+  return registered;
+}
+
+Expected<std::vector<std::string>> PmixServer::entries_for(Rank rank) {
+  const pmix_proc_t proc = proc_of(rank.value());
+  char** made = nullptr;
+  const Status set = checked(PMIx_server_setup_fork(&proc, &made), "the environment of a rank");
+  std::vector<std::string> entries;
+  for (char** entry = made; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  PMIX_ARGV_FREE(made);
+  if (!set) return std::unexpected(set.error());
+  return entries;
+}
+
+void PmixServer::close() {
+  std::map<std::uint64_t, Answered> left;
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = nullptr;
+    left.swap(questions_);
+    gathered_.clear();
+    lives_.clear();
+  }
+  for (const auto& [number, answered] : left) answered(false, "");
+  if (attempt_.name.empty()) return;
+  (void)wait_for("the job's end", [this](pmix_op_cbfunc_t done, void* context) {
+    PMIx_server_deregister_nspace(attempt_.name.c_str(), done, context);
+    return PMIX_SUCCESS;
+  });
+  const std::lock_guard lock(mutex_);
+  attempt_ = {};
+}
+
+void PmixServer::end() {
+  if (std::exchange(started_, false)) PMIx_server_finalize();
+}
+
+}  // namespace
+
+}  // namespace muster::agent
+
+extern "C" muster::agent::Pmix* muster_pmix() {
+  return &muster::agent::server();
+}

@@ -1,0 +1,1 @@
+// Nothing: the target that owns the benchmarks' precompiled header needs a source.

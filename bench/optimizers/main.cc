@@ -1,0 +1,138 @@
+// A step of fused AdamW beside LibTorch's loop and Python's fused one, over the parameters of ResNet-50 and
+// of a transformer with 100 million; the state that a rank holds with ZeroRedundancyOptimizer beside the
+// formula; and what a logger and a progress bar add to a step.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/core.h>
+#include <fstream>
+#include <sys/wait.h>
+
+#include "bench/command.h"
+#include "bench/measure.h"
+
+namespace muster::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Settings {
+  int runs = 7;
+  int steps = 20;
+  int log_steps = 3000;
+  std::string python;
+  fs::path bin;
+  fs::path scratch;
+};
+
+bool ended_well(const Command& command) {
+  const pid_t pid = spawn(command);
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+std::vector<Series> steps_of(const std::string& model, const Settings& settings) {
+  const std::string program = settings.bin / "optimizers_step";
+  const std::string file = settings.scratch / "milliseconds";
+  std::vector<std::pair<std::string, Command>> contenders;
+  if (fs::exists(settings.python))
+    contenders.push_back(
+        {"Python, fused=True", {settings.python, settings.bin / "optimizers_step.py", model}});
+  contenders.push_back({"torch::optim::AdamW", {program, "loop", model}});
+  contenders.push_back({"muster::FusedAdamW", {program, "fused", model}});
+  std::vector<Series> rows;
+  for (const auto& [name, command] : contenders) rows.push_back({name, {}, {}});
+  for (int run = 0; run < settings.runs; ++run) {
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      Command command = contenders[i].second;
+      command.insert(command.end(), {std::to_string(settings.steps), file});
+      fs::remove(file);
+      if (ended_well(command))
+        rows[i].values.push_back(std::atof(read_file(file, 64).value_or("").c_str()));
+      else
+        rows[i].note = "a run failed";
+    }
+  }
+  return rows;
+}
+
+// A share for each rank, and one more for its largest parameter: shares are of whole parameters.
+void print_zero(const std::string& model, const Settings& settings) {
+  fmt::print("{}: MiB of AdamW's state a rank with ZeroRedundancyOptimizer\n", model);
+  for (const int ranks : {1, 2, 4}) {
+    const std::string file = settings.scratch / "zero";
+    if (!ended_well({settings.bin / "optimizers_step", "zero", model, std::to_string(ranks), file})) {
+      fmt::print("  {} ranks  a run failed\n", ranks);
+      continue;
+    }
+    double most = 0;
+    double all = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      double own = 0;
+      std::ifstream(fmt::format("{}.{}", file, rank)) >> own >> all;
+      most = std::max(most, own);
+    }
+    constexpr double kMiB = 1 << 20;
+    fmt::print("  {} ranks  {:>8.1f} at most, all / ranks is {:>8.1f}\n", ranks, most / kMiB,
+               all / ranks / kMiB);
+  }
+}
+
+void print_log(const Settings& settings) {
+  const std::string file = settings.scratch / "nanoseconds";
+  if (!ended_well({settings.bin / "optimizers_step", "log", "-", std::to_string(settings.log_steps), file})) {
+    fmt::print("logger and progress bar: the run failed\n");
+    return;
+  }
+  std::vector<double> added;
+  std::ifstream pairs(file);
+  for (double plain = 0, logged = 0; pairs >> plain >> logged;) added.push_back((logged - plain) / 1e3);
+  // Of the median: the values at the ranks that a binomial distribution gives.
+  const double half = 0.98 / std::sqrt(static_cast<double>(added.size()));
+  fmt::print(
+      "logger (three files) and progress bar add {:.1f} us to a step, 95 % interval {:.1f} to {:.1f}\n",
+      median(added), percentile(added, 0.5 - half), percentile(added, 0.5 + half));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("A step of fused optimizers, the state of shared ones, and what logging costs");
+  Settings settings;
+  bool json = false;
+  const char* home = std::getenv("HOME");
+  settings.python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
+  app.add_option("--runs", settings.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
+  app.add_option("--steps", settings.steps, "Steps of a run")->check(CLI::Range(1, 100000));
+  app.add_option("--log-steps", settings.log_steps, "Steps with a logger")->check(CLI::Range(100, 1000000));
+  app.add_option("--python", settings.python, "A Python with torch; left out when it does not exist");
+  app.add_flag("--json", json, "Print the steps as JSON, and nothing else");
+  CLI11_PARSE(app, argc, argv);
+  settings.bin = fs::read_symlink("/proc/self/exe").parent_path();
+  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
+  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+  settings.scratch = scratch;
+  nlohmann::json report = nlohmann::json::array();
+  for (const char* const model : {"resnet50", "transformer"}) {
+    const std::string title = fmt::format("{}: a step of AdamW, one thread", model);
+    const auto rows = steps_of(model, settings);
+    if (json)
+      report.push_back(to_json(title, "milliseconds", rows));
+    else
+      print_table(title, "milliseconds, medians of the runs' medians", rows);
+  }
+  if (json) {
+    fmt::print("{}\n", report.dump(2));
+  } else {
+    for (const char* const model : {"resnet50", "transformer"}) print_zero(model, settings);
+    print_log(settings);
+  }
+  fs::remove_all(settings.scratch);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  return muster::bench::run(argc, argv);
+}

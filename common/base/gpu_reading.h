@@ -1,0 +1,37 @@
+// What NVML says of this machine's GPUs at a time, for people who look at it.
+//
+// Calls may take seconds, or, with a GPU that is lost, for ever (nvml.h). Safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/nvml.h"
+
+namespace muster {
+
+// What a driver does not tell is empty.
+struct GpuReading {
+  struct Process {
+    std::int32_t pid = 0;
+    std::optional<std::uint64_t> memory_bytes{};
+  };
+  unsigned index = 0;  // NVML's
+  std::string name{};
+  std::optional<int> utilization_percent{};
+  std::uint64_t memory_used_bytes = 0;
+  std::uint64_t memory_total_bytes = 0;
+  std::optional<int> temperature_celsius{};
+  std::optional<double> power_watts{};
+  std::optional<int> sm_clock_mhz{};
+  std::optional<int> memory_clock_mhz{};
+  std::vector<std::string> throttle_reasons{};  // "power cap", "thermal slowdown"
+  std::vector<Process> processes{};
+};
+
+// None if there is no driver. `library` has begun.
+std::vector<GpuReading> read_gpus(const Nvml& library);
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+// The NVIDIA driver's library, loaded where it is there: the functions that are used, without nvml.h.
+//
+// Stays loaded. Its calls may take seconds, or, with a GPU that is lost, for ever: they belong on threads of
+// their own, which nobody waits for.
+#pragma once
+
+#include <type_traits>
+
+namespace muster {
+
+struct Nvml {
+  using Device = void*;
+  using EventSet = void*;
+  struct EventData {
+    Device device;
+    unsigned long long type;
+    unsigned long long data;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
+  struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+  };
+  struct Process {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
+  struct Utilization {  // percent of the last sixth of a second to second
+    unsigned gpu;
+    unsigned memory;
+  };
+  static constexpr int kSmClock = 1;
+  static constexpr int kMemoryClock = 2;
+  static constexpr int kSuccess = 0;
+  static constexpr int kTimeout = 10;
+  static constexpr int kGpuIsLost = 15;
+  static constexpr unsigned long long kNotAvailable = ~0ULL;
+
+  // Null where the library has none.
+  int (*initialize)() = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle)(unsigned, Device*) = nullptr;
+  int (*create_set)(EventSet*) = nullptr;
+  int (*register_events)(Device, unsigned long long, EventSet) = nullptr;
+  int (*wait)(EventSet, EventData*, unsigned) = nullptr;
+  int (*memory)(Device, Memory*) = nullptr;
+  int (*processes)(Device, unsigned*, Process*) = nullptr;
+  int (*name)(Device, char*, unsigned) = nullptr;
+  int (*utilization)(Device, Utilization*) = nullptr;
+  int (*temperature)(Device, int, unsigned*) = nullptr;  // sensor 0, in degrees Celsius
+  int (*power)(Device, unsigned*) = nullptr;             // mW
+  int (*clock)(Device, int, unsigned*) = nullptr;        // MHz
+  int (*throttle_reasons)(Device, unsigned long long*) = nullptr;
+
+  static Nvml load();
+  // Whether it is there, and ready for count() and handle().
+  bool begin() const {
+    return initialize != nullptr && count != nullptr && handle != nullptr && initialize() == kSuccess;
+  }
+};
+
+}  // namespace muster

@@ -1,0 +1,27 @@
+// What a rank uses of its node, as its agent has read it.
+//
+// A plain struct, sent in a Pong.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/ids.h"
+
+namespace muster::wire {
+
+// -1: not known.
+struct RankUsage {
+  Rank rank;
+  std::int64_t cpu_ns = 0;  // of the worker's process since its start
+  std::int64_t age_ns = 0;  // of the process
+  std::int64_t memory_bytes = 0;
+  std::int32_t gpu = -1;  // NVML's number; what follows is of the whole GPU
+  std::int32_t gpu_percent = -1;
+  std::int64_t gpu_memory_bytes = -1;
+  std::int64_t gpu_memory_total_bytes = -1;
+  std::int32_t gpu_celsius = -1;
+  std::int32_t gpu_watts = -1;
+  bool operator==(const RankUsage&) const = default;
+};
+
+}  // namespace muster::wire

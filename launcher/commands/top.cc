@@ -1,0 +1,148 @@
+// `launch top`: a live table of what the ranks do and use.
+#include "launcher/core/view/top.h"
+
+#include <csignal>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/base/color.h"
+#include "common/base/file.h"
+#include "launcher/commands/conversation.h"
+#include "launcher/commands/invocation.h"
+#include "launcher/core/verdict/verdict.h"
+
+namespace muster::launcher {
+
+namespace {
+
+constexpr Duration kAnswerLimit = std::chrono::seconds(10);
+constexpr auto kRedraw = std::chrono::milliseconds(1000);
+// For one table: agents say once a second what ranks use, and share of processor time needs two answers.
+constexpr auto kPause = std::chrono::milliseconds(200);
+constexpr Duration kUsageLimit = std::chrono::seconds(4);
+
+std::sig_atomic_t volatile ended = 0;
+void end_top(int) {
+  ended = 1;
+}
+void wake_up(int) {}  // poll() returns, and the table is drawn anew
+
+Expected<JobStatus> ask(const JobEntry& job) {
+  auto conversation = Conversation::ask(job, R"({"command": "top"})");
+  if (!conversation) return std::unexpected(conversation.error());
+  const auto line = conversation->next(kAnswerLimit);
+  if (!line) return std::unexpected(line.error());
+  if (!*line) return failure(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended");
+  return parse_status(**line);
+}
+
+// The terminal without echo and without waiting for lines, as it was before when this goes.
+class Keyboard {
+ public:
+  Keyboard() : usable_(isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before_) == 0) {
+    if (!usable_) return;
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+  }
+  Keyboard(const Keyboard&) = delete;
+  Keyboard& operator=(const Keyboard&) = delete;
+  ~Keyboard() {
+    if (usable_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  // Whether q was pressed, within so long.
+  bool quits_within(std::chrono::milliseconds limit) const {
+    pollfd key{usable_ ? STDIN_FILENO : -1, POLLIN, 0};
+    if (poll(&key, 1, static_cast<int>(limit.count())) <= 0) return false;
+    char letter = 0;
+    const ssize_t size = read(STDIN_FILENO, &letter, 1);
+    return size == 0 || (size == 1 && (letter == 'q' || letter == 'Q'));
+  }
+
+ private:
+  termios before_{};
+  bool usable_;
+};
+
+Screen screen() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  // The cursor stands in the last row.
+  const std::size_t rows = size.ws_row > 1 ? size.ws_row - 1U : 0U;
+  return {.columns = size.ws_col, .rows = rows, .bold = colors_wanted()};
+}
+
+// Of a job that does not answer: it has ended, or why not.
+int say_why_it_is_silent(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation,
+                         const Error& error) {
+  const auto now = find_job(arguments, invocation.here, Preferred::kRunning);
+  if (!now || now->record.job_id != job.record.job_id || !now->exit_code) return refuse(error, 1);
+  return print(fmt::format("{} {}\n", job.record.job_id, end_of(*now)));
+}
+
+int watch(const JobEntry& job, const CommandArguments& arguments, const Invocation& invocation) {
+  struct sigaction action{};
+  action.sa_handler = end_top;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = wake_up;
+  sigaction(SIGWINCH, &action, nullptr);
+  const Keyboard keyboard;
+  std::optional<JobStatus> before;
+  print("\033[?25l\033[2J");
+  while (ended == 0) {
+    auto status = ask(job);
+    if (!status) {
+      print("\033[?25h");
+      return say_why_it_is_silent(job, arguments, invocation, status.error());
+    }
+    std::string text = top_as_text(*status, before, screen());
+    // In place: each line over what stood there, and nothing below.
+    std::string drawn = "\033[H";
+    for (const char letter : text) drawn += letter == '\n' ? "\033[K\n" : std::string(1, letter);
+    print(drawn + "\033[J");
+    before = *std::move(status);
+    if (keyboard.quits_within(kRedraw)) break;
+  }
+  return print("\033[?25h");
+}
+
+// As soon as all is known that is shown, or after a while without it.
+int show_once(const JobEntry& job, bool json) {
+  const TimePoint limit = Clock::now() + kUsageLimit;
+  std::optional<JobStatus> before;
+  for (;;) {
+    const auto status = ask(job);
+    if (!status) return refuse(status.error(), 1);
+    const bool renewed =
+        before && knows_usage(*status) &&
+        std::ranges::equal(status->ranks, before->ranks, [](const RankStatus& now, const RankStatus& then) {
+          return !now.usage || (then.usage && then.usage->age_ns < now.usage->age_ns);
+        });
+    if (renewed || Clock::now() >= limit)
+      return print(json ? top_as_json(*status, before) : top_as_text(*status, before, {}));
+    if (!before && knows_usage(*status)) before = *status;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+int top(const Invocation& invocation) {
+  const auto arguments = read_arguments(invocation);
+  if (!arguments) return arguments.error();
+  const auto job = find_job(*arguments, invocation.here, Preferred::kRunning);
+  if (!job) return refuse(job.error(), kExitUsage);
+  if (job->exit_code || job->state == JobEntry::State::kLost) {
+    if (arguments->has("json")) return print(jobs_as_json({*job}));
+    return print(fmt::format("{} {}\n", job->record.job_id, end_of(*job)));
+  }
+  if (arguments->has("once") || arguments->has("json") || isatty(STDOUT_FILENO) != 1)
+    return show_once(*job, arguments->has("json"));
+  return watch(*job, *arguments, invocation);
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,30 @@
+#include "launcher/core/settings/mpi_options.h"
+
+namespace muster::launcher {
+
+void read_mpi(SettingReader& reader, Options& options) {
+  using enum wire::Mpi;
+  reader.choice("mpi", {{"auto", kAuto}, {"pmix", kPmix}, {"pmi", kPmi}, {"none", kNone}}, options.mpi);
+}
+
+void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program) {
+  wire::JobSpec& job = plan.job;
+  const auto backend = job.environment.find("MUSTER_BACKEND");
+  const bool has_groups = backend != job.environment.end() && backend->second == "mpi";
+  if (job.mpi == wire::Mpi::kAuto && has_groups) job.mpi = wire::Mpi::kPmix;
+  if (job.mpi == wire::Mpi::kAuto && of_program) job.mpi = *of_program;
+  const bool is_mpi = job.mpi == wire::Mpi::kPmix || job.mpi == wire::Mpi::kPmi;
+  if (is_mpi && !job.input_rank) job.input_rank = Rank(0);
+}
+
+std::string mpi_text(const wire::JobSpec& job) {
+  switch (job.mpi) {
+    case wire::Mpi::kAuto: return "if the program needs it, which each agent looks at";
+    case wire::Mpi::kNone: return "";
+    case wire::Mpi::kPmix: return "pmix: the agents are Open MPI's PMIx servers";
+    case wire::Mpi::kPmi: return "pmi: the agents are MPICH's PMI servers";
+  }
+  return "";
+}
+
+}  // namespace muster::launcher

@@ -1,0 +1,68 @@
+#include "runtime/comm/flight_record.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fmt/core.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
+#include <utility>
+
+#include "runtime/comm/nccl.h"
+
+namespace muster {
+namespace {
+
+// "all_reduce of Float [4, 2]": of the first tensor that it takes.
+std::string text_of_entry(const nlohmann::json& entry) {
+  std::string name = entry.at("profiling_name");
+  name.erase(0, name.find(':') + 1);
+  if (entry.at("input_dtypes").empty() || entry.at("input_sizes").empty()) return name;
+  std::string sizes;
+  for (const auto& size : entry.at("input_sizes").front())
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size.get<std::int64_t>());
+  return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
+}
+
+}  // namespace
+
+std::vector<std::string> lines_of_record(const std::string& json) {
+  std::vector<std::string> lines;
+  const nlohmann::json record = nlohmann::json::parse(json, nullptr, false);
+  if (!record.is_object()) return lines;
+  try {
+    std::map<std::int64_t, const nlohmann::json*> newest;  // by group
+    for (const auto& entry : record.at("entries"))
+      if (!entry.at("is_p2p").get<bool>()) newest[entry.at("pg_id")] = &entry;
+    for (const auto& [group, entry] : newest) {
+      const auto& status = record.at("pg_status").at(fmt::format("{}", group));
+      const std::int64_t ended =
+          std::atoll(status.at("last_completed_collective").get<std::string>().c_str());
+      lines.push_back(fmt::format("collective {} of the group '{}', which has ended {}: {}",
+                                  entry->at("collective_seq_id").get<std::int64_t>(),
+                                  entry->at("process_group").at(1).get<std::string>(),
+                                  std::max<std::int64_t>(ended, 0), text_of_entry(*entry)));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return {};  // another version of torch writes it otherwise
+  }
+  return lines;
+}
+
+std::vector<FlightRecord> flight_records() {
+  std::vector<FlightRecord> records;
+  try {
+    const auto add = [&](const char* backend, std::string json) {
+      std::vector<std::string> lines = lines_of_record(json);
+      if (!lines.empty()) records.push_back({backend, std::move(json), std::move(lines)});
+    };
+    add("gloo", c10d::dump_fr_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false));
+    add("nccl", nccl_record());
+  } catch (const std::exception&) {
+    // There is nothing then, or less.
+  }
+  return records;
+}
+
+}  // namespace muster

@@ -1,0 +1,50 @@
+// A thread that asks the store in place of the engine's, which must not wait for it: whoever serves the store
+// may be cut off.
+//
+// One for the process, as long as that lives. What it is given is done in order, and throws nothing.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <sys/prctl.h>
+#include <thread>
+#include <utility>
+
+namespace muster::mpi {
+
+class Asker {
+ public:
+  static Asker& of_process() {
+    static auto* one = new Asker;
+    return *one;
+  }
+  void post(std::function<void()> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    posted_.notify_one();
+  }
+
+ private:
+  Asker() {
+    std::thread([this] { run(); }).detach();
+  }
+  [[noreturn]] void run() {
+    prctl(PR_SET_NAME, "muster-mpi-ask");
+    while (true) {
+      std::unique_lock lock(mutex_);
+      posted_.wait(lock, [this] { return !tasks_.empty(); });
+      const auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> tasks_;
+};
+
+}  // namespace muster::mpi

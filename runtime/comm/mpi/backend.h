@@ -1,0 +1,86 @@
+// c10d's interface over the engine: what a call's tensors are for MPI, and what its Work says.
+//
+// Every call returns at once, and its tensors are MPI's until the Work has ended; it and its callbacks end on
+// the engine's thread. Tensors must be contiguous; those that are reduced or broadcast may lie in any dense
+// order, the same on all ranks. Reductions and broadcasts are cut into pieces of 4 MiB, between which
+// messages get on. Sums depend on the number of ranks and on sizes, and of two ranks not even on those. A
+// call that has not ended in its time gives the group up; its error names the members that do not wait in it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "runtime/comm/mpi/engine.h"
+#include "runtime/comm/mpi/library.h"
+#include "runtime/comm/mpi/tensors.h"
+
+namespace muster::mpi {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+class MpiBackend : public c10d::Backend {
+ public:
+  // Collective over the members.
+  explicit MpiBackend(const MpiRequest& request);
+  MpiBackend(const MpiBackend&) = delete;
+  MpiBackend& operator=(const MpiBackend&) = delete;
+  ~MpiBackend() override;
+
+  const std::string getBackendName() const override { return "mpi"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return call_count_; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
+                        std::vector<std::int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+ private:
+  struct Plan;
+  WorkPtr run(Plan plan);
+  WorkPtr gather_all(const Tensors& outputs, const Tensors& inputs, Plan plan);
+  WorkPtr reduce_parts(const Tensors& outputs, const Tensors& inputs, const c10d::ReduceOp& op, Plan plan);
+  WorkPtr message(at::Tensor& tensor, int peer, int tag, bool sends);
+
+  const std::vector<int> ranks_;
+  const std::string prefix_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Channel> channel_;
+  c10::intrusive_ptr<c10d::Store> store_;  // of the thread that asks for the engine
+  std::atomic<std::uint64_t> call_count_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::atomic<bool> closed_ = false;
+};
+
+}  // namespace muster::mpi

@@ -1,0 +1,442 @@
+#include "runtime/comm/mpi/engine.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <future>
+#include <sched.h>
+#include <stdexcept>
+#include <sys/prctl.h>
+
+namespace muster::mpi {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kPolls{50};  // so long it only yields
+constexpr std::chrono::milliseconds kLongestRest{1};
+constexpr std::chrono::milliseconds kBetweenLooks{10};
+constexpr std::chrono::milliseconds kStillness{1000};  // after which a rank writes down where it is
+constexpr std::chrono::milliseconds kLastMoment{1000};
+constexpr std::chrono::milliseconds kAnswer{2000};  // of the store, about who is missing
+constexpr std::int64_t kPiecesUnderWay = 2;
+
+// Before any other thread of MPI's is there. What the user has set stays.
+void set_defaults() {
+  // Ranks may be more than processors, and MPI_Init and its like wait busily.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  // A process without a launcher is a world of its own, and needs no daemon for that.
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+}
+
+void require(int code, const char* call) {
+  if (code != MPI_SUCCESS) throw std::runtime_error(fmt::format("{}: {}", call, error_text(code)));
+}
+
+// At the beginning of MPI_Finalize, by a program that has started MPI itself.
+int leave_at_finalize(MPI_Comm, int, void* function, void*) {
+  (*static_cast<std::function<void()>*>(function))();
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+std::string error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return fmt::format("error {}", code);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+Engine& Engine::of_process() {
+  static auto* one = new Engine;
+  return *one;
+}
+
+Engine::Engine() {
+  set_defaults();
+  // Signals are the program's threads' business.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  on_exit([](int status, void*) { of_process().leave(status); }, nullptr);
+}
+
+void Engine::post(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  inbox_.push_back(std::move(task));
+  posted_.notify_one();
+}
+
+void Engine::post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
+                           const std::string& late) {
+  const auto ended = std::make_shared<std::promise<void>>();
+  auto future = ended->get_future();
+  if (const std::lock_guard lock(mutex_); leaving_)
+    throw std::runtime_error("backend 'mpi': the process is ending");
+  post([task, ended] {
+    try {
+      task();
+      ended->set_value();
+    } catch (...) {
+      ended->set_exception(std::current_exception());
+    }
+  });
+  if (future.wait_for(timeout) != std::future_status::ready) throw std::runtime_error(late);
+  future.get();
+}
+
+// Not waited for where the thread is in a call that may never end. Who ends with an error does not wait in
+// MPI_Finalize for the others, who may wait for it in something else.
+void Engine::leave(int status) {
+  std::unique_lock lock(mutex_);
+  leaving_ = true;
+  if (status != 0) broken_ = fails_ = true;
+  posted_.notify_one();
+  while (!gone_ && !forming_) gone_changed_.wait_for(lock, std::chrono::milliseconds(100));
+  lock.unlock();
+  if (!thread_.joinable()) return;
+  if (forming_)
+    thread_.detach();
+  else
+    thread_.join();
+}
+
+void Engine::form(const std::function<void()>& task, std::chrono::milliseconds timeout,
+                  const std::string& late) {
+  post_and_wait(
+      [task, this] {
+        forming_ = true;
+        const std::shared_ptr<void> formed(nullptr, [this](void*) { forming_ = false; });
+        task();
+      },
+      timeout, late);
+}
+
+void Engine::enter(const WorldPlace& place, std::chrono::milliseconds timeout) {
+  form(
+      [place, this] {
+        start_mpi();
+        require_world(place);
+      },
+      timeout,
+      fmt::format("backend 'mpi': MPI has not been started within {} ms: not all of its ranks have come",
+                  timeout.count()));
+}
+
+void Engine::open(const ChannelPtr& channel, const std::vector<int>& ranks,
+                  std::chrono::milliseconds timeout) {
+  form(
+      [=, this] {
+        ++open_count_;
+        make_comm(*channel, ranks);
+      },
+      timeout,
+      fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms", ranks.size(),
+                  timeout.count()));
+}
+
+void Engine::submit(const OperationPtr& operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gone_) {
+      inbox_.emplace_back([this, operation] { begin(operation); });
+      posted_.notify_one();
+      return;
+    }
+  }
+  operation->end(*operation, fmt::format("{}: MPI has been finalized in this process", operation->what));
+}
+
+void Engine::give_up(const ChannelPtr& channel, const std::string& reason) {
+  post([=, this] { break_channel(channel, reason); });
+}
+
+void Engine::close(const ChannelPtr& channel) {
+  post([=, this] {
+    --open_count_;
+    const bool idle =
+        std::ranges::none_of(active_, [&](const auto& each) { return each->channel == channel; });
+    if (idle && channel->broken.empty() && channel->comm != MPI_COMM_NULL) MPI_Comm_free(&channel->comm);
+    channel->broken = "the group has been shut down";
+  });
+}
+
+void Engine::run() {
+  prctl(PR_SET_NAME, "muster-mpi");
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the usual 50 us
+  Time moved_at = steady_clock::now();
+  while (true) {
+    const bool some_posted = perform_posted();
+    const bool some_ended = test();
+    const Time now = steady_clock::now();
+    if (some_posted || some_ended) moved_at = now;
+    if (now - looked_at_ >= kBetweenLooks) look_at_clock(now);
+    if (ends_now(now, moved_at)) break;
+    rest(moved_at);
+  }
+  finalize();
+  const std::lock_guard lock(mutex_);
+  gone_ = true;
+  gone_changed_.notify_all();
+}
+
+// What somebody has started and not waited for gets a moment, where all has gone well.
+bool Engine::ends_now(Time now, Time moved_at) {
+  const std::lock_guard lock(mutex_);
+  if (!leaving_ || !inbox_.empty()) return false;
+  if (active_.empty()) return true;
+  if (open_count_ == 0 && !broken_ && now - moved_at < kLastMoment) return false;
+  broken_ = true;
+  return true;
+}
+
+void Engine::rest(Time moved_at) {
+  if (active_.empty()) {
+    std::unique_lock lock(mutex_);
+    posted_.wait(lock, [&] { return leaving_ || !inbox_.empty(); });
+    return;
+  }
+  const auto waited = steady_clock::now() - moved_at;
+  if (waited < kPolls) {
+    sched_yield();
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  const auto length = std::min<steady_clock::duration>(waited / 16, kLongestRest);
+  posted_.wait_for(lock, length, [&] { return !inbox_.empty(); });
+}
+
+bool Engine::perform_posted() {
+  std::deque<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(inbox_);
+  }
+  for (const auto& task : tasks) task();
+  return !tasks.empty();
+}
+
+void Engine::start_mpi() {
+  if (left_) throw std::runtime_error("backend 'mpi': MPI has been finalized in this process");
+  if (started_) return;
+  int done = 0;
+  MPI_Finalized(&done);
+  if (done != 0) throw std::runtime_error("backend 'mpi': MPI has been finalized in this process");
+  MPI_Initialized(&done);
+  int level = MPI_THREAD_SINGLE;
+  if (done != 0) {
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE)
+      throw std::runtime_error(
+          "backend 'mpi': the program has started MPI without MPI_THREAD_MULTIPLE, which it must ask "
+          "MPI_Init_thread "
+          "for: its groups make calls in a thread of their own");
+    auto* stop = new std::function<void()>([this] { leave(0); });
+    int key = MPI_KEYVAL_INVALID;
+    require(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_at_finalize, &key, nullptr),
+            "MPI_Comm_create_keyval");
+    require(MPI_Comm_set_attr(MPI_COMM_SELF, key, stop), "MPI_Comm_set_attr");
+  } else {
+    require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    owns_mpi_ = true;
+    if (level < MPI_THREAD_SERIALIZED)
+      throw std::runtime_error("backend 'mpi': this MPI has no MPI_THREAD_SERIALIZED");
+  }
+  started_ = true;
+}
+
+void Engine::finalize() {
+  left_ = true;
+  if (!started_ || !owns_mpi_) return;
+  if (!broken_ && open_count_ == 0)
+    MPI_Finalize();
+  else if (!fails_)
+    say_goodbye();
+}
+
+// A rank that ends well although a group was given up cannot wait in MPI_Finalize, and its launcher would
+// take it for one that has run away.
+void Engine::say_goodbye() {
+  void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return;
+  auto* const is_initialized = reinterpret_cast<int (*)()>(dlsym(library, "PMIx_Initialized"));
+  auto* const finalize = reinterpret_cast<int (*)(const void*, std::size_t)>(dlsym(library, "PMIx_Finalize"));
+  constexpr int kMostOften = 8;  // as often as parts of Open MPI have started it
+  for (int times = 0; is_initialized != nullptr && finalize != nullptr && times < kMostOften; ++times) {
+    if (is_initialized() == 0) return;
+    finalize(nullptr, 0);
+  }
+}
+
+void Engine::require_world(const WorldPlace& place) {
+  WorldPlace found;
+  MPI_Comm_rank(MPI_COMM_WORLD, &found.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &found.size);
+  if (found.rank != place.rank || found.size != place.size)
+    throw std::runtime_error(
+        fmt::format("backend 'mpi': MPI_COMM_WORLD is not the job: this is rank {} of {} there, and rank {} "
+                    "of {} in the job; "
+                    "start the job with launch --mpi pmix",
+                    found.rank, found.size, place.rank, place.size));
+}
+
+void Engine::make_comm(Channel& channel, const std::vector<int>& ranks) {
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group members = MPI_GROUP_NULL;
+  require(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  require(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members), "MPI_Group_incl");
+  require(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &channel.comm), "MPI_Comm_create_group");
+  require(MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  MPI_Group_free(&members);
+  MPI_Group_free(&world);
+}
+
+void Engine::begin(const OperationPtr& operation) {
+  Channel& channel = *operation->channel;
+  if (operation->collective) operation->number = ++channel.entered;
+  if (!channel.broken.empty()) {
+    operation->end(*operation, fmt::format("{}: {}", operation->what, channel.broken));
+    return;
+  }
+  operation->since = steady_clock::now();
+  active_.push_back(operation);
+  if (operation->collective) {
+    channel.due.push_back(operation);
+    start_due(channel);
+    return;
+  }
+  while (operation->started < operation->piece_count)
+    if (!start_piece(operation)) return;
+}
+
+// A collective without pieces has ended as soon as it is its turn.
+void Engine::start_due(Channel& channel) {
+  while (!channel.due.empty()) {
+    const OperationPtr next = channel.due.front();
+    while (next->started < next->piece_count) {
+      if (next->started - next->ended == kPiecesUnderWay) return;
+      if (!start_piece(next)) return;
+    }
+    channel.due.pop_front();
+    if (next->piece_count == 0) end(next, "");
+  }
+}
+
+bool Engine::start_piece(const OperationPtr& operation) {
+  MPI_Request handle = MPI_REQUEST_NULL;
+  const int code = operation->start(operation->started, &handle);
+  if (code != MPI_SUCCESS) {
+    if (operation->collective)
+      break_channel(operation->channel, error_text(code));
+    else
+      end(operation, error_text(code));
+    return false;
+  }
+  requests_.push_back({operation, operation->started++});
+  handles_.push_back(handle);
+  return true;
+}
+
+bool Engine::test() {
+  if (handles_.empty()) return false;
+  const std::size_t count = handles_.size();
+  int ended_count = 0;
+  std::vector<int> which(count);
+  std::vector<MPI_Status> statuses(count);
+  const int code =
+      MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which.data(), statuses.data());
+  if (ended_count <= 0) return false;
+  // What ends starts others, whose requests come behind these.
+  std::vector<std::pair<OperationPtr, MPI_Status>> ended;
+  for (int each = 0; each < ended_count; ++each) {
+    const auto index = static_cast<std::size_t>(which[static_cast<std::size_t>(each)]);
+    MPI_Status status = statuses[static_cast<std::size_t>(each)];
+    if (code != MPI_ERR_IN_STATUS) status.MPI_ERROR = MPI_SUCCESS;
+    ended.emplace_back(std::exchange(requests_[index].operation, nullptr), status);
+  }
+  std::size_t kept = 0;
+  for (std::size_t each = 0; each < count; ++each) {
+    if (requests_[each].operation == nullptr) continue;
+    requests_[kept] = std::move(requests_[each]);
+    handles_[kept++] = handles_[each];
+  }
+  requests_.resize(kept);
+  handles_.resize(kept);
+  for (const auto& [operation, status] : ended) piece_ended(operation, status);
+  return true;
+}
+
+void Engine::piece_ended(const OperationPtr& operation, const MPI_Status& status) {
+  ++operation->ended;
+  operation->status = status;
+  if (std::ranges::find(active_, operation) == active_.end()) return;  // its group was given up just now
+  if (status.MPI_ERROR != MPI_SUCCESS) {
+    if (operation->collective)
+      break_channel(operation->channel, error_text(status.MPI_ERROR));
+    else
+      end(operation, error_text(status.MPI_ERROR));
+    return;
+  }
+  if (operation->ended == operation->piece_count) end(operation, "");
+  start_due(*operation->channel);
+}
+
+void Engine::end(const OperationPtr& operation, const std::string& error) {
+  active_.remove(operation);
+  if (operation->started > operation->ended) {
+    broken_ = true;
+    abandoned_.push_back(operation);
+  }
+  const bool names_it = error.empty() || error.starts_with(operation->what);
+  operation->end(*operation, names_it ? error : fmt::format("{}: {}", operation->what, error));
+}
+
+void Engine::break_channel(const ChannelPtr& channel, const std::string& reason) {
+  if (!channel->broken.empty()) return;
+  channel->broken = reason;
+  channel->due.clear();
+  std::vector<OperationPtr> of_it;
+  for (const OperationPtr& each : active_)
+    if (each->channel == channel) of_it.push_back(each);
+  for (std::size_t each = 0; each < requests_.size();) {
+    if (requests_[each].operation->channel != channel) {
+      ++each;
+      continue;
+    }
+    requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(each));
+    handles_.erase(handles_.begin() + static_cast<std::ptrdiff_t>(each));
+  }
+  for (const OperationPtr& each : of_it) end(each, reason);
+}
+
+void Engine::look_at_clock(Time now) {
+  looked_at_ = now;
+  const std::vector<OperationPtr> all(active_.begin(), active_.end());
+  for (const OperationPtr& each : all) {
+    Channel& channel = *each->channel;
+    if (!channel.broken.empty()) continue;
+    const auto waited = now - each->since;
+    if (each->collective && channel.told < each->number &&
+        waited >= std::min<steady_clock::duration>(kStillness, each->timeout / 4)) {
+      channel.told = channel.entered;
+      channel.tell(channel.told);
+    }
+    if (waited < each->timeout) continue;
+    const std::string late = fmt::format("{} has not ended within {} ms", each->what, each->timeout.count());
+    if (each->collective && !each->asked_at) {
+      each->asked_at = now;
+      channel.missing(each->number, [this, late, channel = each->channel](const std::string& who) {
+        give_up(channel, who.empty() ? late : late + ": " + who);
+      });
+    } else if (!each->collective || now - *each->asked_at >= kAnswer) {
+      break_channel(each->channel, late);
+    }
+  }
+}
+
+}  // namespace muster::mpi

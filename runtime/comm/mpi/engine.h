@@ -1,0 +1,159 @@
+// The thread that makes a process's MPI calls: starts what is asked for, and moves on what is under way.
+//
+// It starts MPI when it is first needed, with MPI_THREAD_SERIALIZED, because nobody else makes calls; a
+// program that has started MPI itself must have got MPI_THREAD_MULTIPLE. One thread serves all groups. It
+// never blocks in an operation: while nothing moves it sleeps for a sixteenth of the time that it has waited
+// so far, a millisecond at most, so that a rank which waits takes next to nothing of a processor that others
+// compute on.
+//
+// Open MPI cannot give up an operation that a dead peer takes part in. When a deadline has passed, its group
+// is given up: everything in it ends with the reason, the memory that MPI may still write to is kept, and MPI
+// is not finalized at the end of the process. Free of torch. What is not said to be the engine's own may be
+// called by any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mpi.h>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace muster::mpi {
+
+struct Operation;
+using OperationPtr = std::shared_ptr<Operation>;
+
+// What the operations of one group have in common.
+struct Channel {
+  // Both of the engine, and return at once. Writes down for the others that this rank has entered a
+  // collective, and does not get on.
+  std::function<void(std::int64_t number)> tell;
+  // Answers in words, from any thread, who has not written that down; empty: nobody, or it is not known.
+  std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
+
+  // What follows is the engine's own.
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::string broken;        // why nothing goes any more
+  std::int64_t entered = 0;  // collectives
+  std::int64_t told = 0;     // up to this one
+  std::deque<OperationPtr>
+      due;  // collectives of which pieces are not started: all ranks must in the same order
+};
+using ChannelPtr = std::shared_ptr<Channel>;
+
+struct Operation {
+  ChannelPtr channel;
+  std::string what;
+  bool collective = true;
+  std::chrono::milliseconds timeout{};
+  // Pieces are started in order; of a collective two are under way at a time.
+  std::int64_t piece_count = 1;
+  // Both of the engine. `end` is called once, without an error when all pieces have ended; `start`, and what
+  // it holds, may be kept for ever.
+  std::function<int(std::int64_t piece, MPI_Request* request)> start;
+  std::function<void(const Operation&, const std::string& error)> end;
+
+  // What follows is the engine's own.
+  std::int64_t number = 0;  // among the group's collectives
+  std::int64_t started = 0;
+  std::int64_t ended = 0;
+  MPI_Status status{};  // of the last piece
+  std::chrono::steady_clock::time_point since;
+  std::optional<std::chrono::steady_clock::time_point> asked_at;  // who is missing
+};
+
+// Where this process is in its job; MPI_COMM_WORLD must say the same.
+struct WorldPlace {
+  int rank = 0;
+  int size = 1;
+};
+
+class Engine {
+ public:
+  // Lives until the process ends, at which MPI is finalized if every channel was closed in good order.
+  static Engine& of_process();
+
+  // Starts MPI, which waits for all ranks of its world. Throws std::runtime_error: MPI cannot be used, its
+  // world is not the job's, or the others have not come in time.
+  void enter(const WorldPlace& place, std::chrono::milliseconds timeout);
+  // Collective over these ranks, ascending, after enter(). They should all be there: if the others do not
+  // come in time, which std::runtime_error says, the thread waits on for them.
+  void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
+  // In one order on all members, as far as collectives are concerned.
+  void submit(const OperationPtr& operation);
+  // Ends everything in it, with this reason.
+  void give_up(const ChannelPtr& channel, const std::string& reason);
+  // When the channel is not used any more.
+  void close(const ChannelPtr& channel);
+
+ private:
+  struct Request {
+    OperationPtr operation;
+    std::int64_t piece = 0;
+  };
+  using Time = std::chrono::steady_clock::time_point;
+
+  Engine();
+  void post(std::function<void()> task);
+  // Of calls that end when others have made them.
+  void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
+  // Throws what the task threw, and std::runtime_error with `late` when the time is over.
+  void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
+                     const std::string& late);
+  void leave(int status);  // the process's
+  void say_goodbye();
+
+  // Of the engine's thread.
+  void run();
+  bool perform_posted();
+  void start_mpi();
+  void finalize();
+  void require_world(const WorldPlace& place);
+  void make_comm(Channel& channel, const std::vector<int>& ranks);
+  void begin(const OperationPtr& operation);
+  void start_due(Channel& channel);
+  bool start_piece(const OperationPtr& operation);
+  bool test();
+  void piece_ended(const OperationPtr& operation, const MPI_Status& status);
+  void end(const OperationPtr& operation, const std::string& error);
+  void break_channel(const ChannelPtr& channel, const std::string& reason);
+  void look_at_clock(Time now);
+  bool ends_now(Time now, Time moved_at);
+  void rest(Time moved_at);
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> inbox_;
+  std::condition_variable gone_changed_;
+  bool leaving_ = false;
+  bool gone_ = false;
+  std::atomic<bool> forming_ = false;  // the thread is in a call that ends when others have made it
+  std::thread thread_;
+
+  // Of the engine's thread.
+  bool started_ = false;   // MPI, by whomever
+  bool owns_mpi_ = false;  // it was started here
+  bool left_ = false;
+  bool broken_ = false;  // something is under way that nobody waits for
+  bool fails_ = false;   // the process, by its exit status
+  int open_count_ = 0;
+  std::list<OperationPtr> active_;
+  std::vector<Request> requests_;        // beside handles_
+  std::vector<MPI_Request> handles_;     // of what is under way
+  std::vector<OperationPtr> abandoned_;  // with the memory that MPI may still use
+  Time looked_at_;
+};
+
+// "MPI_ERR_TRUNCATE: message truncated".
+std::string error_text(int code);
+
+}  // namespace muster::mpi

@@ -1,0 +1,47 @@
+// What is known of NCCL groups of this process whose communicators have been aborted: why, and who is
+// missing.
+//
+// When a collective has not ended in time, each rank of the job tells the others, through the stores of its
+// groups, how many collectives it has entered in each; who has entered fewer has not come. After that what
+// GPUs do goes on with what happened to lie in the tensors, so that results may not be used. Safe from any
+// thread; nothing here waits for other ranks.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace muster {
+
+struct NcclGroup {
+  c10::weak_intrusive_ptr<c10d::Backend> backend{c10::intrusive_ptr<c10d::Backend>()};
+  c10::intrusive_ptr<c10d::Store> store;
+  std::vector<int> ranks;  // of the job, by place
+  int place = 0;           // this process's
+  std::string name;
+};
+
+// As long as its backend is there.
+void watch_nccl(NcclGroup group);
+
+// How many collectives this rank has entered in each of its groups: into their stores.
+void tell_entered();
+
+// "rank 2 has not come to its collective 41", by how many each place has entered;
+// nothing: it has not said. Empty: all have come.
+std::string describe_absent(const NcclGroup& group, const std::vector<std::optional<std::int64_t>>& entered);
+
+// Empty: nothing is wrong with the NCCL of this process group, or with that of any.
+std::string nccl_failure_of(c10d::ProcessGroup& group);
+std::string any_nccl_failure();
+// kUnavailable with that: what has been trained with such a group may not be kept.
+Status check_groups();
+
+}  // namespace muster

@@ -1,0 +1,328 @@
+#include "runtime/comm/shm/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/core.h>
+#include <stdexcept>
+
+namespace muster::shm {
+namespace {
+
+// Up to so many bytes each rank adds up everything itself, which is one wait for the others instead of two.
+constexpr std::size_t kSmall = std::size_t{32} << 10;
+// Shares begin at whole lines of the caches, so that no two ranks write into one.
+constexpr std::size_t kLine = 64;
+
+struct Range {
+  std::size_t begin = 0;  // elements
+  std::size_t size = 0;
+};
+
+// Of `count` elements, the share of one of the ranks.
+Range share(std::size_t count, std::size_t element_bytes, int rank, int ranks) {
+  const std::size_t line = kLine / element_bytes;
+  const std::size_t each = (count / static_cast<std::size_t>(ranks) + line - 1) / line * line;
+  const std::size_t begin = std::min(count, each * static_cast<std::size_t>(rank));
+  const std::size_t end = rank + 1 == ranks ? count : std::min(count, begin + each);
+  return {begin, end - begin};
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+std::uint64_t pieces_of(std::size_t count, std::size_t each) {
+  return (count + each - 1) / each;
+}
+
+}  // namespace
+
+void Board::lay(std::uint64_t piece, const CallTag& tag) const {
+  RankState& state = segment.state(rank);
+  state.tags[piece % kBuffers] = tag;
+  state.laid.store(piece + 1, std::memory_order_release);
+  segment.announce(rank);
+}
+void Board::add(std::uint64_t piece) const {
+  segment.state(rank).added.store(piece + 1, std::memory_order_release);
+  segment.announce(rank);
+}
+void Board::finish(std::uint64_t piece) const {
+  segment.state(rank).done.store(piece + 1, std::memory_order_release);
+  segment.announce(rank);
+}
+
+Until Board::free(std::uint64_t piece) const {
+  return {segment, &RankState::done, piece < kBuffers ? 0 : piece + 1 - kBuffers, {0, ranks, rank}};
+}
+Until Board::laid_by_all(std::uint64_t piece, const CallTag& tag) const {
+  return {segment, &RankState::laid, piece + 1, {0, ranks, rank}, &tag};
+}
+Until Board::laid_by(int other, std::uint64_t piece, const CallTag& tag) const {
+  return {segment, &RankState::laid, piece + 1, {other, other + 1, rank}, &tag};
+}
+Until Board::added_by_all(std::uint64_t piece, const CallTag& tag) const {
+  return {segment, &RankState::added, piece + 1, {0, ranks, rank}, &tag};
+}
+
+namespace {
+
+// Of one large piece of an all-reduce, which begins at `data`.
+struct PieceOfSum {
+  const Board& board;
+  Reducing how;
+  std::byte* data;
+  std::size_t count;
+  std::uint64_t piece;
+  bool gets_result;
+
+  Range share_of(int rank) const { return share(count, how.element_bytes, rank, board.ranks); }
+  void lay_down() const {
+    std::byte* const mine = board.mine(piece);
+    const Range own = share_of(board.rank);
+    const std::size_t before = own.begin * how.element_bytes;
+    const std::size_t behind = (own.begin + own.size) * how.element_bytes;
+    copy_bytes(mine, data, before);
+    copy_bytes(mine + behind, data + behind, count * how.element_bytes - behind);
+  }
+  void add_up() const {
+    const Range own = share_of(board.rank);
+    const std::size_t at = own.begin * how.element_bytes;
+    std::vector<const std::byte*> from;
+    for (int rank = 0; rank < board.ranks; ++rank)
+      from.push_back((rank == board.rank ? data : board.buffer(rank, piece)) + at);
+    how.combine(board.mine(piece) + at, gets_result ? data + at : nullptr, from.data(), from.size(),
+                own.size);
+  }
+  void fetch() const {
+    for (int rank = 0; rank < board.ranks; ++rank) {
+      if (rank == board.rank) continue;
+      const Range range = share_of(rank);
+      const std::size_t at = range.begin * how.element_bytes;
+      copy_bytes(data + at, board.buffer(rank, piece) + at, range.size * how.element_bytes);
+    }
+  }
+};
+
+Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data, bool gets_result) {
+  const std::uint64_t piece = board.take(1);
+  co_await board.free(piece);
+  copy_bytes(board.mine(piece), data, tag.count * how.element_bytes);
+  board.lay(piece, tag);
+  if (gets_result) {
+    co_await board.laid_by_all(piece, tag);
+    std::vector<const std::byte*> from;
+    for (int rank = 0; rank < board.ranks; ++rank) from.push_back(board.buffer(rank, piece));
+    how.combine(data, nullptr, from.data(), from.size(), tag.count);
+  }
+  board.finish(piece);
+}
+
+// While the others come to the piece before, this rank lays down the next one.
+Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data, bool gets_result) {
+  const std::size_t each = kBufferBytes / how.element_bytes;
+  const std::uint64_t pieces = pieces_of(tag.count, each);
+  const std::uint64_t first = board.take(pieces);
+  const auto at = [&](std::uint64_t i) {
+    return PieceOfSum{
+        board,     how,        data + i * kBufferBytes, std::min<std::size_t>(each, tag.count - i * each),
+        first + i, gets_result};
+  };
+  for (std::uint64_t i = 0; i < pieces + 2; ++i) {
+    if (i < pieces) {
+      co_await board.free(first + i);
+      at(i).lay_down();
+      board.lay(first + i, tag);
+    }
+    if (i >= 1 && i - 1 < pieces) {
+      co_await board.laid_by_all(first + i - 1, tag);
+      at(i - 1).add_up();
+      board.add(first + i - 1);
+    }
+    if (i >= 2) {
+      if (gets_result) {
+        co_await board.added_by_all(first + i - 2, tag);
+        at(i - 2).fetch();
+      }
+      board.finish(first + i - 2);
+    }
+  }
+}
+
+}  // namespace
+
+Steps all_reduce(Board& board, CallTag tag, Reducing how, std::byte* data) {
+  const bool gets_result =
+      tag.kind != static_cast<std::uint8_t>(Kind::kReduce) || static_cast<int>(tag.root) == board.rank;
+  return tag.count * how.element_bytes <= kSmall ? all_reduce_small(board, tag, how, data, gets_result)
+                                                 : all_reduce_large(board, tag, how, data, gets_result);
+}
+
+Steps broadcast(Board& board, CallTag tag, std::byte* data) {
+  const int root = static_cast<int>(tag.root);
+  const std::uint64_t pieces = pieces_of(tag.count, kBufferBytes);
+  const std::uint64_t first = board.take(pieces);
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    const std::uint64_t piece = first + i;
+    const std::size_t begin = i * kBufferBytes;
+    const std::size_t bytes = std::min<std::size_t>(kBufferBytes, tag.count - begin);
+    if (root == board.rank) {
+      co_await board.free(piece);
+      copy_bytes(board.mine(piece), data + begin, bytes);
+      board.lay(piece, tag);
+    } else {
+      co_await board.laid_by(root, piece, tag);
+      copy_bytes(data + begin, board.buffer(root, piece), bytes);
+    }
+    board.finish(piece);
+  }
+}
+
+Steps all_gather(Board& board, CallTag tag, const std::byte* input, std::vector<std::byte*> outputs) {
+  const std::uint64_t pieces = pieces_of(tag.count, kBufferBytes);
+  const std::uint64_t first = board.take(pieces);
+  const auto bytes_of_piece = [&](std::uint64_t i) {
+    return std::min<std::size_t>(kBufferBytes, tag.count - i * kBufferBytes);
+  };
+  for (std::uint64_t i = 0; i < pieces + 1; ++i) {
+    if (i < pieces) {
+      co_await board.free(first + i);
+      copy_bytes(board.mine(first + i), input + i * kBufferBytes, bytes_of_piece(i));
+      board.lay(first + i, tag);
+      copy_bytes(outputs[static_cast<std::size_t>(board.rank)] + i * kBufferBytes, input + i * kBufferBytes,
+                 bytes_of_piece(i));
+    }
+    if (i == 0) continue;
+    co_await board.laid_by_all(first + i - 1, tag);
+    for (int rank = 0; rank < board.ranks; ++rank)
+      if (rank != board.rank)
+        copy_bytes(outputs[static_cast<std::size_t>(rank)] + (i - 1) * kBufferBytes,
+                   board.buffer(rank, first + i - 1), bytes_of_piece(i - 1));
+    board.finish(first + i - 1);
+  }
+}
+
+Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const std::byte*> inputs,
+                     std::byte* output) {
+  const auto own = static_cast<std::size_t>(board.rank);
+  const std::size_t stride = kBufferBytes / static_cast<std::size_t>(board.ranks) / kLine * kLine;
+  const std::size_t each = stride / how.element_bytes;
+  const std::uint64_t pieces = pieces_of(tag.count, each);
+  const std::uint64_t first = board.take(pieces);
+  const auto elements = [&](std::uint64_t i) { return std::min<std::size_t>(each, tag.count - i * each); };
+  for (std::uint64_t i = 0; i < pieces + 1; ++i) {
+    if (i < pieces) {
+      co_await board.free(first + i);
+      for (std::size_t rank = 0; rank < inputs.size(); ++rank)
+        if (rank != own)
+          copy_bytes(board.mine(first + i) + rank * stride, inputs[rank] + i * stride,
+                     elements(i) * how.element_bytes);
+      board.lay(first + i, tag);
+    }
+    if (i == 0) continue;
+    co_await board.laid_by_all(first + i - 1, tag);
+    std::vector<const std::byte*> from;
+    for (int rank = 0; rank < board.ranks; ++rank)
+      from.push_back(rank == board.rank ? inputs[own] + (i - 1) * stride
+                                        : board.buffer(rank, first + i - 1) + own * stride);
+    how.combine(output + (i - 1) * stride, nullptr, from.data(), from.size(), elements(i - 1));
+    board.finish(first + i - 1);
+  }
+}
+
+Steps exchange(Board& board, CallTag tag, std::vector<Part> out, std::vector<Part> in) {
+  // A piece of its own gives the messages a number, and keeps ranks from getting far ahead of each other.
+  const std::uint64_t piece = board.take(1);
+  co_await board.free(piece);
+  board.lay(piece, tag);
+  board.finish(piece);
+  std::vector<std::shared_ptr<Message>> messages;
+  const auto add = [&](bool sends, int peer, const Part& part) {
+    if (part.bytes == 0 || peer == board.rank) return;
+    auto message = std::make_shared<Message>();
+    message->sends = sends;
+    message->peer = peer;
+    message->tag = kTagOfCollectives + piece;
+    message->data = part.data;
+    message->bytes = part.bytes;
+    messages.push_back(message);
+    board.messages.add(std::move(message));
+  };
+  for (int away = 1; away < board.ranks; ++away) {
+    const int from = (board.rank + board.ranks - away) % board.ranks, to = (board.rank + away) % board.ranks;
+    add(false, from, in[static_cast<std::size_t>(from)]);
+    add(true, to, out[static_cast<std::size_t>(to)]);
+  }
+  const auto own = static_cast<std::size_t>(board.rank);
+  copy_bytes(in[own].data, out[own].data, std::min(in[own].bytes, out[own].bytes));
+  co_await Until(messages);
+  for (const auto& each : messages)
+    if (!each->wrong.empty())
+      throw std::runtime_error(fmt::format("{} from place {}", each->wrong, each->source));
+}
+
+Steps barrier(Board& board, CallTag tag) {
+  const std::uint64_t piece = board.take(1);
+  co_await board.free(piece);
+  board.lay(piece, tag);
+  co_await board.laid_by_all(piece, tag);
+  board.finish(piece);
+}
+
+// Of an Until.
+
+bool Until::has_come(int rank) const {
+  return rank == ranks_.self || (segment_->state(rank).*counter_).load(std::memory_order_acquire) >= least_;
+}
+
+bool Until::ready() {
+  if (messages_ != nullptr)
+    return std::ranges::all_of(*messages_, [](const auto& each) { return each->through; });
+  while (at_ < ranks_.end && has_come(at_)) ++at_;
+  return at_ == ranks_.end;
+}
+
+std::vector<int> Until::missing() const {
+  std::vector<int> ranks;
+  for (int rank = at_; rank < ranks_.end; ++rank)
+    if (!has_come(rank)) ranks.push_back(rank);
+  if (messages_ == nullptr) return ranks;
+  for (const auto& each : *messages_)
+    if (!each->through && std::ranges::find(ranks, each->peer) == ranks.end()) ranks.push_back(each->peer);
+  return ranks;
+}
+
+void Until::await_resume() const {
+  if (tag_ == nullptr) return;
+  for (int rank = ranks_.first; rank < ranks_.end; ++rank) {
+    if (rank == ranks_.self) continue;
+    const CallTag& other = segment_->state(rank).tags[(least_ - 1) % kBuffers];
+    if (!(other == *tag_)) throw Mismatch{rank, other};
+  }
+}
+
+std::string text_of(const CallTag& tag) {
+  constexpr const char* kKinds[] = {"all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter",
+                                    "all_to_all", "gather", "scatter",   "barrier"};
+  constexpr const char* kTypes[] = {"Float", "Double", "Half", "BFloat16", "Char",
+                                    "Byte",  "Bool",   "Int",  "Long"};
+  constexpr const char* kReductions[] = {"sum", "avg", "product", "min", "max", "band", "bor", "bxor"};
+  const std::string kind = kKinds[std::min<std::size_t>(tag.kind, std::size(kKinds) - 1)];
+  switch (static_cast<Kind>(tag.kind)) {
+    case Kind::kAllReduce:
+    case Kind::kReduceScatter:
+      return fmt::format("{} ({}) of {} {}", kind, kReductions[tag.reduction % std::size(kReductions)],
+                         tag.count, kTypes[tag.type % std::size(kTypes)]);
+    case Kind::kReduce:
+      return fmt::format("{} ({}) of {} {} to place {}", kind,
+                         kReductions[tag.reduction % std::size(kReductions)], tag.count,
+                         kTypes[tag.type % std::size(kTypes)], tag.root);
+    case Kind::kBroadcast:
+    case Kind::kScatter: return fmt::format("{} of {} bytes from place {}", kind, tag.count, tag.root);
+    case Kind::kGather: return fmt::format("{} of {} bytes to place {}", kind, tag.count, tag.root);
+    case Kind::kAllGather: return fmt::format("{} of {} bytes", kind, tag.count);
+    default: return kind;
+  }
+}
+
+}  // namespace muster::shm

@@ -1,0 +1,82 @@
+// What the ranks of a group on one host do together, as Steps.
+//
+// Large tensors go in pieces: each rank lays its part of a piece into a buffer of its own, where the others
+// read it. A reduction of many elements is made by all, each of its share of a piece, and then fetched from
+// each other; one of few elements by each rank for itself. Either way it is made in the order of the ranks
+// (combine.h). What is different between each pair of ranks goes as messages.
+// The pointers must stay valid until the Steps are through. Nothing here blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/comm/shm/combine.h"
+#include "runtime/comm/shm/messages.h"
+#include "runtime/comm/shm/steps.h"
+
+namespace muster::shm {
+
+enum class Kind : std::uint8_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+};
+
+// This rank's side of the buffers.
+class Board {
+ public:
+  Board(const Segment& segment, Messages& messages, int rank)
+      : segment(segment), messages(messages), rank(rank), ranks(segment.ranks()) {}
+
+  // Numbers of the next pieces, the same on all ranks: the first.
+  std::uint64_t take(std::uint64_t count) { return std::exchange(next_, next_ + count); }
+  std::byte* buffer(int of, std::uint64_t piece) const { return segment.buffer(of, piece); }
+  std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
+
+  // What this rank has done of a piece.
+  void lay(std::uint64_t piece, const CallTag& tag) const;
+  void add(std::uint64_t piece) const;
+  void finish(std::uint64_t piece) const;
+  // Before it lays something down: nobody needs what was in the buffer.
+  Until free(std::uint64_t piece) const;
+  Until laid_by_all(std::uint64_t piece, const CallTag& tag) const;
+  Until laid_by(int other, std::uint64_t piece, const CallTag& tag) const;
+  Until added_by_all(std::uint64_t piece, const CallTag& tag) const;
+
+  const Segment& segment;
+  Messages& messages;
+  const int rank;
+  const int ranks;
+
+ private:
+  std::uint64_t next_ = 0;
+};
+
+struct Reducing {
+  Combine* combine;
+  std::size_t element_bytes;
+};
+// In place. `tag.root` of a kReduce gets the result; on the others `data` is only read.
+Steps all_reduce(Board& board, CallTag tag, Reducing how, std::byte* data);
+Steps broadcast(Board& board, CallTag tag, std::byte* data);
+// tag.count bytes from each; outputs[r] is where those of rank r go. `input` may be outputs[rank].
+Steps all_gather(Board& board, CallTag tag, const std::byte* input, std::vector<std::byte*> outputs);
+// tag.count elements for each: inputs[r] are those for rank r.
+Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const std::byte*> inputs,
+                     std::byte* output);
+// What goes to each rank, and what comes from each; an empty piece goes nowhere. Also gather and scatter.
+struct Part {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+Steps exchange(Board& board, CallTag tag, std::vector<Part> out, std::vector<Part> in);
+Steps barrier(Board& board, CallTag tag);
+
+}  // namespace muster::shm

@@ -1,0 +1,101 @@
+// A collective as a coroutine: it runs until it has to wait for another rank, and is taken up again when that
+// has come.
+//
+// Nothing here blocks. What a Steps works on outlives it; a Member (member.h) resumes it, one thread at a
+// time.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/comm/shm/segment.h"
+
+namespace muster::shm {
+
+struct Message;
+std::string text_of(const CallTag& tag);
+
+// What another rank is in under the same number.
+struct Mismatch {
+  int rank;
+  CallTag other;
+};
+
+// What a collective waits for: that others have got on as far as it says, or that messages have gone.
+class Until {
+ public:
+  using Counter = std::atomic<std::uint64_t> RankState::*;
+  // From `first` on, before `end`, without `self`.
+  struct Ranks {
+    int first = 0, end = 0, self = -1;
+  };
+  // That these ranks have a counter of `least`. With a tag, they must have it, too, on the piece before that.
+  Until(const Segment& segment, Counter counter, std::uint64_t least, Ranks ranks,
+        const CallTag* tag = nullptr)
+      : segment_(&segment), counter_(counter), least_(least), ranks_(ranks), at_(ranks.first), tag_(tag) {}
+  explicit Until(const std::vector<std::shared_ptr<Message>>& messages) : messages_(&messages) {}
+
+  bool ready();
+  std::vector<int> missing() const;  // ranks
+
+  bool await_ready() { return ready(); }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> handle) {
+    handle.promise().until = this;
+  }
+  void await_resume() const;  // throws Mismatch
+
+ private:
+  bool has_come(int rank) const;
+
+  const Segment* segment_ = nullptr;
+  Counter counter_ = nullptr;
+  std::uint64_t least_ = 0;
+  Ranks ranks_;
+  int at_ = 0;
+  const CallTag* tag_ = nullptr;
+  const std::vector<std::shared_ptr<Message>>* messages_ = nullptr;
+};
+
+class Steps {
+ public:
+  struct promise_type {
+    Until* until = nullptr;
+    std::exception_ptr thrown;
+    Steps get_return_object() { return Steps(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    std::suspend_always initial_suspend() { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { thrown = std::current_exception(); }
+  };
+
+  Steps() = default;
+  Steps(Steps&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Steps& operator=(Steps&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Steps() {
+    if (handle_) handle_.destroy();
+  }
+
+  // Null: for nothing.
+  Until* waits_for() const { return handle_.promise().until; }
+  // True once it is through. Throws what it threw.
+  bool go_on() {
+    handle_.promise().until = nullptr;
+    handle_.resume();
+    if (handle_.promise().thrown) std::rethrow_exception(handle_.promise().thrown);
+    return handle_.done();
+  }
+
+ private:
+  explicit Steps(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  std::coroutine_handle<promise_type> handle_;
+};
+
+}  // namespace muster::shm

@@ -1,0 +1,57 @@
+// Transfer learning: which parameters of a model learn, and how fast.
+//
+//   muster::freeze(net, "backbone");
+//   torch::optim::AdamW optimizer(muster::param_groups<torch::optim::AdamWOptions>(
+//       net, {{"backbone", {1e-5}}, {"", {1e-3}}}));
+//   ...
+//   if (loader.epoch() == 3) muster::unfreeze(net, "backbone");
+//
+// A part is named by what the names of its parameters begin with, up to a dot: "backbone", "backbone.layer4",
+// "head.weight"; "" is all of the model. DistributedDataParallel reduces what learns when it is made: freeze
+// before, and make it with .find_unused_parameters = true where parts are frozen or thawed later on. For the
+// training thread.
+#pragma once
+
+#include <memory>
+#include <muster/detail/module.h>
+#include <string>
+#include <torch/optim/optimizer.h>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+namespace detail {
+int set_requires_grad(torch::nn::Module& module, const std::string& part, bool learns);
+// Of each part the parameters that belong to no longer one.
+std::vector<std::vector<at::Tensor>> parts_of(const torch::nn::Module& module,
+                                              const std::vector<std::string>& parts);
+}  // namespace detail
+
+// No gradients are made for the part, and those that there are go, so that optimizers leave it alone; its
+// layers' buffers (BatchNorm's) change until the program calls eval() on them. How many parameters; those
+// that are the same tensor count once. std::invalid_argument if the model has no such part.
+template <detail::IsModel Model>
+int freeze(Model& model, const std::string& part) {
+  return detail::set_requires_grad(detail::module_of(model), part, false);
+}
+template <detail::IsModel Model>
+int unfreeze(Model& model, const std::string& part) {
+  return detail::set_requires_grad(detail::module_of(model), part, true);
+}
+
+// Groups for an optimizer, one for each part, of its options: LibTorch's, by their optimizer. Each parameter
+// belongs to the longest part that fits. std::invalid_argument if a part has none, or a parameter no part.
+template <class Options, detail::IsModel Model>
+std::vector<torch::optim::OptimizerParamGroup> param_groups(
+    Model& model, const std::vector<std::pair<std::string, Options>>& parts) {
+  std::vector<std::string> names;
+  for (const auto& each : parts) names.push_back(each.first);
+  const auto parameters = detail::parts_of(detail::module_of(model), names);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    groups.emplace_back(parameters[i], std::make_unique<Options>(parts[i].second));
+  return groups;
+}
+
+}  // namespace muster

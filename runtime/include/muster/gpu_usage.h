@@ -1,0 +1,40 @@
+// What the GPUs of this machine do, as the NVIDIA driver says: for a training that logs it, or looks whether
+// its data comes too slowly.
+//
+//   for (const auto& gpu : muster::gpu_usage())
+//     logger.add_scalar(fmt::format("gpu{}/percent", gpu.index), gpu.utilization_percent.value_or(0), step);
+//
+// `launch top` shows the same of all nodes. Needs no init(). Safe from any thread; a call takes milliseconds,
+// the first one longer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What a driver does not tell is empty.
+struct GpuUsage {
+  struct Process {
+    std::int32_t pid = 0;
+    std::optional<std::uint64_t> memory_bytes{};
+  };
+  unsigned index = 0;  // the driver's, from 0, whatever CUDA_VISIBLE_DEVICES says
+  std::string name{};
+  std::optional<int> utilization_percent{};  // of the time, in which some kernel ran
+  std::uint64_t memory_used_bytes = 0;       // by all processes
+  std::uint64_t memory_total_bytes = 0;
+  std::optional<int> temperature_celsius{};
+  std::optional<double> power_watts{};
+  std::optional<int> sm_clock_mhz{};
+  std::optional<int> memory_clock_mhz{};
+  std::vector<std::string> throttle_reasons{};  // why it is slower than it could be: "power cap"
+  std::vector<Process> processes{};             // that compute
+};
+
+// All GPUs; none if there is no driver.
+std::vector<GpuUsage> gpu_usage();
+
+}  // namespace muster

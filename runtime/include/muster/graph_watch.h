@@ -1,0 +1,46 @@
+// Finds a training that keeps the graphs of its steps, and so grows until memory runs out: the sum of losses
+// that were never asked for their item() is the usual one.
+//
+//   muster::GraphWatch watch(job);
+//   for (...) { ...; loss.backward(); optimizer.step(); watch.step(loss, "loss"); }
+//
+// It holds on to nothing, and looks whether a graph of some steps ago still lives. What it finds is said
+// once. For the training thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <muster/group.h>
+#include <string>
+#include <torch/csrc/autograd/function.h>
+
+namespace muster {
+
+class GraphWatch {
+ public:
+  // A graph that lives `steps` steps later is kept. std::invalid_argument for less than 2: a variable of the
+  // program has the last one.
+  explicit GraphWatch(const Group& group, std::int64_t steps = 3);
+
+  // Once in each step, with what backward() was called on. The name is for the message; none: the tensor's
+  // own.
+  void step(const at::Tensor& loss, const std::string& name = "");
+
+  const std::string& found() const { return found_; }  // what was said; empty: nothing
+
+ private:
+  struct Watched {
+    std::int64_t step;
+    std::string name;
+    std::weak_ptr<torch::autograd::Node> root;
+  };
+  int rank_;
+  std::int64_t limit_;
+  std::int64_t steps_ = 0;
+  std::deque<Watched> watched_;
+  std::string found_;
+};
+
+}  // namespace muster

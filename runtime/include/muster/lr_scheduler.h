@@ -1,0 +1,144 @@
+// Learning rates that change while a training goes on: PyTorch's schedules, by their names and options, with
+// its values bit for bit.
+//
+//   muster::LRScheduler scheduler(optimizer, muster::SequentialLR{
+//       .schedulers = {muster::LinearLR{.start_factor = 0.1, .total_iters = 500},
+//                      muster::CosineAnnealingLR{.T_max = 9500}},
+//       .milestones = {500}});
+//   state.add("scheduler", scheduler);  // before restore()
+//   for (...) { ...; optimizer.step(); scheduler.step(); }
+//
+// Making one sets the rates of the first step, as in Python. One LRScheduler belongs to an optimizer, and
+// several schedules into a ChainedScheduler. The optimizer outlives it. For the training thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace torch::optim {
+class Optimizer;
+}  // namespace torch::optim
+
+namespace muster {
+
+class LoadedState;
+class SavedState;
+struct LRSchedule;
+
+// What is a vector of numbers or functions has one for all groups of the optimizer, or one for each.
+
+// The rate that the optimizer had, times what the function says of the count of steps.
+struct LambdaLR {
+  std::vector<std::function<double(std::int64_t)>> lr_lambda;
+};
+struct StepLR {
+  std::int64_t step_size = 0;
+  double gamma = 0.1;
+};
+struct MultiStepLR {
+  std::vector<std::int64_t> milestones{};
+  double gamma = 0.1;
+};
+struct ConstantLR {
+  double factor = 1.0 / 3;
+  std::int64_t total_iters = 5;
+};
+struct LinearLR {
+  double start_factor = 1.0 / 3;
+  double end_factor = 1.0;
+  std::int64_t total_iters = 5;
+};
+struct ExponentialLR {
+  double gamma = 0;
+};
+struct PolynomialLR {
+  std::int64_t total_iters = 5;
+  double power = 1.0;
+};
+struct CosineAnnealingLR {
+  std::int64_t T_max = 0;
+  double eta_min = 0;
+};
+struct CosineAnnealingWarmRestarts {
+  std::int64_t T_0 = 0;
+  std::int64_t T_mult = 1;
+  double eta_min = 0;
+};
+// Also of momentum, which is SGD's and RMSprop's, and Adam's beta1.
+struct OneCycleLR {
+  enum class Anneal { kCos, kLinear };
+  std::vector<double> max_lr{};
+  std::int64_t total_steps = 0;  // 0: epochs x steps_per_epoch
+  std::int64_t epochs = 0;
+  std::int64_t steps_per_epoch = 0;
+  double pct_start = 0.3;
+  Anneal anneal_strategy = Anneal::kCos;
+  bool cycle_momentum = true;
+  std::vector<double> base_momentum = {0.85};
+  std::vector<double> max_momentum = {0.95};
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+};
+// Its step() is given a metric, which is the same on all ranks: that of a muster metric's compute().
+struct ReduceLROnPlateau {
+  enum class Mode { kMin, kMax };
+  enum class ThresholdMode { kRel, kAbs };
+  Mode mode = Mode::kMin;
+  double factor = 0.1;
+  std::int64_t patience = 10;
+  double threshold = 1e-4;
+  ThresholdMode threshold_mode = ThresholdMode::kRel;
+  std::int64_t cooldown = 0;
+  std::vector<double> min_lr = {0};
+  double eps = 1e-8;
+};
+// All of them in each step, in this order; of anything but ReduceLROnPlateau and ChainedScheduler.
+struct ChainedScheduler {
+  std::vector<LRSchedule> schedulers;
+};
+// One after the other; the next one begins at a milestone. Of anything that is none of these three.
+struct SequentialLR {
+  std::vector<LRSchedule> schedulers;
+  std::vector<std::int64_t> milestones{};
+};
+
+// Any of them.
+struct LRSchedule : std::variant<LambdaLR, StepLR, MultiStepLR, ConstantLR, LinearLR, ExponentialLR,
+                                 PolynomialLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR,
+                                 ReduceLROnPlateau, ChainedScheduler, SequentialLR> {
+  using variant::variant;
+};
+
+class LRScheduler {
+ public:
+  // std::invalid_argument names the option that cannot be.
+  LRScheduler(torch::optim::Optimizer& optimizer, const LRSchedule& schedule);
+  LRScheduler(LRScheduler&&) noexcept;
+  ~LRScheduler();
+
+  // After optimizer.step(), or after an epoch, as the schedule is meant. std::logic_error for
+  // ReduceLROnPlateau, after the last step of a OneCycleLR, and if the optimizer has got more groups.
+  void step();
+  // For ReduceLROnPlateau alone, std::logic_error otherwise.
+  void step(double metric);
+
+  std::vector<double> get_last_lr() const;  // of each group
+  std::int64_t last_epoch() const;          // steps since it was made; of a chain, those of its first
+
+  // How far it is, and the rates that it began with; its options are those of the program. For TrainState.
+  void save(SavedState& to) const;
+  void load(LoadedState& from);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster

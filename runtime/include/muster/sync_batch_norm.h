@@ -1,0 +1,49 @@
+// BatchNorm whose mean and variance in training are those of the batches of all ranks: PyTorch's
+// SyncBatchNorm, on CPUs and GPUs.
+//
+//   muster::convert_sync_batchnorm(net, job);            // all BatchNorm1d, 2d, 3d in it, where they are
+//   auto model = muster::DistributedDataParallel(net, job);
+//
+// The layers stay what they are (in C++ a layer cannot be replaced behind the member that names it), and so
+// do their names, parameters and checkpoints. Ranks may have batches of different sizes, an empty one too,
+// and normalize like one process with all of them. forward() in training and backward() are collective for
+// each layer; eval() asks nobody. Gradients of weight and bias are the rank's own, for
+// DistributedDataParallel to reduce. A clone() of a converted layer is not converted; that of a SyncBatchNorm
+// is one. For the thread of the training.
+#pragma once
+
+#include <muster/detail/module.h>
+#include <muster/group.h>
+#include <torch/nn/modules/batchnorm.h>
+
+namespace muster {
+
+namespace detail {
+void synchronize_batch_norms(torch::nn::Module& module, const Group& group);
+// The mark of a converted layer's running mean.
+bool is_synchronized(const at::Tensor& running_mean);
+}  // namespace detail
+
+// std::invalid_argument names a layer that keeps no running statistics.
+template <detail::IsModel Model>
+void convert_sync_batchnorm(Model& model, const Group& group) {
+  detail::synchronize_batch_norms(detail::module_of(model), group);
+}
+
+// One of them, for inputs of [batch, features, ...]: muster::SyncBatchNorm(64, job).
+class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormImpl> {
+ public:
+  SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, Group group);
+  at::Tensor forward(const at::Tensor& input);
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+ protected:
+  void _check_input_dim(const at::Tensor& input) override;
+
+ private:
+  Group group_;
+};
+TORCH_MODULE(SyncBatchNorm);
+
+}  // namespace muster

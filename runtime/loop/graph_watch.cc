@@ -1,0 +1,36 @@
+#include <fmt/core.h>
+#include <muster/graph_watch.h>
+#include <muster/job.h>
+#include <stdexcept>
+#include <torch/torch.h>
+
+#include "common/base/log.h"
+
+namespace muster {
+
+GraphWatch::GraphWatch(const Group& group, std::int64_t steps) : rank_(group.job().rank()), limit_(steps) {
+  if (steps < 2)
+    throw std::invalid_argument(fmt::format("GraphWatch: steps is {}; it must be 2 at least", steps));
+}
+
+void GraphWatch::step(const at::Tensor& loss, const std::string& name) {
+  ++steps_;
+  if (!found_.empty()) return;
+  while (!watched_.empty() && watched_.front().step + limit_ <= steps_) {
+    const Watched& old = watched_.front();
+    if (!old.root.expired()) {
+      found_ = fmt::format(
+          "the graph of step {}{} still lives {} steps later: something keeps a tensor that was computed "
+          "from its "
+          "parameters, such as a sum of losses. item() or detach() of it keeps no graph",
+          old.step, old.name.empty() ? "" : fmt::format(", of '{}',", old.name), limit_);
+      log::warning("rank {}: {}", rank_, found_);
+      watched_.clear();
+      return;
+    }
+    watched_.pop_front();
+  }
+  if (const auto root = loss.grad_fn()) watched_.push_back({steps_, name.empty() ? loss.name() : name, root});
+}
+
+}  // namespace muster

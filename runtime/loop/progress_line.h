@@ -1,0 +1,38 @@
+// The line that says how far a training is: when it is due, and what it says.
+//
+// On a terminal it is drawn in place, with a bar; elsewhere a line comes every few seconds, and at the end.
+// Pure: the time is passed in. For one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+class ProgressLine {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Range {
+    std::int64_t first = 0;  // steps that were done before
+    std::int64_t total = 0;  // 0: not known
+  };
+  ProgressLine(Range steps, bool terminal, Time now)
+      : steps_(steps), terminal_(terminal), started_(now), printed_(now) {}
+
+  bool is_due(std::int64_t step, Time now) const;
+  // What is to be printed; `samples` since the start, 0: not known.
+  std::string text(std::int64_t step, std::optional<double> loss, std::int64_t samples, Time now);
+  // What ends the line; empty if nothing has been drawn.
+  std::string end() const { return terminal_ && drawn_ ? "\n" : ""; }
+
+ private:
+  Range steps_;
+  bool terminal_;
+  Time started_;
+  Time printed_;
+  bool drawn_ = false;
+};
+
+}  // namespace muster

@@ -1,0 +1,25 @@
+// Numbers as tables of models show them.
+//
+// 206922 parameters are 206,922, and 2097152 bytes are 2.00 MiB.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <fmt/core.h>
+#include <iterator>
+#include <string>
+
+namespace muster {
+
+inline std::string with_commas(std::int64_t number) {
+  std::string text = fmt::to_string(number);
+  for (std::ptrdiff_t at = std::ssize(text) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+inline std::string in_mib(std::int64_t bytes) {
+  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+}  // namespace muster

@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <chrono>
+#include <fmt/ranges.h>
+#include <muster/collectives.h>
+#include <muster/pipeline_layers.h>
+#include <muster/pipeline_split.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <torch/torch.h>
+#include <unordered_set>
+
+#include "runtime/model/allocated_bytes.h"
+#include "runtime/pipeline/buffers_before.h"
+#include "runtime/pipeline/layer_random.h"
+#include "runtime/pipeline/pipeline_times.h"
+#include "runtime/pipeline/weight_grads.h"
+
+namespace muster {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerProfile, name, parameters, parameter_bytes, forward, input, weight,
+                                   activation_bytes, input_bytes, output_shapes, separable)
+}  // namespace muster
+
+namespace muster {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Puts back the gradients of a module.
+class GradientsBefore {
+ public:
+  explicit GradientsBefore(const torch::nn::Module& module) {
+    for (const at::Tensor& parameter : module.parameters())
+      gradients_.emplace_back(parameter, parameter.grad());
+    for (const auto& [parameter, gradient] : gradients_) parameter.mutable_grad() = at::Tensor();
+  }
+  GradientsBefore(const GradientsBefore&) = delete;
+  GradientsBefore& operator=(const GradientsBefore&) = delete;
+  ~GradientsBefore() {
+    for (const auto& [parameter, gradient] : gradients_) parameter.mutable_grad() = gradient;
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;
+};
+
+bool is_trained(const torch::nn::Module& module) {
+  return std::ranges::any_of(module.parameters(), &at::Tensor::requires_grad);
+}
+
+class MeasuredLayer {
+ public:
+  // `needs_gradient`: of its input; there are weights before it.
+  MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient)
+      : module_(module), device_(inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device()) {
+    for (const at::Tensor& input : inputs) {
+      const bool differentiable =
+          needs_gradient && torch::autograd::isDifferentiableType(input.scalar_type());
+      inputs_.push_back(input.detach().set_requires_grad(differentiable));
+      if (differentiable) sources_.push_back(inputs_.back());
+    }
+  }
+
+  // The first time, which is not measured: makes its gradients. Returns its outputs.
+  Tensors begin(LayerProfile& profile) {
+    const auto bytes = std::make_shared<AllocatedBytes>();
+    const Tensors inputs = given();
+    Tensors outputs;
+    {
+      const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
+      outputs = module_.forward(inputs);
+    }
+    profile.activation_bytes = bytes->now();
+    for (const at::Tensor& output : outputs) profile.output_shapes.push_back(output.sizes().vec());
+    backward(outputs);
+    for (at::Tensor& output : outputs) output = output.detach();
+    return outputs;
+  }
+
+  void measure(LayerProfile& profile, int repetitions) {
+    std::vector<double> forwards, wholes, inputs, weights;
+    for (int i = 0; i < repetitions; ++i) {
+      wholes.push_back(backward(forward(forwards)));
+      if (is_trained(module_)) profile.separable = backward_in_two_parts(inputs, weights);
+    }
+    profile.forward = median_of(forwards);
+    // The two parts are as long as they are to each other, and together as long as the whole.
+    const double whole = median_of(wholes);
+    const double parts = median_of(inputs) + median_of(weights);
+    profile.weight = parts > 0 ? whole * median_of(weights) / parts : 0;
+    profile.input = whole - profile.weight;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // What runs on a GPU has ended then.
+  Clock::time_point now() const {
+    if (!device_.is_cpu()) c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
+    return Clock::now();
+  }
+  double seconds_since(Clock::time_point begin) const {
+    return std::chrono::duration<double>(now() - begin).count();
+  }
+
+  // Copies, as a layer may change its input in place.
+  Tensors given() const {
+    Tensors inputs;
+    for (const at::Tensor& input : inputs_) inputs.push_back(input.clone());
+    return inputs;
+  }
+
+  Tensors forward(std::vector<double>& times) const {
+    const Tensors inputs = given();
+    const auto begin = now();
+    Tensors outputs = module_.forward(inputs);
+    times.push_back(seconds_since(begin));
+    return outputs;
+  }
+
+  // Those that have a gradient, and what that is.
+  static std::pair<Tensors, Tensors> ends_of(const Tensors& outputs) {
+    std::pair<Tensors, Tensors> ends;
+    for (const at::Tensor& output : outputs) {
+      if (!output.requires_grad()) continue;
+      ends.first.push_back(output);
+      ends.second.push_back(at::ones_like(output));
+    }
+    return ends;
+  }
+
+  // Gradients are added to those that are there, as in all microbatches but the first.
+  double backward(const Tensors& outputs) const {
+    const auto [ends, gradients] = ends_of(outputs);
+    if (ends.empty()) return 0;
+    for (const at::Tensor& source : sources_) source.mutable_grad() = at::Tensor();
+    const auto begin = now();
+    torch::autograd::backward(ends, gradients);
+    return seconds_since(begin);
+  }
+
+  // Returns whether all weight gradients waited for the second part.
+  bool backward_in_two_parts(std::vector<double>& inputs, std::vector<double>& weights) const {
+    WeightGrads later;
+    Tensors outputs;
+    {
+      const Tensors given_inputs = given();
+      const WeightGrads::Deferring deferring(later);
+      outputs = module_.forward(given_inputs);
+    }
+    inputs.push_back(backward(outputs));
+    const auto begin = now();
+    later.compute();
+    weights.push_back(seconds_since(begin));
+    return std::ranges::all_of(module_.parameters(), [&](const at::Tensor& parameter) {
+      return !parameter.requires_grad() || later.defers(parameter);
+    });
+  }
+
+  StageModule& module_;
+  c10::Device device_;
+  Tensors inputs_, sources_;  // sources: whose gradients are wanted
+};
+
+void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const at::Tensor& parameter : module.parameters()) {
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    profile.parameters += parameter.numel();
+    profile.parameter_bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+}
+
+[[noreturn]] void refuse(int layer, const std::string& name, const Tensors& inputs, std::string_view why) {
+  std::vector<std::string> shapes;
+  for (const at::Tensor& input : inputs)
+    shapes.push_back(fmt::format("[{}]", fmt::join(input.sizes(), ", ")));
+  throw std::invalid_argument(fmt::format("profile_layers: layer {} ('{}') cannot compute with {}: {}", layer,
+                                          name, fmt::join(shapes, ", "), why.substr(0, why.find('\n'))));
+}
+
+}  // namespace
+
+std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Tensors& microbatch,
+                                         const ProfileOptions& options) {
+  std::vector<LayerProfile> profiles;
+  std::optional<LayerRandom> random;
+  if (!microbatch.empty()) random.emplace(/*seed=*/0, microbatch.front().device());
+  const torch::AutoGradMode with_graph(true);
+  Tensors inputs = microbatch;
+  bool needs_gradient = false;
+  for (int i = 0; i < layers.size(); ++i) {
+    const auto module = layers.build(i, i + 1);
+    LayerProfile& profile = profiles.emplace_back(LayerProfile{.name = layers.name(i)});
+    count_parameters(*module, profile);
+    if (microbatch.empty()) continue;
+    for (const at::Tensor& input : inputs) profile.input_bytes += static_cast<std::int64_t>(input.nbytes());
+    try {
+      module->to(microbatch.front().device());
+      const BuffersBefore buffers(*module);
+      const GradientsBefore gradients(*module);
+      MeasuredLayer layer(*module, inputs, needs_gradient);
+      Tensors outputs = layer.begin(profile);
+      layer.measure(profile, std::max(options.repetitions, 1));
+      inputs = std::move(outputs);
+    } catch (const c10::Error& error) {
+      refuse(i, profile.name, inputs, error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      refuse(i, profile.name, inputs, error.what());
+    }
+    needs_gradient = needs_gradient || is_trained(*module);
+  }
+  return profiles;
+}
+
+std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Tensors& microbatch,
+                                         const Group& group, const ProfileOptions& options) {
+  nlohmann::json found;
+  if (group.rank() == 0) {
+    try {
+      found["layers"] = profile_layers(layers, microbatch, options);
+    } catch (const std::exception& error) {  // the others wait for it
+      found["error"] = error.what();
+    }
+  }
+  found = broadcast_object(group, found, group.ranks().front());
+  if (found.contains("error")) throw std::invalid_argument(found["error"].get<std::string>());
+  return found["layers"].get<std::vector<LayerProfile>>();
+}
+
+}  // namespace muster

@@ -1,0 +1,139 @@
+// MPI programs under the real launcher: one world over all nodes, and who is to blame when it falls apart.
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/process/launch_run.h"
+#include "tests/require.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Of jobs with this name in /dev/shm.
+std::vector<std::string> segments_of(const LaunchRun& run) {
+  const std::string job = std::filesystem::path(run.job_directory()).filename();
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().starts_with("muster-" + job)) found.push_back(entry.path());
+  }
+  return found;
+}
+
+struct Library {
+  const char* name;
+  const char* program;  // built with it; "": there is no compiler of its
+};
+void PrintTo(const Library& library, std::ostream* out) {
+  *out << library.name;
+}
+
+class LaunchMpi : public testing::TestWithParam<Library> {
+ protected:
+  void SetUp() override {
+    if (*GetParam().program == '\0')
+      GTEST_SKIP() << "there is no compiler of " << GetParam().name << " here, or no PMIx library";
+  }
+  static std::vector<std::string> command(const std::vector<std::string>& deed,
+                                          const std::string& restarts = "0") {
+    std::vector<std::string> words = {"--nodes",        "2",      "--gpus-per-node", "2",
+                                      "--max-restarts", restarts, GetParam().program};
+    words.insert(words.end(), deed.begin(), deed.end());
+    return words;
+  }
+};
+
+TEST_P(LaunchMpi, TheRanksOfAllNodesAreInOneWorld) {
+  LaunchRun run(command({"world"}));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(run.out(),
+                HasSubstr(fmt::format("rank {} of 4, sum 6, from {}, 2 on this node, RANK {}, told {}", rank,
+                                      (rank + 3) % 4, rank, rank)));
+  EXPECT_THAT(segments_of(run), IsEmpty());
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchMpi, ARankThatIsKilledIsToBlameAndAllStartAnew) {
+  LaunchRun run(command({"kill", "1", "once"}, "1"));
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) was killed by SIGKILL"));
+  EXPECT_THAT(segments_of(run), IsEmpty());
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchMpi, AnAbortEndsTheJobWithItsCode) {
+  LaunchRun run(command({"abort", "2", "9"}));
+  EXPECT_EQ(run.exit_code(), 9);
+  EXPECT_THAT(run.err(), HasSubstr("rank 2 (node1) called MPI_Abort with 9"));
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchMpi, ARankThatLeavesWithoutFinalizeHasFailed) {
+  LaunchRun run(command({"leave", "1"}));
+  EXPECT_EQ(run.exit_code(), 1);
+  EXPECT_THAT(run.err(), HasSubstr("rank 1 (node0) left with code 0 and without MPI_Finalize"));
+  expect_nothing_left(run);
+}
+
+TEST_P(LaunchMpi, WithoutItEachRankIsAlone) {
+  auto words = command({"world"});
+  words.insert(words.begin(), {"--mpi", "none"});
+  LaunchRun run(words);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 0 of 1, sum 0"));
+}
+
+TEST_P(LaunchMpi, ThePlanSaysWhichItIs) {
+  LaunchRun run({"plan", GetParam().program});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("MPI          pm"));
+  EXPECT_THAT(run.out(), HasSubstr("stdin        goes to rank 0"));
+  LaunchRun other({"plan", "true"});
+  EXPECT_EQ(other.exit_code(), 0);
+  EXPECT_THAT(other.out(), Not(HasSubstr("MPI")));
+}
+
+INSTANTIATE_TEST_SUITE_P(By, LaunchMpi,
+                         testing::Values(Library{"OpenMPI", OPENMPI_PROGRAM},
+                                         Library{"MPICH", MPICH_PROGRAM}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class LaunchOpenMpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (*OPENMPI_PROGRAM == '\0') GTEST_SKIP() << "there is no compiler of Open MPI here, or no PMIx library";
+  }
+};
+
+TEST_F(LaunchOpenMpi, RanksMeetByAPublishedName) {
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", OPENMPI_PROGRAM, "names"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 0 met 3"));
+  EXPECT_THAT(run.out(), HasSubstr("rank 3 met 0"));
+}
+
+TEST_F(LaunchOpenMpi, ASpawnIsRefusedInOneLine) {
+  LaunchRun run({OPENMPI_PROGRAM, "spawn", "0"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("spawn was refused"));
+  EXPECT_THAT(run.err(), HasSubstr("called MPI_Comm_spawn"));
+}
+
+// Two agents of one host, whose ranks would take each other's memory for their own; one agent is killed.
+TEST_F(LaunchOpenMpi, WhatAKilledAgentLeavesInMemoryIsRemoved) {
+  LaunchRun run({"--nodes", "2", "--gpus-per-node", "1", "--max-restarts", "0", OPENMPI_PROGRAM, "wait"});
+  ASSERT_TRUE(run.printed("waiting"));
+  EXPECT_EQ(segments_of(run).size(), 2U);
+  kill(run.agent_of(1), SIGKILL);
+  EXPECT_EQ(run.exit_code(), 69);
+  expect_nothing_left(run);
+  EXPECT_THAT(segments_of(run), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster

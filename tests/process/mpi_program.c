@@ -1,0 +1,89 @@
+/* An MPI program of the tests: mpi_program DEED [RANK [ARGUMENT]]. One source for every MPI library.
+   world: sums and passes on round a ring, and says what it sees. Other deeds are RANK's, while the others wait in
+   a barrier; with `once` as the argument, in the first attempt only. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int world(int rank, int size) {
+  int sum = 0, passed = -1;
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 7, &passed, 1, MPI_INT, (rank + size - 1) % size, 7,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Comm node;
+  int of_node = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &of_node);
+  const char* told = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+  printf("rank %d of %d, sum %d, from %d, %d on this node, RANK %s, told %s\n", rank, size, sum, passed, of_node,
+         getenv("RANK"), told ? told : "nothing");
+  return 0;
+}
+
+/* Rank 0 publishes a name, which the last rank looks up; then both talk. */
+static int names(int rank, int size) {
+  char port[MPI_MAX_PORT_NAME] = "";
+  MPI_Comm other;
+  int got = -1;
+  if (rank == 0) {
+    MPI_Open_port(MPI_INFO_NULL, port);
+    MPI_Publish_name("here", MPI_INFO_NULL, port);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other);
+  } else if (rank == size - 1) {
+    MPI_Lookup_name("here", MPI_INFO_NULL, port);
+    MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other);
+  } else {
+    return 0;
+  }
+  MPI_Sendrecv(&rank, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, other, MPI_STATUS_IGNORE);
+  printf("rank %d met %d\n", rank, got);
+  return MPI_Comm_disconnect(&other);
+}
+
+static void do_deed(const char* deed, const char* argument) {
+  if (strcmp(deed, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(deed, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, argument ? atoi(argument) : 7);
+  if (strcmp(deed, "leave") == 0) _exit(0);
+  if (strcmp(deed, "spawn") == 0) {
+    MPI_Comm child;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int answer = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child,
+                                MPI_ERRCODES_IGNORE);
+    printf("spawn %s\n", answer == MPI_SUCCESS ? "succeeded" : "was refused");
+  }
+  if (strcmp(deed, "read") == 0) {
+    char line[100] = "";
+    if (fgets(line, sizeof line, stdin) == NULL) strcpy(line, "nothing\n");
+    printf("read %s", line);
+  }
+}
+
+int main(int argc, char** argv) {
+  int rank, size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const char* deed = argc > 1 ? argv[1] : "world";
+  const char* argument = argc > 3 ? argv[3] : NULL;
+  const char* restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+  const int over = argument && strcmp(argument, "once") == 0 && restarts && atoi(restarts) > 0;
+  int failed = 0;
+  if (strcmp(deed, "world") == 0) failed = world(rank, size);
+  if (strcmp(deed, "names") == 0) failed = names(rank, size);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (strcmp(deed, "wait") == 0) {
+    puts("waiting");
+    fflush(stdout);
+    pause();
+  }
+  if (argc > 2 && rank == atoi(argv[2]) && !over) do_deed(deed, over ? NULL : argument);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return failed;
+}

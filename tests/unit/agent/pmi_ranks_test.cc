@@ -1,0 +1,128 @@
+#include "agent/core/mpi/pmi_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/core/mpi/mpi_fault.h"
+
+namespace muster::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using wire::MpiVerb;
+
+wire::PrepareAttempt plan_of(std::vector<std::int32_t> rank_counts) {
+  wire::PrepareAttempt plan;
+  plan.node_count = static_cast<std::int32_t>(rank_counts.size());
+  plan.local_world_size = rank_counts.front();
+  for (const std::int32_t count : rank_counts) plan.world_size += count;
+  plan.rank_counts = std::move(rank_counts);
+  return plan;
+}
+
+std::vector<std::string> replies(const PmiRanks::Effects& effects) {
+  std::vector<std::string> lines;
+  for (const auto& [rank, line] : effects.replies) lines.push_back(fmt::format("{} {}", rank, line));
+  return lines;
+}
+
+const LocalRank kFirst(0);
+const LocalRank kSecond(1);
+
+TEST(PmiRanks, SaysWhatTheWorldIs) {
+  PmiRanks ranks(plan_of({2, 2, 1}));
+  EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=init pmi_version=1 pmi_subversion=1")),
+              ElementsAre("1 cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"));
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=get_universe_size")),
+              ElementsAre("0 cmd=universe_size size=5"));
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=get kvsname=muster key=PMI_process_mapping")),
+              ElementsAre("0 cmd=get_result rc=0 msg=success value=(vector,(0,2,2),(2,1,1))"));
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=get kvsname=muster key=none")),
+              ElementsAre(HasSubstr("rc=-1")));
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "cmd=dance")), ElementsAre(HasSubstr("rc=-1")));
+  EXPECT_THAT(replies(ranks.on_line(kFirst, "")), ElementsAre(HasSubstr("rc=-1")));
+}
+
+TEST(PmiRanks, OfOneNodeNeedNobodyElse) {
+  PmiRanks ranks(plan_of({2}));
+  ranks.on_line(kFirst, "cmd=put kvsname=muster key=card value=a=b c");
+  EXPECT_THAT(ranks.on_line(kFirst, "cmd=barrier_in").replies, IsEmpty());
+  const auto last = ranks.on_line(kSecond, "cmd=barrier_in");
+  EXPECT_THAT(replies(last), ElementsAre("0 cmd=barrier_out", "1 cmd=barrier_out"));
+  EXPECT_THAT(last.asked, IsEmpty());
+  EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=get kvsname=muster key=card")),
+              ElementsAre("1 cmd=get_result rc=0 msg=success value=a=b c"));
+}
+
+TEST(PmiRanks, OfSeveralNodesKnowOfTheOthersBehindABarrier) {
+  PmiRanks ranks(plan_of({2, 1}));
+  ranks.on_line(kFirst, "cmd=put kvsname=muster key=a value=1");
+  ranks.on_line(kFirst, "cmd=barrier_in");
+  const auto last = ranks.on_line(kSecond, "cmd=barrier_in");
+  EXPECT_THAT(last.replies, IsEmpty());
+  ASSERT_EQ(last.asked.size(), 1U);
+  EXPECT_EQ(last.asked[0].count, 2);
+  EXPECT_EQ(last.asked[0].text.view(), "a=1\n");
+  EXPECT_THAT(ranks.on_told({.number = 77, .ok = true}).replies, IsEmpty()) << "nobody has asked that";
+  const wire::MpiTold told{.number = last.asked[0].number, .ok = true, .text = wire::Bytes("a=1\nb=2=3\n")};
+  EXPECT_THAT(replies(ranks.on_told(told)), ElementsAre("0 cmd=barrier_out", "1 cmd=barrier_out"));
+  EXPECT_THAT(ranks.on_told(told).replies, IsEmpty()) << "it was answered";
+  EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=get kvsname=muster key=b")),
+              ElementsAre("1 cmd=get_result rc=0 msg=success value=2=3"));
+  ranks.on_line(kFirst, "cmd=barrier_in");
+  const auto next = ranks.on_line(kSecond, "cmd=barrier_in");
+  EXPECT_EQ(next.asked.at(0).text.view(), "") << "the others have it";
+  EXPECT_NE(next.asked[0].key, last.asked[0].key);
+}
+
+TEST(PmiRanks, PublishNamesByTheLauncher) {
+  PmiRanks ranks(plan_of({1, 1}));
+  const auto published = ranks.on_line(kFirst, "cmd=publish_name service=here port=p:1");
+  ASSERT_EQ(published.asked.size(), 1U);
+  EXPECT_EQ(published.asked[0].verb, MpiVerb::kPublish);
+  EXPECT_EQ(published.asked[0].key, "here");
+  EXPECT_EQ(published.asked[0].text.view(), "p:1");
+  EXPECT_THAT(replies(ranks.on_told({.number = published.asked[0].number, .ok = false})),
+              ElementsAre(HasSubstr("publish_result rc=-1")));
+  const auto looked = ranks.on_line(kFirst, "cmd=lookup_name service=here");
+  EXPECT_THAT(
+      replies(ranks.on_told({.number = looked.asked.at(0).number, .ok = true, .text = wire::Bytes("p:1")})),
+      ElementsAre("0 cmd=lookup_result rc=0 msg=success port=p:1"));
+}
+
+TEST(PmiRanks, ASpawnIsRefusedOnceAndTold) {
+  PmiRanks ranks(plan_of({1}));
+  EXPECT_THAT(ranks.on_line(kFirst, "mcmd=spawn").replies, IsEmpty());
+  EXPECT_THAT(ranks.on_line(kFirst, "nprocs=1").replies, IsEmpty());
+  const auto last = ranks.on_line(kFirst, "endcmd");
+  EXPECT_THAT(replies(last), ElementsAre(HasSubstr("spawn_result rc=-1")));
+  EXPECT_THAT(last.remarks, ElementsAre(HasSubstr("MPI_Comm_spawn")));
+}
+
+TEST(PmiRanks, KnowWhoAbortedAndWhoLeftTooEarly) {
+  PmiRanks ranks(plan_of({2}));
+  wire::WorkerExited well;
+  EXPECT_EQ(ranks.fault_of(kFirst, well), "") << "it is no MPI program";
+  ranks.on_line(kFirst, "cmd=init");
+  EXPECT_THAT(ranks.fault_of(kFirst, well), HasSubstr("without MPI_Finalize"));
+  wire::WorkerExited killed;
+  killed.signal = 9;
+  EXPECT_EQ(ranks.fault_of(kFirst, killed), "") << "that says it all";
+  ranks.on_line(kFirst, "cmd=finalize");
+  EXPECT_EQ(ranks.fault_of(kFirst, well), "");
+  EXPECT_THAT(ranks.on_line(kSecond, "cmd=abort exitcode=3").ended, ElementsAre(kSecond));
+  wire::WorkerExited aborted;
+  aborted.signal = 13;
+  EXPECT_EQ(ranks.fault_of(kSecond, aborted), "called MPI_Abort with 3");
+  EXPECT_EQ(aborted.exit_code, 3);
+  EXPECT_EQ(aborted.signal, 0);
+}
+
+TEST(MpiFault, HasTheMessageOfAnAbort) {
+  EXPECT_EQ(abort_text(3, "N/A"), "called MPI_Abort with 3: N/A");
+}
+
+}  // namespace
+}  // namespace muster::agent
