@@ -1,168 +1,171 @@
-// An all-reduce, and a message there and back, of ranks on this host: over each backend, and as the floor,
-// each rank's copying its tensor into shared memory and out of it again, without waiting for anybody.
+// An all-reduce, and a message there and back, of ranks on this host: over each backend, by a plain MPI
+// program beside them, and as the floor, each rank's copying its tensor into shared memory and out of it
+// again, without waiting for anybody.
 //
-//   collectives                                      starts ranks itself
-//   launch --mpi pmix ... collectives --backends gloo,shm,mpi    its ranks are a launcher's
+// Contenders are measured in turn, some calls at a time; a value is the mean of those calls on rank 0. The
+// backends' ranks are one job of `launch`, plain MPI's another one, which rests while it is not its turn.
 //
-// Contenders are measured in turn, some calls at a time; a value is the mean of those calls on rank 0.
+//   collectives [--ranks 2,4] [--rounds 9] [--least 65536] [--most 67108864] [--backends gloo,shm,mpi]
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <muster/muster.h>
-#include <numeric>
-#include <torch/torch.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
 
+#include "bench/collectives/rank.h"
+#include "bench/command.h"
 #include "bench/measure.h"
 #include "common/base/file.h"
-#include "runtime/comm/shm/segment.h"
 
 namespace muster::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBytesPerTurn = std::size_t{8} << 20;
-constexpr int kMostCalls = 200;
+constexpr int kLimitMilliseconds = 3'600'000;
 
-struct Contender {
-  std::string name;
-  // One call, on every rank, of a tensor of floats. Null: it does not do this.
-  std::function<void(const at::Tensor&)> all_reduce;
-  std::function<void(const at::Tensor&)> there_and_back;
+// The median of `over` divided by that of `under`.
+struct Goal {
+  const char* what;
+  const char* over;
+  const char* under;
+  std::size_t from_bytes, to_bytes;
+  bool is_least;
+  double limit;
+};
+constexpr Goal kGoals[] = {
+    {"speed of mpi over that of plain MPI", kPlain, "mpi", std::size_t{64} << 10, SIZE_MAX, true, 0.9},
+    {"speed of shm over that of gloo", "gloo", "shm", std::size_t{64} << 20, std::size_t{64} << 20, true, 3},
+    {"time of shm over that of gloo", "shm", "gloo", 4096, 4096, false, 0.5},
 };
 
-// Between the first two ranks.
-std::function<void(const at::Tensor&)> messages_of(const Group& group) {
-  return [group](const at::Tensor& tensor) {
-    if (group.rank() == 0) {
-      send(group, tensor, 1);
-      recv(group, tensor, 1);
-    } else if (group.rank() == 1) {
-      recv(group, tensor, 0);
-      send(group, tensor, 0);
-    }
-  };
+const Series* row_of(const std::vector<Series>& rows, const char* contender) {
+  const auto found = std::ranges::find(rows, contender, &Series::contender);
+  return found == rows.end() || found->values.empty() ? nullptr : &*found;
 }
 
-Contender of_backend(const Job& job, const std::string& backend) {
-  std::vector<int> ranks(static_cast<std::size_t>(job.world_size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const Group group = job.new_group(ranks, {.backend = backend});
-  return {backend, [group](const at::Tensor& tensor) { all_reduce(group, tensor); }, messages_of(group)};
-}
-
-Contender floor_of_memory() {
-  const auto segment = std::make_shared<shm::Segment>(std::move(*shm::Segment::create(1)));
-  const auto copy = [segment](const at::Tensor& tensor) {
-    auto* const data = static_cast<std::byte*>(tensor.mutable_data_ptr());
-    std::uint64_t piece = 0;
-    for (std::size_t at = 0; at < tensor.nbytes(); at += shm::kBufferBytes, ++piece) {
-      const std::size_t bytes = std::min(shm::kBufferBytes, tensor.nbytes() - at);
-      std::memcpy(segment->buffer(0, piece), data + at, bytes);
-      std::memcpy(data + at, segment->buffer(0, piece), bytes);
-    }
-  };
-  return {"floor: memcpy", copy, nullptr};
-}
-
-std::string size_text(std::size_t bytes) {
-  if (bytes >= std::size_t{1} << 20) return fmt::format("{} MiB", bytes >> 20);
-  if (bytes >= 1024) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} B", bytes);
-}
-
-struct Settings {
-  std::vector<int> ranks{2, 4};
-  std::size_t most_bytes = std::size_t{256} << 20;
-  int rounds = 9;
-  std::vector<std::string> backends{"gloo", "shm"};
-  bool json = false;
-};
-
-double time_turn(const std::function<void(const at::Tensor&)>& call, const at::Tensor& tensor, int calls) {
-  const std::int64_t began = now_ns();
-  for (int i = 0; i < calls; ++i) call(tensor);
-  return static_cast<double>(now_ns() - began) / 1e3 / calls;
-}
-
-// On rank 0, the rows; elsewhere nothing that counts.
-std::vector<Series> compare(const Job& job, const std::vector<Contender>& all,
-                            std::function<void(const at::Tensor&)> Contender::* does, std::size_t bytes,
-                            int rounds) {
-  const at::Tensor tensor = at::zeros({static_cast<std::int64_t>(bytes / sizeof(float))});
-  const int calls = static_cast<int>(std::clamp<std::size_t>(kBytesPerTurn / bytes, 1, kMostCalls));
+std::vector<Series> rows_of(const nlohmann::json& table) {
   std::vector<Series> rows;
-  for (const Contender& each : all)
-    if (each.*does) rows.push_back({each.name, {}, {}});
-  for (int round = 0; round < rounds + 1; ++round) {
-    std::size_t row = 0;
-    for (const Contender& each : all) {
-      if (!(each.*does)) continue;
-      barrier(job);
-      const double value = time_turn(each.*does, tensor, calls);
-      if (round > 0) rows[row].values.push_back(value);  // the first one warms up
-      ++row;
-    }
-  }
+  for (const auto& each : table["rows"])
+    rows.push_back({each["contender"].get<std::string>(), each["values"].get<std::vector<double>>(),
+                    each["note"].get<std::string>()});
   return rows;
 }
 
-// A rank's part; rank 0 leaves what it measured in the file, or prints it.
-void measure(const Job& job, const Settings& settings, const fs::path& file) {
-  at::set_num_threads(1);
-  std::vector<Contender> all;
-  for (const std::string& each : settings.backends) all.push_back(of_backend(job, each));
-  all.push_back(floor_of_memory());
-  nlohmann::json report = nlohmann::json::array();
-  const auto tell = [&](const std::string& title, const std::vector<Series>& rows) {
-    if (job.rank() != 0) return;
-    if (settings.json)
-      report.push_back(to_json(title, "microseconds", rows));
-    else
-      print_table(title, "microseconds a call", rows);
-    std::fflush(stdout);
-  };
-  for (std::size_t bytes = 4; bytes <= settings.most_bytes; bytes *= bytes == 4 ? 16 : 4) {
-    tell(fmt::format("all-reduce of {}, {} ranks", size_text(bytes), job.world_size()),
-         compare(job, all, &Contender::all_reduce, bytes, settings.rounds));
+nlohmann::json goals_of(const nlohmann::json& tables) {
+  nlohmann::json goals = nlohmann::json::array();
+  for (const Goal& goal : kGoals) {
+    for (const auto& table : tables) {
+      const auto bytes = table["bytes"].get<std::size_t>();
+      if (!table["all_reduce"].get<bool>() || bytes < goal.from_bytes || bytes > goal.to_bytes) continue;
+      const auto rows = rows_of(table);
+      const Series* const over = row_of(rows, goal.over);
+      const Series* const under = row_of(rows, goal.under);
+      if (over == nullptr || under == nullptr) continue;
+      const double ratio = median(over->values) / median(under->values);
+      const Interval interval = ratio_interval(over->values, under->values);
+      goals.push_back({{"goal", goal.what},
+                       {"case", table["title"]},
+                       {"ratio", ratio},
+                       {"low", interval.low},
+                       {"high", interval.high},
+                       {"wanted", fmt::format("{} {}", goal.is_least ? ">=" : "<=", goal.limit)},
+                       {"met", goal.is_least ? ratio >= goal.limit : ratio <= goal.limit}});
+    }
   }
-  for (std::size_t bytes = 4; bytes <= std::min(settings.most_bytes, std::size_t{4} << 20); bytes *= 16)
-    tell(fmt::format("a message of {} there and back, {} ranks", size_text(bytes), job.world_size()),
-         compare(job, all, &Contender::there_and_back, bytes, settings.rounds));
-  if (job.rank() == 0 && settings.json) std::ofstream(file) << report;
+  return goals;
+}
+
+void print_goals(const nlohmann::json& goals) {
+  fmt::print("goals\n");
+  for (const auto& each : goals)
+    fmt::print("  {:<38}{:<34}{:>7.2f} ({:.2f} to {:.2f}), {}: {}\n", each["goal"].get<std::string>(),
+               each["case"].get<std::string>(), each["ratio"].get<double>(), each["low"].get<double>(),
+               each["high"].get<double>(), each["wanted"].get<std::string>(),
+               each["met"].get<bool>() ? "met" : "missed");
+}
+
+pid_t start(const Command& command, const std::string& output) {
+  const pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) become(command, {}, output);
+  return pid;
+}
+
+// The tables of a job of so many ranks.
+nlohmann::json measure(const Settings& settings, int ranks, const std::string& directory) {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const bool has_mpi = std::ranges::find(settings.backends, "mpi") != settings.backends.end();
+  const Command launch{self.parent_path() / "launch",
+                       "--gpus-per-node",
+                       std::to_string(ranks),
+                       "--device",
+                       "cpu",
+                       "--max-restarts",
+                       "0",
+                       "--log-dir",
+                       directory + "/logs",
+                       "--mpi"};
+  Command backends = launch;
+  backends.insert(
+      backends.end(),
+      {has_mpi ? "pmix" : "none", self, "--rank-in", directory, "--least",
+       std::to_string(settings.least_bytes), "--most", std::to_string(settings.most_bytes), "--rounds",
+       std::to_string(settings.rounds), "--backends", fmt::format("{}", fmt::join(settings.backends, ","))});
+  if (!settings.plain) backends.emplace_back("--no-plain");
+  Command plain = launch;
+  plain.insert(plain.end(), {"pmix", PLAIN_PROGRAM, directory, std::to_string(settings.most_bytes)});
+  for (int rank = 0; rank < ranks; ++rank) mkfifo(fmt::format("{}/orders.{}", directory, rank).c_str(), 0600);
+  mkfifo((directory + "/answers").c_str(), 0600);
+  std::vector<pid_t> pids{start(backends, directory + "/backends.out")};
+  if (settings.plain) pids.push_back(start(plain, directory + "/plain.out"));
+  const auto status = status_within(pids.front(), kLimitMilliseconds);
+  // Whoever did not get as far as plain MPI has left it waiting.
+  if (settings.plain) status_within(pids.back(), status == 0 ? kLimitMilliseconds : 0);
+  auto report = read_file(directory + "/" + kReport, 1 << 26);
+  CHECK(status == 0 && report, "the ranks have not measured: {}",
+        read_file(directory + "/backends.out", 1 << 20).value_or(""));
+  return nlohmann::json::parse(*report);
 }
 
 int run(int argc, char** argv) {
   Settings settings;
+  if (*PLAIN_PROGRAM == '\0') std::erase(settings.backends, "mpi");  // neither can have been built
+  bool no_plain = false;
+  bool json = false;
   CLI::App app("Collectives of ranks on one host");
   app.add_option("--ranks", settings.ranks, "Numbers of ranks")->delimiter(',')->check(CLI::Range(2, 64));
+  app.add_option("--least", settings.least_bytes, "The smallest tensor, in bytes");
   app.add_option("--most", settings.most_bytes, "The largest tensor, in bytes");
   app.add_option("--rounds", settings.rounds, "Turns of each contender")->check(CLI::Range(1, 1000));
   app.add_option("--backends", settings.backends, "Contenders, the first of which is the measure")
       ->delimiter(',');
-  app.add_flag("--json", settings.json, "Print JSON");
+  app.add_flag("--no-plain", no_plain, "Without plain MPI");
+  app.add_flag("--json", json, "Print JSON");
+  app.add_option("--rank-in", settings.directory)->group("");  // for our own ranks
   CLI11_PARSE(app, argc, argv);
-  std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
-  CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
-  const fs::path file = fs::path(scratch) / "report.json";
-  nlohmann::json report = nlohmann::json::array();
-  if (std::getenv("RANK") != nullptr) {  // under a launcher
-    const Job job = init();
-    settings.ranks.clear();
-    measure(job, settings, file);
-    if (job.rank() == 0 && settings.json) report = nlohmann::json::parse(read_file(file, 1 << 24).value());
+  settings.plain = !no_plain && *PLAIN_PROGRAM != '\0';
+  if (!settings.directory.empty()) {
+    measure_as_rank(settings);
+    return 0;
   }
+  nlohmann::json tables = nlohmann::json::array();
   for (const int ranks : settings.ranks) {
-    spawn([&](Job& job) { measure(job, settings, file); }, ranks);
-    if (!settings.json) continue;
-    for (auto& each : nlohmann::json::parse(read_file(file, 1 << 24).value()))
-      report.push_back(std::move(each));
+    std::string scratch = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
+    CHECK(mkdtemp(scratch.data()) != nullptr, "{}", scratch);
+    for (auto& table : measure(settings, ranks, scratch)) {
+      if (!json)
+        print_table(table["title"].get<std::string>(), table["unit"].get<std::string>(), rows_of(table));
+      tables.push_back(std::move(table));
+    }
+    std::fflush(stdout);
+    fs::remove_all(scratch);
   }
-  fs::remove_all(scratch);
-  if (settings.json && !report.empty()) fmt::print("{}\n", report.dump(2));
+  const nlohmann::json goals = goals_of(tables);
+  if (json)
+    fmt::print("{}\n", nlohmann::json{{"tables", tables}, {"goals", goals}}.dump(2));
+  else
+    print_goals(goals);
   return 0;
 }
 
