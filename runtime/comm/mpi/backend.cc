@@ -21,8 +21,13 @@ namespace {
 // Of messages, whose pieces a receiver that expects fewer bytes could not tell from the next one.
 constexpr std::int64_t kMessageBytes = std::int64_t{1} << 30;
 
-std::chrono::milliseconds chosen(std::chrono::milliseconds timeout, const c10d::Backend::Options& otherwise) {
-  return timeout == c10d::kUnsetTimeout ? otherwise.timeout : timeout;
+struct Waiting {
+  std::chrono::milliseconds limit{};
+  bool at_once = false;  // the caller waits
+};
+template <class Options>
+Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwise) {
+  return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
 }
 
 bool sends_from_gpus() {
@@ -80,7 +85,7 @@ struct MpiBackend::Plan {
   c10d::OpType type{};
   const char* title = nullptr;  // "mpi:all_reduce"
   std::string what;
-  std::chrono::milliseconds timeout{};
+  Waiting waiting{};
   bool collective = true;
   Tensors inputs{}, outputs{};  // of the program
   std::int64_t piece_count = 1;
@@ -157,7 +162,7 @@ WorkPtr MpiBackend::run(Plan plan) {
   operation->channel = channel_;
   operation->what = std::move(plan.what);
   operation->collective = plan.collective;
-  operation->timeout = plan.timeout;
+  operation->timeout = plan.waiting.limit;
   operation->piece_count = plan.piece_count;
   // Both hold the tensors: the one as long as MPI may use their memory.
   operation->start = [start = std::move(plan.start), staging = plan.staging, inputs = plan.inputs,
@@ -178,7 +183,7 @@ WorkPtr MpiBackend::run(Plan plan) {
     if (ended.collective) self->failed_ = true;
     work->failed(why);
   };
-  Engine::of_process().submit(operation);
+  Engine::of_process().submit(operation, plan.waiting.at_once);
   return work;
 }
 
@@ -191,7 +196,7 @@ WorkPtr MpiBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
             .title = "mpi:broadcast",
             .what = fmt::format("broadcast of {} from rank {}", shape_text(tensor),
                                 ranks_[static_cast<std::size_t>(root)]),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
   const auto pieces = cut({root == rank_ ? plan.staging->read(tensor) : plan.staging->fill(tensor)}, 1);
@@ -214,7 +219,7 @@ WorkPtr MpiBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
   Plan plan{.type = c10d::OpType::ALLREDUCE,
             .title = "mpi:all_reduce",
             .what = fmt::format("all_reduce of {}", shape_text(tensors.front())),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
   Tensors hosts;
@@ -249,7 +254,7 @@ WorkPtr MpiBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
             .title = "mpi:reduce",
             .what = fmt::format("reduce of {} to rank {}", shape_text(tensor),
                                 ranks_.at(static_cast<std::size_t>(root))),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
   const at::Tensor host = is_root ? plan.staging->change(tensor) : plan.staging->read(tensor);
@@ -299,7 +304,7 @@ WorkPtr MpiBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   Plan plan{.type = c10d::OpType::ALLGATHER,
             .title = "mpi:all_gather",
             .what = fmt::format("all_gather of {}", shape_text(input)),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .outputs = outputs.front()};
   const at::Tensor row = room_for(outputs.front());
   Tensors hosts;
@@ -314,7 +319,7 @@ WorkPtr MpiBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                     {.type = c10d::OpType::_ALLGATHER_BASE,
                      .title = "mpi:_all_gather_base",
                      .what = fmt::format("all_gather_into_tensor of {}", shape_text(input)),
-                     .timeout = chosen(options.timeout, *options_),
+                     .waiting = waiting_in(options, *options_),
                      .outputs = {output}});
 }
 
@@ -325,7 +330,7 @@ WorkPtr MpiBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& i
                     {.type = c10d::OpType::_ALLGATHER_BASE,
                      .title = "mpi:all_gather_into_tensor_coalesced",
                      .what = fmt::format("all_gather_into_tensor of {} tensors", inputs.size()),
-                     .timeout = chosen(options.timeout, *options_),
+                     .waiting = waiting_in(options, *options_),
                      .outputs = outputs});
 }
 
@@ -376,7 +381,7 @@ WorkPtr MpiBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& input
                       {.type = c10d::OpType::REDUCE_SCATTER,
                        .title = "mpi:reduce_scatter",
                        .what = fmt::format("reduce_scatter to {}", shape_text(output)),
-                       .timeout = chosen(options.timeout, *options_),
+                       .waiting = waiting_in(options, *options_),
                        .inputs = inputs.front()});
 }
 
@@ -386,7 +391,7 @@ WorkPtr MpiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                       {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
                        .title = "mpi:_reduce_scatter_base",
                        .what = fmt::format("reduce_scatter_tensor to {}", shape_text(output)),
-                       .timeout = chosen(options.timeout, *options_),
+                       .waiting = waiting_in(options, *options_),
                        .inputs = {input}});
 }
 
@@ -397,7 +402,7 @@ WorkPtr MpiBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& i
                       {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
                        .title = "mpi:reduce_scatter_tensor_coalesced",
                        .what = fmt::format("reduce_scatter_tensor to {} tensors", outputs.size()),
-                       .timeout = chosen(options.timeout, *options_),
+                       .waiting = waiting_in(options, *options_),
                        .inputs = inputs});
 }
 
@@ -420,7 +425,7 @@ WorkPtr MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   Plan plan{.type = c10d::OpType::ALLTOALL_BASE,
             .title = "mpi:all_to_all_base",
             .what = fmt::format("all_to_all_single of {}", shape_text(input)),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = {input},
             .outputs = {output}};
   const at::Tensor to = plan.staging->fill(output);
@@ -437,7 +442,7 @@ WorkPtr MpiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
   Plan plan{.type = c10d::OpType::ALLTOALL,
             .title = "mpi:all_to_all",
             .what = fmt::format("all_to_all of {} tensors", inputs.size()),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = inputs,
             .outputs = outputs};
   const auto size = static_cast<std::size_t>(size_);
@@ -472,7 +477,7 @@ WorkPtr MpiBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
             .title = "mpi:gather",
             .what = fmt::format("gather of {} to rank {}", shape_text(input),
                                 ranks_.at(static_cast<std::size_t>(root))),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .inputs = inputs};
   at::Tensor row;
   if (root == rank_) {
@@ -500,7 +505,7 @@ WorkPtr MpiBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
             .title = "mpi:scatter",
             .what = fmt::format("scatter of {} from rank {}", shape_text(output),
                                 ranks_.at(static_cast<std::size_t>(root))),
-            .timeout = chosen(options.timeout, *options_),
+            .waiting = waiting_in(options, *options_),
             .outputs = outputs};
   at::Tensor row;
   if (root == rank_) {
@@ -522,7 +527,7 @@ WorkPtr MpiBackend::barrier(const c10d::BarrierOptions& options) {
   return run({.type = c10d::OpType::BARRIER,
               .title = "mpi:barrier",
               .what = "barrier",
-              .timeout = chosen(options.timeout, *options_),
+              .waiting = waiting_in(options, *options_),
               .start = [channel = channel_](std::int64_t, MPI_Request* request) {
                 return MPI_Ibarrier(channel->comm, request);
               }});
@@ -546,7 +551,7 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
             .title = sends ? "mpi:send" : "mpi:recv",
             .what = fmt::format("{} of {} {} {}, tag {}", sends ? "send" : "recv", shape_text(tensor),
                                 sends ? "to" : "from", who, tag),
-            .timeout = options_->timeout,
+            .waiting = {.limit = options_->timeout},
             .collective = false,
             .inputs = sends ? Tensors{tensor} : Tensors{},
             .outputs = sends ? Tensors{} : Tensors{tensor}};

@@ -15,13 +15,25 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kPolls{50};  // so long it only yields
+constexpr std::chrono::microseconds kPolls{50};  // so long the engine's thread only yields
+// And a thread that has to wait anyhow. The steps of a transfer are not seen: as long as one piece is under
+// way, nothing moves.
+constexpr std::chrono::microseconds kHelps{5000};
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 constexpr std::chrono::milliseconds kStillness{1000};  // after which a rank writes down where it is
 constexpr std::chrono::milliseconds kLastMoment{1000};
 constexpr std::chrono::milliseconds kAnswer{2000};  // of the store, about who is missing
 constexpr std::int64_t kPiecesUnderWay = 2;
+
+// Of this thread, which cannot take it twice.
+thread_local bool has_turn = false;
+struct InTurn {
+  InTurn() { has_turn = true; }
+  InTurn(const InTurn&) = delete;
+  InTurn& operator=(const InTurn&) = delete;
+  ~InTurn() { has_turn = false; }
+};
 
 // Before any other thread of MPI's is there. What the user has set stays.
 void set_defaults() {
@@ -68,7 +80,13 @@ Engine::Engine() {
 
 void Engine::post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  inbox_.push_back(std::move(task));
+  inbox_.push_back({std::move(task), nullptr});
+  wake();
+}
+
+// Under mutex_.
+void Engine::wake() {
+  awake_ = true;
   posted_.notify_one();
 }
 
@@ -96,7 +114,7 @@ void Engine::leave(int status) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
   if (status != 0) broken_ = fails_ = true;
-  posted_.notify_one();
+  wake();
   while (!gone_ && !forming_) gone_changed_.wait_for(lock, std::chrono::milliseconds(100));
   lock.unlock();
   if (!thread_.joinable()) return;
@@ -140,12 +158,12 @@ void Engine::open(const ChannelPtr& channel, const std::vector<int>& ranks,
                   timeout.count()));
 }
 
-void Engine::submit(const OperationPtr& operation) {
+void Engine::submit(const OperationPtr& operation, bool awaited) {
   {
     const std::lock_guard lock(mutex_);
     if (!gone_) {
-      inbox_.emplace_back([this, operation] { begin(operation); });
-      posted_.notify_one();
+      inbox_.push_back({nullptr, operation});
+      if (!awaited || leaving_ || has_turn) wake();
       return;
     }
   }
@@ -166,59 +184,123 @@ void Engine::close(const ChannelPtr& channel) {
   });
 }
 
+// The engine's thread looks on while the turn is taken, and when the helper goes has what is left.
+void Engine::help(const std::function<bool()>& done) {
+  if (has_turn) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ++helper_count_;
+  }
+  Time moved_at = steady_clock::now();
+  while (!done()) {
+    const auto moved = help_once();
+    if (!moved) break;
+    if (*moved) {
+      moved_at = steady_clock::now();
+      continue;
+    }
+    if (steady_clock::now() - moved_at >= kHelps) break;
+    sched_yield();
+  }
+  const bool some_left = has_active_;
+  const std::lock_guard lock(mutex_);
+  if (--helper_count_ == 0 && (some_left || !inbox_.empty())) wake();
+}
+
+// Whether something has moved; nothing where only the engine's thread can go on.
+std::optional<bool> Engine::help_once() {
+  const std::unique_lock turn(turn_, std::try_to_lock);
+  if (!turn) return forming_ ? std::nullopt : std::optional(false);
+  const InTurn in_turn;
+  bool some_begun = false;
+  while (const OperationPtr next = next_posted()) {
+    begin(next);
+    some_begun = true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (leaving_ || !inbox_.empty()) return std::nullopt;
+  }
+  return look(some_begun);
+}
+
 void Engine::run() {
   prctl(PR_SET_NAME, "muster-mpi");
   prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the usual 50 us
-  Time moved_at = steady_clock::now();
-  while (true) {
-    const bool some_posted = perform_posted();
-    const bool some_ended = test();
-    const Time now = steady_clock::now();
-    if (some_posted || some_ended) moved_at = now;
-    if (now - looked_at_ >= kBetweenLooks) look_at_clock(now);
-    if (ends_now(now, moved_at)) break;
-    rest(moved_at);
-  }
-  finalize();
+  moved_at_ = steady_clock::now();
+  while (const auto moved_at = take_turn()) rest(*moved_at);
   const std::lock_guard lock(mutex_);
   gone_ = true;
   gone_changed_.notify_all();
 }
 
+// When something moved last; nothing at the end.
+std::optional<Engine::Time> Engine::take_turn() {
+  const std::lock_guard turn(turn_);
+  const InTurn in_turn;
+  look(perform_posted());
+  if (!ends_now(steady_clock::now())) return moved_at_;
+  finalize();
+  return std::nullopt;
+}
+
+bool Engine::look(bool some_posted) {
+  const bool some_ended = test();
+  const Time now = steady_clock::now();
+  if (some_posted || some_ended) moved_at_ = now;
+  if (now - looked_at_ >= kBetweenLooks) look_at_clock(now);
+  has_active_ = !active_.empty();
+  return some_posted || some_ended;
+}
+
 // What somebody has started and not waited for gets a moment, where all has gone well.
-bool Engine::ends_now(Time now, Time moved_at) {
+bool Engine::ends_now(Time now) {
   const std::lock_guard lock(mutex_);
   if (!leaving_ || !inbox_.empty()) return false;
   if (active_.empty()) return true;
-  if (open_count_ == 0 && !broken_ && now - moved_at < kLastMoment) return false;
+  if (open_count_ == 0 && !broken_ && now - moved_at_ < kLastMoment) return false;
   broken_ = true;
   return true;
 }
 
 void Engine::rest(Time moved_at) {
-  if (active_.empty()) {
-    std::unique_lock lock(mutex_);
-    posted_.wait(lock, [&] { return leaving_ || !inbox_.empty(); });
-    return;
-  }
   const auto waited = steady_clock::now() - moved_at;
-  if (waited < kPolls) {
-    sched_yield();
-    return;
-  }
   std::unique_lock lock(mutex_);
-  const auto length = std::min<steady_clock::duration>(waited / 16, kLongestRest);
-  posted_.wait_for(lock, length, [&] { return !inbox_.empty(); });
+  if (!has_active_ || (helper_count_ > 0 && !leaving_)) {
+    posted_.wait(lock, [this] { return awake_; });
+  } else if (waited < kPolls) {
+    lock.unlock();
+    sched_yield();
+    lock.lock();
+  } else {
+    const auto length = std::min<steady_clock::duration>(waited / 16, kLongestRest);
+    posted_.wait_for(lock, length, [this] { return awake_; });
+  }
+  awake_ = false;
 }
 
 bool Engine::perform_posted() {
-  std::deque<std::function<void()>> tasks;
+  std::deque<Posted> all;
   {
     const std::lock_guard lock(mutex_);
-    tasks.swap(inbox_);
+    all.swap(inbox_);
   }
-  for (const auto& task : tasks) task();
-  return !tasks.empty();
+  for (const auto& [task, operation] : all) {
+    if (operation != nullptr)
+      begin(operation);
+    else
+      task();
+  }
+  return !all.empty();
+}
+
+// If it is an operation: other tasks may take their time.
+OperationPtr Engine::next_posted() {
+  const std::lock_guard lock(mutex_);
+  if (leaving_ || inbox_.empty() || inbox_.front().operation == nullptr) return nullptr;
+  OperationPtr operation = std::move(inbox_.front().operation);
+  inbox_.pop_front();
+  return operation;
 }
 
 void Engine::start_mpi() {

@@ -1,10 +1,12 @@
-// The thread that makes a process's MPI calls: starts what is asked for, and moves on what is under way.
+// Who makes a process's MPI calls: starts what is asked for, and moves on what is under way.
 //
-// It starts MPI when it is first needed, with MPI_THREAD_SERIALIZED, because nobody else makes calls; a
-// program that has started MPI itself must have got MPI_THREAD_MULTIPLE. One thread serves all groups. It
-// never blocks in an operation: while nothing moves it sleeps for a sixteenth of the time that it has waited
-// so far, a millisecond at most, so that a rank which waits takes next to nothing of a processor that others
-// compute on.
+// That is a thread of the engine's own, or in its place a thread of the program's that waits for what it has
+// asked for, which spares two changes of threads. One of them has the turn at a time, so that MPI is started
+// with MPI_THREAD_SERIALIZED, when it is first needed; a program that has started MPI itself must have got
+// MPI_THREAD_MULTIPLE. One engine serves all groups. It never blocks in an operation: who has the turn looks
+// without a rest for a while; then the engine's thread has it, and sleeps between two looks for a sixteenth
+// of the time that it has waited so far, a millisecond at most, so that a rank which waits takes next to
+// nothing of a processor that others compute on.
 //
 // Open MPI cannot give up an operation that a dead peer takes part in. When a deadline has passed, its group
 // is given up: everything in it ends with the reason, the memory that MPI may still write to is kept, and MPI
@@ -34,7 +36,7 @@ using OperationPtr = std::shared_ptr<Operation>;
 
 // What the operations of one group have in common.
 struct Channel {
-  // Both of the engine, and return at once. Writes down for the others that this rank has entered a
+  // Both of whoever has the turn, and return at once. Writes down for the others that this rank has entered a
   // collective, and does not get on.
   std::function<void(std::int64_t number)> tell;
   // Answers in words, from any thread, who has not written that down; empty: nobody, or it is not known.
@@ -57,8 +59,8 @@ struct Operation {
   std::chrono::milliseconds timeout{};
   // Pieces are started in order; of a collective two are under way at a time.
   std::int64_t piece_count = 1;
-  // Both of the engine. `end` is called once, without an error when all pieces have ended; `start`, and what
-  // it holds, may be kept for ever.
+  // Both of whoever has the turn. `end` is called once, without an error when all pieces have ended; `start`,
+  // and what it holds, may be kept for ever.
   std::function<int(std::int64_t piece, MPI_Request* request)> start;
   std::function<void(const Operation&, const std::string& error)> end;
 
@@ -88,8 +90,12 @@ class Engine {
   // Collective over these ranks, ascending, after enter(). They should all be there: if the others do not
   // come in time, which std::runtime_error says, the thread waits on for them.
   void open(const ChannelPtr& channel, const std::vector<int>& ranks, std::chrono::milliseconds timeout);
-  // In one order on all members, as far as collectives are concerned.
-  void submit(const OperationPtr& operation);
+  // In one order on all members, as far as collectives are concerned. `awaited`: the caller waits for it at
+  // once, and calls help() meanwhile.
+  void submit(const OperationPtr& operation, bool awaited = false);
+  // By a thread that waits for operations: moves all of them on, until `done` says so or nothing has moved
+  // for a while. Does nothing in `end` of an operation.
+  void help(const std::function<bool()>& done);
   // Ends everything in it, with this reason.
   void give_up(const ChannelPtr& channel, const std::string& reason);
   // When the channel is not used any more.
@@ -102,8 +108,14 @@ class Engine {
   };
   using Time = std::chrono::steady_clock::time_point;
 
+  struct Posted {
+    std::function<void()> task;
+    OperationPtr operation;  // else: to be begun
+  };
+
   Engine();
   void post(std::function<void()> task);
+  void wake();
   // Of calls that end when others have made them.
   void form(const std::function<void()>& task, std::chrono::milliseconds timeout, const std::string& late);
   // Throws what the task threw, and std::runtime_error with `late` when the time is over.
@@ -114,7 +126,14 @@ class Engine {
 
   // Of the engine's thread.
   void run();
+  std::optional<Time> take_turn();
   bool perform_posted();
+  void rest(Time moved_at);
+
+  // Of whoever has the turn.
+  std::optional<bool> help_once();
+  bool look(bool some_posted);
+  OperationPtr next_posted();
   void start_mpi();
   void finalize();
   void require_world(const WorldPlace& place);
@@ -127,19 +146,22 @@ class Engine {
   void end(const OperationPtr& operation, const std::string& error);
   void break_channel(const ChannelPtr& channel, const std::string& reason);
   void look_at_clock(Time now);
-  bool ends_now(Time now, Time moved_at);
-  void rest(Time moved_at);
+  bool ends_now(Time now);
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<std::function<void()>> inbox_;
+  std::deque<Posted> inbox_;
+  bool awake_ = false;    // the engine's thread has something to do
+  int helper_count_ = 0;  // while there are some, it has nothing to do
   std::condition_variable gone_changed_;
   bool leaving_ = false;
   bool gone_ = false;
-  std::atomic<bool> forming_ = false;  // the thread is in a call that ends when others have made it
+  std::atomic<bool> has_active_ = false;  // something was under way at the last look
+  std::atomic<bool> forming_ = false;     // the thread is in a call that ends when others have made it
   std::thread thread_;
 
-  // Of the engine's thread.
+  std::mutex turn_;  // who has it may use what follows, and make MPI calls
+  Time moved_at_;
   bool started_ = false;   // MPI, by whomever
   bool owns_mpi_ = false;  // it was started here
   bool left_ = false;

@@ -1,12 +1,17 @@
-// The Work of one call. It ends on the engine's thread, as do the callbacks of its future.
+// The Work of one call. It ends on the engine's thread, or on one that waits for a call of this backend; so
+// do the callbacks of its future.
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
+
+#include "runtime/comm/mpi/engine.h"
 
 namespace muster::mpi {
 
@@ -33,6 +38,15 @@ class MpiWork : public c10d::Work {
   }
   void received_from(int source) { source_ = source; }
 
+  bool wait(std::chrono::milliseconds timeout) override {
+    using std::chrono::steady_clock;
+    const auto end = steady_clock::now() + timeout;
+    const bool has_end = timeout != kNoTimeout;
+    Engine::of_process().help([&] { return isCompleted() || (has_end && steady_clock::now() >= end); });
+    if (!has_end) return Work::wait(timeout);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now());
+    return Work::wait(std::max(left, std::chrono::milliseconds(1)));
+  }
   int sourceRank() const override { return source_; }
   std::vector<at::Tensor> result() override { return outputs_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
