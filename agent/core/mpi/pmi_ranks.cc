@@ -12,6 +12,9 @@ namespace muster::agent {
 namespace {
 
 constexpr std::string_view kDone = "rc=0 msg=success";
+constexpr std::size_t kHeadBytes = 24;  // at most, before the bytes of a part
+constexpr char kMore = '+';
+constexpr char kLast = '.';
 
 std::string_view word_of(const std::map<std::string, std::string, std::less<>>& words, const char* name) {
   const auto found = words.find(name);
@@ -110,26 +113,61 @@ void PmiRanks::get(LocalRank rank, const Words& words) {
 void PmiRanks::enter_barrier() {
   if (++in_barrier_count_ < static_cast<std::int32_t>(states_.size())) return;
   in_barrier_count_ = 0;
-  if (node_count_ <= 1) return leave_barrier(true, "");
-  const bool fits = fresh_.size() <= wire::kMostMpiBytes;
+  if (node_count_ <= 1) return leave_barrier();
+  gathered_.assign(static_cast<std::size_t>(node_count_), "");
+  gather_more();
+}
+
+// All nodes' parts together are no longer than one message may be. A part: "1024+", with its number of bytes
+// and whether more follow, and those bytes in the next line.
+void PmiRanks::gather_more() {
+  const std::size_t share = wire::kMostMpiBytes / static_cast<std::size_t>(node_count_);
+  const std::size_t bytes = std::min(fresh_.size(), std::max(share, kHeadBytes + 1) - kHeadBytes);
+  std::string part = fmt::format("{}{}\n{}", bytes, bytes < fresh_.size() ? kMore : kLast,
+                                 std::string_view(fresh_).substr(0, bytes));
+  fresh_.erase(0, bytes);
   open_[++last_number_] = {.rank = {}, .verb = wire::MpiVerb::kFence};
   effects_.asked.push_back({.verb = wire::MpiVerb::kFence,
                             .number = last_number_,
-                            .key = fmt::format("barrier {}", ++barrier_),
+                            .key = fmt::format("barrier {}", ++fence_),
                             .count = node_count_,
-                            .text = wire::Bytes(fits ? std::exchange(fresh_, {}) : std::string())});
+                            .text = wire::Bytes(std::move(part))});
 }
 
-void PmiRanks::leave_barrier(bool ok, std::string_view text) {
-  if (!ok) {
-    effects_.remarks.emplace_back("the ranks have put more data than can be gathered for MPI");
+// Of all nodes, in the same order each time. False: that is not what agents say.
+bool PmiRanks::take_parts(std::string_view text, bool& some_follow) {
+  for (std::string& node : gathered_) {
+    const std::size_t end = text.find('\n');
+    if (end == 0 || end == std::string_view::npos) return false;
+    const auto bytes = parse_number<std::size_t>(text.substr(0, end - 1));
+    some_follow |= text[end - 1] == kMore;
+    text.remove_prefix(end + 1);
+    if (!bytes || *bytes > text.size()) return false;
+    node += text.substr(0, *bytes);
+    text.remove_prefix(*bytes);
+  }
+  return text.empty();
+}
+
+void PmiRanks::go_on_with_barrier(const wire::MpiTold& told) {
+  bool some_follow = false;
+  if (!told.ok || !take_parts(told.text.view(), some_follow)) {
+    effects_.remarks.emplace_back("what the ranks have put for MPI cannot be gathered");
     return;
   }
-  for (const std::string_view line : split(text, '\n')) {
-    const std::size_t equals = line.find('=');
-    if (equals != std::string_view::npos)
-      values_[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+  if (some_follow) return gather_more();
+  for (const std::string& node : gathered_) {
+    for (const std::string_view line : split(node, '\n')) {
+      const std::size_t equals = line.find('=');
+      if (equals != std::string_view::npos)
+        values_[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+    }
   }
+  gathered_.clear();
+  leave_barrier();
+}
+
+void PmiRanks::leave_barrier() {
   for (std::size_t local = 0; local < states_.size(); ++local)
     reply(LocalRank(static_cast<std::int32_t>(local)), "cmd=barrier_out");
 }
@@ -149,7 +187,7 @@ PmiRanks::Effects PmiRanks::on_told(const wire::MpiTold& told) {
   open_.erase(found);
   const std::string end = told.ok ? std::string(kDone) : "rc=-1 msg=refused";
   switch (asked.verb) {
-    case wire::MpiVerb::kFence: leave_barrier(told.ok, told.text.view()); break;
+    case wire::MpiVerb::kFence: go_on_with_barrier(told); break;
     case wire::MpiVerb::kPublish: reply(asked.rank, "cmd=publish_result " + end); break;
     case wire::MpiVerb::kUnpublish: reply(asked.rank, "cmd=unpublish_result " + end); break;
     case wire::MpiVerb::kLookUp:

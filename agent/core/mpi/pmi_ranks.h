@@ -2,8 +2,9 @@
 // table of keys and values, a barrier.
 //
 // Source: the wire protocol of MPICH's simple PMI client. What a rank has put is known on its own node at
-// once, and on the others after the next barrier, as the protocol allows. Decisions only: lines of ranks and
-// answers of the launcher come in, lines and questions go out. One thread.
+// once, and on the others after the next barrier, as the protocol allows; the nodes bring as much of it at a
+// time as messages may hold, until they have all. Decisions only: lines of ranks and answers of the launcher
+// come in, lines and questions go out. One thread.
 #pragma once
 
 #include <map>
@@ -50,7 +51,10 @@ class PmiRanks {
   void put(LocalRank rank, const Words& words);
   void get(LocalRank rank, const Words& words);
   void enter_barrier();
-  void leave_barrier(bool ok, std::string_view text);
+  void gather_more();
+  bool take_parts(std::string_view text, bool& some_follow);
+  void go_on_with_barrier(const wire::MpiTold& told);
+  void leave_barrier();
   void ask(LocalRank rank, wire::MpiVerb verb, const Words& words);
   void reply(LocalRank rank, std::string line);
 
@@ -60,7 +64,8 @@ class PmiRanks {
   std::map<std::string, std::string, std::less<>> values_;
   std::string fresh_;  // KEY=VALUE lines that other nodes do not have yet
   std::int32_t in_barrier_count_ = 0;
-  std::uint64_t barrier_ = 0;
+  std::uint64_t fence_ = 0;
+  std::vector<std::string> gathered_;  // of each node, while there is a barrier
   struct Asked {
     LocalRank rank;
     wire::MpiVerb verb{};

@@ -64,17 +64,78 @@ TEST(PmiRanks, OfSeveralNodesKnowOfTheOthersBehindABarrier) {
   EXPECT_THAT(last.replies, IsEmpty());
   ASSERT_EQ(last.asked.size(), 1U);
   EXPECT_EQ(last.asked[0].count, 2);
-  EXPECT_EQ(last.asked[0].text.view(), "a=1\n");
+  EXPECT_EQ(last.asked[0].text.view(), "4.\na=1\n");
   EXPECT_THAT(ranks.on_told({.number = 77, .ok = true}).replies, IsEmpty()) << "nobody has asked that";
-  const wire::MpiTold told{.number = last.asked[0].number, .ok = true, .text = wire::Bytes("a=1\nb=2=3\n")};
+  const wire::MpiTold told{
+      .number = last.asked[0].number, .ok = true, .text = wire::Bytes("4.\na=1\n6.\nb=2=3\n")};
   EXPECT_THAT(replies(ranks.on_told(told)), ElementsAre("0 cmd=barrier_out", "1 cmd=barrier_out"));
   EXPECT_THAT(ranks.on_told(told).replies, IsEmpty()) << "it was answered";
   EXPECT_THAT(replies(ranks.on_line(kSecond, "cmd=get kvsname=muster key=b")),
               ElementsAre("1 cmd=get_result rc=0 msg=success value=2=3"));
   ranks.on_line(kFirst, "cmd=barrier_in");
   const auto next = ranks.on_line(kSecond, "cmd=barrier_in");
-  EXPECT_EQ(next.asked.at(0).text.view(), "") << "the others have it";
+  EXPECT_EQ(next.asked.at(0).text.view(), "0.\n") << "the others have it";
   EXPECT_NE(next.asked[0].key, last.asked[0].key);
+}
+
+// Two nodes of a rank each, whose fences are answered here as a launcher does.
+class PmiNodes {
+ public:
+  // Until both are through their barrier: how many fences that took.
+  int pass_barrier() {
+    int fences = 0;
+    auto first = nodes_[0].on_line(kFirst, "cmd=barrier_in");
+    auto second = nodes_[1].on_line(kFirst, "cmd=barrier_in");
+    for (; first.replies.empty() && second.replies.empty(); ++fences) {
+      EXPECT_EQ(first.asked.at(0).key, second.asked.at(0).key);
+      const std::string all =
+          std::string(first.asked[0].text.view()) + std::string(second.asked[0].text.view());
+      EXPECT_LE(all.size(), wire::kMostMpiBytes);
+      const auto told = [&](const PmiRanks::Effects& asked) {
+        return wire::MpiTold{.number = asked.asked[0].number, .ok = true, .text = wire::Bytes(all)};
+      };
+      first = nodes_[0].on_told(told(first));
+      second = nodes_[1].on_told(told(second));
+    }
+    EXPECT_THAT(replies(first), ElementsAre("0 cmd=barrier_out"));
+    EXPECT_THAT(replies(second), ElementsAre("0 cmd=barrier_out"));
+    return fences;
+  }
+  void put(int node, int key, const std::string& value) {
+    nodes_[node].on_line(kFirst, fmt::format("cmd=put kvsname=muster key=k{} value={}", key, value));
+  }
+  std::string get(int node, int key) {
+    return replies(nodes_[node].on_line(kFirst, fmt::format("cmd=get kvsname=muster key=k{}", key))).at(0);
+  }
+
+ private:
+  PmiRanks nodes_[2] = {PmiRanks(plan_of({1, 1})), PmiRanks(plan_of({1, 1}))};
+};
+
+TEST(PmiRanks, BringMoreThanOneMessageHoldsInSeveral) {
+  PmiNodes nodes;
+  const std::string value(1000, 'v');
+  const int count = static_cast<int>(wire::kMostMpiBytes / value.size()) + 100;  // of one node
+  for (int key = 0; key < count; ++key) nodes.put(1, key, fmt::format("{}{}", value, key));
+  nodes.put(0, count, "of the other");
+  EXPECT_EQ(nodes.pass_barrier(), 3) << "one node has half of a message";
+  for (int key = 0; key < count; ++key)
+    ASSERT_EQ(nodes.get(0, key), fmt::format("0 cmd=get_result rc=0 msg=success value={}{}", value, key));
+  EXPECT_THAT(nodes.get(1, count), HasSubstr("value=of the other"));
+  nodes.put(0, 0, "new");
+  EXPECT_EQ(nodes.pass_barrier(), 1);
+  EXPECT_THAT(nodes.get(1, 0), HasSubstr("value=new"));
+}
+
+TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
+  for (const char* const text : {"", "4.", "x.\n", "9.\na=1\n0.\n", "0.\n", "0.\n0.\n0.\n"}) {
+    PmiRanks ranks(plan_of({1, 1}));
+    const auto asked = ranks.on_line(kFirst, "cmd=barrier_in");
+    const auto effects =
+        ranks.on_told({.number = asked.asked.at(0).number, .ok = true, .text = wire::Bytes(text)});
+    EXPECT_THAT(effects.replies, IsEmpty()) << text;
+    EXPECT_THAT(effects.remarks, ElementsAre(HasSubstr("cannot be gathered"))) << text;
+  }
 }
 
 TEST(PmiRanks, PublishNamesByTheLauncher) {

@@ -1,5 +1,6 @@
 #include "launcher/core/job/mpi_exchange.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +53,24 @@ TEST_F(MpiExchangeTest, AFenceIsAnsweredWhenAllItsNodesHaveCome) {
   EXPECT_THAT(fences(3, "all #1", 5, "b"), IsEmpty());
   EXPECT_THAT(fences(0, "all #1", 9, "a"), ElementsAre("node0 #9: ab", "node3 #5: ab"));
   EXPECT_THAT(fences(0, "all #1", 10, "c"), IsEmpty()) << "it is another one";
+}
+
+// A server that brings more in a second fence tells by the order whose part continues whose.
+TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesWhoeverComesFirst) {
+  Crew crew({{NodeId(7), Rank(0), 1}, {NodeId(2), Rank(1), 1}, {NodeId(5), Rank(2), 1}});
+  const auto fence = [&](int node, const std::string& key) {
+    return shown(exchange_.on(
+        NodeId(node),
+        {.verb = MpiVerb::kFence, .key = key, .count = 3, .text = bytes(fmt::format("[{}]", node))}, crew));
+  };
+  int order[] = {2, 5, 7};
+  do {
+    const std::string key = fmt::format("{}{}{}", order[0], order[1], order[2]);
+    EXPECT_THAT(fence(order[0], key), IsEmpty());
+    EXPECT_THAT(fence(order[1], key), IsEmpty());
+    EXPECT_THAT(fence(order[2], key),
+                ElementsAre("node2 #0: [2][5][7]", "node5 #0: [2][5][7]", "node7 #0: [2][5][7]"));
+  } while (std::ranges::next_permutation(order).found);
 }
 
 TEST_F(MpiExchangeTest, FencesOfDifferentRanksDoNotMeet) {
