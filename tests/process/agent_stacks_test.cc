@@ -35,6 +35,10 @@ bool waits_in(std::int32_t pid, long call) {
       .starts_with(fmt::format("{} ", call));
 }
 
+bool is_stopped(std::int32_t pid) {
+  return read_file(fmt::format("/proc/{}/stat", pid), 4096).value_or("").find(") T ") != std::string::npos;
+}
+
 class AgentStacks : public AgentProcess {
  protected:
   void start(TestLauncher& launcher, const std::vector<std::string>& command,
@@ -64,13 +68,13 @@ class AgentStacks : public AgentProcess {
 
 TEST_F(AgentStacks, AreTheKernelsViewOfAProgramThatCannotWriteThem) {
   TestLauncher launcher({});
-  start(launcher, {"sleep", "1000"});
+  start(launcher, {"/bin/sleep", "1000"}, {{"PATH", scratch_.path()}});
   for (const std::int32_t pid : pids)
     ASSERT_TRUE(eventually([&] { return waits_in(pid, SYS_clock_nanosleep); }));
   const auto stacks = dump(launcher);
   for (const int rank : {0, 1})
     EXPECT_THAT(stacks.at(rank),
-                AllOf(HasSubstr("cannot write its own stacks"),
+                AllOf(HasSubstr("cannot write its own stacks, and eu-stack, which could, is not installed"),
                       ContainsRegex("thread [0-9]+ \\(sleep\\): sleeps, system call .*nanosleep")));
 }
 
@@ -86,15 +90,27 @@ TEST_F(AgentStacks, AreWrittenByAScriptThatAnswersAndTakenFromTheKernelForOneTha
   }
   ASSERT_TRUE(eventually([&] { return log("rank_0/stdout.log") == "waiting\n"; }));
   kill(pids[1], SIGSTOP);
-  ASSERT_TRUE(eventually([&] {
-    return read_file(fmt::format("/proc/{}/stat", pids[1]), 4096).value_or("").find(") T ") !=
-           std::string::npos;
-  }));
+  ASSERT_TRUE(eventually([&] { return is_stopped(pids[1]); }));
   for (int time = 0; time < 2; ++time) {
     const auto stacks = dump(launcher);
     EXPECT_THAT(stacks.at(0), HasSubstr("wait_for_ever"));
     EXPECT_THAT(stacks.at(1), AllOf(HasSubstr("did not answer"), HasSubstr("is stopped")));
   }
+}
+
+TEST_F(AgentStacks, AreThoseThatEuStackShowsOfAProgram) {
+  if (std::system("eu-stack --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "eu-stack is not installed";
+  TestLauncher launcher({});
+  start(launcher, {"sleep", "1000"});
+  for (const std::int32_t pid : pids)
+    ASSERT_TRUE(eventually([&] { return waits_in(pid, SYS_clock_nanosleep); }));
+  kill(pids[1], SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return is_stopped(pids[1]); }));
+  const auto stacks = dump(launcher);
+  EXPECT_THAT(stacks.at(0), ContainsRegex("TID [0-9]+:\n#0 .*nanosleep - .*/libc\\.so"));
+  EXPECT_THAT(stacks.at(1), AllOf(HasSubstr("the process is stopped"), HasSubstr("is stopped")));
+  EXPECT_FALSE(is_stopped(pids[0]));
+  EXPECT_TRUE(is_stopped(pids[1]));
 }
 
 constexpr const char* kWaitingScript = R"(

@@ -80,6 +80,25 @@ TEST_P(LaunchMpi, ARankThatLeavesWithoutFinalizeHasFailed) {
   expect_nothing_left(run);
 }
 
+// The others wait in MPI_Barrier, as whose stacks say.
+TEST_P(LaunchMpi, ARankThatStaysAwayFromACollectiveIsToBlameAndAllStartAnew) {
+  if (std::system("eu-stack --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "eu-stack is not installed";
+  auto words = command({"hang", "1", "once"}, "1");
+  words.insert(words.begin(), {"--hang-limit", "2"});
+  LaunchRun run(words);
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  const auto culprit = run.report()["attempts"][0]["culprit"];
+  EXPECT_EQ(culprit["class"], "hang") << run.err();
+  EXPECT_EQ(culprit["rank"], 1) << run.err();
+  EXPECT_THAT(culprit["cause"].get<std::string>(), HasSubstr("has made no step after step 5"));
+  const std::string evidence = culprit["evidence"].dump();
+  EXPECT_THAT(evidence, HasSubstr("rank 1: stay_away"));
+  EXPECT_THAT(evidence, HasSubstr("MPI_Barrier"));
+  EXPECT_EQ(run.report()["restarts"], 1);
+  EXPECT_THAT(segments_of(run), IsEmpty());
+  expect_nothing_left(run);
+}
+
 TEST_P(LaunchMpi, WithoutItEachRankIsAlone) {
   auto words = command({"world"});
   words.insert(words.begin(), {"--mpi", "none"});
@@ -122,6 +141,18 @@ TEST_F(LaunchOpenMpi, ASpawnIsRefusedInOneLine) {
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   EXPECT_THAT(run.out(), HasSubstr("spawn was refused"));
   EXPECT_THAT(run.err(), HasSubstr("called MPI_Comm_spawn"));
+}
+
+TEST_F(LaunchOpenMpi, ARankThatIsStoppedIsToBlameAndAllStartAnew) {
+  LaunchRun run(
+      {"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "1", OPENMPI_PROGRAM, "stop", "3", "once"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 3 (node1) is stopped (SIGSTOP)"));
+  const auto culprit = run.report()["attempts"][0]["culprit"];
+  EXPECT_EQ(culprit["rank"], 3);
+  EXPECT_EQ(culprit["class"], "hang");
+  EXPECT_THAT(segments_of(run), IsEmpty());
+  expect_nothing_left(run);
 }
 
 // Two agents of one host, whose ranks would take each other's memory for their own; one agent is killed.

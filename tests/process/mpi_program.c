@@ -1,12 +1,41 @@
 /* An MPI program of the tests: mpi_program DEED [RANK [ARGUMENT]]. One source for every MPI library.
-   world: sums and passes on round a ring, and says what it sees. Other deeds are RANK's, while the others wait in
-   a barrier; with `once` as the argument, in the first attempt only. */
+   world: sums and passes on round a ring, and says what it sees. hang: five steps, of which all ranks tell the
+   agent; then RANK does not come to the next one. Other deeds are RANK's, while the others wait in a barrier.
+   With `once` as the argument, in the first attempt only. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+/* As docs/mpi.md shows it. */
+static void tell_step(int step) {
+  static int agent = -1;
+  const char* path = getenv("MUSTER_SOCKET");
+  if (path == NULL) return;
+  if (agent < 0) agent = socket(AF_UNIX, SOCK_DGRAM, 0);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  char text[256];
+  const int size = snprintf(text, sizeof text, "{\"v\":1,\"type\":\"step\",\"step\":%d,\"rank\":%s,\"attempt\":%s,\"pid\":%d}",
+                            step, getenv("RANK"), getenv("MUSTER_ATTEMPT"), getpid());
+  sendto(agent, text, size, MSG_DONTWAIT, (struct sockaddr*)&address, sizeof address);
+}
+
+__attribute__((noinline)) static void stay_away(void) {
+  while (1) usleep(10000);
+}
+
+static void hang(int here) {
+  for (int step = 1; step <= 5; ++step) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    tell_step(step);
+  }
+  if (here) stay_away();
+}
 
 static int world(int rank, int size) {
   int sum = 0, passed = -1;
@@ -48,6 +77,7 @@ static int names(int rank, int size) {
 
 static void do_deed(const char* deed, const char* argument) {
   if (strcmp(deed, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(deed, "stop") == 0) kill(getpid(), SIGSTOP);
   if (strcmp(deed, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, argument ? atoi(argument) : 7);
   if (strcmp(deed, "leave") == 0) _exit(0);
   if (strcmp(deed, "spawn") == 0) {
@@ -76,6 +106,7 @@ int main(int argc, char** argv) {
   int failed = 0;
   if (strcmp(deed, "world") == 0) failed = world(rank, size);
   if (strcmp(deed, "names") == 0) failed = names(rank, size);
+  if (strcmp(deed, "hang") == 0) hang(rank == atoi(argv[2]) && !over);
   MPI_Barrier(MPI_COMM_WORLD);
   if (strcmp(deed, "wait") == 0) {
     puts("waiting");

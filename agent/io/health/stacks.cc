@@ -46,12 +46,8 @@ std::optional<std::string> Stacks::ask(const WorkerTalk::Worker& worker) {
   const std::string path = path_of(worker.rank);
   const nlohmann::json order{{"v", 1}, {"type", "dump"}, {"path", path}};
   if (!worker.address.empty() && send_(worker.address, order.dump())) return std::nullopt;
-  constexpr const char* kNone = "the program cannot write its own stacks";
   if (spies_.contains(worker.rank)) return std::nullopt;
-  if (!PySpy::runs_python(worker.pid)) return kNone;
-  const auto program = PySpy::find_for(worker.pid);
-  if (!program) return fmt::format("{}, and py-spy, which could, is not installed", kNone);
-  auto spy = PySpy::start(*program, worker.pid, path);
+  auto spy = Spy::start(worker.pid, path);
   if (!spy) return spy.error().message();
   spies_.emplace(worker.rank, *std::move(spy));
   return std::nullopt;
@@ -80,10 +76,10 @@ void Stacks::look_at_spies(TimePoint now, Told& told) {
     }
     const std::string output = read_regular_file(path_of(rank), kMaxStackFileBytes).value_or("");
     const bool wanted = dump_.answered(rank);
-    if (wanted && PySpy::are_stacks(output)) {
+    if (wanted && Spy::are_stacks(output)) {
       told.push_back(read(rank));
     } else if (wanted) {
-      told.push_back(write_kernels_view(rank, "py-spy says: " + output.substr(0, output.find('\n'))));
+      told.push_back(write_kernels_view(rank, spy.name() + " says: " + output.substr(0, output.find('\n'))));
     }
     next = spies_.erase(next);
   }
@@ -93,8 +89,9 @@ Stacks::Told Stacks::look(TimePoint now) {
   Told told;
   look_at_spies(now, told);
   for (const Rank rank : dump_.late(now)) {
-    const bool spied = spies_.erase(rank) > 0;
-    told.push_back(write_kernels_view(rank, spied ? "py-spy did not answer" : "the program did not answer"));
+    const auto spy = spies_.extract(rank);
+    const std::string who = spy.empty() ? "the program" : spy.mapped().name();
+    told.push_back(write_kernels_view(rank, who + " did not answer"));
   }
   return told;
 }

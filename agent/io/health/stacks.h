@@ -1,8 +1,8 @@
 // Has the stacks of an attempt's workers written, each to a file beside its logs, and reads them.
 //
-// A worker that said it can is asked for its stacks itself; of other Python programs py-spy shows them, where
-// it is installed; for the rest, and for those that do not answer in time, the kernel's view of their threads
-// must do. Nothing here waits. One thread.
+// A worker that said it can is asked for its stacks itself; those of other programs py-spy or eu-stack show,
+// where they are installed; for the rest, and for those that do not answer in time, the kernel's view of
+// their threads must do. Nothing here waits. One thread.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 #include "agent/core/health/stack_dump.h"
 #include "agent/core/health/worker_report.h"
-#include "agent/io/health/py_spy.h"
+#include "agent/io/health/spy.h"
 #include "agent/io/workers/processes.h"
 
 namespace muster::agent {
@@ -48,8 +48,8 @@ class Stacks {
   Attempt attempt_;
   SendDatagram send_;
   StackDump dump_;
-  std::map<Rank, pid_t> pids_;   // of the workers whose stacks are wanted
-  std::map<Rank, PySpy> spies_;  // the ones at work
+  std::map<Rank, pid_t> pids_;  // of the workers whose stacks are wanted
+  std::map<Rank, Spy> spies_;   // the ones at work
   TimePoint spies_looked_at_;
 };
 

@@ -284,7 +284,8 @@ constexpr Command kCommands[] = {
      "s are named. Python frames are shown where py-spy is installed (pip install py-spy), in the "
      "environment "
      "of the program's Python or in its PATH, or by a script that writes them itself with faulthandler: the "
-     "lines for that are in docs/protocol.md, \"Worker datagrams\".",
+     "lines for that are in docs/protocol.md, \"Worker datagrams\". Those of other programs without the "
+     "runtime are shown where eu-stack is installed (Debian's elfutils).",
      kDumpFlags, kDumpExamples},
     {"report", Operand::kJob, "Print how a job ended: cause, culprit, evidence.",
      "Without JOB: of the newest job, which may still run. Its name may be shortened.", kReportFlags,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <optional>
 
 #include "common/base/text.h"
@@ -50,6 +51,24 @@ bool is_spys_heading(std::string_view line) {
   return line.starts_with("Thread ") && line.ends_with('"');
 }
 
+// "TID 17:", of eu-stack, which shows the main thread first.
+bool is_eu_stacks_heading(std::string_view line) {
+  return line.starts_with("TID ") && line.ends_with(':');
+}
+
+// Of "#2  0x00007f9eef6a PMPI_Barrier - /usr/lib/libmpi.so.40", "PMPI_Barrier  (libmpi.so.40)"; names may be
+// missing. Other lines are as they should be.
+std::string frame_of(std::string_view line) {
+  const std::size_t address = line.find("0x");
+  if (!line.starts_with('#') || address == std::string_view::npos) return std::string(line);
+  line.remove_prefix(std::min(line.find(' ', address), line.size()));
+  const std::size_t dash = std::min(line.rfind(" - "), line.size());
+  const std::string_view name = trimmed(line.substr(0, dash));
+  std::string_view file = trimmed(line.substr(std::min(dash + 3, line.size())));
+  file.remove_prefix(file.rfind('/') + 1);
+  return fmt::format("{}{}", name.empty() ? "?" : name, file.empty() ? "" : fmt::format("  ({})", file));
+}
+
 std::string state_in(std::string_view heading) {
   const std::size_t end = heading.find(')');
   if (end == std::string_view::npos) return std::string(heading);
@@ -67,6 +86,11 @@ bool is_of_system(std::string_view frame) {
   return std::ranges::any_of(
       std::vector<std::string_view>{"libc.so", "libc-", "libpthread", "libstdc++.so", "ld-linux"},
       [&](std::string_view library) { return place.starts_with(library); });
+}
+
+// Which the program has called; below it is how the library waits.
+bool is_call_of_mpi(std::string_view frame) {
+  return frame.starts_with("MPI_") || frame.starts_with("PMPI_");
 }
 
 // The frame that most of them have there, if more than half do. "": they have ended.
@@ -97,6 +121,9 @@ MainStack main_stack_of(std::string_view dump) {
     } else if (is_heading(line)) {
       if (++headings > 1) break;
       stack = {.activity = {}, .state = state_in(line), .frames = {}};
+    } else if (is_eu_stacks_heading(line)) {
+      if (++headings > 1) break;
+      stack = {};
     } else if (is_python_heading(line)) {
       stack = {};
     } else if (is_spys_heading(line)) {
@@ -104,7 +131,7 @@ MainStack main_stack_of(std::string_view dump) {
       is_main = line.ends_with("\"MainThread\"");
       stack = {};
     } else if (!line.empty() && !line.ends_with(':')) {
-      stack.frames.emplace_back(line);
+      stack.frames.push_back(frame_of(line));
     }
   }
   stack.activity = std::move(activity);
@@ -120,7 +147,9 @@ std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count) 
     if (!stack.state.empty()) lines.push_back(stack.state);
     return lines;
   }
-  auto frame = std::ranges::find_if_not(stack.frames, is_of_system);
+  const auto call = std::find_if(stack.frames.rbegin(), stack.frames.rend(), is_call_of_mpi);
+  auto frame = call == stack.frames.rend() ? stack.frames.end() : std::prev(call.base());
+  if (frame == stack.frames.end()) frame = std::ranges::find_if_not(stack.frames, is_of_system);
   if (frame == stack.frames.end()) frame = stack.frames.begin();
   for (; frame != stack.frames.end() && lines.size() < count; ++frame) {
     lines.push_back(frame->substr(0, frame->rfind("  (")));

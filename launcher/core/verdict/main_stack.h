@@ -1,8 +1,9 @@
 // What a dump of a rank's stacks says of its main thread: where it is, and whether it is where the others
 // are.
 //
-// Reads four forms: our runtime's, the kernel's view that an agent writes for other programs, and those of
-// Python's faulthandler and of py-spy. Text of any other form is taken as frames, a line each. Pure.
+// Reads five forms: our runtime's, the kernel's view that an agent writes for other programs, and those of
+// Python's faulthandler, of py-spy and of eu-stack. Text of any other form is taken as frames, a line each.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ struct MainStack {
 
 MainStack main_stack_of(std::string_view dump);
 
-// At most `count` lines for people, after what it is at if that is known: from where the program calls the
-// system's libraries on, without offsets; or the state, if the program's own frames are not known.
+// At most `count` lines for people, after what it is at if that is known: from where the program calls MPI or
+// the system's libraries on, without offsets; or the state, if the program's own frames are not known.
 std::vector<std::string> shown_lines(const MainStack& stack, std::size_t count);
 
 // For each group whose ranks have not all entered as many collectives: "rank 1 has not come to collective 41

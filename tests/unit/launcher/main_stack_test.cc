@@ -65,6 +65,27 @@ TEST(MainStack, IsTheOneThatPySpyCallsMain) {
   EXPECT_TRUE(waits_for_others(stack));
 }
 
+const std::string kEuStacks =
+    "PID 31 - process\n"
+    "TID 31:\n"
+    "#0  0x00007f9eef5c0a47 sched_yield - /usr/lib/x86_64-linux-gnu/libc.so.6\n"
+    "#1  0x00007f9eef3120c5 opal_progress - /usr/lib/x86_64-linux-gnu/libopen-pal.so.40.30.2\n"
+    "#2  0x00007f9eef6ad3a5 PMPI_Barrier - /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4\n"
+    "#3  0x0000560d5e3f42f1 main - /home/user/solver\n"
+    "#4  0x0000560d5e3f4111 - /home/user/solver\n"
+    "#5  0x0000560d5e3f4112 _start\n"
+    "TID 33:\n"
+    "#0  0x00007f9eef5c0a47 epoll_wait - /usr/lib/x86_64-linux-gnu/libc.so.6\n";
+
+TEST(MainStack, IsTheFirstOneThatEuStackShows) {
+  const MainStack stack = main_stack_of(kEuStacks);
+  EXPECT_THAT(stack.frames,
+              ElementsAre("sched_yield  (libc.so.6)", "opal_progress  (libopen-pal.so.40.30.2)",
+                          "PMPI_Barrier  (libmpi.so.40.30.4)", "main  (solver)", "?  (solver)", "_start"));
+  EXPECT_TRUE(waits_for_others(stack));
+  EXPECT_THAT(shown_lines(stack, 3), ElementsAre("PMPI_Barrier", "main"));
+}
+
 std::vector<Rank> unlike(const std::vector<std::string>& dumps) {
   std::map<Rank, MainStack> stacks;
   for (std::size_t i = 0; i < dumps.size(); ++i)

@@ -1,4 +1,4 @@
-#include "agent/io/health/py_spy.h"
+#include "agent/io/health/spy.h"
 
 #include <cerrno>
 #include <csignal>
@@ -43,48 +43,72 @@ std::string target_of(pid_t pid, const char* link) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/{}", pid, link), error).string();
 }
 
-}  // namespace
-
-bool PySpy::runs_python(pid_t pid) {
+bool runs_python(pid_t pid) {
   return std::filesystem::path(target_of(pid, "exe")).filename().string().starts_with("python");
 }
 
-std::optional<std::string> PySpy::find_for(pid_t pid) {
-  return look_up_beside(called_as(pid), "py-spy", search_path_of(pid), target_of(pid, "cwd"));
+// By a signal: whoever looks at its stacks would have to let it go on.
+bool is_stopped(pid_t pid) {
+  const std::string stat = read_words(pid, "stat");
+  const std::size_t end = stat.rfind(") ");
+  return end != std::string::npos && stat.substr(end + 2).starts_with("T");
 }
 
-Expected<PySpy> PySpy::start(const std::string& program, pid_t pid, const std::string& output_path) {
+// Its own, but that eu-stack would look for names in the network.
+std::vector<std::string> environment_of_spies() {
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : own_environment()) {
+    if (name != "DEBUGINFOD_URLS") environment.push_back(name + "=" + value);
+  }
+  return environment;
+}
+
+}  // namespace
+
+Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
+  const bool python = runs_python(pid);
+  const std::string name = python ? "py-spy" : "eu-stack";
+  if (!python && is_stopped(pid)) return failure(ErrorCode::kUnavailable, "the process is stopped");
+  const auto program =
+      look_up_beside(python ? called_as(pid) : "", name, search_path_of(pid), target_of(pid, "cwd"));
+  if (!program)
+    return failure(ErrorCode::kUnavailable,
+                   "the program cannot write its own stacks, and {}, which could, is not installed", name);
   // Whatever lies there now, it must neither block us nor lead elsewhere.
   unlink(output_path.c_str());
   const UniqueFd output(open(output_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output) return system_failure("cannot write " + output_path, errno);
   const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!input) return system_failure("cannot open /dev/null", errno);
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : own_environment()) environment.push_back(name + "=" + value);
+  std::vector<std::string> arguments{*program};
+  if (python)
+    arguments.insert(arguments.end(), {"dump", "--pid"});
+  else
+    arguments.insert(arguments.end(), {"-m", "-p"});
+  arguments.push_back(std::to_string(pid));
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  auto process = spawn({.program = program,
-                        .arguments = {program, "dump", "--pid", std::to_string(pid)},
-                        .environment = std::move(environment),
+  auto process = spawn({.program = *program,
+                        .arguments = std::move(arguments),
+                        .environment = environment_of_spies(),
                         .working_directory = "/",
                         .streams = {input.get(), output.get(), output.get()},
                         .descriptor_limit = limit});
   if (!process) return std::unexpected(process.error());
-  return PySpy(*std::move(process));
+  return Spy(name, *std::move(process));
 }
 
-PySpy::~PySpy() {
+Spy::~Spy() {
   if (process_.pidfd) syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);
 }
 
-bool PySpy::has_ended() const {
+bool Spy::has_ended() const {
   pollfd end{.fd = process_.pidfd.get(), .events = POLLIN, .revents = 0};
   return poll(&end, 1, 0) == 1;
 }
 
-bool PySpy::are_stacks(const std::string& output) {
-  return output.find("\nThread ") != std::string::npos;
+bool Spy::are_stacks(const std::string& output) {
+  return output.find("\nThread ") != std::string::npos || output.find("\n#0 ") != std::string::npos;
 }
 
 }  // namespace muster::agent
