@@ -6,6 +6,7 @@
 #include "common/base/file.h"
 #include "tests/process/agent_test_launcher.h"
 #include "tests/process/launch_run.h"
+#include "tests/process/run_facts.h"
 
 namespace muster {
 namespace {
@@ -35,6 +36,21 @@ TEST(LaunchGroups, ARankThatIsKilledIsNamedInItsGroupAndTheJobGoesOn) {
                 HasSubstr(fmt::format("rank {} has added up in group '{}' of ranks {}", rank,
                                       rank < 2 ? "left" : "right", rank < 2 ? "0, 1" : "2, 3")));
 }
+
+#ifdef HAS_MPI
+TEST(LaunchGroups, OverMpiRanksAreForkedFromATemplateInEachAttempt) {
+  LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--max-restarts", "1", "--warm", "--backend",
+                 "mpi", GROUPS_RANK, "killed"},
+                {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_EQ(run.exit_code(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("rank 3 (node0) was killed by SIGKILL"));
+  EXPECT_EQ(run.report()["restarts"], 1);
+  const std::string events = read_file(run.job_directory() + "/events.jsonl", 1 << 24).value_or("");
+  EXPECT_EQ(count_in(events, "4 workers, 4 of them forked"), 2) << events;
+  EXPECT_EQ(count_in(run.out(), "rank 3 has added up in group"), 1) << run.out();
+  expect_nothing_left(run);
+}
+#endif
 
 TEST(LaunchGroups, OfARankThatHangsTheOtherGroupIsNotAccused) {
   LaunchRun run({"--gpus-per-node", "4", "--device", "cpu", "--hang-limit", "2", "--max-restarts", "0",

@@ -79,10 +79,13 @@ TEST_F(PipelineExamples, AGptInStagesLosesWhatItDoesInOne) {
   EXPECT_EQ(digests_in(four).size(), 4U) << four.out();
 }
 
+// The stages' messages and the replicas' all-reduces go through shared memory.
 TEST_F(PipelineExamples, TwoReplicasOfAGptInTwoStagesLoseWhatTwoOfOneStageDo) {
   LaunchRun whole(gpt(2, "whole", "--max-steps 6 --stages 1"), one_thread_);
   ASSERT_EQ(whole.exit_code(), 0) << whole.err();
-  LaunchRun stages(gpt(4, "stages", "--max-steps 6 --stages 2"), one_thread_);
+  auto words = gpt(4, "stages", "--max-steps 6 --stages 2");
+  words.insert(words.begin(), {"--backend", "shm"});
+  LaunchRun stages(words, one_thread_);
   ASSERT_EQ(stages.exit_code(), 0) << stages.err();
   EXPECT_GT(loss_in(whole), 0) << whole.out();
   EXPECT_NEAR(loss_in(stages), loss_in(whole), 1e-5);

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
-#include <muster/spawn.h>
+#include <muster/muster.h>
 #include <poll.h>
 #include <sched.h>
 #include <set>
@@ -27,6 +27,20 @@ SpawnError error_of(const std::function<void(Job&)>& function, int nprocs) {
     return error;
   }
   return {"spawn did not throw", -1, 0, 0};
+}
+
+// Rank 0 serves the store by which the others make their group.
+TEST(Spawn, KeepsRankZeroInNewGroupUntilItsMembersHaveIt) {
+  spawn(
+      [](Job& job) {
+        const Group others = job.new_group({1, 2});
+        if (job.rank() == 0)
+          require(job.store()->check({"muster/group-1/made/all"}), "both have it");
+        else
+          require_equal(all_reduce(others, job.rank()), 3, "sum of the others");
+        _exit(0);  // at once: whoever is left has no store
+      },
+      3);
 }
 
 TEST(Spawn, RunsEveryRankOfTheWorldInItsOwnProcess) {
