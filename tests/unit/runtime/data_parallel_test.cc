@@ -305,7 +305,7 @@ TEST(DistributedDataParallel, GivesTheSameGradientsForAStaticGraph) {
       2);
 }
 
-// What the others wait for it is not theirs. The quickest of some steps: the machine has other things to do.
+// What the others wait for it is not theirs. One step of some shows it: the machine has other things to do.
 TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank) {
   spawn(
       [](Job& job) {
@@ -314,7 +314,7 @@ TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank)
                                     DistributedDataParallelOptions{.find_unused_parameters = true},
                                     DistributedDataParallelOptions{.static_graph = true}}) {
           DistributedDataParallel model(Net(), job, options);
-          Duration quickest_busy = 1h, quickest = 1h;
+          bool waited = false;
           for (int step = 0; step < 5; ++step) {
             const TimePoint began = Clock::now();
             step_time().step_ended(began);
@@ -322,13 +322,11 @@ TEST(DistributedDataParallel, TellsTheTimeOfItsOwnWorkFromTheWaitForASlowerRank)
             model(inputs(job.rank())).pow(2).mean().backward();
             const auto busy = step_time().step_ended(Clock::now());
             require(busy.has_value(), "a step whose wait was seen");
-            quickest_busy = std::min(quickest_busy, *busy);
-            quickest = std::min<Duration>(quickest, Clock::now() - began);
+            require(job.rank() == 0 || *busy >= 200ms, "the slower is busy for so long");
+            waited = waited || (*busy < 100ms && Clock::now() - began > 100ms);
             job.barrier();
           }
-          require(quickest > 100ms, "both take as long as the slower");
-          require((quickest_busy >= 200ms) == (job.rank() == 1), "only one is busy for so long");
-          require(job.rank() == 1 || quickest_busy < 100ms, "the other waits");
+          require(waited == (job.rank() == 0), "the other waits");
         }
       },
       2);

