@@ -219,7 +219,7 @@ void Checkpointer::State::start_save(TrainState& state) {
     return;
   }
   Status reserved = staging.reserve((*image)->size_bytes);
-  if (reserved) staging.begin((*image)->size_bytes);
+  if (reserved) staging.begin((*image)->size_bytes, job.local_world_size());
   Expected<std::shared_ptr<RankFile>> mine = *image;
   if (!reserved) mine = std::unexpected(reserved.error());
   try {

@@ -117,7 +117,7 @@ void MemoryTier::save(const Expected<SavedState>& state, const std::string& meet
     if (Status reserved = staging->reserve(image->size_bytes); !reserved) return reserved;
     auto& written = reinterpret_cast<SlotHeader*>(slot.memory.bytes.last(kPage).data())->state;
     std::atomic_ref(written).store(SlotHeader::kBeingWritten, std::memory_order_seq_cst);
-    staging->begin(image->size_bytes);
+    staging->begin(image->size_bytes, job_.local_world_size());
     under_way_ = writer_.submit([this, image, staging, &slot, step] {
       written_ = without_throwing([&] { return write(*image, *staging, slot, step); });
       if (written_) reports_of(job_).send("held", static_cast<std::int64_t>(step));

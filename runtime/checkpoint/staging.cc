@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/machine.h"
 
 namespace muster {
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20;
 // So that the first bytes are taken while the next are filled in.
-constexpr std::uint64_t kMostRoomBytes = 64 << 20;
+constexpr std::uint64_t kRoomBytesBeside = 64 << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not have
 
 std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
@@ -101,10 +102,11 @@ Status Staging::reserve(std::uint64_t file_bytes) {
   return {};
 }
 
-void Staging::begin(std::uint64_t file_bytes) {
+void Staging::begin(std::uint64_t file_bytes, int ranks) {
   CHECK(capacity() >= std::min(limit_bytes_, file_bytes));
   const std::lock_guard lock(mutex_);
   file_bytes_ = file_bytes;
+  most_room_bytes_ = count_cores() > ranks ? kRoomBytesBeside : file_bytes;
   filled_ = released_ = 0;
   abandoned_ = false;
   waited_ = {};
@@ -124,7 +126,7 @@ Staging::Room Staging::wait_for_room() {
   if (abandoned_ || left == 0) return {};
   const std::uint64_t begin = filled_ % capacity();
   const std::uint64_t size =
-      std::min({left, released_ + capacity() - filled_, capacity() - begin, kMostRoomBytes});
+      std::min({left, released_ + capacity() - filled_, capacity() - begin, most_room_bytes_});
   return {.offset = filled_, .bytes = memory_.bytes.subspan(begin, size)};
 }
 

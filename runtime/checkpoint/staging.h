@@ -48,8 +48,9 @@ class Staging {
   Status reserve(std::uint64_t file_bytes);
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
-  // A file of this size follows; after reserve().
-  void begin(std::uint64_t file_bytes);
+  // A file of this size follows; after reserve(). So many ranks of this machine fill at once: if they have all
+  // its processors, the taker begins behind them and not beside them.
+  void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {
     std::uint64_t offset = 0;  // in the file
@@ -78,6 +79,7 @@ class Staging {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t file_bytes_ = 0;
+  std::uint64_t most_room_bytes_ = 0;
   std::uint64_t filled_ = 0;
   std::uint64_t released_ = 0;
   bool abandoned_ = false;

@@ -420,7 +420,7 @@ Status check_written(const TensorMap& tensors, const std::set<std::string>& fini
   RankFile image = lay_out_rank_file(state, share, 0).value();
   Staging staging(image.size_bytes);
   EXPECT_TRUE(staging.reserve(image.size_bytes));
-  staging.begin(image.size_bytes);
+  staging.begin(image.size_bytes, /*ranks=*/1);
   stage_rank_file(image, staging);
   return check_all_finite(image, 0, staging.wait_for_chunk(0));
 }
