@@ -79,11 +79,19 @@ class MeasuredLayer {
     return outputs;
   }
 
+  // Several microbatches are under way at once, as in a schedule: what they keep lies in memory that is new.
   void measure(LayerProfile& profile, int repetitions) {
+    constexpr int kUnderWay = 4;
     std::vector<double> forwards, wholes, inputs, weights;
-    for (int i = 0; i < repetitions; ++i) {
-      wholes.push_back(backward(forward(forwards)));
-      if (is_trained(module_)) profile.separable = backward_in_two_parts(inputs, weights);
+    for (int begin = 0; begin < repetitions; begin += kUnderWay) {
+      std::vector<Tensors> outputs;
+      for (int i = begin; i < std::min(begin + kUnderWay, repetitions); ++i)
+        outputs.push_back(forward(forwards));
+      for (Tensors& each : outputs) {
+        wholes.push_back(backward(each));
+        each.clear();
+        if (is_trained(module_)) profile.separable = backward_in_two_parts(inputs, weights);
+      }
     }
     profile.forward = median_of(forwards);
     // The two parts are as long as they are to each other, and together as long as the whole.
@@ -217,17 +225,29 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
 
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Tensors& microbatch,
                                          const Group& group, const ProfileOptions& options) {
-  nlohmann::json found;
-  if (group.rank() == 0) {
-    try {
-      found["layers"] = profile_layers(layers, microbatch, options);
-    } catch (const std::exception& error) {  // the others wait for it
-      found["error"] = error.what();
+  nlohmann::json mine{{"measured", !microbatch.empty()}};
+  barrier(group);
+  try {
+    mine["layers"] = profile_layers(layers, microbatch, options);
+  } catch (const std::exception& error) {  // the others wait for it
+    mine["error"] = error.what();
+  }
+  const auto all = all_gather_object(group, mine);
+  for (const nlohmann::json& each : all)
+    if (each.contains("error")) throw std::invalid_argument(each["error"].get<std::string>());
+  auto profile = all.front()["layers"].get<std::vector<LayerProfile>>();
+  if (!all.front()["measured"]) return profile;
+  std::vector<std::vector<LayerProfile>> measured;
+  for (const nlohmann::json& each : all)
+    if (each["measured"]) measured.push_back(each["layers"].get<std::vector<LayerProfile>>());
+  for (double LayerProfile::* time : {&LayerProfile::forward, &LayerProfile::input, &LayerProfile::weight}) {
+    for (std::size_t i = 0; i < profile.size(); ++i) {
+      double sum = 0;
+      for (const auto& of_rank : measured) sum += of_rank.at(i).*time;
+      profile[i].*time = sum / static_cast<double>(measured.size());
     }
   }
-  found = broadcast_object(group, found, group.ranks().front());
-  if (found.contains("error")) throw std::invalid_argument(found["error"].get<std::string>());
-  return found["layers"].get<std::vector<LayerProfile>>();
+  return profile;
 }
 
 }  // namespace muster

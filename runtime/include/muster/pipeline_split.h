@@ -51,8 +51,9 @@ struct ProfileOptions {
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch,
                                          const ProfileOptions& options = {});
-// The group's first rank measures, and all have its profile, so that they cut alike. Collective: all throw
-// what that one throws. Only its microbatch is looked at.
+// All ranks measure at once, as they will compute, but those without a microbatch; the first must have one.
+// Times are means over them, all else is the first rank's, and all have the same, so that they cut alike.
+// Collective: all throw what one of them throws.
 std::vector<LayerProfile> profile_layers(const PipelineLayers& layers,
                                          const std::vector<at::Tensor>& microbatch, const Group& group,
                                          const ProfileOptions& options = {});

@@ -42,19 +42,20 @@ LayerProfile layer_of(const std::string& name, double cost, std::int64_t paramet
           .activation_bytes = 1 << 20};
 }
 
-TEST(LayerProfile, StartsWithTheGroupsFirstRankAndIsTheSameOnAll) {
+TEST(LayerProfile, OfAGroupIsTheSameOnAllRanks) {
   spawn(
       [](Job& job) {
-        // Only the first rank has a microbatch.
-        const auto microbatch =
-            job.rank() == 0 ? std::vector{torch::randn({64, 8})} : std::vector<at::Tensor>();
-        const auto split =
-            split_layers(profile_layers(three_layers(), microbatch, job), {.ranks = 2, .microbatches = 4});
-        require(split.step > 0, "measured");
-        const auto all = all_gather_object(job, split.json());
-        require_equal(all.at(0), all.at(1), "split");
-        const auto wrong = job.rank() == 0 ? std::vector{torch::randn({64, 9})} : std::vector<at::Tensor>();
-        const std::string said = refused([&] { profile_layers(three_layers(), wrong, job); });
+        for (const bool all_measure : {true, false}) {
+          std::vector<at::Tensor> microbatch;
+          if (job.rank() == 0 || all_measure) microbatch.push_back(torch::randn({64, 8}));
+          const auto split =
+              split_layers(profile_layers(three_layers(), microbatch, job), {.ranks = 2, .microbatches = 4});
+          require(split.step > 0, "measured");
+          const auto all = all_gather_object(job, split.json());
+          require_equal(all.at(0), all.at(1), "split");
+        }
+        std::vector<at::Tensor> microbatch{torch::randn({64, job.rank() == 0 ? 8 : 9})};
+        const std::string said = refused([&] { profile_layers(three_layers(), microbatch, job); });
         require(said.contains("layer 0 ('small') cannot compute with [64, 9]"), said);
       },
       2);
