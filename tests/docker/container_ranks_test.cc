@@ -48,5 +48,24 @@ TEST_F(DockerLaunch, TheDumpAndTheVerdictKnowWhatARankThereDoes) {
   EXPECT_THAT(run_->err(), ContainsRegex("rank 0 \\(node0, muster-[^)]*\\) is stopped"));
 }
 
+// Open MPI and PMIx are this machine's, with the C library that they were built with: its folder of libraries
+// takes the place of the image's.
+TEST_F(DockerLaunch, MpiRanksOfThreeContainersAreInOneWorldAlsoAfterALoss) {
+  if (*OPENMPI_PROGRAM == '\0') GTEST_SKIP() << "there is no compiler of Open MPI here, or no PMIx library";
+  Words flags{"--mpi", "pmix",           "--nodes", "3",     "--gpus-per-node",
+              "2",     "--max-restarts", "1",       "--env", "OMPI_MCA_btl_vader_single_copy_mechanism=none"};
+  for (const char* const path : {"/usr/lib/x86_64-linux-gnu", OPENMPI_PROGRAM})
+    flags.insert(flags.end(), {"--mount", fmt::format("{0}:{0}:ro", path)});
+  launch(flags, {OPENMPI_PROGRAM, "world"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err() << run_->out();
+  for (int rank = 0; rank < 6; ++rank)
+    EXPECT_THAT(run_->out(),
+                HasSubstr(fmt::format("rank {} of 6, sum 15, from {}, 2 on this node, RANK {}, told {}", rank,
+                                      (rank + 5) % 6, rank, rank)));
+  launch(flags, {OPENMPI_PROGRAM, "kill", "4", "once"});
+  EXPECT_EQ(run_->exit_code(), 0) << run_->err() << run_->out();
+  EXPECT_THAT(run_->err(), ContainsRegex("rank 4 \\(node2, [^)]*\\) was killed by SIGKILL"));
+}
+
 }  // namespace
 }  // namespace muster::docker
