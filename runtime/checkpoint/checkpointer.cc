@@ -88,7 +88,7 @@ bool is_world(const Group& group) {
 // By their places in the group.
 std::vector<int> ranks_of_this_node(const Group& group) {
   const Job job = group.job();
-  const int first = job.rank() - job.local_rank();
+  const int first = state_of(job).world.first_rank_on_node();
   std::vector<int> places;
   for (int place = 0; place < group.size(); ++place) {
     const int rank = group.ranks()[static_cast<std::size_t>(place)];

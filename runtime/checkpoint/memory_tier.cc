@@ -47,7 +47,7 @@ MemoryTier::MemoryTier(const Job& job, Setting setting)
       directory_(digest_of(setting_.directory)),
       meeting_(job.store(), job.rank(), job.world_size()),
       agreement_(setting_.check_replicas, setting_.timeout,
-                 {.first = job.rank() - job.local_rank(), .count = job.local_world_size()}) {}
+                 {.first = state_of(job).world.first_rank_on_node(), .count = job.local_world_size()}) {}
 
 MemoryTier::~MemoryTier() {
   settle();
@@ -250,7 +250,7 @@ std::vector<CheckpointId> MemoryTier::held_by_all(const std::vector<std::string>
 
 Expected<std::pair<std::string, CheckpointManifest>> MemoryTier::find(CheckpointId id) const {
   CheckpointManifest manifest{.id = id, .job = job_.job_id(), .world_size = job_.world_size()};
-  const int first = job_.rank() - job_.local_rank();
+  const int first = state_of(job_).world.first_rank_on_node();
   for (int rank = first; rank < first + job_.local_world_size(); ++rank) {
     const std::string whose = fmt::format("what rank {} holds in memory", rank);
     const auto found = std::ranges::find_if(

@@ -26,6 +26,8 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
+  int place_on_node = 0;  // among its ranks, which follow each other: local_rank, unless that is 0 for all
+  int first_rank_on_node() const { return rank - place_on_node; }
   int node_rank = 0;
   int node_count = 1;
 

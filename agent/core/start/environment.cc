@@ -171,6 +171,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   environment.erase("MUSTER_CHECKPOINT_DIR");
   environment.erase("MUSTER_RESUME_STEP");
   environment.erase("MUSTER_TRACE_FILE");
+  environment.erase("MUSTER_LOCAL_RANK");
   for (const auto& [name, value] : rank_environment(node, job, plan, LocalRank(0))) environment.erase(name);
   if (!job.checkpoint_directory.empty()) environment["MUSTER_CHECKPOINT_DIR"] = job.checkpoint_directory;
   if (start.resume_step) environment["MUSTER_RESUME_STEP"] = std::to_string(*start.resume_step);
@@ -199,6 +200,7 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
   if (job.trace) environment["MUSTER_TRACE_FILE"] = trace_file(node, job, rank);
   if (job.virtual_local_rank) {
     environment["LOCAL_RANK"] = "0";
+    environment["MUSTER_LOCAL_RANK"] = fmt::format("{}", local_rank);
     environment[kGpus] = only_gpu(visible_gpus(node, job, plan), local_rank);
   }
   return environment;

@@ -227,6 +227,7 @@ TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstWhereLocalRanksAreVirtual) {
   Given given;
   given.job.virtual_local_rank = true;
   EXPECT_THAT(given.of(1), Contains(Pair("LOCAL_RANK", "0")));
+  EXPECT_THAT(given.of(1), Contains(Pair("MUSTER_LOCAL_RANK", "1")));
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "1")));
   EXPECT_THAT(given.of(1), Contains(Pair("RANK", "3")));
   given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4, GPU-a,6,7";

@@ -80,6 +80,15 @@ TEST(World, TakesJobAttemptAndStepFromTheLauncher) {
   EXPECT_EQ(world->backend, "gloo");
 }
 
+TEST(World, KnowsTheFirstRankOfItsNodeWhereLocalRanksAreVirtual) {
+  EXPECT_EQ(read(torchrun())->first_rank_on_node(), 2);
+  Variables variables = torchrun();
+  variables["LOCAL_RANK"] = "0";
+  variables["MUSTER_LOCAL_RANK"] = "1";
+  EXPECT_EQ(read(variables)->local_rank, 0);
+  EXPECT_EQ(read(variables)->first_rank_on_node(), 2);
+}
+
 TEST(World, IsServedByTheAgentOrElseByRankZero) {
   Variables variables = torchrun();
   variables["RANK"] = "0";
