@@ -11,11 +11,25 @@ namespace {
 using Execute = int (*)(const Invocation&);
 
 constexpr std::pair<std::string_view, Execute> kExecutes[] = {
-    {"run", run},           {"plan", plan},     {"check", check},   {"ps", ps},
-    {"status", status},     {"top", top},       {"nodes", nodes},   {"logs", logs},     {"cancel", cancel},
-    {"dump", dump},         {"report", report}, {"replay", replay}, {"trace", trace},
-    {"schedule", schedule}, {"ckpt", ckpt},     {"clean", clean},   {"completion", completion},
-    {"help", help},         {"man", man},
+    {"run", run},
+    {"plan", plan},
+    {"check", check},
+    {"ps", ps},
+    {"status", status},
+    {"top", top},
+    {"nodes", nodes},
+    {"logs", logs},
+    {"cancel", cancel},
+    {"dump", dump},
+    {"report", report},
+    {"replay", replay},
+    {"trace", trace},
+    {"schedule", schedule},
+    {"ckpt", ckpt},
+    {"clean", clean},
+    {"completion", completion},
+    {"help", help},
+    {"man", man},
 };
 
 int main(std::vector<std::string> words) {

@@ -35,7 +35,7 @@ TEST(Spawn, KeepsRankZeroInNewGroupUntilItsMembersHaveIt) {
       [](Job& job) {
         const Group others = job.new_group({1, 2});
         if (job.rank() == 0)
-          require(job.store()->check({"muster/group-1/made/all"}), "both have it");
+          require(job.store()->check({"muster/group-0/made/all"}), "both have it");
         else
           require_equal(all_reduce(others, job.rank()), 3, "sum of the others");
         _exit(0);  // at once: whoever is left has no store
