@@ -19,6 +19,8 @@ constexpr std::chrono::microseconds kPolls{50};  // so long the engine's thread 
 // And a thread that has to wait anyhow. The steps of a transfer are not seen: as long as one piece is under
 // way, nothing moves.
 constexpr std::chrono::microseconds kHelps{5000};
+// Before it sees to anything else. MPI gives the core away in each, if it is to (set_defaults()).
+constexpr int kLooksOfHelper = 16;
 constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 constexpr std::chrono::milliseconds kStillness{1000};  // after which a rank writes down where it is
@@ -200,7 +202,6 @@ void Engine::help(const std::function<bool()>& done) {
       continue;
     }
     if (steady_clock::now() - moved_at >= kHelps) break;
-    sched_yield();
   }
   const bool some_left = has_active_;
   const std::lock_guard lock(mutex_);
@@ -210,7 +211,10 @@ void Engine::help(const std::function<bool()>& done) {
 // Whether something has moved; nothing where only the engine's thread can go on.
 std::optional<bool> Engine::help_once() {
   const std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn) return forming_ ? std::nullopt : std::optional(false);
+  if (!turn) {
+    sched_yield();
+    return forming_ ? std::nullopt : std::optional(false);
+  }
   const InTurn in_turn;
   bool some_begun = false;
   while (const OperationPtr next = next_posted()) {
@@ -221,7 +225,7 @@ std::optional<bool> Engine::help_once() {
     const std::lock_guard lock(mutex_);
     if (leaving_ || !inbox_.empty()) return std::nullopt;
   }
-  return look(some_begun);
+  return look(some_begun, kLooksOfHelper);
 }
 
 void Engine::run() {
@@ -238,14 +242,15 @@ void Engine::run() {
 std::optional<Engine::Time> Engine::take_turn() {
   const std::lock_guard turn(turn_);
   const InTurn in_turn;
-  look(perform_posted());
+  look(perform_posted(), 1);
   if (!ends_now(steady_clock::now())) return moved_at_;
   finalize();
   return std::nullopt;
 }
 
-bool Engine::look(bool some_posted) {
-  const bool some_ended = test();
+bool Engine::look(bool some_posted, int times) {
+  bool some_ended = test();
+  for (int looks = 1; !some_ended && looks < times; ++looks) some_ended = test();
   const Time now = steady_clock::now();
   if (some_posted || some_ended) moved_at_ = now;
   if (now - looked_at_ >= kBetweenLooks) look_at_clock(now);
@@ -428,16 +433,16 @@ bool Engine::test() {
   if (handles_.empty()) return false;
   const std::size_t count = handles_.size();
   int ended_count = 0;
-  std::vector<int> which(count);
-  std::vector<MPI_Status> statuses(count);
+  which_.resize(count);
+  statuses_.resize(count);
   const int code =
-      MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which.data(), statuses.data());
+      MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
   // What ends starts others, whose requests come behind these.
   std::vector<std::pair<OperationPtr, MPI_Status>> ended;
   for (int each = 0; each < ended_count; ++each) {
-    const auto index = static_cast<std::size_t>(which[static_cast<std::size_t>(each)]);
-    MPI_Status status = statuses[static_cast<std::size_t>(each)];
+    const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);
+    MPI_Status status = statuses_[static_cast<std::size_t>(each)];
     if (code != MPI_ERR_IN_STATUS) status.MPI_ERROR = MPI_SUCCESS;
     ended.emplace_back(std::exchange(requests_[index].operation, nullptr), status);
   }

@@ -132,7 +132,7 @@ class Engine {
 
   // Of whoever has the turn.
   std::optional<bool> help_once();
-  bool look(bool some_posted);
+  bool look(bool some_posted, int times);
   OperationPtr next_posted();
   void start_mpi();
   void finalize();
@@ -171,6 +171,8 @@ class Engine {
   std::list<OperationPtr> active_;
   std::vector<Request> requests_;        // beside handles_
   std::vector<MPI_Request> handles_;     // of what is under way
+  std::vector<int> which_;               // test()'s
+  std::vector<MPI_Status> statuses_;     // the same
   std::vector<OperationPtr> abandoned_;  // with the memory that MPI may still use
   Time looked_at_;
 };
