@@ -48,8 +48,8 @@ class Staging {
   Status reserve(std::uint64_t file_bytes);
   std::uint64_t capacity() const { return memory_.bytes.size(); }
 
-  // A file of this size follows; after reserve(). So many ranks of this machine fill at once: if they have all
-  // its processors, the taker begins behind them and not beside them.
+  // A file of this size follows; after reserve(). So many ranks of this machine fill at once: if they have
+  // all its processors, the taker begins behind them and not beside them.
   void begin(std::uint64_t file_bytes, int ranks);
 
   struct Room {

@@ -109,11 +109,10 @@ TEST_F(Hosts, NobodyIsLostWith200MsOfDelayAndTwentiethOfTheProcessors) {
   const chaos::ControlGroup twentieth("cpu");
   twentieth.set(twentieth.hierarchy().processor_time(5000 * sysconf(_SC_NPROCESSORS_ONLN)));
   twentieth.enter();
-  LaunchRun run(
-      {"--control", "tcp", "--nodes", "2", "--gpus-per-node", "2", "sh", "-c",
-       fmt::format("i=0; while [ $i -lt {} ]; do echo step $i; sleep 1; i=$((i+1)); "
-                   "k=0; while [ $k -lt 20000 ]; do k=$((k+1)); done; done",
-                   seconds)});
+  LaunchRun run({"--control", "tcp", "--nodes", "2", "--gpus-per-node", "2", "sh", "-c",
+                 fmt::format("i=0; while [ $i -lt {} ]; do echo step $i; sleep 1; i=$((i+1)); "
+                             "k=0; while [ $k -lt 20000 ]; do k=$((k+1)); done; done",
+                             seconds)});
   twentieth.leave();
   const TimePoint began = Clock::now();
   EXPECT_TRUE(eventually([&] { return run.out().find("step 0") != std::string::npos; }, 60s));

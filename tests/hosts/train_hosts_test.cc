@@ -156,8 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
                           [](Lab& lab) { lab.flap(2, 4s, 1s, 1); }, 2, 4}),
     [](const auto& fault) { return fault.param.name; });
 
-// TCP sends what was lost again 0.2, 0.6, 1.4 and 3 s later: a link that is away for 0.7 s twice may be silent
-// for 3 s.
+// TCP sends what was lost again 0.2, 0.6, 1.4 and 3 s later: a link that is away for 0.7 s twice may be
+// silent for 3 s.
 TEST_F(TrainHosts, ALinkThatFlapsBelowTheLimitOfSilenceCostsNothing) {
   train({"--silence-limit", "5", "--controller-grace", "10"});
   ASSERT_NO_FATAL_FAILURE(wait_for_steps_that_no_checkpoint_has());

@@ -33,9 +33,9 @@ Outcome run_command(const std::string& command) {
 Outcome run_ranks(int count, const std::string& program, const std::string& what,
                   const std::string& flags = "") {
   const ScratchDirectory scratch;
-  return run_command(
-      "OMP_NUM_THREADS=1 timeout -k 5 100 mpirun.openmpi --oversubscribe --allow-run-as-root " + flags +
-      " -n " + std::to_string(count) + " " + program + " " + scratch / "store" + " " + what);
+  return run_command("OMP_NUM_THREADS=1 timeout -k 5 70 mpirun.openmpi --oversubscribe --allow-run-as-root " +
+                     flags + " -n " + std::to_string(count) + " " + program + " " + scratch / "store" + " " +
+                     what);
 }
 
 void expect_done(const Outcome& outcome, int count) {
@@ -68,7 +68,7 @@ TEST(MpiBackend, NamesWhoStaysAwayWhenTheTimeIsOver) {
 #ifdef LAUNCH_PROGRAM
 TEST(MpiBackend, EndsWellUnderLaunchThoughGroupsWereGivenUp) {
   const ScratchDirectory scratch;
-  expect_done(run_command(std::string("OMP_NUM_THREADS=1 timeout -k 5 100 ") + LAUNCH_PROGRAM +
+  expect_done(run_command(std::string("OMP_NUM_THREADS=1 timeout -k 5 70 ") + LAUNCH_PROGRAM +
                           " --gpus-per-node 3 --device cpu --max-restarts 0 --mpi pmix --log-dir " +
                           scratch / "logs" + " " + MPI_RANK + " " + scratch / "store" + " missing"),
               3);

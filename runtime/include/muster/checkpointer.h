@@ -119,7 +119,8 @@ class Checkpointer {
   // Rank 0's is written into the checkpoints that follow, which are ranked by it (.best_by).
   // std::invalid_argument if it is not finite.
   void report(const std::string& metric, double value);
-  // Waits for the save that is under way. False if it failed. What the checkpoint lets go is removed behind it.
+  // Waits for the save that is under way. False if it failed. What the checkpoint lets go is removed behind
+  // it.
   bool wait();
 
  private:
