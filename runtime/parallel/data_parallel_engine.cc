@@ -74,6 +74,7 @@ struct DataParallelEngine::State {
   std::int64_t tell_joined_ranks();
   bool shadow_step();
   void broadcast_model_of_last(bool last);
+  at::Tensor used_by_any() const;
   Reduction::Order indices_of(const BucketOrder& order) const;
 };
 
@@ -151,6 +152,16 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   const auto source = torch::full({1}, last ? group.rank() : kNothing);
   all_reduce(group, source, ReduceOp::kMax);
   broadcast_states(source.item<std::int64_t>());
+}
+
+// [parameters], bytes on the CPU: 1 where a rank has a gradient of what is not frozen.
+at::Tensor DataParallelEngine::State::used_by_any() const {
+  std::vector<std::uint8_t> here;
+  for (const at::Tensor& each : parameters.tensors)
+    here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
+  const at::Tensor used = torch::tensor(here).to(group.device());
+  if (group.size() > 1) all_reduce(group, used, ReduceOp::kMax);
+  return used.to(at::kCPU);
 }
 
 Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order) const {
@@ -256,27 +267,42 @@ void DataParallelEngine::broadcast_buffers() {
 }
 
 // The Reducer takes gradients as they arrive: a backward pass adds nothing to each, and so brings all of
-// them.
+// them. Where no rank has one there is none afterwards either.
 void DataParallelEngine::reduce_grads() {
   State& state = *state_;
   if (state.join || state.options.static_graph ||
       std::ranges::find(state.parameters.sparse, true) != state.parameters.sparse.end())
     throw std::logic_error("reduce_grads: not within join(), with static_graph, or of sparse gradients");
-  const at::AutoGradMode enable_grad(true);
   state.begin_reduction();
-  state.reduction->prepare_forward();
-  state.reduction->rebuild_buckets();
+  state.sync_buffers_next = true;
+  const at::Tensor used = state.used_by_any();
+  if (!used.any().item<bool>()) return;
+  const at::AutoGradMode enable_grad(true);
   at::Tensor nothing;
-  for (const at::Tensor& each : state.parameters.tensors) {
-    if (!each.requires_grad()) continue;  // frozen since
+  for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i) {
+    const at::Tensor& each = state.parameters.tensors[i];
+    if (!each.requires_grad()) {
+      if (state.options.find_unused_parameters) continue;
+      throw std::logic_error(
+          fmt::format("reduce_grads: '{}' was frozen after the model was made, which needs "
+                      "find_unused_parameters",
+                      state.parameters.names[i]));
+    }
+    // The Reducer looks for these itself then, and says so if it is told to and there are none.
+    if (state.options.find_unused_parameters && !used[static_cast<std::int64_t>(i)].item<bool>()) continue;
     const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
     nothing = nothing.defined() ? nothing + row : row;
   }
+  if (!nothing.defined()) throw std::logic_error("reduce_grads: all is frozen here, and not on other ranks");
+  state.reduction->prepare_forward();
+  state.reduction->rebuild_buckets();
   std::vector<at::Tensor> outputs;
   if (state.options.find_unused_parameters) outputs.push_back(nothing);
   state.reduction->prepare_backward(outputs);
-  state.sync_buffers_next = true;
   nothing.backward();
+  for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i)
+    if (!used[static_cast<std::int64_t>(i)].item<bool>())
+      state.parameters.tensors[i].mutable_grad().reset();
 }
 
 void DataParallelEngine::zero_grad(bool set_to_none) {

@@ -71,8 +71,10 @@ class DistributedDataParallel {
   NoSync no_sync() { return NoSync(engine_); }
 
   // What backward passes that were not reduced have added up in grad(), of this model's module too, is
-  // reduced without another one. Collective; std::logic_error within join(), with static_graph, or of sparse
-  // gradients.
+  // reduced without another one. A parameter that some ranks have not used counts as zero there; one that no
+  // rank has used, or that is frozen, keeps no gradient. Collective, with a small all-reduce before it;
+  // std::logic_error within join(), with static_graph, of sparse gradients, or where a parameter was frozen
+  // after the model was made without find_unused_parameters.
   void reduce_grads() { engine_->reduce_grads(); }
   // What forward() does at first, for a step that calls the module's own.
   void broadcast_buffers() { engine_->broadcast_buffers(); }

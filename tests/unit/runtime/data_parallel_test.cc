@@ -279,6 +279,94 @@ TEST(DistributedDataParallel, FindsParametersThatARankDidNotUse) {
       2);
 }
 
+// With a branch that rank 1 alone uses, and one that nobody does: as DDP leaves them, of passes without it.
+TEST(ReduceGrads, GivesTheGradientsOfAnOrdinaryStepAndNoneOfWhatNoRankUsed) {
+  spawn(
+      [](Job& job) {
+        for (const DistributedDataParallelOptions options :
+             {DistributedDataParallelOptions{},
+              DistributedDataParallelOptions{.find_unused_parameters = true},
+              DistributedDataParallelOptions{.gradient_as_bucket_view = true}}) {
+          DistributedDataParallel model(Branches(), job, options);
+          DistributedDataParallel ordinary(Branches(), job, {.find_unused_parameters = true});
+          for (int step = 0; step < 3; ++step) {
+            const bool one_uses_it = step == 1 && job.rank() == 1;
+            model.zero_grad();
+            ordinary.zero_grad();
+            const Tensor x = inputs(10 * step + job.rank());
+            // Of two parts, as passes that are not reduced are.
+            model.module()->forward(x.narrow(0, 0, 4), one_uses_it).first.pow(2).sum().backward();
+            model.module()->forward(x.narrow(0, 4, 4), one_uses_it).first.pow(2).sum().backward();
+            model.reduce_grads();
+            ordinary(x, one_uses_it).first.pow(2).sum().backward();
+            const auto expected = ordinary.parameters(), reduced = model.parameters();
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+              const std::string what = fmt::format("step {}, parameter {}", step, i);
+              require_equal(reduced[i].grad().defined(), expected[i].grad().defined(), what);
+              require_equal(reduced[i].grad().defined(), i < 2 || step == 1, what);
+              if (reduced[i].grad().defined())
+                require(reduced[i].grad().allclose(expected[i].grad(), 1e-5, 1e-6), what);
+            }
+          }
+        }
+      },
+      2);
+}
+
+TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
+  spawn(
+      [](Job& job) {
+        const auto freeze_all = [](torch::nn::Module& module, bool frozen) {
+          for (auto& each : module.parameters()) each.requires_grad_(!frozen);
+        };
+        DistributedDataParallel model(Branches(), job, {.find_unused_parameters = true});
+        auto& net = *model.module();
+        freeze_all(net, true);
+        model.reduce_grads();  // nothing, on all ranks
+        for (const auto& each : model.parameters()) require(!each.grad().defined(), "all is frozen");
+        freeze_all(*net.left, false);
+        net.forward(inputs(job.rank()), false).first.sum().backward();
+        model.reduce_grads();
+        Branches alone;
+        alone.forward(torch::cat({inputs(0), inputs(1)}), false).first.sum().backward();
+        require(net.left->weight.grad().allclose(alone.left->weight.grad() / 2, 1e-5, 1e-6), "the mean");
+        require(!net.right->weight.grad().defined(), "what is frozen has no gradient");
+
+        DistributedDataParallel strict(Branches(), job);
+        strict.module()->right->bias.requires_grad_(false);
+        strict.module()->forward(inputs(0), false).first.sum().backward();
+        try {
+          strict.reduce_grads();
+          throw std::runtime_error("a parameter that was frozen later is not noticed");
+        } catch (const std::logic_error& error) {
+          require_equal(std::string(error.what()),
+                        std::string("reduce_grads: 'right.bias' was frozen after the model was made, which "
+                                    "needs find_unused_parameters"),
+                        "refusal");
+        }
+      },
+      2);
+}
+
+// Passes of this rank that are not there are those of none: the others do not wait for it.
+TEST(ReduceGrads, ARankThatHasUsedNothingHasTheMeanOfTheOthers) {
+  spawn(
+      [](Job& job) {
+        for (const bool find : {false, true}) {
+          DistributedDataParallel model(Net(), job, {.find_unused_parameters = find});
+          if (job.rank() == 0) model.module()->forward(inputs(0)).pow(2).mean().backward();
+          model.reduce_grads();
+          auto expected = expected_gradients({inputs(0)});
+          for (Tensor& each : expected) each /= 2;
+          require_close(gradients(model.parameters()), expected, "half of rank 0's");
+          model.zero_grad();
+          model.reduce_grads();
+          for (const auto& each : model.parameters()) require(!each.grad().defined(), "nobody has any");
+        }
+      },
+      2);
+}
+
 struct Twice : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
   Twice() {
