@@ -6,6 +6,7 @@
 #include <muster/out_of_memory.h>
 #include <muster/state_part.h>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,11 +32,11 @@ class Before {
     for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i].set_state(states_[i]);
     const auto buffers = module_.buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].detach().copy_(buffers_[i]);
-    drop_grads();
+    drop_grads(module_);
   }
   // Not zero_grad() of the module, which throws on gradients that are views of buckets.
-  void drop_grads() {
-    for (const at::Tensor& each : module_.parameters()) each.mutable_grad().reset();
+  static void drop_grads(const torch::nn::Module& module) {
+    for (const at::Tensor& each : module.parameters()) each.mutable_grad().reset();
   }
 
  private:
@@ -110,6 +111,8 @@ at::Tensor OomSafeStep::attempt(std::int64_t size, const Loss& loss) const {
     part.backward();
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
+  // Once it is there it can be had again by the reduction, in which this rank could not say that it lacks it.
+  if (reduction_bytes_) at::empty({reduction_bytes_()}, at::dtype(at::kByte).device(group_.device()));
   return sum;
 }
 
@@ -118,12 +121,15 @@ at::Tensor OomSafeStep::operator()(std::int64_t size, const Loss& loss) {
     throw std::invalid_argument(
         fmt::format("OomSafeStep: a batch has {} examples; it must have 1 at least", size));
   if (begin_) begin_();
-  Before before(module_, group_.device());
-  before.drop_grads();
+  Before::drop_grads(module_);
+  std::optional<Before> before;
   for (;;) {
     const TimePoint began = Clock::now();
     at::Tensor sum;
-    const std::string lack = lack_of_memory_in([&] { sum = attempt(size, loss); });
+    const std::string lack = lack_of_memory_in([&] {
+      if (!before) before.emplace(module_, group_.device());
+      sum = attempt(size, loss);
+    });
     const Agreed agreed = agree(group_, !lack.empty(), size);
     if (agreed.rank < 0) {
       if (reduce_) reduce_();
@@ -131,7 +137,7 @@ at::Tensor OomSafeStep::operator()(std::int64_t size, const Loss& loss) {
       return sum;
     }
     sum.reset();
-    before.put_back();
+    if (before) before->put_back();
     give_back_fragments(group_.device());
     const std::int64_t tried = microbatch_ == 0 ? agreed.size : std::min(microbatch_, agreed.size);
     if (tried == 1)
@@ -164,11 +170,14 @@ std::int64_t detail::find_batch_size(torch::nn::Module& module, const Group& gro
   if (options.first < 1 || options.most < options.first)
     throw std::invalid_argument(fmt::format(
         "find_batch_size: from {} to {}; it must be from 1 or more upwards", options.first, options.most));
-  Before before(module, group.device());
+  std::optional<Before> before;
   int failed = -1;
   const auto fits = [&](std::int64_t size) {
-    const bool lacks = !lack_of_memory_in([&] { trial(size); }).empty();
-    before.put_back();
+    const bool lacks = !lack_of_memory_in([&] {
+                          if (!before) before.emplace(module, group.device());
+                          trial(size);
+                        }).empty();
+    if (before) before->put_back();
     give_back_fragments(group.device());
     const int rank = agree(group, lacks, size).rank;
     if (rank >= 0) failed = rank;

@@ -305,6 +305,18 @@ void DataParallelEngine::reduce_grads() {
       state.parameters.tensors[i].mutable_grad().reset();
 }
 
+// Buckets that are built anew, gradients that others have and this rank has not, and what is added to the
+// largest one.
+std::int64_t DataParallelEngine::reduction_bytes() const {
+  std::size_t all = 0, missing = 0, largest = 0;
+  for (const at::Tensor& each : state_->parameters.tensors) {
+    all += each.nbytes();
+    if (!each.grad().defined()) missing += each.nbytes();
+    largest = std::max(largest, each.nbytes());
+  }
+  return static_cast<std::int64_t>((state_->reduction->settled() ? 0 : all) + missing + largest);
+}
+
 void DataParallelEngine::zero_grad(bool set_to_none) {
   const torch::NoGradGuard no_grad;
   for (auto& parameter : state_->module->parameters()) {

@@ -150,6 +150,73 @@ TEST(OomSafeStep, SaysOnAllRanksWhenOneExampleDoesNotFit) {
       2);
 }
 
+// What a step says where it does not come to its end.
+std::string refusal_of(OomSafeStep& oom_safe_step, std::int64_t size, const OomSafeStep::Loss& loss) {
+  try {
+    oom_safe_step(size, loss);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(OomSafeStep, LackOfMemoryForTheCopyOfBuffersIsAgreedOn) {
+  spawn(
+      [](Job& job) {
+        LimitedAllocator::install();
+        torch::nn::Linear linear(2, 2);
+        linear->register_buffer("table", torch::ones({1 << 20}));
+        OomSafeStep oom_safe_step(linear, job);
+        int calls = 0;
+        const auto loss = [&](std::int64_t, std::int64_t count) {
+          ++calls;
+          return linear(torch::ones({count, 2})).mean();
+        };
+        if (job.rank() == 1) LimitedAllocator::limit_to(1 << 20);
+        const std::string said = refusal_of(oom_safe_step, 4, loss);
+        LimitedAllocator::limit_to(-1);
+        require(said.starts_with("OomSafeStep: one example does not fit into the memory of rank 1"), said);
+        require(calls == 0 || job.rank() == 0, "rank 1 has computed nothing");
+        require(!linear->weight.grad().defined(), "no gradient is left");
+        require(oom_safe_step(4, loss).defined(), "with memory it goes on");
+      },
+      2);
+}
+
+struct SmallAndLarge : torch::nn::Module {
+  torch::nn::Linear small{nullptr};
+  at::Tensor large;
+  SmallAndLarge() {
+    small = register_module("small", torch::nn::Linear(2, 2));
+    large = register_parameter("large", torch::ones({1 << 20}));
+  }
+};
+
+// Rank 1 has no gradient of the large part, and no memory for the one that the reduction would bring.
+TEST(OomSafeStep, LackOfMemoryForTheReductionIsAgreedOn) {
+  spawn(
+      [](Job& job) {
+        LimitedAllocator::install();
+        auto net = std::make_shared<SmallAndLarge>();
+        DistributedDataParallel model(net, job);
+        OomSafeStep oom_safe_step(model, job);
+        const auto loss = [&](std::int64_t, std::int64_t count) {
+          const at::Tensor mean = net->small(torch::ones({count, 2})).mean();
+          return job.rank() == 0 ? mean + net->large.mean() : mean;
+        };
+        if (job.rank() == 1) LimitedAllocator::limit_to(1 << 20);
+        const std::string said = refusal_of(oom_safe_step, 4, loss);
+        LimitedAllocator::limit_to(-1);
+        require(said.starts_with("OomSafeStep: one example does not fit into the memory of rank 1"), said);
+        for (int step = 0; step < 3; ++step) {
+          oom_safe_step(4, loss);
+          require(net->large.grad().allclose(torch::full({1 << 20}, 0.5 / (1 << 20))), "the mean");
+        }
+        require(model.reduction_bytes() < 2 * (4 << 20), "once buckets are settled it takes less");
+      },
+      2);
+}
+
 TEST(FindBatchSize, IsTheLargestThatFitsOnAllRanks) {
   spawn(
       [](Job& job) {

@@ -76,6 +76,8 @@ class DistributedDataParallel {
   // std::logic_error within join(), with static_graph, of sparse gradients, or where a parameter was frozen
   // after the model was made without find_unused_parameters.
   void reduce_grads() { engine_->reduce_grads(); }
+  // The most that reduce_grads() would take of this rank's memory now, but for what communication takes.
+  std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
   // What forward() does at first, for a step that calls the module's own.
   void broadcast_buffers() { engine_->broadcast_buffers(); }
 

@@ -39,6 +39,12 @@ struct OomSafeStepOptions {
 // the backward pass, which is the price. Gradients are those of the whole batch but for rounding, and
 // BatchNorm, which sees microbatches. `loss` calls the module itself, gives the mean of its examples, and may
 // not talk to other ranks (SyncBatchNorm does). Not with static_graph.
+//
+// What ranks agree on is memory for the microbatches, for the copy of the module's buffers that is kept
+// meanwhile, and for the reduction of DistributedDataParallel. A lack of memory elsewhere is one rank's
+// alone, which throws it while the others wait until that rank has ended: in the broadcast of rank 0's
+// buffers before a step, in what a communication hook or library takes for itself, and in optimizer.step(),
+// which makes its state in the first one.
 class OomSafeStep {
  public:
   using Loss = std::function<at::Tensor(std::int64_t begin, std::int64_t count)>;
@@ -48,6 +54,7 @@ class OomSafeStep {
       : OomSafeStep(detail::module_of(model), std::move(group), options) {
     if constexpr (requires { model.reduce_grads(); }) {
       begin_ = [&model] { model.broadcast_buffers(); };
+      reduction_bytes_ = [&model] { return model.reduction_bytes(); };
       reduce_ = [&model] { model.reduce_grads(); };
     }
   }
@@ -74,6 +81,7 @@ class OomSafeStep {
   std::int64_t steps_ = 0, retries_ = 0;
   double lost_seconds_ = 0;
   std::function<void()> begin_, reduce_;
+  std::function<std::int64_t()> reduction_bytes_;
 };
 
 struct FindBatchSizeOptions {

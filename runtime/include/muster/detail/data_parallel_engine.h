@@ -4,6 +4,7 @@
 // before_forward, join and bucket_order are collective.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <muster/detail/tensors.h>
@@ -29,6 +30,7 @@ class DataParallelEngine {
   void after_forward(const std::vector<torch::Tensor*>& outputs);
   void broadcast_buffers();
   void reduce_grads();
+  std::int64_t reduction_bytes() const;
   void zero_grad(bool set_to_none);
   bool set_sync(bool sync);  // returns what it was
   void register_comm_hook(std::unique_ptr<c10d::CommHookInterface> hook);
