@@ -9,8 +9,17 @@
 
 namespace muster {
 
+// On all ranks, of which one writes.
+void Logger::require_tag(const std::string& tag) const {
+  if (has_columns_ && RunRecords::is_column(tag))
+    throw std::invalid_argument(
+        fmt::format("Logger: '{}' cannot be a tag, for every row of metrics.jsonl has a member of that name; "
+                    "'train/{}' can",
+                    tag, tag));
+}
+
 Logger::Logger(Group group, const std::string& directory, const LoggerOptions& options)
-    : group_(std::move(group)) {
+    : group_(std::move(group)), has_columns_(options.jsonl) {
   if (directory.empty()) throw std::invalid_argument("Logger: no directory is given");
   if (group_.rank() == 0)
     records_ = std::make_unique<RunRecords>(
@@ -26,10 +35,12 @@ void Logger::add_scalar(const std::string& tag, double value, std::int64_t step)
 }
 
 void Logger::add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op) {
+  require_tag(tag);
   add_scalar(tag, all_reduce(group_, value, op), step);
 }
 
 void Logger::log_metrics(const std::map<std::string, double>& metrics, std::int64_t step) {
+  for (const auto& [tag, value] : metrics) require_tag(tag);
   if (records_) records_->add_scalars(step, metrics);
 }
 
@@ -59,11 +70,13 @@ void Logger::add_image(const std::string& tag, const at::Tensor& image, std::int
 }
 
 void Logger::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
+  require_tag(tag);
   if (records_) records_->add_text(step, tag, text);
 }
 
 void Logger::add_hparams(const std::map<std::string, HParam>& hparams,
                          const std::map<std::string, double>& metrics) {
+  for (const auto& [tag, value] : metrics) require_tag(tag);
   if (records_) records_->add_settings(hparams, metrics);
 }
 

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -103,14 +105,18 @@ std::string RunRecords::mark() const {
     for (const File* const file : {&events_, &jsonl_, &csv_})
       if (file->size > 0) now.sizes[file->name] = file->size;
   }
-  return nlohmann::json{{"sizes", now.sizes}, {"newest_step", now.newest_step}}.dump();
+  return nlohmann::json{{"sizes", now.sizes}, {"newest_step", now.newest_step}, {"run", now.run}}.dump();
 }
 
 Status RunRecords::go_on_from(const std::string& mark) {
   try {
     const auto read = nlohmann::json::parse(mark);
     Mark mine{.sizes = read.at("sizes").get<std::map<std::string, std::uint64_t>>(),
-              .newest_step = read.at("newest_step").get<std::int64_t>()};
+              .newest_step = read.at("newest_step").get<std::int64_t>(),
+              .run = read.value("run", "")};
+    if (begun_ && mark_.sizes.empty())
+      for (const File* const file : {&events_, &jsonl_, &csv_})
+        if (file->size > 0) made_before_.push_back(file->name);
     mark_ = std::move(mine);
   } catch (const nlohmann::json::exception& error) {
     return failure(ErrorCode::kCorrupt, "'{}' says nothing of a logger's files: {}", mark, error.what());
@@ -128,6 +134,11 @@ void RunRecords::begin() {
 
 Status RunRecords::prepare() {
   if (Status made = make_directories(directory_); !made) return made;
+  if (mark_.run.empty()) {
+    std::random_device random;
+    mark_.run = fmt::format("{:08x}{:08x}", random(), random());
+  }
+  if (Status done = find_marked(); !done) return done;
   if (Status done = cut(); !done) return done;
   if (formats_.jsonl) {
     if (Status opened = open(jsonl_); !opened) return opened;
@@ -146,13 +157,60 @@ Status RunRecords::prepare() {
   }
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
-  events_ = {.name = fmt::format("{}{:010}.{}.{}", kEvents, seconds, host, getpid())};
+  events_ = {.name = fmt::format("{}{:010}.{}.{}{}{}", kEvents, seconds, host, getpid(), kRun, mark_.run)};
   if (Status opened = open(events_); !opened) return opened;
   const double time = unix_seconds();
   write(events_, event_records::beginning(time));
   // For a TensorBoard that has read what has been cut.
   if (mark_.newest_step >= 0) write(events_, event_records::restart({time, mark_.newest_step + 1}));
   return {};
+}
+
+// A row that came before go_on_from(), or a training that has begun anew, has moved them aside.
+Status RunRecords::find_marked() {
+  const std::vector<std::string> mine = std::exchange(made_before_, {});
+  for (const std::string& name : mine)
+    if (Status removed = remove(name); !removed) return removed;
+  if (mark_.sizes.empty() || has_marked(directory_)) return {};
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(directory_, error);
+       !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+    const std::string aside = each->path();
+    if (!each->path().filename().string().starts_with("before-") || !has_marked(aside)) continue;
+    const auto there = found();
+    if (!there) return std::unexpected(there.error());
+    if (!there->empty())
+      if (Status moved = move_aside(*there); !moved) return moved;
+    return bring_back(aside);
+  }
+  return {};
+}
+
+bool RunRecords::has_marked(const std::string& directory) const {
+  return std::ranges::all_of(mark_.sizes, [&](const auto& marked) {
+    struct stat status{};
+    return stat((directory + "/" + marked.first).c_str(), &status) == 0 &&
+           static_cast<std::uint64_t>(status.st_size) >= marked.second;
+  });
+}
+
+Status RunRecords::bring_back(const std::string& aside) const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(aside, error);
+       !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+    const std::string name = each->path().filename();
+    if (rename(each->path().c_str(), (directory_ + "/" + name).c_str()) != 0)
+      return system_failure("cannot move " + aside + "/" + name, errno);
+  }
+  rmdir(aside.c_str());  // if nothing has come meanwhile
+  log::warning("this training goes on from the records in {}: they are in {} again", aside, directory_);
+  return {};
+}
+
+Status RunRecords::remove(const std::string& name) const {
+  const std::string path = directory_ + "/" + name;
+  return unlink(path.c_str()) == 0 || errno == ENOENT ? Status{}
+                                                      : system_failure("cannot remove " + path, errno);
 }
 
 Status RunRecords::cut() {
@@ -162,11 +220,12 @@ Status RunRecords::cut() {
   for (const std::string& name : *there) {
     const auto marked = mark_.sizes.find(name);
     if (marked == mark_.sizes.end()) {
-      // Of a process that went on from the same mark, and whose rows come again.
-      if (mark_.sizes.empty())
+      if (mark_.sizes.empty() || !name.starts_with(kEvents)) {
         others.push_back(name);
-      else if (unlink((directory_ + "/" + name).c_str()) != 0)
-        return system_failure("cannot remove " + name, errno);
+      } else if (name.ends_with(mark_.run)) {
+        // Of a process that went on from the same mark, and whose rows come again.
+        if (Status removed = remove(name); !removed) return removed;
+      }
       continue;
     }
     const std::string path = directory_ + "/" + name;
@@ -200,7 +259,10 @@ Expected<std::vector<std::string>> RunRecords::found() const {
   for (std::filesystem::directory_iterator each(directory_, error);
        !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
     const std::string name = each->path().filename();
-    if (name.starts_with(kEvents) || name == jsonl_.name || name == csv_.name) names.push_back(name);
+    const bool mine = name.starts_with(kEvents) ? name.contains(kRun)
+                      : name == jsonl_.name     ? formats_.jsonl
+                                                : name == csv_.name && formats_.csv;
+    if (mine || mark_.sizes.contains(name)) names.push_back(name);
   }
   if (error) return failure(ErrorCode::kUnavailable, "cannot list {}: {}", directory_, error.message());
   std::ranges::sort(names);

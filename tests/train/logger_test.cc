@@ -86,6 +86,38 @@ TEST(Logger, TakesTensorsOfAllKinds) {
   EXPECT_GT(std::distance(std::filesystem::directory_iterator(scratch / "run"), {}), 1);
 }
 
+TEST(Logger, TagsThatAreMembersOfEachRowAreRefusedOnAllRanks) {
+  ScratchDirectory scratch;
+  spawn(
+      [&](Job& job) {
+        Logger logger(job, scratch / "run");
+        const auto refused = [](const auto& log) {
+          try {
+            log();
+          } catch (const std::invalid_argument& error) {
+            return std::string(error.what()).starts_with("Logger: '");
+          }
+          return false;
+        };
+        require(refused([&] { logger.add_scalar("step", 1, 1); }), "step");
+        require(refused([&] { logger.add_scalar("time", 1, 1, ReduceOp::kSum); }), "time");
+        require(refused([&] { logger.log_metrics({{"loss", 1}, {"hparams", 1}}, 1); }), "hparams");
+        require(refused([&] { logger.add_text("time", "noon", 1); }), "a text");
+        require(refused([&] { logger.add_hparams({}, {{"step", 1}}); }), "a metric");
+        logger.add_hparams({{"step", 1}, {"time", 2.5}});  // these lie in an object of their own
+        Logger(job, scratch / "events", {.jsonl = false}).add_scalar("step", 1, 1);
+        logger.add_scalar("loss", 0.5, 7);
+      },
+      2);
+  std::ifstream file(scratch / "run/metrics.jsonl");
+  std::string first, second, third;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_EQ(nlohmann::json::parse(first).at("hparams").at("step"), 1);
+  EXPECT_EQ(nlohmann::json::parse(second).at("step"), 7);
+  EXPECT_FALSE(std::getline(file, third));
+}
+
 // What rank 0 prints; stdout of a spawned rank is this process's.
 TEST(Progress, CountsStepsOverEpochsAndPrintsOnOneRank) {
   testing::internal::CaptureStdout();

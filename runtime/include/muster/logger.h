@@ -12,9 +12,10 @@
 //
 // The methods are SummaryWriter's. The group's first rank writes, at once and without a buffer; the calls of
 // the others do nothing, but where all ranks' values are reduced. A training that goes on from a checkpoint
-// cuts what was written behind it, so that steps which are made again are there once; one that goes on from
-// none leaves what it finds in before-1, before-2 and so on. What cannot be written is told once, and the
-// training goes on. For the training thread; the group, or the job, stays while it lives.
+// cuts what was written behind it, so that steps which are made again are there once, and what this process
+// has written before the restore; one that goes on from none leaves what it finds in before-1, before-2 and
+// so on. Files of other writers in the directory stay as they are. What cannot be written is told once, and
+// the training goes on. For the training thread; the group, or the job, stays while it lives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,6 +48,8 @@ class Logger {
   Logger(Logger&&) noexcept;
   ~Logger();
 
+  // A tag is not "step", "time" or "hparams", the members of each row of metrics.jsonl;
+  // std::invalid_argument on all ranks, unless there is none.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
   // Collective: of all ranks' values.
   void add_scalar(const std::string& tag, double value, std::int64_t step, ReduceOp op);
@@ -67,7 +70,10 @@ class Logger {
   void load(LoadedState& from);
 
  private:
+  void require_tag(const std::string& tag) const;
+
   Group group_;
+  bool has_columns_;
   std::unique_ptr<RunRecords> records_;  // null on ranks that do not write
 };
 

@@ -148,6 +148,76 @@ TEST(RunRecords, FilesOfAProcessThatWentOnFromTheSamePlaceGo) {
   EXPECT_EQ(event_files(run).size(), 2U);
 }
 
+TEST(RunRecords, EventFilesOfOtherWritersStay) {
+  ScratchDirectory scratch;
+  const std::string run = scratch / "run", other = run + "/events.out.tfevents.1767225600.host.7.0";
+  std::string mark;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    RunRecords records(run, {});
+    if (attempt > 0) ASSERT_TRUE(records.go_on_from(mark));
+    records.add_scalars(attempt, {{"loss", 1}});
+    if (attempt == 0) mark = records.mark();
+    if (attempt == 1) std::ofstream(other) << "of a profiler";
+  }
+  EXPECT_EQ(read(other), "of a profiler");
+  EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(0, 2));
+  RunRecords(run, {}).add_scalars(9, {{"loss", 1}});  // begins anew
+  EXPECT_EQ(read(other), "of a profiler");
+  EXPECT_THAT(steps_in(run + "/before-1/metrics.jsonl"), ElementsAre(0, 2));
+  // And rows of who writes what this one does not.
+  RunRecords(run, {.jsonl = false, .csv = false}).add_scalars(10, {{"loss", 1}});
+  EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(9));
+}
+
+// A program that notes down its settings before it restores.
+TEST(RunRecords, RowsBeforeARestoreDoNotCostTheHistory) {
+  for (const bool tensorboard : {true, false}) {
+    ScratchDirectory scratch;
+    const std::string run = scratch / "run";
+    std::string mark;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      RunRecords records(run, {.tensorboard = tensorboard});
+      records.add_scalars(0, {{"parameters", 1234}});
+      if (attempt > 0) ASSERT_TRUE(records.go_on_from(mark));
+      for (int step = attempt + 1; step <= attempt + 3; ++step) {
+        records.add_scalars(step, {{"loss", 0.125}});
+        if (step == attempt + 1) mark = records.mark();
+      }
+    }
+    EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+    std::size_t rows = 0;
+    for (const std::string& file : event_files(run))
+      for (const std::string& event : events_in(read(file)))
+        rows += event.find("loss") != std::string::npos || event.find("parameters") != std::string::npos;
+    EXPECT_EQ(rows, tensorboard ? 7U : 0U);
+    for (const auto& each : std::filesystem::directory_iterator(run))
+      EXPECT_TRUE(each.is_regular_file()) << each.path();
+  }
+}
+
+// So it is when it was killed in between, or when another training has begun there.
+TEST(RunRecords, AHistoryThatWasMovedAsideIsGoneOnWith) {
+  ScratchDirectory scratch;
+  const std::string run = scratch / "run";
+  std::string mark;
+  {
+    RunRecords first(run, {});
+    first.add_scalars(1, {{"loss", 1}});
+    first.add_scalars(2, {{"loss", 1}});
+    mark = first.mark();
+  }
+  RunRecords(run, {}).add_scalars(100, {{"loss", 1}});
+  EXPECT_THAT(steps_in(run + "/before-1/metrics.jsonl"), ElementsAre(1, 2));
+  RunRecords again(run, {});
+  ASSERT_TRUE(again.go_on_from(mark));
+  again.add_scalars(3, {{"loss", 1}});
+  EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(1, 2, 3));
+  EXPECT_FALSE(std::filesystem::exists(run + "/before-1"));
+  EXPECT_THAT(steps_in(run + "/before-2/metrics.jsonl"), ElementsAre(100));
+  EXPECT_EQ(event_files(run).size(), 2U);
+  EXPECT_EQ(event_files(run + "/before-2").size(), 1U);
+}
+
 TEST(RunRecords, ATrainingThatBeginsAnewLosesNothing) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";
