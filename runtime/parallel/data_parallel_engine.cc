@@ -301,8 +301,7 @@ void DataParallelEngine::reduce_grads() {
   state.reduction->prepare_backward(outputs);
   nothing.backward();
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i)
-    if (!used[static_cast<std::int64_t>(i)].item<bool>())
-      state.parameters.tensors[i].mutable_grad().reset();
+    if (!used[static_cast<std::int64_t>(i)].item<bool>()) state.parameters.tensors[i].mutable_grad().reset();
 }
 
 // Buckets that are built anew, gradients that others have and this rank has not, and what is added to the

@@ -223,7 +223,17 @@ long long kib_of_status(const std::string& name) {
   return 0;
 }
 
-// The ranks of a node share the reading of what is as large.
+// What this process has asked the kernel to read, by any thread and from files of any kind.
+double bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  double bytes = 0;
+  file >> name >> bytes;
+  require(name == "rchar:", "the kernel counts what is read");
+  return bytes;
+}
+
+// The ranks of a node share the reading of what is as large: alone each would read all of it.
 TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameWhatIsTorn) {
   constexpr std::int64_t kElements = 8'000'000;
   const auto restore_it = [&](Job& job, const std::function<void(Checkpointer&, TrainState&)>& restore) {
@@ -252,8 +262,13 @@ TEST_F(CheckpointReshardOnRanks, RanksOfANodeLoadALargeStateTogetherAndAllNameWh
         const auto large = restore_it(job, [&](Checkpointer& checkpoints, TrainState& state) {
           std::ofstream("/proc/self/clear_refs") << "5";
           const auto before = kib_of_status("VmRSS:");
+          const double read_before = bytes_read();
           checkpoints.restore(state);
+          const double read = all_reduce(job, bytes_read() - read_before, ReduceOp::kSum);
           require(kib_of_status("VmHWM:") - before < kLimitKib, "little memory beyond the state");
+          constexpr double kStateBytes = 4.0 * kElements * sizeof(float);
+          require(read > kStateBytes && read < 1.25 * kStateBytes,
+                  fmt::format("the ranks have read {} bytes of a state of {}", read, kStateBytes));
         });
         for (int i = 0; i < 4; ++i)
           require(large[static_cast<std::size_t>(i)].equal(at::arange(i, i + kElements, at::kFloat)),
