@@ -446,6 +446,21 @@ TEST_F(AgentPerformerTest, WhileTheLauncherIsNotHeardOutputMayWaitElsewhere) {
   EXPECT_EQ(sent<wire::WorkerReported>()[1].busy_ns, 0);
 }
 
+TEST_F(AgentPerformerTest, APongSaysWhatItsWorkersUseIfThatWasAsked) {
+  say(Attempt(), wire::Ping{.usage = true});
+  run(kFirst);
+  say(Attempt(), wire::Ping{});
+  say(Attempt(), wire::Ping{.usage = true});
+  const auto pongs = sent<wire::Pong>();
+  ASSERT_EQ(pongs.size(), 2U);
+  EXPECT_TRUE(pongs[0].usage.empty()) << "nobody has asked";
+  ASSERT_EQ(pongs[1].usage.size(), 2U);
+  EXPECT_EQ(pongs[1].usage[0].rank, Rank(4));
+  EXPECT_EQ(pongs[1].usage[0].memory_bytes, 100) << "of the process";
+  EXPECT_EQ(pongs[1].usage[1].rank, Rank(5));
+  EXPECT_EQ(pongs[1].usage[1].memory_bytes, 101);
+}
+
 TEST_F(AgentPerformerTest, AWorkerThatIsStoppedIsToldOfOnce) {
   run(kFirst);
   vitals_.states = {{Rank(5), ProcessState::kStopped}};

@@ -292,6 +292,25 @@ TEST_F(LauncherTest, AgentsHearWhetherTheOutputOfAnyRankWaits) {
   }
 }
 
+TEST_F(LauncherTest, WhatRanksUseIsAskedForWhileSomebodyLooksAndIsShownOfTheAttemptAtHand) {
+  run();
+  for (const bool wanted : {false, true}) {
+    view.usage_wanted = wanted;
+    channel->received<wire::Ping>();
+    time.advance(1s);
+    const auto pings = channel->received<wire::Ping>();
+    ASSERT_EQ(pings.size(), 1U);
+    EXPECT_EQ(pings[0].usage, wanted);
+  }
+  wire::Pong pong;
+  pong.usage = {{.rank = Rank(0), .memory_bytes = 12}};
+  channel->say(kNode, Attempt(), pong);
+  EXPECT_TRUE(view.usage.empty()) << "of no attempt";
+  say(pong);
+  ASSERT_EQ(view.usage.size(), 1U);
+  EXPECT_EQ(view.usage[0].memory_bytes, 12);
+}
+
 TEST_F(LauncherTest, TheClocksOfATracedJobsHostsAreKept) {
   for (const bool traced : {false, true}) {
     Plan plan = one_node();
