@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <utility>
 
@@ -25,6 +26,18 @@ std::string text_of_entry(const nlohmann::json& entry) {
   return fmt::format("{} of {} [{}]", name, entry.at("input_dtypes").front().get<std::string>(), sizes);
 }
 
+// As its program calls it, with the number under which it was made unless that is its name: two groups may
+// have one.
+std::string name_of_group(const nlohmann::json& group) {
+  constexpr std::string_view kOurs = "muster/";
+  std::string number = group.at(0);
+  const std::string name = group.at(1);
+  if (!number.starts_with(kOurs) || number == "muster/world") return name;
+  number.erase(0, kOurs.size());
+  std::ranges::replace(number, '-', ' ');
+  return number == name ? name : fmt::format("{} ({})", name, number);
+}
+
 }  // namespace
 
 std::vector<std::string> lines_of_record(const std::string& json) {
@@ -41,8 +54,8 @@ std::vector<std::string> lines_of_record(const std::string& json) {
           std::atoll(status.at("last_completed_collective").get<std::string>().c_str());
       lines.push_back(fmt::format("collective {} of the group '{}', which has ended {}: {}",
                                   entry->at("collective_seq_id").get<std::int64_t>(),
-                                  entry->at("process_group").at(1).get<std::string>(),
-                                  std::max<std::int64_t>(ended, 0), text_of_entry(*entry)));
+                                  name_of_group(entry->at("process_group")), std::max<std::int64_t>(ended, 0),
+                                  text_of_entry(*entry)));
     }
   } catch (const nlohmann::json::exception&) {
     return {};  // another version of torch writes it otherwise

@@ -113,18 +113,25 @@ TEST(Nccl, EndsGroupsAndNotProcessesUnlessTheUserHasChosen) {
 TEST(FlightRecord, SaysWhichCollectiveOfEachGroupIsTheNewest) {
   spawn(
       [](Job& job) {
+        // Two of one name, and one that has none of its own.
         const Group both = job.new_group({0, 1}, {.backend = "gloo", .name = "both"});
+        const Group also = job.new_group({0, 1}, {.backend = "gloo", .name = "both"});
+        const Group unnamed = job.new_group({0, 1}, {.backend = "gloo"});
         for (int i = 0; i < 3; ++i) sum_of(both, i);
+        for (const Group* const each : {&also, &unnamed}) barrier(*each);
         const std::vector<FlightRecord> records = flight_records();
         require_equal(records.size(), std::size_t{1}, "backends");
         require_equal(records.front().backend, std::string("gloo"), "backend");
         const auto& lines = records.front().lines;
-        require(std::ranges::any_of(lines,
-                                    [](const std::string& line) {
-                                      return line.starts_with("collective ") &&
-                                             line.contains(" of the group 'both', which has ended ") &&
-                                             line.ends_with(": all_reduce of Float [1]");
-                                    }),
+        const auto has = [&](const std::string& group, const std::string& what) {
+          return std::ranges::count_if(lines, [&](const std::string& line) {
+                   return line.starts_with("collective ") &&
+                          line.contains(fmt::format(" of the group '{}', which has ended ", group)) &&
+                          line.contains(what);
+                 }) == 1;
+        };
+        require(has("both (group 0)", ": all_reduce of Float [1]") && has("both (group 1)", ": barrier") &&
+                    has("group 2", ": barrier"),
                 fmt::format("{}", fmt::join(lines, "; ")));
       },
       2);
