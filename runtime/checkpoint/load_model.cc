@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/load_model.h>
@@ -8,12 +6,13 @@
 #include <stdexcept>
 #include <sys/stat.h>
 #include <torch/torch.h>
-#include <unistd.h>
+#include <type_traits>
 
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/checkpoint/catalog.h"
-#include "common/checkpoint/safetensors_header.h"
+#include "common/checkpoint/direct_file.h"
+#include "common/checkpoint/reader.h"
 #include "runtime/checkpoint/dtype.h"
 #include "runtime/checkpoint/loading.h"
 
@@ -175,25 +174,10 @@ class Loading {
   std::string prefix_;
 };
 
-// All of the bytes from there on; an error if the file ends before.
-Status read_at(int fd, void* target, std::uint64_t bytes, std::uint64_t offset) {
-  for (std::uint64_t done = 0; done < bytes;) {
-    const ssize_t size =
-        pread(fd, static_cast<char*>(target) + done, bytes - done, static_cast<off_t>(offset + done));
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return system_failure("it cannot be read", errno);
-    if (size == 0) return failure(ErrorCode::kCorrupt, "it has become shorter");
-    done += static_cast<std::uint64_t>(size);
-  }
-  return {};
-}
-
 class WeightsFile {
  public:
-  explicit WeightsFile(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (const Status opened = read_header(); !opened)
-      throw std::runtime_error(fmt::format("load_model: {}: {}", path_, opened.error().message()));
-  }
+  explicit WeightsFile(const std::string& path)
+      : path_(path), fd_(or_throw(open_file(path, {}))), header_(or_throw(read_header(path))) {}
 
   LoadedModel load(torch::nn::Module& module, const LoadModelOptions& options) const {
     Offered offered{.where = path_, .tensors = {}};
@@ -209,29 +193,18 @@ class WeightsFile {
       const auto saved = by_name.find(renamed(name, options.rename));
       if (saved == by_name.end()) continue;
       const at::Tensor read = at::empty(saved->second->shape, *scalar_type_of(saved->second->dtype));
-      const Status done =
-          read_at(fd_.get(), read.mutable_data_ptr(), saved->second->size_bytes, saved->second->begin_bytes);
-      if (!done) throw std::runtime_error(fmt::format("load_model: {}: {}", path_, done.error().message()));
+      or_throw(read_fully(fd_.get(), static_cast<char*>(read.mutable_data_ptr()), saved->second->size_bytes,
+                          saved->second->begin_bytes, path_));
       target.copy_(read);
     }
     return result;
   }
 
  private:
-  Status read_header() {
-    struct stat status{};
-    if (!fd_ || fstat(fd_.get(), &status) != 0) return system_failure("it cannot be opened", errno);
-    const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-    std::string text(std::min(file_bytes, kHeaderLengthBytes), '\0');
-    if (Status read = read_at(fd_.get(), text.data(), text.size(), 0); !read) return read;
-    const auto length = header_bytes(text, file_bytes);
-    if (!length) return std::unexpected(length.error());
-    text.resize(*length);
-    if (Status read = read_at(fd_.get(), text.data(), text.size(), kHeaderLengthBytes); !read) return read;
-    auto header = parse_header(text, file_bytes);
-    if (!header) return std::unexpected(header.error());
-    header_ = *std::move(header);
-    return {};
+  template <class Value>
+  static Value or_throw(Expected<Value> read) {
+    if (!read) throw std::runtime_error("load_model: " + read.error().message());
+    if constexpr (!std::is_void_v<Value>) return *std::move(read);
   }
 
   std::string path_;

@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 using testing::ThrowsMessage;
 
 constexpr std::int64_t kHidden = 64;  // as in models_parity.py
@@ -87,7 +88,9 @@ TEST(ModelsParity, TorchvisionsWeightsLoadByNameAndGiveItsLogits) {
   EXPECT_THAT([&] { load_model(other, file, {.best = true}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("step, best and name are of checkpoints")));
   write_bytes(scratch / "not.safetensors", "no header");
-  EXPECT_THROW(load_model(other, scratch / "not.safetensors"), std::runtime_error);
+  EXPECT_THAT([&] { load_model(other, scratch / "not.safetensors"); },
+              ThrowsMessage<std::runtime_error>(
+                  StartsWith("load_model: cannot use " + scratch / "not.safetensors" + ": ")));
 }
 
 // Of VGG's two others all but the head, as torchvision counts them.
