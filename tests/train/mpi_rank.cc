@@ -10,11 +10,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/ranges.h>
+#include <fstream>
 #include <functional>
 #include <muster/muster.h>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string_view>
 #include <thread>
 
@@ -440,6 +443,24 @@ const std::vector<
          }},
     };
 
+// Signals are the program's threads' business.
+void require_quiet_threads() {
+  std::set<std::string> names;  // MPI's own threads have the name of the one that started them
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    std::string name, blocked;
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Name:")) name = line.substr(line.find('\t') + 1);
+      if (line.starts_with("SigBlk:")) blocked = line.substr(line.find('\t') + 1);
+    }
+    if (!name.starts_with("muster-mpi")) continue;
+    names.insert(name);
+    // All but SIGKILL and SIGSTOP, and two that are the C library's own.
+    require_equal(blocked, std::string("fffffffe7ffbfeff"), name);
+  }
+  require_equal(fmt::to_string(fmt::join(names, " ")), std::string("muster-mpi muster-mpi-ask"), "threads");
+}
+
 void missing(const Job& job) {
   const int last = job.world_size() - 1;
   if (job.rank() != last) {
@@ -466,6 +487,7 @@ void missing(const Job& job) {
       require_text(error_of([&] { group.process_group()->barrier()->wait(); }), "mpi: barrier: " + name);
     }
   }
+  if (job.rank() != last) require_quiet_threads();
   // A wait that runs out ends nothing.
   Tensors tensor{at::full({1}, job.rank())};
   auto work = job.rank() == last ? nullptr : job.process_group()->allreduce(tensor);

@@ -8,9 +8,9 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <sys/prctl.h>
-#include <thread>
 #include <utility>
+
+#include "common/base/quiet_thread.h"
 
 namespace muster::mpi {
 
@@ -28,10 +28,9 @@ class Asker {
 
  private:
   Asker() {
-    std::thread([this] { run(); }).detach();
+    start_quiet_thread("muster-mpi-ask", [this](const std::stop_token&) { run(); }).detach();
   }
   [[noreturn]] void run() {
-    prctl(PR_SET_NAME, "muster-mpi-ask");
     while (true) {
       std::unique_lock lock(mutex_);
       posted_.wait(lock, [this] { return !tasks_.empty(); });

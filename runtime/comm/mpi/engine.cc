@@ -1,7 +1,6 @@
 #include "runtime/comm/mpi/engine.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -9,6 +8,8 @@
 #include <sched.h>
 #include <stdexcept>
 #include <sys/prctl.h>
+
+#include "common/base/quiet_thread.h"
 
 namespace muster::mpi {
 namespace {
@@ -71,12 +72,7 @@ Engine& Engine::of_process() {
 
 Engine::Engine() {
   set_defaults();
-  // Signals are the program's threads' business.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_quiet_thread("muster-mpi", [this](const std::stop_token&) { run(); });
   on_exit([](int status, void*) { of_process().leave(status); }, nullptr);
 }
 
@@ -229,7 +225,6 @@ std::optional<bool> Engine::help_once() {
 }
 
 void Engine::run() {
-  prctl(PR_SET_NAME, "muster-mpi");
   prctl(PR_SET_TIMERSLACK, 1000UL);  // a rest may be shorter than the usual 50 us
   moved_at_ = steady_clock::now();
   while (const auto moved_at = take_turn()) rest(*moved_at);

@@ -158,7 +158,7 @@ class Engine {
   bool gone_ = false;
   std::atomic<bool> has_active_ = false;  // something was under way at the last look
   std::atomic<bool> forming_ = false;     // the thread is in a call that ends when others have made it
-  std::thread thread_;
+  std::jthread thread_;
 
   std::mutex turn_;  // who has it may use what follows, and make MPI calls
   Time moved_at_;
