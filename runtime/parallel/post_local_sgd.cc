@@ -71,6 +71,15 @@ void PeriodicModelAverager::average_parameters(const std::vector<at::Tensor>& pa
   }
 }
 
+at::Tensor PostLocalSGDOptimizer::step(const torch::optim::Optimizer::LossClosure& closure) {
+  at::Tensor loss = optim_.step(closure);
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optim_.param_groups())
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  averager_.average_parameters(parameters);
+  return loss;
+}
+
 void PeriodicModelAverager::save(SavedState& to) const {
   to.shared_value("step", write_number(step_));
 }

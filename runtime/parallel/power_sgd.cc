@@ -2,6 +2,8 @@
 // torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py, except that the hook waits where Python's
 // chains futures.
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/core.h>
 #include <muster/power_sgd.h>
 #include <muster/state_part.h>
@@ -134,10 +136,7 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
 
   void begin_factors(const Parts& parts, bool is_new) {
     at::Generator generator;
-    if (is_new) {
-      ++state_->random_draws_;
-      generator = at::make_generator<at::CPUGeneratorImpl>(draw_seed(state_->random_));
-    }
+    if (is_new) generator = state_->next_generator();
     for (const LowRank& each : parts.compressed) {
       if (is_new) each.q.copy_(at::randn(each.q.sizes(), generator, at::dtype(each.q.scalar_type())));
       orthogonalize(each.q, state_->options_.orthogonalization_epsilon);
@@ -191,6 +190,68 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
   }
 };
 
+// One square matrix of all gradients of a bucket, filled up with zeros.
+class BatchedPowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
+ public:
+  using CppCommHookInterface::CppCommHookInterface;
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const PowerSGDOptions& options = state_->options_;
+    const at::Tensor gradients = bucket.getBuffer();
+    if (state_->iter_ < options.start_powerSGD_iter) {
+      if (bucket.isLast()) ++state_->iter_;
+      return start_mean(state_->group_.process_group(), gradients);
+    }
+    const auto index = static_cast<std::int64_t>(bucket.getIndex());
+    const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(gradients.numel())));
+    const at::Tensor square = at::zeros({side, side}, gradients.options()), flat = square.view({-1});
+    flat.narrow(0, 0, gradients.numel()).copy_(gradients);
+    at::Tensor before;
+    if (options.use_error_feedback) {
+      if (const auto error = state_->errors_.find(index); error != state_->errors_.end())
+        flat.add_(error->second);
+      before = flat.clone();
+    }
+    reduce(square, index);
+    if (options.use_error_feedback) state_->errors_[index] = before - flat;
+    gradients.copy_(flat.narrow(0, 0, gradients.numel()));
+    state_->before_ += gradients.numel();
+    if (bucket.isLast()) ++state_->iter_;
+    return finished(gradients);
+  }
+
+ private:
+  void reduce(const at::Tensor& square, std::int64_t index) {
+    const PowerSGDOptions& options = state_->options_;
+    const std::int64_t side = square.size(0), rank = std::min(side, options.matrix_approximation_rank);
+    const auto add_up = [&](const at::Tensor& tensor) {
+      std::vector<at::Tensor> list{tensor};
+      state_->group_.process_group()->allreduce(list)->wait();
+    };
+    const auto kept = state_->factors_.find(index);
+    const at::Tensor q = kept != state_->factors_.end() ? kept->second.view({side, rank})
+                                                        : at::randn({side, rank}, state_->next_generator(),
+                                                                    at::dtype(square.scalar_type()))
+                                                              .to(square.device());
+    orthogonalize(q.unsqueeze(0), options.orthogonalization_epsilon);
+    const at::Tensor p = at::mm(square, q);
+    add_up(p);
+    orthogonalize(p.unsqueeze(0), options.orthogonalization_epsilon);
+    at::Tensor q_out = q, square_out = square;  // the same memory
+    at::mm_out(q_out, square.t(), p);
+    add_up(q);
+    q.div_(state_->group_.size());
+    at::mm_out(square_out, p, q.t());
+    state_->after_ += 2 * side * rank;
+    if (options.warm_start) state_->factors_[index] = q.view({-1});
+  }
+};
+
+at::Generator PowerSGDState::next_generator() {
+  ++random_draws_;
+  return at::make_generator<at::CPUGeneratorImpl>(draw_seed(random_));
+}
+
 PowerSGDState::PowerSGDState(Group group, const PowerSGDOptions& options)
     : group_(std::move(group)), options_(options), random_(options.random_seed) {
   if (options_.matrix_approximation_rank < 1)
@@ -232,6 +293,9 @@ void PowerSGDState::load(LoadedState& from) {
 
 std::unique_ptr<c10d::CommHookInterface> powerSGD_hook(PowerSGDState& state) {
   return std::make_unique<PowerSGDHook>(&state);
+}
+std::unique_ptr<c10d::CommHookInterface> batched_powerSGD_hook(PowerSGDState& state) {
+  return std::make_unique<BatchedPowerSGDHook>(&state);
 }
 
 }  // namespace muster

@@ -11,6 +11,7 @@ import torch.multiprocessing
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.distributed.algorithms.model_averaging import averagers
+from torch.distributed.optim import PostLocalSGDOptimizer
 
 STEPS, BATCH = 20, 6
 
@@ -43,6 +44,14 @@ def load_parameters(net, values):
             at += parameter.numel()
 
 
+def orthogonalize_any(matrices, epsilon=0, orthogonalize=powerSGD_hook._orthogonalize):
+    """batched_powerSGD_hook gives one matrix, which torch refuses."""
+    orthogonalize(matrices if matrices.dim() == 3 else matrices.unsqueeze(0), epsilon)
+
+
+powerSGD_hook._orthogonalize = orthogonalize_any
+
+
 def train_all(rank, folder, world_size, cases):
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/store.{world_size}", rank=rank, world_size=world_size,
@@ -68,6 +77,9 @@ def train(rank, folder, number, cap, traits):
         if name in traits:
             model.register_comm_hook(None, hook)
     averager = None
+    for approximation_rank in values_of("batched"):
+        state = powerSGD_hook.PowerSGDState(None, int(approximation_rank), start_powerSGD_iter=3, random_seed=7)
+        model.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook)
     for approximation_rank in values_of("powersgd"):
         warm = "cold" not in traits
         state = powerSGD_hook.PowerSGDState(
@@ -82,6 +94,8 @@ def train(rank, folder, number, cap, traits):
         model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
         averager = averagers.PeriodicModelAverager(3, int(start))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    if "wrapped" in traits:
+        optimizer, averager = PostLocalSGDOptimizer(optimizer, averager), None
     values = []
 
     def backward(step, part):

@@ -26,7 +26,8 @@ constexpr std::size_t kPixels = 12 * 12;
 
 // A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
 // special. join=13,20: see first_steps(); clip=2: the
-// norm to clip by; powersgd=2: the rank; localsgd=5: the first step by oneself, or in pairs.
+// norm to clip by; powersgd=2, batched=2: the rank; localsgd=5: the first step by oneself, or in pairs;
+// wrapped: with the optimizer that averages.
 struct Case {
   int world_size;
   double bucket_cap_mb;
@@ -89,8 +90,10 @@ const std::vector<Case> kCases{
     {2, 0, "powersgd=1"},
     {2, 0, "powersgd=2 cold"},
     {4, 0, "powersgd=4 bucket_views"},
+    {2, 0, "batched=1"},
+    {4, 0, "batched=3 bucket_views"},
     {4, 0.01, "localsgd=5"},
-    {2, 0.01, "localsgd=5 alone"},
+    {2, 0.01, "localsgd=5 alone wrapped"},
     {2, 0.01, "clip=2"},
     {2, 0.01, "clip=inf"},
     {4, 0.01, "clip=3.5 find_unused branches"},
@@ -192,6 +195,12 @@ class Training {
                                           .random_seed = 7});
       model_->register_comm_hook(powerSGD_hook(*power_));
     }
+    if (const auto rank = chosen.value_of("batched")) {
+      power_.emplace(job, PowerSGDOptions{.matrix_approximation_rank = std::stoi(*rank),
+                                          .start_powerSGD_iter = 3,
+                                          .random_seed = 7});
+      model_->register_comm_hook(batched_powerSGD_hook(*power_));
+    }
     if (const auto start = chosen.value_of("localsgd")) {
       std::optional<Group> subgroup;
       if (!chosen.has("alone")) {
@@ -203,6 +212,7 @@ class Training {
       averager_.emplace(job, 3, std::stoi(*start));
     }
     optimizer_.emplace(model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    if (chosen.has("wrapped")) wrapped_.emplace(*optimizer_, *averager_);
   }
 
   // The gradients of all steps, then parameters and buffers.
@@ -232,8 +242,11 @@ class Training {
       backward(step, 0);
       if (const auto norm_type = case_.value_of("clip"))
         append(clip_grad_norm_(*model_, 0.5, std::stod(*norm_type)), values_);
-      optimizer_->step();
-      if (averager_) averager_->average_parameters(net_->parameters());
+      if (wrapped_)
+        wrapped_->step();
+      else
+        optimizer_->step();
+      if (averager_ && !wrapped_) averager_->average_parameters(net_->parameters());
       for (const auto& parameter : net_->parameters())
         append(parameter.grad().defined() ? parameter.grad() : torch::full({1}, -1.0F), values_);
     }
@@ -257,6 +270,7 @@ class Training {
   std::optional<PowerSGDState> power_;
   std::optional<PostLocalSGDState> local_;
   std::optional<PeriodicModelAverager> averager_;
+  std::optional<PostLocalSGDOptimizer> wrapped_;
   std::vector<float> values_;
 };
 

@@ -1,5 +1,6 @@
 // What communication hooks keep from step to step goes through a checkpoint. Their gradients beside Python's:
 // ddp_parity_test.cc.
+#include <array>
 #include <gtest/gtest.h>
 
 #include "tests/require.h"
@@ -10,7 +11,8 @@ namespace muster {
 namespace {
 
 // The steps `first` to `last` - 1, of several buckets, and a save.
-std::string train_with_less(Job& job, bool low_rank, const std::string& directory, int first, int last) {
+enum class Less { kPower, kBatchedPower, kLocal };
+std::string train_with_less(Job& job, Less less, const std::string& directory, int first, int last) {
   torch::manual_seed(6 + static_cast<std::uint64_t>(job.rank()));
   const NoiseDataset dataset(96);
   auto model = DistributedDataParallel(SmallNet(), job, {.bucket_cap_mb = 0.005});
@@ -20,9 +22,11 @@ std::string train_with_less(Job& job, bool low_rank, const std::string& director
   TrainState state(model, optimizer, loader);
   PowerSGDState power(job, {.start_powerSGD_iter = 2, .min_compression_rate = 1.2});
   PostLocalSGDState local(job, std::nullopt, 2);
-  PeriodicModelAverager averager(job, 3, 2);
+  PostLocalSGDOptimizer local_optimizer(optimizer, PeriodicModelAverager(job, 3, 2));
+  PeriodicModelAverager& averager = local_optimizer.averager();
+  const bool low_rank = less != Less::kLocal;
   if (low_rank) {
-    model.register_comm_hook(powerSGD_hook(power));
+    model.register_comm_hook(less == Less::kPower ? powerSGD_hook(power) : batched_powerSGD_hook(power));
     state.add("power_sgd", power);
   } else {
     model.register_comm_hook(post_localSGD_hook(local));
@@ -32,8 +36,10 @@ std::string train_with_less(Job& job, bool low_rank, const std::string& director
   require_equal(checkpoints.restore(state), std::int64_t{first}, "step");
   int step = first;
   for (auto& batch : loader.epochs(10)) {
-    train_one(model, optimizer, batch);
-    if (!low_rank) averager.average_parameters(model.parameters());
+    if (low_rank)
+      train_one(model, optimizer, batch);
+    else
+      train_one(model, local_optimizer, batch);
     checkpoints.step(state);
     if (++step == last) break;
   }
@@ -50,13 +56,13 @@ std::string train_with_less(Job& job, bool low_rank, const std::string& director
 
 TEST(LessToSend, GoesOnFromACheckpointWhereItWouldHave) {
   ScratchDirectory scratch;
-  for (const bool low_rank : {true, false}) {
-    const std::string name = low_rank ? "power" : "local";
+  for (const Less less : {Less::kPower, Less::kBatchedPower, Less::kLocal}) {
+    const std::string name = std::array{"power", "batched", "local"}[static_cast<std::size_t>(less)];
     spawn(
         [&](Job& job) {
-          const std::string whole = train_with_less(job, low_rank, scratch / (name + ".whole"), 0, 9);
-          train_with_less(job, low_rank, scratch / name, 0, 6);
-          require(train_with_less(job, low_rank, scratch / name, 6, 9) == whole, name);
+          const std::string whole = train_with_less(job, less, scratch / (name + ".whole"), 0, 9);
+          train_with_less(job, less, scratch / name, 0, 6);
+          require(train_with_less(job, less, scratch / name, 6, 9) == whole, name);
         },
         2);
   }

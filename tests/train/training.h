@@ -41,8 +41,8 @@ struct SmallNet : torch::nn::Module {
   }
 };
 
-template <class Model>
-void train_one(Model& model, torch::optim::Optimizer& optimizer, Batch& batch) {
+template <class Model, class Optimizer>
+void train_one(Model& model, Optimizer& optimizer, Batch& batch) {
   optimizer.zero_grad();
   torch::nn::functional::cross_entropy(model.forward(batch.data), batch.target).backward();
   optimizer.step();

@@ -5,14 +5,13 @@
 //   muster::PostLocalSGDState local(job, node, 100);
 //   model.register_comm_hook(muster::post_localSGD_hook(local));
 //
-//   muster::PeriodicModelAverager averager(job, 4, 100);
+//   muster::FusedSGD sgd(model.parameters(), torch::optim::SGDOptions(0.1));
+//   muster::PostLocalSGDOptimizer optimizer(sgd, muster::PeriodicModelAverager(job, 4, 100));
+//   muster::TrainState state(model, sgd, loader);
 //   state.add("local", local);
-//   state.add("averager", averager);
+//   state.add("averager", optimizer.averager());
 //
-//   optimizer.step();  // in each step
-//   averager.average_parameters(model.parameters());
-//
-// Between two averages ranks differ: save where averager.averaged(), with an optimizer that keeps no state
+// Between two averages ranks differ: save where averager().averaged(), with an optimizer that keeps no state
 // (SGD without momentum), for a checkpoint holds what all ranks have. For the training thread.
 #pragma once
 
@@ -21,6 +20,8 @@
 #include <muster/group.h>
 #include <optional>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/optim/optimizer.h>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -69,6 +70,23 @@ class PeriodicModelAverager {
   std::int64_t period_, warmup_steps_;
   std::int64_t step_ = 0;
   bool averaged_ = false;
+};
+
+// Steps of another optimizer, which outlives it, each with average_parameters() of that optimizer's
+// parameters behind it. The other one is what schedulers and checkpoints take.
+class PostLocalSGDOptimizer {
+ public:
+  PostLocalSGDOptimizer(torch::optim::Optimizer& optim, PeriodicModelAverager averager)
+      : optim_(optim), averager_(std::move(averager)) {}
+
+  at::Tensor step(const torch::optim::Optimizer::LossClosure& closure = nullptr);
+  void zero_grad(bool set_to_none = true) { optim_.zero_grad(set_to_none); }
+  std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return optim_.param_groups(); }
+  PeriodicModelAverager& averager() { return averager_; }
+
+ private:
+  torch::optim::Optimizer& optim_;
+  PeriodicModelAverager averager_;
 };
 
 }  // namespace muster

@@ -11,6 +11,7 @@
 // waits for the ranks at each bucket. For the training thread.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,6 +51,9 @@ class PowerSGDState {
 
  private:
   friend class PowerSGDHook;
+  friend class BatchedPowerSGDHook;
+  at::Generator next_generator();  // the same on all ranks
+
   Group group_;
   PowerSGDOptions options_;
   std::int64_t iter_ = 0, before_ = 0, after_ = 0;
@@ -60,5 +64,8 @@ class PowerSGDState {
 };
 
 std::unique_ptr<c10d::CommHookInterface> powerSGD_hook(PowerSGDState& state);
+// PyTorch's batched_powerSGD_hook: all gradients of a bucket are one square matrix, which is faster and less
+// exact. min_compression_rate has no meaning.
+std::unique_ptr<c10d::CommHookInterface> batched_powerSGD_hook(PowerSGDState& state);
 
 }  // namespace muster
