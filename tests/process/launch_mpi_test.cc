@@ -84,7 +84,7 @@ TEST_P(LaunchMpi, ARankThatLeavesWithoutFinalizeHasFailed) {
 TEST_P(LaunchMpi, ARankThatStaysAwayFromACollectiveIsToBlameAndAllStartAnew) {
   if (std::system("eu-stack --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "eu-stack is not installed";
   auto words = command({"hang", "1", "once"}, "1");
-  words.insert(words.begin(), {"--hang-limit", "2"});
+  words.insert(words.begin(), {"--hang-limit", "5"});
   LaunchRun run(words);
   EXPECT_EQ(run.exit_code(), 0) << run.err();
   const auto culprit = run.report()["attempts"][0]["culprit"];

@@ -194,11 +194,12 @@ TEST_P(Ranks, CanBeDebugged) {
   TestLauncher launcher({});
   const auto pids = start(launcher, {"--", "ready", "wait"}, 1);
   wait_for_lines(launcher, 1);
+  // Not `call`: of a processor whose registers it does not know, a gdb cannot write them.
   const std::string command =
-      fmt::format("gdb -nx -batch -p {} -ex 'info inferiors' -ex 'call (int)getpid()' > {} 2>&1", pids.at(0),
-                  scratch_ / "gdb");
+      fmt::format("gdb -nx -batch -p {} -ex 'info inferiors' > {} 2>&1", pids.at(0), scratch_ / "gdb");
   ASSERT_EQ(system(command.c_str()), 0);
-  EXPECT_THAT(read_file(scratch_ / "gdb", 1 << 20).value_or(""), HasSubstr(fmt::format("$1 = {}", pids[0])));
+  EXPECT_THAT(read_file(scratch_ / "gdb", 1 << 20).value_or(""),
+              HasSubstr(fmt::format("process {} ", pids[0])));
 }
 
 TEST_F(WarmStart, ForkedRanksHaveTheEnvironmentOfExecutedOnes) {

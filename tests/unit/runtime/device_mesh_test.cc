@@ -75,6 +75,7 @@ TEST(DeviceMesh, MayHaveUnequalSizesAndDimensionsOfOne) {
         require_equal(mesh.get_group(1).name(), fmt::format("mesh_dim_1 {}", rank % 2), "name");
         const auto line = init_device_mesh(job, {6}, {"dp"});
         require(line.get_group().process_group().get() == job.process_group().get(), "the world is a line");
+        job.barrier();  // rank 0 has the store
       },
       6);
 }
