@@ -113,6 +113,19 @@ TEST_F(AgentStacks, AreThoseThatEuStackShowsOfAProgram) {
   EXPECT_TRUE(is_stopped(pids[1]));
 }
 
+// As one that traces a process does, which stops with it.
+TEST_F(AgentStacks, LetAProcessGoOnWhoseEuStackIsTooSlow) {
+  std::ofstream(scratch_ / "eu-stack") << "#!/bin/sh\nkill -STOP $3\nexec /bin/sleep 1000\n";
+  std::filesystem::permissions(scratch_ / "eu-stack", std::filesystem::perms::owner_all);
+  TestLauncher launcher({});
+  start(launcher, {"/bin/sleep", "1000"}, {{"PATH", scratch_.path()}});
+  for (const std::int32_t pid : pids)
+    ASSERT_TRUE(eventually([&] { return waits_in(pid, SYS_clock_nanosleep); }));
+  const auto stacks = dump(launcher);
+  for (const int rank : {0, 1}) EXPECT_THAT(stacks.at(rank), HasSubstr("eu-stack did not answer"));
+  for (const std::int32_t pid : pids) EXPECT_TRUE(eventually([&] { return !is_stopped(pid); }));
+}
+
 constexpr const char* kWaitingScript = R"(
 import threading
 def wait_for_ever():

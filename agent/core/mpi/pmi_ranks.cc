@@ -99,6 +99,8 @@ void PmiRanks::obey(LocalRank rank, std::string_view command, const Words& words
 
 void PmiRanks::put(LocalRank rank, const Words& words) {
   const std::string key(word_of(words, "key"));
+  put_bytes_ += key.size() + word_of(words, "value").size();
+  if (put_bytes_ > kMostPutBytes) return reply(rank, "cmd=put_result rc=-1 msg=no_room");
   values_[key] = word_of(words, "value");
   if (node_count_ > 1) fresh_ += fmt::format("{}={}\n", key, values_[key]);
   reply(rank, fmt::format("cmd=put_result {}", kDone));
@@ -153,6 +155,8 @@ void PmiRanks::go_on_with_barrier(const wire::MpiTold& told) {
   bool some_follow = false;
   if (!told.ok || !take_parts(told.text.view(), some_follow)) {
     effects_.remarks.emplace_back("what the ranks have put for MPI cannot be gathered");
+    for (std::size_t local = 0; local < states_.size(); ++local)  // which would wait for it
+      effects_.ended.emplace_back(static_cast<std::int32_t>(local));
     return;
   }
   if (some_follow) return gather_more();

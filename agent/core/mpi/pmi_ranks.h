@@ -7,6 +7,7 @@
 // come in, lines and questions go out. One thread.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ namespace muster::agent {
 
 class PmiRanks {
  public:
+  static constexpr std::size_t kMostPutBytes = std::size_t{64} << 20;  // by all of the node's ranks
+
   struct Reply {
     LocalRank rank;
     std::string line;  // without its end
@@ -62,7 +65,8 @@ class PmiRanks {
   std::int32_t node_count_ = 0;
   std::vector<State> states_;  // by local rank
   std::map<std::string, std::string, std::less<>> values_;
-  std::string fresh_;  // KEY=VALUE lines that other nodes do not have yet
+  std::size_t put_bytes_ = 0;  // ever
+  std::string fresh_;          // KEY=VALUE lines that other nodes do not have yet
   std::int32_t in_barrier_count_ = 0;
   std::uint64_t fence_ = 0;
   std::vector<std::string> gathered_;  // of each node, while there is a barrier

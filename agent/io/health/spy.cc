@@ -17,6 +17,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMaxProcessBytes = 4 << 20;
+constexpr int kDeathLimit = 1000;  // milliseconds
 
 // Of /proc/PID/cmdline and environ.
 std::string read_words(pid_t pid, const char* file) {
@@ -68,7 +69,8 @@ std::vector<std::string> environment_of_spies() {
 Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
   const bool python = runs_python(pid);
   const std::string name = python ? "py-spy" : "eu-stack";
-  if (!python && is_stopped(pid)) return failure(ErrorCode::kUnavailable, "the process is stopped");
+  const bool was_stopped = is_stopped(pid);
+  if (!python && was_stopped) return failure(ErrorCode::kUnavailable, "the process is stopped");
   const auto program =
       look_up_beside(python ? called_as(pid) : "", name, search_path_of(pid), target_of(pid, "cwd"));
   if (!program)
@@ -95,11 +97,18 @@ Expected<Spy> Spy::start(pid_t pid, const std::string& output_path) {
                         .streams = {input.get(), output.get(), output.get()},
                         .descriptor_limit = limit});
   if (!process) return std::unexpected(process.error());
-  return Spy(name, *std::move(process));
+  UniqueFd target(was_stopped ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  return Spy(name, *std::move(process), std::move(target));
 }
 
+// A process that is looked at stands still by a SIGSTOP, which the kernel lets it have when who looks is
+// killed.
 Spy::~Spy() {
-  if (process_.pidfd) syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);
+  if (!process_.pidfd || has_ended()) return;
+  syscall(SYS_pidfd_send_signal, process_.pidfd.get(), SIGKILL, nullptr, 0);
+  pollfd end{.fd = process_.pidfd.get(), .events = POLLIN, .revents = 0};
+  poll(&end, 1, kDeathLimit);
+  if (target_) syscall(SYS_pidfd_send_signal, target_.get(), SIGCONT, nullptr, 0);
 }
 
 bool Spy::has_ended() const {

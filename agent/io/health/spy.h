@@ -2,7 +2,7 @@
 // environment of its Python or in its PATH, and of others eu-stack, of elfutils, in their PATH.
 //
 // Both look from outside: the process need not answer, and is held up for milliseconds. Their output goes to
-// a file. Nothing here waits; one that still runs when its object goes is killed.
+// a file. Nothing here waits; one that still runs when its object goes is killed, and the process goes on.
 #pragma once
 
 #include <string>
@@ -26,10 +26,12 @@ class Spy {
   static bool are_stacks(const std::string& output);
 
  private:
-  Spy(std::string name, Process process) : name_(std::move(name)), process_(std::move(process)) {}
+  Spy(std::string name, Process process, UniqueFd target)
+      : name_(std::move(name)), process_(std::move(process)), target_(std::move(target)) {}
 
   std::string name_;
   Process process_;
+  UniqueFd target_;  // none: it was stopped before
 };
 
 }  // namespace muster::agent

@@ -127,6 +127,15 @@ TEST(PmiRanks, BringMoreThanOneMessageHoldsInSeveral) {
   EXPECT_THAT(nodes.get(1, 0), HasSubstr("value=new"));
 }
 
+TEST(PmiRanks, RefuseWhatIsMoreThanTheyMayPut) {
+  PmiRanks ranks(plan_of({1}));
+  const std::string half =
+      "cmd=put kvsname=muster key=k value=" + std::string(PmiRanks::kMostPutBytes / 2, 'v');
+  EXPECT_THAT(ranks.on_line(kFirst, half).replies.at(0).line, HasSubstr("rc=0"));
+  EXPECT_THAT(ranks.on_line(kFirst, half).replies.at(0).line, HasSubstr("rc=-1"));
+  EXPECT_THAT(ranks.on_line(kFirst, "cmd=get kvsname=muster key=k").replies.at(0).line, HasSubstr("rc=0"));
+}
+
 TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
   for (const char* const text : {"", "4.", "x.\n", "9.\na=1\n0.\n", "0.\n", "0.\n0.\n0.\n"}) {
     PmiRanks ranks(plan_of({1, 1}));
@@ -135,6 +144,7 @@ TEST(PmiRanks, SayThatWhatIsToldIsNoAnswer) {
         ranks.on_told({.number = asked.asked.at(0).number, .ok = true, .text = wire::Bytes(text)});
     EXPECT_THAT(effects.replies, IsEmpty()) << text;
     EXPECT_THAT(effects.remarks, ElementsAre(HasSubstr("cannot be gathered"))) << text;
+    EXPECT_THAT(effects.ended, ElementsAre(LocalRank(0))) << "it would wait";
   }
 }
 
