@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <future>
+#include <pmix.h>
 #include <sched.h>
 #include <stdexcept>
 #include <sys/prctl.h>
@@ -26,6 +28,8 @@ constexpr std::chrono::milliseconds kLongestRest{1};
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 constexpr std::chrono::milliseconds kStillness{1000};  // after which a rank writes down where it is
 constexpr std::chrono::milliseconds kLastMoment{1000};
+constexpr int kComeLimit = 5;  // seconds
+constexpr const char* kPmix = "libpmix.so.2";
 constexpr std::chrono::milliseconds kAnswer{2000};  // of the store, about who is missing
 constexpr std::int64_t kPiecesUnderWay = 2;
 
@@ -182,13 +186,28 @@ void Engine::close(const ChannelPtr& channel) {
   });
 }
 
-// The engine's thread looks on while the turn is taken, and when the helper goes has what is left.
+// The engine's thread looks on while there is one, and when the last goes has what is left.
+class Engine::Helper {
+ public:
+  explicit Helper(Engine& engine) : engine_(engine) {
+    const std::lock_guard lock(engine_.mutex_);
+    ++engine_.helper_count_;
+  }
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+  // What is under way is asked with the lock: the thread may have begun it, seen a helper, and gone to rest.
+  ~Helper() {
+    const std::lock_guard lock(engine_.mutex_);
+    if (--engine_.helper_count_ == 0 && (engine_.has_active_ || !engine_.inbox_.empty())) engine_.wake();
+  }
+
+ private:
+  Engine& engine_;
+};
+
 void Engine::help(const std::function<bool()>& done) {
   if (has_turn) return;
-  {
-    const std::lock_guard lock(mutex_);
-    ++helper_count_;
-  }
+  const Helper helper(*this);
   Time moved_at = steady_clock::now();
   while (!done()) {
     const auto moved = help_once();
@@ -199,9 +218,6 @@ void Engine::help(const std::function<bool()>& done) {
     }
     if (steady_clock::now() - moved_at >= kHelps) break;
   }
-  const bool some_left = has_active_;
-  const std::lock_guard lock(mutex_);
-  if (--helper_count_ == 0 && (some_left || !inbox_.empty())) wake();
 }
 
 // Whether something has moved; nothing where only the engine's thread can go on.
@@ -335,19 +351,33 @@ void Engine::start_mpi() {
 void Engine::finalize() {
   left_ = true;
   if (!started_ || !owns_mpi_) return;
-  if (!broken_ && open_count_ == 0)
+  if (!broken_ && open_count_ == 0 && have_all_come())
     MPI_Finalize();
   else if (!fails_)
     say_goodbye();
 }
 
+// To MPI_Finalize, in which a rank would wait for ever for those that have given a group up.
+bool Engine::have_all_come() {
+  void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
+  auto* const fence =
+      library == nullptr ? nullptr : reinterpret_cast<decltype(&PMIx_Fence)>(dlsym(library, "PMIx_Fence"));
+  if (fence == nullptr) return true;
+  pmix_info_t limit{};
+  std::strncpy(limit.key, PMIX_TIMEOUT, PMIX_MAX_KEYLEN);
+  limit.value.type = PMIX_INT;
+  limit.value.data.integer = kComeLimit;
+  return fence(nullptr, 0, &limit, 1) == PMIX_SUCCESS;
+}
+
 // A rank that ends well although a group was given up cannot wait in MPI_Finalize, and its launcher would
 // take it for one that has run away.
 void Engine::say_goodbye() {
-  void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
+  void* const library = dlopen(kPmix, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return;
-  auto* const is_initialized = reinterpret_cast<int (*)()>(dlsym(library, "PMIx_Initialized"));
-  auto* const finalize = reinterpret_cast<int (*)(const void*, std::size_t)>(dlsym(library, "PMIx_Finalize"));
+  auto* const is_initialized =
+      reinterpret_cast<decltype(&PMIx_Initialized)>(dlsym(library, "PMIx_Initialized"));
+  auto* const finalize = reinterpret_cast<decltype(&PMIx_Finalize)>(dlsym(library, "PMIx_Finalize"));
   constexpr int kMostOften = 8;  // as often as parts of Open MPI have started it
   for (int times = 0; is_initialized != nullptr && finalize != nullptr && times < kMostOften; ++times) {
     if (is_initialized() == 0) return;

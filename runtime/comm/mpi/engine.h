@@ -102,6 +102,7 @@ class Engine {
   void close(const ChannelPtr& channel);
 
  private:
+  class Helper;
   struct Request {
     OperationPtr operation;
     std::int64_t piece = 0;
@@ -122,6 +123,7 @@ class Engine {
   void post_and_wait(const std::function<void()>& task, std::chrono::milliseconds timeout,
                      const std::string& late);
   void leave(int status);  // the process's
+  bool have_all_come();
   void say_goodbye();
 
   // Of the engine's thread.
