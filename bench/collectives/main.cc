@@ -5,7 +5,8 @@
 // Contenders are measured in turn, some calls at a time; a value is the mean of those calls on rank 0. The
 // backends' ranks are one job of `launch`, plain MPI's another one, which rests while it is not its turn.
 //
-//   collectives [--ranks 2,4] [--rounds 9] [--least 65536] [--most 67108864] [--backends gloo,shm,mpi]
+//   collectives [--ranks 2,4] [--rounds 9] [--least 4] [--most 268435456] [--backends gloo,shm,mpi]
+//   [--no-plain] [--json]
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>

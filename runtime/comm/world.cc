@@ -74,6 +74,9 @@ void read_place(Reader& reader, World& world) {
     reader.fail(fmt::format("LOCAL_RANK={} is not below LOCAL_WORLD_SIZE={}", world.local_rank,
                             world.local_world_size));
   world.place_on_node = reader.integer("MUSTER_LOCAL_RANK", world.local_rank, 0, world.world_size - 1);
+  if (world.place_on_node >= world.local_world_size && !reader.text("MUSTER_LOCAL_RANK").empty())
+    reader.fail(fmt::format("MUSTER_LOCAL_RANK={} is not below LOCAL_WORLD_SIZE={}", world.place_on_node,
+                            world.local_world_size));
   world.node_count = reader.integer("GROUP_WORLD_SIZE", 1, 1);
   world.node_rank = reader.integer("GROUP_RANK", 0, 0, world.node_count - 1);
 }

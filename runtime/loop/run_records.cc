@@ -114,7 +114,7 @@ Status RunRecords::go_on_from(const std::string& mark) {
     Mark mine{.sizes = read.at("sizes").get<std::map<std::string, std::uint64_t>>(),
               .newest_step = read.at("newest_step").get<std::int64_t>(),
               .run = read.value("run", "")};
-    if (begun_ && mark_.sizes.empty())
+    if (begun_ && mark_.sizes.empty() && mine.run != mark_.run)
       for (const File* const file : {&events_, &jsonl_, &csv_})
         if (file->size > 0) made_before_.push_back(file->name);
     mark_ = std::move(mine);
@@ -172,11 +172,12 @@ Status RunRecords::find_marked() {
   for (const std::string& name : mine)
     if (Status removed = remove(name); !removed) return removed;
   if (mark_.sizes.empty() || has_marked(directory_)) return {};
-  std::error_code error;
-  for (std::filesystem::directory_iterator each(directory_, error);
-       !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
-    const std::string aside = each->path();
-    if (!each->path().filename().string().starts_with("before-") || !has_marked(aside)) continue;
+  // Those that were moved aside last are looked at first: of equal names, they are this training's.
+  int last = 0;
+  while (std::filesystem::exists(place_aside(last + 1))) ++last;
+  for (; last > 0; --last) {
+    const std::string aside = place_aside(last);
+    if (!has_marked(aside)) continue;
     const auto there = found();
     if (!there) return std::unexpected(there.error());
     if (!there->empty())
@@ -238,10 +239,14 @@ Status RunRecords::cut() {
   return others.empty() ? Status{} : move_aside(others);
 }
 
+std::string RunRecords::place_aside(int number) const {
+  return fmt::format("{}/before-{}", directory_, number);
+}
+
 Status RunRecords::move_aside(const std::vector<std::string>& names) const {
-  std::string aside;
-  for (int number = 1; aside.empty() || std::filesystem::exists(aside); ++number)
-    aside = fmt::format("{}/before-{}", directory_, number);
+  int number = 1;
+  while (std::filesystem::exists(place_aside(number))) ++number;
+  const std::string aside = place_aside(number);
   if (Status made = make_directories(aside); !made) return made;
   for (const std::string& name : names) {
     const std::string from = directory_ + "/" + name;

@@ -65,6 +65,7 @@ class RunRecords {
   bool has_marked(const std::string& directory) const;
   Status bring_back(const std::string& aside) const;
   Status remove(const std::string& name) const;
+  std::string place_aside(int number) const;  // from 1 on
   Status move_aside(const std::vector<std::string>& names) const;
   Expected<std::vector<std::string>> found() const;
   Status open(File& file) const;

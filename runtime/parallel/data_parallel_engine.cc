@@ -310,7 +310,7 @@ std::int64_t DataParallelEngine::reduction_bytes() const {
   std::size_t all = 0, missing = 0, largest = 0;
   for (const at::Tensor& each : state_->parameters.tensors) {
     all += each.nbytes();
-    if (!each.grad().defined()) missing += each.nbytes();
+    if (each.requires_grad() && !each.grad().defined()) missing += each.nbytes();
     largest = std::max(largest, each.nbytes());
   }
   return static_cast<std::int64_t>((state_->reduction->settled() ? 0 : all) + missing + largest);

@@ -54,6 +54,12 @@ TEST(LayerProfile, OfAGroupIsTheSameOnAllRanks) {
           const auto all = all_gather_object(job, split.json());
           require_equal(all.at(0), all.at(1), "split");
         }
+        std::vector<at::Tensor> others_alone;
+        if (job.rank() == 1) others_alone.push_back(torch::randn({64, 8}));
+        require(refused([&] {
+                  profile_layers(three_layers(), others_alone, job);
+                }).contains("the group's first rank has no microbatch"),
+                "the first must have one");
         std::vector<at::Tensor> microbatch{torch::randn({64, job.rank() == 0 ? 8 : 9})};
         const std::string said = refused([&] { profile_layers(three_layers(), microbatch, job); });
         require(said.contains("layer 0 ('small') cannot compute with [64, 9]"), said);

@@ -218,6 +218,20 @@ TEST(RunRecords, AHistoryThatWasMovedAsideIsGoneOnWith) {
   EXPECT_EQ(event_files(run + "/before-2").size(), 1U);
 }
 
+TEST(RunRecords, GoOnFromAMarkOfTheirOwn) {
+  ScratchDirectory scratch;
+  const std::string run = scratch / "run";
+  RunRecords records(run, {});
+  for (const std::int64_t step : {1, 2}) records.add_scalars(step, {{"loss", 1}});
+  const std::string mark = records.mark();
+  records.add_scalars(3, {{"loss", 1}});
+  ASSERT_TRUE(records.go_on_from(mark));
+  records.add_scalars(30, {{"loss", 1}});
+  EXPECT_THAT(steps_in(run + "/metrics.jsonl"), ElementsAre(1, 2, 30));
+  EXPECT_EQ(event_files(run).size(), 2U);
+  EXPECT_FALSE(std::filesystem::exists(run + "/before-1"));
+}
+
 TEST(RunRecords, ATrainingThatBeginsAnewLosesNothing) {
   ScratchDirectory scratch;
   const std::string run = scratch / "run";

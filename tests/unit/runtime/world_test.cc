@@ -114,6 +114,7 @@ TEST(World, ErrorsNameTheVariableItsValueAndWhatWouldBeRight) {
   EXPECT_EQ(error_of({{"WORLD_SIZE", "0"}}), "WORLD_SIZE=0 is not a number from 1 to 2147483647");
   EXPECT_EQ(error_of({{"MASTER_PORT", "70000"}}), "MASTER_PORT=70000 is not a number from 1 to 65535");
   EXPECT_EQ(error_of({{"LOCAL_RANK", "2"}}), "LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2");
+  EXPECT_EQ(error_of({{"MUSTER_LOCAL_RANK", "2"}}), "MUSTER_LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2");
   EXPECT_EQ(error_of({{"MUSTER_ATTEMPT", "1x"}}),
             "MUSTER_ATTEMPT=1x is not a number from 0 to 18446744073709551615");
   EXPECT_EQ(error_of({{"MUSTER_BACKEND", "zeus"}}), "MUSTER_BACKEND=zeus is none of gloo, nccl, mpi, shm");
