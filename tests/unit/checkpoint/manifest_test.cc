@@ -225,13 +225,14 @@ TEST(Manifest, OfALargeStateIsReadAtOnce) {
                               .slice = {{rank * 8, 0}, {8, 1024}}});
     manifest.shared.tensors[fmt::format("model.layers.{}.weight", i)] = std::move(tensor);
   }
-  const std::string text = encode_manifest(manifest);
   const std::clock_t begin = std::clock();  // of the processor, which other tests want too
+  const std::string text = encode_manifest(manifest);
+  const std::clock_t encoded = std::clock();
   const auto parsed = parse_manifest(text);
-  const std::clock_t took = std::clock() - begin;
+  const std::clock_t read = std::clock();
   ASSERT_TRUE(parsed) << parsed.error().message();
   EXPECT_TRUE(*parsed == manifest);
-  EXPECT_LT(took, 2 * CLOCKS_PER_SEC);
+  EXPECT_LT(read - encoded, 20 * (encoded - begin)) << "parts are not compared each with each";
 }
 
 }  // namespace
