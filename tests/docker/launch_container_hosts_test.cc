@@ -38,7 +38,7 @@ class DockerHosts : public testing::Test {
   }
   static std::vector<const Engine*> engines() { return {&lab_->engine, other_.get()}; }
   void launch(const Words& flags, const Words& program) {
-    Words words{"--hosts", "h0,h1", "--silence-limit", "2", "--controller-grace", "2", "--image"};
+    Words words{"--hosts", "h0,h1", "--controller-grace", "4", "--image"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), program.begin(), program.end());
     run_ = std::make_unique<LaunchRun>(words, lab_->hosts.environment(0), LAUNCH_PROGRAM,

@@ -23,6 +23,10 @@ namespace muster::docker {
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
+// For tests in which an agent or the launcher falls silent. A busy machine may keep a process waiting for as
+// long, so that the others go without.
+inline const Words kShortLimits{"--silence-limit", "2", "--controller-grace", "4"};
+
 // Sleeps in all attempts but the given one.
 inline Words ready_until(int attempt) {
   return {"sh", "-c",
@@ -63,8 +67,7 @@ class DockerLaunch : public testing::Test {
   };
   // In the run's own directory.
   static std::unique_ptr<LaunchRun> launched(const Words& flags, const Words& program, const Caller& caller) {
-    Words words{"--silence-limit", "2", "--controller-grace", "4"};
-    words.insert(words.end(), flags.begin(), flags.end());
+    Words words = flags;
     words.insert(words.end(), program.begin(), program.end());
     auto environment = caller.environment;
     environment.merge(lab_->environment());

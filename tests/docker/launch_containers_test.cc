@@ -111,21 +111,21 @@ TEST_F(DockerLaunch, ARemovedContainerIsALoss) {
 }
 
 TEST_F(DockerLaunch, APausedContainerIsALossAndIsKilledAsItIs) {
-  ASSERT_NO_FATAL_FAILURE(start_pair());
+  ASSERT_NO_FATAL_FAILURE(start_pair(kShortLimits));
   engine().printed_by({"pause", container_of(1)});
   expect_recovered(*run_, 1);
 }
 
 // An agent that is still spoken to through its container's streams would not be missed.
 TEST_F(DockerLaunch, AContainerWithoutItsNetworkIsALoss) {
-  ASSERT_NO_FATAL_FAILURE(start_pair({"--control", "tcp"}));
+  ASSERT_NO_FATAL_FAILURE(start_pair({"--control", "tcp", "--silence-limit", "2"}));
   engine().printed_by({"network", "disconnect", network_of(1), container_of(1)});
   expect_recovered(*run_, 1);
 }
 
 TEST_F(DockerLaunch, AContainerThatIsCutOneWayIsALoss) {
   for (const auto direction : {Engine::Direction::kSent, Engine::Direction::kHeard}) {
-    ASSERT_NO_FATAL_FAILURE(start_pair());
+    ASSERT_NO_FATAL_FAILURE(start_pair(kShortLimits));
     ASSERT_TRUE(by_network(2));
     engine().cut_one_way(container_of(1), direction);
     EXPECT_TRUE(run_->printed("was lost: its agent was silent for 2 s")) << run_->err();
@@ -236,7 +236,7 @@ TEST_F(DockerLaunch, TheGuardianOfAKilledLauncherLeavesNothing) {
 }
 
 TEST_F(DockerLaunch, TheGuardianOfALauncherThatWasKilledWhileItStartedLeavesNothing) {
-  launch({"--nodes", "4", "--gpus-per-node", "1"}, {"sleep", "1000"});
+  launch({"--nodes", "4", "--gpus-per-node", "1", "--controller-grace", "4"}, {"sleep", "1000"});
   ASSERT_TRUE(eventually([] { return !engine().containers().empty(); })) << run_->err();
   run_->signal(SIGKILL);
   EXPECT_EQ(run_->exit_code(), 128 + SIGKILL);
@@ -245,7 +245,7 @@ TEST_F(DockerLaunch, TheGuardianOfALauncherThatWasKilledWhileItStartedLeavesNoth
 }
 
 TEST_F(DockerLaunch, TheNextLaunchRemovesWhatIsLeftOfOneWhoseGuardianDiedToo) {
-  ASSERT_NO_FATAL_FAILURE(start_pair());
+  ASSERT_NO_FATAL_FAILURE(start_pair(kShortLimits));
   const pid_t guardian = guardian_of(*run_);
   ASSERT_NE(guardian, 0);
   kill(guardian, SIGKILL);
