@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -88,5 +89,26 @@ inline nlohmann::json to_json(const std::string& title, const std::string& unit,
   }
   return out;
 }
+
+// Tables as they are measured or, with --json, an array of them at the end.
+class Report {
+ public:
+  explicit Report(bool json) : json_(json) {}
+
+  void add(const std::string& title, const std::string& unit, const std::vector<Series>& rows) {
+    if (json_)
+      tables_.push_back(to_json(title, unit, rows));
+    else
+      print_table(title, unit, rows);
+    std::fflush(stdout);
+  }
+  void end() const {
+    if (json_) fmt::print("{}\n", tables_.dump(2));
+  }
+
+ private:
+  bool json_;
+  nlohmann::json tables_ = nlohmann::json::array();
+};
 
 }  // namespace muster::bench

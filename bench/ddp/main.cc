@@ -72,18 +72,14 @@ int run(int argc, char** argv) {
   std::vector<Contender> all;
   if (fs::exists(python)) all.push_back({"Python", {python, (bin / "ddp_step.py").string()}});
   all.push_back({"Muster", {(bin / "ddp_step").string()}});
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const Case& each : {Case{"cnn", 100, "the demo's CNN, batch 64: step time on 2 ranks"},
                            Case{"tiny", 500, "20 layers of 32 x 32, batch 16: step time on 2 ranks"}}) {
     const auto rows = compare(all, each, runs, scratch);
-    if (json)
-      report.push_back(to_json(each.title, "milliseconds", rows));
-    else
-      print_table(each.title, "milliseconds, medians of the runs' medians", rows);
+    report.add(each.title, "milliseconds, medians of the runs' medians", rows);
   }
   fs::remove_all(scratch);
-  if (json) fmt::print("{}\n", report.dump(2));
-  std::fflush(stdout);
+  report.end();
   if (trace && !json) return std::system((bin / "ddp_step").string().append(" trace").c_str());
   return 0;
 }

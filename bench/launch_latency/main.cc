@@ -160,18 +160,14 @@ int run(int argc, char** argv) {
   const std::string stamps = directory + "/stamps";
   const auto all =
       contenders(bin, (bin / "launch_latency_probe").string(), stamps, directory + "/logs", torchrun);
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const int count : ranks) {
     const auto rows = compare(all, count, runs, stamps);
     const std::string title = fmt::format("{} ranks", count);
     const std::string unit = "milliseconds from the start of the launcher to the last rank's main()";
-    if (json) {
-      report.push_back(to_json(title, unit, rows));
-    } else {
-      print_table(title, unit, rows);
-    }
+    report.add(title, unit, rows);
   }
-  if (json) fmt::print("{}\n", report.dump(2));
+  report.end();
   fs::remove_all(directory);
   return 0;
 }

@@ -157,17 +157,13 @@ int run(int argc, char** argv) {
       (has_memory_disk ? fs::path("/dev/shm") : fs::temp_directory_path()) / "muster-bench-XXXXXX";
   CHECK(mkdtemp(setting.scratch.data()) != nullptr, "{}", setting.scratch);
   setting.bin = fs::read_symlink("/proc/self/exe").parent_path();
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const char* buffering : {"buffered", "lines"}) {
     for (const Table& table : compare(setting, buffering, runs)) {
-      if (json) {
-        report.push_back(to_json(table.title, table.unit, table.rows));
-      } else {
-        print_table(table.title, table.unit, table.rows);
-      }
+      report.add(table.title, table.unit, table.rows);
     }
   }
-  if (json) fmt::print("{}\n", report.dump(2));
+  report.end();
   fs::remove_all(setting.scratch);
   return 0;
 }

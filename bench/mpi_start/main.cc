@@ -126,7 +126,7 @@ int run(int argc, char** argv) {
   if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 0);
   std::string directory = (fs::temp_directory_path() / "muster-bench-XXXXXX").string();
   CHECK(mkdtemp(directory.data()) != nullptr, "{}", directory);
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const int count : ranks) {
     CHECK(count % kNodes == 0, "{} ranks do not go into {} nodes", count, kNodes);
     std::vector<Contender> all = contenders(/*openmpi=*/true, count, directory);
@@ -141,15 +141,11 @@ int run(int argc, char** argv) {
         const std::string title =
             fmt::format("{} ranks of {}, until {}", count, openmpi ? "Open MPI" : "MPICH",
                         ready ? "the last is back from MPI_Init" : "the launcher has ended");
-        if (json)
-          report.push_back(to_json(title, kUnit, some));
-        else
-          print_table(title, kUnit, some);
+        report.add(title, kUnit, some);
       }
     }
-    std::fflush(stdout);
   }
-  if (json) fmt::print("{}\n", report.dump(2));
+  report.end();
   fs::remove_all(directory);
   return 0;
 }

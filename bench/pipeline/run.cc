@@ -2,7 +2,7 @@
 //
 //   pipeline_run wide|tiny STEPS FILE   milliseconds of each step, and what they are compared with
 //   pipeline_run memory FILE            MiB that a step takes at its peak, by rank, and by the formula
-//   pipeline_run split STEPS FILE       milliseconds of each step of models that were cut, and what was
+//   pipeline_run split ROUNDS FILE      milliseconds of a step of models that were cut, and what was
 //   predicted
 //
 // leaves JSON in FILE. run.py has the same nets and schedules.

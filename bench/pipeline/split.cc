@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kSplitWarmUp = 3;
+constexpr int kSplitWarmUp = 1, kSplitSteps = 3;
 constexpr std::int64_t kLinearWidth = 512;
 
 struct Model {
@@ -38,8 +38,10 @@ Model resnet50() {
   return {"ResNet-50", models::resnet_layers({.classes = 10}, 1), at::randn({4, 3, 64, 64}), 8};
 }
 
-Json split_step_times(const Job& job, const Model& model, const std::vector<LayerProfile>& profile,
-                      const std::string& by, int steps) {
+// What the split says, and then a step's median.
+std::pair<double, double> predicted_and_measured(const Job& job, const Model& model,
+                                                 const std::vector<LayerProfile>& profile,
+                                                 const std::string& by) {
   const PipelineSplit split = split_layers(
       profile,
       {.ranks = job.world_size(), .microbatches = model.microbatches, .schedule = "GPipe", .by = by});
@@ -49,26 +51,33 @@ Json split_step_times(const Job& job, const Model& model, const std::vector<Laye
   std::vector<std::int64_t> sizes = model.microbatch.sizes().vec();
   sizes[0] *= model.microbatches;
   const at::Tensor inputs = at::randn(sizes);
-  Json times{{"predicted", 1e3 * split.step}, {"step", Json::array()}};
-  for (int step = 0; step < kSplitWarmUp + steps; ++step) {
+  std::vector<double> times;
+  for (int step = 0; step < kSplitWarmUp + kSplitSteps; ++step) {
     for (const at::Tensor& each : schedule.parameters()) each.mutable_grad().reset();
     job.barrier();
     const std::int64_t began = now_ns();
     schedule.step({.inputs = {inputs}, .target = inputs});
     const double ms = all_reduce(job, static_cast<double>(now_ns() - began) / 1e6, ReduceOp::kMax);
-    if (step >= kSplitWarmUp) times["step"].push_back(ms);
+    if (step >= kSplitWarmUp) times.push_back(ms);
   }
-  return times;
+  return {1e3 * split.step, median(times)};
 }
 
 }  // namespace
 
-Json split_times(const Job& job, int steps) {
+// A machine that others use too changes its speed: in each round layers are measured, and then steps.
+Json split_times(const Job& job, int rounds) {
   Json all;
-  for (const Model& model : {linear_layers(), resnet50()}) {
-    const auto profile = profile_layers(model.layers, {model.microbatch}, job);
-    for (const char* by : {"uniform", "profile"})
-      all[model.name][by] = split_step_times(job, model, profile, by, steps);
+  const std::vector<Model> models{linear_layers(), resnet50()};
+  for (int round = 0; round < rounds; ++round) {
+    for (const Model& model : models) {
+      const auto profile = profile_layers(model.layers, {model.microbatch}, job);
+      for (const char* by : {"uniform", "profile"}) {
+        const auto [predicted, measured] = predicted_and_measured(job, model, profile, by);
+        all[model.name][by]["predicted"].push_back(predicted);
+        all[model.name][by]["step"].push_back(measured);
+      }
+    }
   }
   return all;
 }

@@ -7,7 +7,7 @@
 namespace muster::bench {
 
 // By model, "Linear layers" and "ResNet-50", and by how it is cut, "uniform" and "profile": "predicted" and
-// "step", milliseconds, one number of the first and one a step of the second. Collective.
-nlohmann::json split_times(const Job& job, int steps);
+// "step", milliseconds, a number a round. Collective.
+nlohmann::json split_times(const Job& job, int rounds);
 
 }  // namespace muster::bench

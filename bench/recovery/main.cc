@@ -35,20 +35,16 @@ int run(int argc, char** argv) {
 
   const fs::path bin = self.parent_path();
   const Programs programs{bin, self.string(), torchrun, (bin / "recovery_torch_probe.py").string()};
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const std::string& kind : kinds) {
     if (kind == "torch" && !fs::exists(bin / "recovery_torch_probe")) continue;  // built without LibTorch
     for (const int count : ranks) {
       for (const Table& table : (kind == "plain" ? compare_plain : compare_torch)(programs, count, runs)) {
-        if (json) {
-          report.push_back(to_json(table.title, table.unit, table.rows));
-        } else {
-          print_table(table.title, table.unit, table.rows);
-        }
+        report.add(table.title, table.unit, table.rows);
       }
     }
   }
-  if (json) fmt::print("{}\n", report.dump(2));
+  report.end();
   return 0;
 }
 

@@ -197,16 +197,12 @@ int run(int argc, char** argv) {
       }
     }
   }
-  nlohmann::json report = nlohmann::json::array();
+  Report report(json);
   for (const auto& [name, rows] : cases) {
     const std::size_t bar = name.find('|');
-    if (json) {
-      report.push_back(to_json(name.substr(0, bar), name.substr(bar + 1), rows));
-    } else {
-      print_table(name.substr(0, bar), name.substr(bar + 1), rows);
-    }
+    report.add(name.substr(0, bar), name.substr(bar + 1), rows);
   }
-  if (json) fmt::print("{}\n", report.dump(2));
+  report.end();
   return 0;
 }
 

@@ -111,8 +111,11 @@ at::Tensor ConfusionMatrix::compute() const {
   return counts.view({num_classes_, num_classes_});
 }
 
+ClassScore::ClassScore(const char* metric, Group group, const ClassificationOptions& options)
+    : matrix_(std::move(group), checked(metric, options).num_classes), average_(options.average) {}
+
 Precision::Precision(Group group, const ClassificationOptions& options)
-    : matrix_(std::move(group), checked("Precision", options).num_classes), average_(options.average) {}
+    : ClassScore("Precision", std::move(group), options) {}
 at::Tensor Precision::compute() const {
   return averaged(
       matrix_.compute().to(torch::kDouble), average_,
@@ -120,7 +123,7 @@ at::Tensor Precision::compute() const {
 }
 
 Recall::Recall(Group group, const ClassificationOptions& options)
-    : matrix_(std::move(group), checked("Recall", options).num_classes), average_(options.average) {}
+    : ClassScore("Recall", std::move(group), options) {}
 at::Tensor Recall::compute() const {
   return averaged(
       matrix_.compute().to(torch::kDouble), average_,
@@ -128,7 +131,7 @@ at::Tensor Recall::compute() const {
 }
 
 F1Score::F1Score(Group group, const ClassificationOptions& options)
-    : matrix_(std::move(group), checked("F1Score", options).num_classes), average_(options.average) {}
+    : ClassScore("F1Score", std::move(group), options) {}
 at::Tensor F1Score::compute() const {
   return averaged(matrix_.compute().to(torch::kDouble), average_,
                   [](const auto& hit, const auto& wrong, const auto& missed) {

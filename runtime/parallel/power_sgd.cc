@@ -69,31 +69,50 @@ std::map<std::int64_t, at::Tensor> zeros_of(const std::string& lines, at::Device
 
 }  // namespace
 
-class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
+class LowRankHook : public c10d::CppCommHookInterface<PowerSGDState*> {
  public:
   using CppCommHookInterface::CppCommHookInterface;
 
-  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    const auto& group = state_->group_.process_group();
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) final {
     const at::Tensor gradients = bucket.getBuffer();
     if (state_->iter_ < state_->options_.start_powerSGD_iter) {
       if (bucket.isLast()) ++state_->iter_;
-      return start_mean(group, gradients);
+      return start_mean(state_->group_.process_group(), gradients);
     }
     const auto index = static_cast<std::int64_t>(bucket.getIndex());
+    const at::Tensor row = row_of(gradients);
     at::Tensor before;
     if (state_->options_.use_error_feedback) {
       if (const auto error = state_->errors_.find(index); error != state_->errors_.end())
-        gradients.add_(error->second);
-      before = gradients.clone();
+        row.add_(error->second);
+      before = row.clone();
     }
-    reduce(bucket, index);
-    if (state_->options_.use_error_feedback) state_->errors_[index] = before - gradients;
+    reduce(bucket, row, index);
+    if (state_->options_.use_error_feedback) state_->errors_[index] = before - row;
     if (bucket.isLast()) ++state_->iter_;
     return finished(gradients);
   }
 
+ protected:
+  c10::intrusive_ptr<c10d::Work> start_sum(const at::Tensor& tensor) const {
+    std::vector<at::Tensor> list{tensor};
+    return state_->group_.process_group()->allreduce(list);
+  }
+
  private:
+  // Of all the bucket's gradients, to which what was left out in the step before is added.
+  virtual at::Tensor row_of(const at::Tensor& gradients) const = 0;
+  // Makes the row, and the bucket's gradients, the mean over the ranks of what is sent for them.
+  virtual void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) = 0;
+};
+
+class PowerSGDHook : public LowRankHook {
+ public:
+  using LowRankHook::LowRankHook;
+
+ private:
+  at::Tensor row_of(const at::Tensor& gradients) const override { return gradients; }
+
   // Of one shape after the other, as they come first in the bucket.
   Parts parts_of(const c10d::GradBucket& bucket) {
     Parts parts;
@@ -143,15 +162,10 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
     }
   }
 
-  void reduce(const c10d::GradBucket& bucket, std::int64_t index) {
-    const auto& group = state_->group_.process_group();
+  void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) override {
     const int size = state_->group_.size();
-    const auto sum = [&](const at::Tensor& tensor) {
-      std::vector<at::Tensor> list{tensor};
-      return group->allreduce(list);
-    };
     Parts parts = parts_of(bucket);
-    const auto options = bucket.getBuffer().options();
+    const auto options = row.options();
     const auto kept = state_->factors_.find(index);
     const bool is_new = kept == state_->factors_.end();
     const at::Tensor ps = at::empty({parts.p_size}, options),
@@ -165,7 +179,7 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
       std::vector<at::Tensor> rows;
       for (const at::Tensor& each : parts.whole) rows.push_back(each.reshape({-1}));
       whole = at::cat(rows);
-      whole_sum = sum(whole);
+      whole_sum = start_sum(whole);
     }
     for (LowRank& each : parts.compressed) at::bmm_out(each.p, each.gradient, each.q);
     if (whole_sum) {
@@ -178,12 +192,12 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
       }
     }
     if (parts.compressed.empty()) return;
-    sum(ps)->wait();
+    start_sum(ps)->wait();
     for (LowRank& each : parts.compressed) {
       orthogonalize(each.p, state_->options_.orthogonalization_epsilon);
       at::bmm_out(each.q, each.gradient.transpose(1, 2), each.p);
     }
-    sum(qs)->wait();
+    start_sum(qs)->wait();
     qs.div_(size);
     for (LowRank& each : parts.compressed) at::bmm_out(each.gradient, each.p, each.q.transpose(1, 2));
     if (state_->options_.warm_start) state_->factors_[index] = qs;
@@ -191,43 +205,28 @@ class PowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
 };
 
 // One square matrix of all gradients of a bucket, filled up with zeros.
-class BatchedPowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
+class BatchedPowerSGDHook : public LowRankHook {
  public:
-  using CppCommHookInterface::CppCommHookInterface;
-
-  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    const PowerSGDOptions& options = state_->options_;
-    const at::Tensor gradients = bucket.getBuffer();
-    if (state_->iter_ < options.start_powerSGD_iter) {
-      if (bucket.isLast()) ++state_->iter_;
-      return start_mean(state_->group_.process_group(), gradients);
-    }
-    const auto index = static_cast<std::int64_t>(bucket.getIndex());
-    const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(gradients.numel())));
-    const at::Tensor square = at::zeros({side, side}, gradients.options()), flat = square.view({-1});
-    flat.narrow(0, 0, gradients.numel()).copy_(gradients);
-    at::Tensor before;
-    if (options.use_error_feedback) {
-      if (const auto error = state_->errors_.find(index); error != state_->errors_.end())
-        flat.add_(error->second);
-      before = flat.clone();
-    }
-    reduce(square, index);
-    if (options.use_error_feedback) state_->errors_[index] = before - flat;
-    gradients.copy_(flat.narrow(0, 0, gradients.numel()));
-    state_->before_ += gradients.numel();
-    if (bucket.isLast()) ++state_->iter_;
-    return finished(gradients);
-  }
+  using LowRankHook::LowRankHook;
 
  private:
-  void reduce(const at::Tensor& square, std::int64_t index) {
+  static std::int64_t side_of(std::int64_t gradients) {
+    return static_cast<std::int64_t>(std::ceil(std::sqrt(gradients)));
+  }
+
+  at::Tensor row_of(const at::Tensor& gradients) const override {
+    const std::int64_t side = side_of(gradients.numel());
+    at::Tensor row = at::zeros({side * side}, gradients.options());
+    row.narrow(0, 0, gradients.numel()).copy_(gradients);
+    return row;
+  }
+
+  void reduce(const c10d::GradBucket& bucket, const at::Tensor& row, std::int64_t index) override {
     const PowerSGDOptions& options = state_->options_;
-    const std::int64_t side = square.size(0), rank = std::min(side, options.matrix_approximation_rank);
-    const auto add_up = [&](const at::Tensor& tensor) {
-      std::vector<at::Tensor> list{tensor};
-      state_->group_.process_group()->allreduce(list)->wait();
-    };
+    const at::Tensor& gradients = bucket.getBuffer();
+    const std::int64_t side = side_of(gradients.numel()),
+                       rank = std::min(side, options.matrix_approximation_rank);
+    const at::Tensor square = row.view({side, side});
     const auto kept = state_->factors_.find(index);
     const at::Tensor q = kept != state_->factors_.end() ? kept->second.view({side, rank})
                                                         : at::randn({side, rank}, state_->next_generator(),
@@ -235,13 +234,15 @@ class BatchedPowerSGDHook : public c10d::CppCommHookInterface<PowerSGDState*> {
                                                               .to(square.device());
     orthogonalize(q.unsqueeze(0), options.orthogonalization_epsilon);
     const at::Tensor p = at::mm(square, q);
-    add_up(p);
+    start_sum(p)->wait();
     orthogonalize(p.unsqueeze(0), options.orthogonalization_epsilon);
     at::Tensor q_out = q, square_out = square;  // the same memory
     at::mm_out(q_out, square.t(), p);
-    add_up(q);
+    start_sum(q)->wait();
     q.div_(state_->group_.size());
     at::mm_out(square_out, p, q.t());
+    gradients.copy_(row.narrow(0, 0, gradients.numel()));
+    state_->before_ += gradients.numel();
     state_->after_ += 2 * side * rank;
     if (options.warm_start) state_->factors_[index] = q.view({-1});
   }

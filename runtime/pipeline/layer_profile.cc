@@ -235,15 +235,14 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
   const auto all = all_gather_object(group, mine);
   for (const nlohmann::json& each : all)
     if (each.contains("error")) throw std::invalid_argument(each["error"].get<std::string>());
-  const auto has_measured = [](const nlohmann::json& each) { return each["measured"].get<bool>(); };
-  auto profile = all.front()["layers"].get<std::vector<LayerProfile>>();
-  if (std::ranges::none_of(all, has_measured)) return profile;
-  if (!has_measured(all.front()))
-    throw std::invalid_argument(
-        "profile_layers: the group's first rank has no microbatch, and others have: it needs one");
   std::vector<std::vector<LayerProfile>> measured;
   for (const nlohmann::json& each : all)
     if (each["measured"]) measured.push_back(each["layers"].get<std::vector<LayerProfile>>());
+  if (measured.empty()) return all.front()["layers"].get<std::vector<LayerProfile>>();
+  if (!all.front()["measured"])
+    throw std::invalid_argument(
+        "profile_layers: the group's first rank has no microbatch, and others have: it needs one");
+  std::vector<LayerProfile> profile = measured.front();
   for (double LayerProfile::* time : {&LayerProfile::forward, &LayerProfile::input, &LayerProfile::weight}) {
     for (std::size_t i = 0; i < profile.size(); ++i) {
       double sum = 0;

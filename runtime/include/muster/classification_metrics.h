@@ -42,47 +42,38 @@ class ConfusionMatrix {
   at::Tensor counts_;  // undefined: nothing yet
 };
 
-// compute() gives a double, [] or [classes]; a class that never was has 0.
-class Precision {
+// What the scores of classes have in common. compute() gives a double, [] or [classes]; a class that never
+// was has 0.
+class ClassScore {
+ public:
+  void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
+    matrix_.update(predictions, target, mask);
+  }
+  void reset() { matrix_.reset(); }
+
+ protected:
+  ClassScore(const char* metric, Group group, const ClassificationOptions& options);
+
+  ConfusionMatrix matrix_;
+  Average average_;
+};
+
+class Precision : public ClassScore {
  public:
   Precision(Group group, const ClassificationOptions& options);
-  void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
-    matrix_.update(predictions, target, mask);
-  }
   at::Tensor compute() const;
-  void reset() { matrix_.reset(); }
-
- private:
-  ConfusionMatrix matrix_;
-  Average average_;
 };
 
-class Recall {
+class Recall : public ClassScore {
  public:
   Recall(Group group, const ClassificationOptions& options);
-  void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
-    matrix_.update(predictions, target, mask);
-  }
   at::Tensor compute() const;
-  void reset() { matrix_.reset(); }
-
- private:
-  ConfusionMatrix matrix_;
-  Average average_;
 };
 
-class F1Score {
+class F1Score : public ClassScore {
  public:
   F1Score(Group group, const ClassificationOptions& options);
-  void update(const at::Tensor& predictions, const at::Tensor& target, const at::Tensor& mask = {}) {
-    matrix_.update(predictions, target, mask);
-  }
   at::Tensor compute() const;
-  void reset() { matrix_.reset(); }
-
- private:
-  ConfusionMatrix matrix_;
-  Average average_;
 };
 
 // The area under the ROC curve, exact: all scores are kept until reset(), and compute() gathers those of one

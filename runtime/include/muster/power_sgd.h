@@ -50,6 +50,7 @@ class PowerSGDState {
   void load(LoadedState& from);
 
  private:
+  friend class LowRankHook;
   friend class PowerSGDHook;
   friend class BatchedPowerSGDHook;
   at::Generator next_generator();  // the same on all ranks
