@@ -31,10 +31,10 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-void copy_pages(std::byte* to, const std::byte* from) {
+void copy_pages(std::byte* to, const std::byte* from, const std::byte* ahead) {
   for (std::size_t line = 0; line < kPage; line += kLine) {
     for (std::size_t page = 0; page < kPagesAtOnce * kPage; page += kPage) {
-      _mm_prefetch(reinterpret_cast<const char*>(from + page + line + kAhead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead + page + line), _MM_HINT_T0);
       copy_line(to + page + line, from + page + line);
     }
   }
@@ -42,7 +42,7 @@ void copy_pages(std::byte* to, const std::byte* from) {
 
 }  // namespace
 
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes) {
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes, const std::byte* next) {
   if (size_bytes < kPage) {
     std::memcpy(to, from, size_bytes);
     return;
@@ -50,8 +50,10 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_byt
   // What a stream of stores writes begins at a line.
   const std::size_t before = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
   std::memcpy(to, from, before);
+  const std::byte* const ahead = next == nullptr ? from + kAhead : next;
   std::size_t at = before;
-  for (; at + kPagesAtOnce * kPage <= size_bytes; at += kPagesAtOnce * kPage) copy_pages(to + at, from + at);
+  for (; at + kPagesAtOnce * kPage <= size_bytes; at += kPagesAtOnce * kPage)
+    copy_pages(to + at, from + at, ahead + at);
   for (; at + kLine <= size_bytes; at += kLine) copy_line(to + at, from + at);
   std::memcpy(to + at, from + at, size_bytes - at);
   _mm_sfence();
@@ -59,7 +61,8 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_byt
 
 #else
 
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes) {
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
+                      const std::byte* /*next*/) {
   std::memcpy(to, from, size_bytes);
 }
 

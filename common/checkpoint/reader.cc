@@ -22,7 +22,7 @@ namespace {
 // What one thread reads before it takes the next piece of work.
 constexpr std::uint64_t kWorkBytes = 32 << 20;
 
-// One file, from which verified chunks are copied.
+// One file, from which bytes are copied; finish() says whether all of them were those that were written.
 class ChunkCopier {
  public:
   // `buffer` outlives it.
@@ -41,7 +41,9 @@ class ChunkCopier {
       const std::uint64_t end = chunk_end(file_, chunk);
       const std::uint64_t here = std::min(count, end - from);
       Status read;
-      if (here == end - begin && chunk != loaded_ && !direct_) {
+      if (mapping_) {
+        read = copy_mapped(chunk, from, to, here, tensor);
+      } else if (here == end - begin && chunk != loaded_ && !direct_) {
         read = load(chunk, to, tensor);
       } else {
         read = keep(chunk, tensor);
@@ -55,46 +57,70 @@ class ChunkCopier {
     return {};
   }
 
+  Status finish() {
+    if (!mapping_ || !loaded_) return {};
+    const std::uint64_t chunk = *std::exchange(loaded_, std::nullopt);
+    hash_until(chunk_end(file_, chunk));
+    return expect_written(*digest_, chunk, tensor_);
+  }
+
  private:
-  // Of a mapping: it is verified only, where there is no `to`.
+  // In pieces that the processor's cache still holds as they are copied.
+  static constexpr std::uint64_t kPieceBytes = 128 << 10;
+
+  // The bytes of a mapping are hashed and copied at once. A chunk is known to be right when the next begins.
+  Status copy_mapped(std::uint64_t chunk, std::uint64_t from, std::byte* to, std::uint64_t count,
+                     std::string_view tensor) {
+    if (chunk != loaded_) {
+      if (Status right = finish(); !right) return right;
+      loaded_ = chunk;
+      digest_ = std::make_unique<Digest>();
+      hashed_until_ = chunk * file_.chunk_bytes;
+    }
+    tensor_ = tensor;
+    hash_until(from);
+    for (std::uint64_t done = 0; done < count; done += kPieceBytes) {
+      const std::uint64_t piece = std::min(kPieceBytes, count - done);
+      hash_until(from + done + piece);
+      const std::byte* const bytes = mapping_->bytes() + from + done;
+      copy_past_caches(to + done, bytes, piece, bytes + piece);
+    }
+    return {};
+  }
+  void hash_until(std::uint64_t end) {
+    if (end <= hashed_until_) return;
+    digest_->add({reinterpret_cast<const char*>(mapping_->bytes()) + hashed_until_, end - hashed_until_});
+    hashed_until_ = end;
+  }
+
   Status load(std::uint64_t chunk, std::byte* to, std::string_view tensor) {
     const std::uint64_t begin = chunk * file_.chunk_bytes;
     const std::uint64_t size = chunk_end(file_, chunk) - begin;
-    // In pieces that the processor's cache still holds as they are hashed.
-    constexpr std::uint64_t kCachedBytes = 256 << 10;
     Digest digest;
     if (direct_)
       if (Status read = direct_->read_chunk(chunk, reinterpret_cast<char*>(to)); !read) return read;
-    for (std::uint64_t done = 0; done < size; done += kCachedBytes) {
-      const std::uint64_t count = std::min(kCachedBytes, size - done);
-      if (mapping_) {
-        const std::byte* const from = mapping_->bytes() + begin + done;
-        digest.add({reinterpret_cast<const char*>(from), count});
-        if (to != nullptr) copy_past_caches(to + done, from, count);
-        continue;
-      }
+    for (std::uint64_t done = 0; done < size; done += kPieceBytes) {
+      const std::uint64_t count = std::min(kPieceBytes, size - done);
       auto* const piece = reinterpret_cast<char*>(to) + done;
       if (fd_)
         if (Status read = read_fully(fd_.get(), piece, count, begin + done, path_); !read) return read;
       digest.add({piece, count});
     }
+    return expect_written(digest, chunk, tensor);
+  }
+  Status expect_written(const Digest& digest, std::uint64_t chunk, std::string_view tensor) const {
     if (digest.value() == file_.chunks[chunk]) return {};
     return failure(ErrorCode::kCorrupt,
                    "cannot use {}: its bytes {} to {} are not those that were written; tensor {} lies there",
-                   path_, begin, begin + size, one_line(std::string(tensor)));
+                   path_, chunk * file_.chunk_bytes, chunk_end(file_, chunk), one_line(std::string(tensor)));
   }
   Status keep(std::uint64_t chunk, std::string_view tensor) {
     if (chunk == loaded_) return {};
     loaded_.reset();
-    if (mapping_) {
-      kept_ = mapping_->bytes() + chunk * file_.chunk_bytes;
-      if (Status read = load(chunk, nullptr, tensor); !read) return read;
-    } else {
-      auto* const room = reinterpret_cast<std::byte*>(buffer_.with_room(DirectFile::direct_bytes(file_)));
-      if (room == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path_);
-      kept_ = room;
-      if (Status read = load(chunk, room, tensor); !read) return read;
-    }
+    auto* const room = reinterpret_cast<std::byte*>(buffer_.with_room(DirectFile::direct_bytes(file_)));
+    if (room == nullptr) return failure(ErrorCode::kUnavailable, "no memory to read {}", path_);
+    kept_ = room;
+    if (Status read = load(chunk, room, tensor); !read) return read;
     loaded_ = chunk;
     return {};
   }
@@ -107,6 +133,10 @@ class ChunkCopier {
   std::optional<FileMapping> mapping_;
   std::optional<std::uint64_t> loaded_;
   const std::byte* kept_ = nullptr;  // the chunk that is loaded
+  // Of a mapping, in the chunk that is loaded.
+  std::unique_ptr<Digest> digest_;
+  std::uint64_t hashed_until_ = 0;
+  std::string_view tensor_;  // that was copied last
 };
 
 // Calls work(i, buffer) for each i below `count`, in so many threads, this one among them; each has a buffer.
@@ -202,7 +232,7 @@ Status read_share(const std::string& directory, std::span<const ManifestFile> fi
     });
     if (!result) return result;
   }
-  return result;
+  return copier->finish();
 }
 
 // What the first format says of a tensor's rank.

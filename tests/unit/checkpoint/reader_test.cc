@@ -148,6 +148,35 @@ TEST_F(CheckpointReader, SeveralThreadsGiveTheSame) {
   EXPECT_EQ(seen, manifest_.files[0].size_bytes + manifest_.files[1].size_bytes);
 }
 
+// The damage may lie before, in or behind what is read of its chunk.
+TEST_F(CheckpointReader, AFlippedBitIsFoundByWhoeverReadsOfItsChunk) {
+  const Extents shape{250, 500};
+  constexpr std::uint64_t kRowBytes = 500 * 8;
+  checkpoint_.tensors = {{"large", written_tensor(Dtype::kF64, shape, 9)}};
+  checkpoint_.chunk_bytes = 16 << 10;
+  manifest_ = write_checkpoint(directory_, kId, checkpoint_);
+  const StoredPart part = manifest_.shared.tensors.at("large").parts.front();
+  const std::string path = step_ + "/" + manifest_.files[part.file].name, good = content_of(path);
+  const Slice rows{{part.slice.offsets[0] + 3, 0}, {25, 500}};
+  const std::uint64_t begin = part.offset_bytes + 3 * kRowBytes, end = begin + 25 * kRowBytes;
+  const auto chunk_of = [&](std::uint64_t place) { return place / checkpoint_.chunk_bytes; };
+  int found = 0;
+  constexpr int kTries = 300;
+  for (unsigned seed = 1; seed <= kTries; ++seed) {
+    std::mt19937 random(seed);
+    std::string bad = good;
+    const std::size_t place = std::uniform_int_distribution<std::size_t>(0, end + 3 * kRowBytes)(random);
+    bad[place] = static_cast<char>(bad[place] ^ (1 << random() % 8));
+    write(path, bad);
+    const bool is_hit = chunk_of(place) >= chunk_of(begin) && chunk_of(place) <= chunk_of(end - 1);
+    found += is_hit ? 1 : 0;
+    for (const ReadBy by : {ReadBy::kCache, ReadBy::kDirect, ReadBy::kMapping})
+      EXPECT_EQ(read("large", rows, 2, by).has_value(), !is_hit) << "seed " << seed;
+  }
+  EXPECT_GT(found, kTries / 3);
+  EXPECT_LT(found, kTries);
+}
+
 // Bits flipped, files cut short or made longer, exchanged, copied over another, zeroed in places.
 TEST_F(CheckpointReader, NoRandomDamageIsTakenForWhole) {
   ASSERT_TRUE(damages().empty());
