@@ -8,7 +8,7 @@ function(muster_mpi_program target macro library source program)
     return()
   endif()
   add_custom_command(OUTPUT ${program}
-    COMMAND ${MUSTER_MPICC_${upper}} -O2 -o ${program} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+    COMMAND ${MUSTER_MPICC_${upper}} -O2 -I${MUSTER_PMIX_INCLUDE} -o ${program} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
     DEPENDS ${source}
     COMMENT "Compiling an MPI program with ${MUSTER_MPICC_${upper}}"
     VERBATIM)

@@ -19,8 +19,8 @@ constexpr std::size_t kMostMpiBytes = std::size_t{3} << 20;
 // Agent to launcher.
 struct MpiAsked {
   MpiVerb verb = MpiVerb::kFence;
-  std::uint64_t number = 0;  // of the question; its answer has the same
-  std::string key{};         // fence: which one; publish, look_up, unpublish: the name
+  std::uint64_t number = 0;  // of the question; its answer has the same. withdraw: of the fence's
+  std::string key{};         // fence, withdraw: which one; publish, look_up, unpublish: the name
   std::int32_t count = 0;    // fence: of so many nodes
   Rank wanted{};             // fetch: whose data
   NodeId node{};             // answer: who asked

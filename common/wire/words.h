@@ -54,6 +54,7 @@ enum class MpiVerb : std::uint8_t {
   kPublish,
   kLookUp,
   kUnpublish,
+  kWithdraw,
   kAnswer,
 };
 
@@ -103,7 +104,8 @@ template <>
 struct Words<MpiVerb> {
   static constexpr std::pair<MpiVerb, std::string_view> kAll[] = {
       {MpiVerb::kFence, "fence"},    {MpiVerb::kFetch, "fetch"},         {MpiVerb::kPublish, "publish"},
-      {MpiVerb::kLookUp, "look_up"}, {MpiVerb::kUnpublish, "unpublish"}, {MpiVerb::kAnswer, "answer"}};
+      {MpiVerb::kLookUp, "look_up"}, {MpiVerb::kUnpublish, "unpublish"}, {MpiVerb::kWithdraw, "withdraw"},
+      {MpiVerb::kAnswer, "answer"}};
 };
 template <>
 struct Words<LogFile> {

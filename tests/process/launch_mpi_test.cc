@@ -136,6 +136,18 @@ TEST_F(LaunchOpenMpi, RanksMeetByAPublishedName) {
   EXPECT_THAT(run.out(), HasSubstr("rank 3 met 0"));
 }
 
+// The limit is of all nodes: those whose own ranks have come give it up, too.
+TEST_F(LaunchOpenMpi, AFenceThatARankDoesNotComeToIsGivenUpOnAllNodes) {
+  LaunchRun run(
+      {"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", OPENMPI_PROGRAM, "late", "3"});
+  EXPECT_EQ(run.exit_code(), 0) << run.err();
+  for (int rank = 0; rank < 4; ++rank) {
+    if (rank != 3) EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {}: first fence given up", rank)));
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {}: second fence met", rank)));
+  }
+  expect_nothing_left(run);
+}
+
 TEST_F(LaunchOpenMpi, ASpawnIsRefusedInOneLine) {
   LaunchRun run({OPENMPI_PROGRAM, "spawn", "0"});
   EXPECT_EQ(run.exit_code(), 0) << run.err();

@@ -1,8 +1,13 @@
 /* An MPI program of the tests: mpi_program DEED [RANK [ARGUMENT]]. One source for every MPI library.
    world: sums and passes on round a ring, and says what it sees. hang: five steps, of which all ranks tell the
-   agent; then RANK does not come to the next one. Other deeds are RANK's, while the others wait in a barrier.
+   agent; then RANK does not come to the next one. late (Open MPI's only): the others give up a fence of PMIx's
+   to which RANK does not come; then all meet in another one. Other deeds are RANK's, while the others wait in a barrier.
    With `once` as the argument, in the first attempt only. */
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <dlfcn.h>
+#include <pmix.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +80,35 @@ static int names(int rank, int size) {
   return MPI_Comm_disconnect(&other);
 }
 
+#ifdef OPEN_MPI
+/* By the library that Open MPI has loaded. */
+static void fence(int rank, const char* which, int seconds) {
+  void* library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
+  pmix_status_t (*meet)(const pmix_proc_t*, size_t, const pmix_info_t*, size_t) =
+      library ? (pmix_status_t(*)(const pmix_proc_t*, size_t, const pmix_info_t*, size_t))dlsym(library, "PMIx_Fence") : NULL;
+  pmix_info_t limit;
+  memset(&limit, 0, sizeof limit);
+  strncpy(limit.key, PMIX_TIMEOUT, PMIX_MAX_KEYLEN);
+  limit.value.type = PMIX_INT;
+  limit.value.data.integer = seconds;
+  const int met = meet && meet(NULL, 0, &limit, seconds > 0 ? 1 : 0) == PMIX_SUCCESS;
+  printf("rank %d: %s fence %s\n", rank, which, met ? "met" : "given up");
+  fflush(stdout);
+}
+
+static void come_late(int rank, int size, int late) {
+  int token = 0;
+  if (rank != late) {
+    fence(rank, "first", 1);
+    MPI_Send(&token, 1, MPI_INT, late, 3, MPI_COMM_WORLD);
+  } else {
+    for (int others = 1; others < size; ++others)
+      MPI_Recv(&token, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  fence(rank, "second", 0);
+}
+#endif
+
 static void do_deed(const char* deed, const char* argument) {
   if (strcmp(deed, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(deed, "stop") == 0) kill(getpid(), SIGSTOP);
@@ -106,6 +140,9 @@ int main(int argc, char** argv) {
   int failed = 0;
   if (strcmp(deed, "world") == 0) failed = world(rank, size);
   if (strcmp(deed, "names") == 0) failed = names(rank, size);
+#ifdef OPEN_MPI
+  if (strcmp(deed, "late") == 0) come_late(rank, size, atoi(argv[2]));
+#endif
   if (strcmp(deed, "hang") == 0) hang(rank == atoi(argv[2]) && !over);
   MPI_Barrier(MPI_COMM_WORLD);
   if (strcmp(deed, "wait") == 0) {

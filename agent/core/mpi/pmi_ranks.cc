@@ -199,6 +199,7 @@ PmiRanks::Effects PmiRanks::on_told(const wire::MpiTold& told) {
             fmt::format("cmd=lookup_result {}{}{}", end, told.ok ? " port=" : "", told.text.view()));
       break;
     case wire::MpiVerb::kFetch:
+    case wire::MpiVerb::kWithdraw:
     case wire::MpiVerb::kAnswer: break;
   }
   return std::exchange(effects_, {});

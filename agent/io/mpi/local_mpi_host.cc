@@ -91,9 +91,22 @@ Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
   return {};
 }
 
-void LocalMpiHost::asked(wire::MpiAsked asked) {
-  asio::post(setting_.io, [this, attempt = attempt_, asked = std::move(asked)] {
-    if (attempt == attempt_) listener_->mpi_asked(asked);
+void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) {
+  asio::post(setting_.io, [this, attempt = attempt_, asked = std::move(asked), limit] {
+    if (attempt != attempt_) return;
+    if (limit) withdraw_after(*limit, asked);
+    listener_->mpi_asked(asked);
+  });
+}
+
+// What the launcher has answered meanwhile it takes no notice of.
+void LocalMpiHost::withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence) {
+  asio::steady_timer& timer = limits_.emplace(fence.number, setting_.io).first->second;
+  timer.expires_after(limit);
+  timer.async_wait([this, attempt = attempt_, number = fence.number,
+                    key = fence.key](const boost::system::error_code& error) {
+    if (error || attempt != attempt_ || limits_.erase(number) == 0) return;
+    listener_->mpi_asked({.verb = wire::MpiVerb::kWithdraw, .number = number, .key = key});
   });
 }
 
@@ -103,6 +116,7 @@ void LocalMpiHost::remarked(std::string what) {
 
 void LocalMpiHost::hear(const wire::MpiTold& told) {
   if (pmi_) return pmi_->hear(told);
+  if (told.verb == wire::MpiVerb::kAnswer) limits_.erase(told.number);
   if (context_.kind == wire::Mpi::kPmix && pmix_ != nullptr) pmix_->hear(told);
 }
 
@@ -121,6 +135,7 @@ void LocalMpiHost::close() {
   if (context_.kind == wire::Mpi::kNone) return;
   if (const auto pmi = std::exchange(pmi_, nullptr)) pmi->close();
   if (pmix_ != nullptr) pmix_->close();
+  limits_.clear();
   context_ = {};
   remove_segments(owner());
 }

@@ -5,8 +5,11 @@
 // says is posted there.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,8 +56,9 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   }
 
  private:
-  void asked(wire::MpiAsked asked) override;
+  void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) override;
   void remarked(std::string what) override;
+  void withdraw_after(std::chrono::seconds limit, const wire::MpiAsked& fence);
   Status serve(const wire::JobSpec& job, const OpenAttempt& attempt);
   Status serve_pmix(const wire::JobSpec& job, const OpenAttempt& attempt);
   Status serve_pmi(const wire::PrepareAttempt& plan);
@@ -69,6 +73,7 @@ class LocalMpiHost final : public MpiHost, private PmixListener {
   MpiContext context_;
   Pmix* pmix_ = nullptr;  // once it was loaded
   std::shared_ptr<PmiServer> pmi_;
+  std::map<std::uint64_t, asio::steady_timer> limits_;  // of questions, by their numbers
 };
 
 }  // namespace muster::agent

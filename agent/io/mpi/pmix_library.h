@@ -5,7 +5,9 @@
 // thread; the library's own thread calls the listener.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,8 @@ namespace muster::agent {
 class PmixListener {
  public:
   virtual ~PmixListener() = default;
-  virtual void asked(wire::MpiAsked asked) = 0;
+  // A fence that is not answered within the limit, if there is one, is to be withdrawn.
+  virtual void asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) = 0;
   virtual void remarked(std::string what) = 0;  // a line for the user
 };
 

@@ -20,52 +20,11 @@
 
 #include "agent/core/mpi/mpi_fault.h"
 #include "agent/io/mpi/pmix_library.h"
+#include "agent/io/mpi/pmix_values.h"
 
 namespace muster::agent {
 
 namespace {
-
-bool succeeded(pmix_status_t status) {
-  return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED;
-}
-
-Status checked(pmix_status_t status, const char* what) {
-  if (succeeded(status)) return {};
-  return failure(ErrorCode::kInternal, "PMIx: {}: {}", what, PMIx_Error_string(status));
-}
-
-// Attributes, freed at the end.
-class Infos {
- public:
-  Infos() = default;
-  Infos(const Infos&) = delete;
-  Infos& operator=(const Infos&) = delete;
-  ~Infos() {
-    for (pmix_info_t& each : infos_) PMIX_INFO_DESTRUCT(&each);
-  }
-  void add(const char* key, const void* value, pmix_data_type_t type) {
-    pmix_info_t info;
-    PMIX_INFO_CONSTRUCT(&info);
-    PMIX_INFO_LOAD(&info, key, value, type);
-    infos_.push_back(info);
-  }
-  void add_text(const char* key, const std::string& value) { add(key, value.c_str(), PMIX_STRING); }
-  void add_number(const char* key, std::uint32_t value) { add(key, &value, PMIX_UINT32); }
-  void add_rank(const char* key, pmix_rank_t value) { add(key, &value, PMIX_PROC_RANK); }
-  void add_infos(const char* key, const Infos& within) {
-    pmix_data_array_t array;
-    PMIX_DATA_ARRAY_CONSTRUCT(&array, within.infos_.size(), PMIX_INFO);
-    auto* const copies = static_cast<pmix_info_t*>(array.array);
-    for (std::size_t i = 0; i < within.infos_.size(); ++i) PMIX_INFO_XFER(&copies[i], &within.infos_[i]);
-    add(key, &array, PMIX_DATA_ARRAY);
-    PMIX_DATA_ARRAY_DESTRUCT(&array);
-  }
-  pmix_info_t* data() { return infos_.data(); }
-  std::size_t size() const { return infos_.size(); }
-
- private:
-  std::vector<pmix_info_t> infos_;
-};
 
 // Waits for what the library's thread does, which is a matter of microseconds.
 template <class Call>
@@ -85,32 +44,6 @@ std::string join(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
-// A value of any type, as the library packs it.
-std::optional<std::string> packed(const pmix_value_t& value) {
-  pmix_data_buffer_t buffer;
-  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
-  pmix_value_t copy = value;
-  std::optional<std::string> bytes;
-  if (succeeded(PMIx_Data_pack(nullptr, &buffer, &copy, 1, PMIX_VALUE)))
-    bytes.emplace(buffer.base_ptr, buffer.bytes_used);
-  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
-  return bytes;
-}
-
-bool unpack(const std::string& bytes, pmix_value_t& value) {
-  pmix_data_buffer_t buffer;
-  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
-  buffer.base_ptr = static_cast<char*>(std::malloc(std::max<std::size_t>(bytes.size(), 1)));
-  std::memcpy(buffer.base_ptr, bytes.data(), bytes.size());
-  buffer.unpack_ptr = buffer.base_ptr;
-  buffer.pack_ptr = buffer.base_ptr + bytes.size();
-  buffer.bytes_allocated = buffer.bytes_used = bytes.size();
-  std::int32_t count = 1;
-  const bool ok = succeeded(PMIx_Data_unpack(nullptr, &buffer, &value, &count, PMIX_VALUE));
-  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
-  return ok;
-}
-
 void release_text(void* text) {
   delete static_cast<std::string*>(text);
 }
@@ -126,14 +59,21 @@ class PmixServer final : public Pmix {
 
   // In PMIx's thread.
   using Answered = std::function<void(bool ok, std::string text)>;
-  void ask(wire::MpiAsked asked, Answered answered);
-  void gather(const char* what, const pmix_proc_t* procs, std::size_t count, std::string text,
-              Answered answered);
+  void ask(wire::MpiAsked asked, Answered answered, std::optional<std::chrono::seconds> limit = {});
+  struct Meeting {
+    const char* what;
+    const pmix_proc_t* procs;
+    std::size_t proc_count;
+    const pmix_info_t* infos;
+    std::size_t info_count;
+  };
+  void gather(const Meeting& meeting, std::string text, Answered answered);
   void fetched(std::uint64_t number, NodeId asker, bool ok, std::string text);
   void remark(std::string what);
   void note(const pmix_proc_t& proc, const std::function<void(MpiLife&)>& what);
 
  private:
+  void gave_up(const std::string& group);
   Status start(const std::string& directory);
   Status register_attempt();
   Status add_maps(Infos& infos) const;
@@ -186,14 +126,17 @@ pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char* m
 }
 
 // The data is ours to free.
-pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
-                       char* data, std::size_t size, pmix_modex_cbfunc_t done, void* context) {
+pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
+                       std::size_t info_count, char* data, std::size_t size, pmix_modex_cbfunc_t done,
+                       void* context) {
   std::string text(data != nullptr ? data : "", data != nullptr ? size : 0);
   std::free(data);
-  server().gather("fence", procs, count, std::move(text), [done, context](bool ok, std::string all) {
+  const PmixServer::Meeting meeting{"fence", procs, count, infos, info_count};
+  const bool has_limit = limit_in(infos, info_count).has_value();
+  server().gather(meeting, std::move(text), [done, context, has_limit](bool ok, std::string all) {
     auto* const kept = new std::string(std::move(all));
-    done(ok ? PMIX_SUCCESS : PMIX_ERR_OUT_OF_RESOURCE, kept->data(), kept->size(), context, release_text,
-         kept);
+    const pmix_status_t why = has_limit ? PMIX_ERR_TIMEOUT : PMIX_ERR_OUT_OF_RESOURCE;
+    done(ok ? PMIX_SUCCESS : why, kept->data(), kept->size(), context, release_text, kept);
   });
   return PMIX_SUCCESS;
 }
@@ -282,22 +225,21 @@ pmix_status_t on_spawn(const pmix_proc_t*, const pmix_info_t*, std::size_t, cons
   return PMIX_SUCCESS;
 }
 
-pmix_status_t meet(const char* what, const pmix_proc_t* procs, std::size_t count, pmix_op_cbfunc_t done,
-                   void* context) {
-  server().gather(what, procs, count, "", [done, context](bool ok, const std::string&) {
+pmix_status_t meet(const PmixServer::Meeting& meeting, pmix_op_cbfunc_t done, void* context) {
+  server().gather(meeting, "", [done, context](bool ok, const std::string&) {
     done(ok ? PMIX_SUCCESS : PMIX_ERROR, context);
   });
   return PMIX_SUCCESS;
 }
 
-pmix_status_t on_connect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
-                         pmix_op_cbfunc_t done, void* context) {
-  return meet("connect", procs, count, done, context);
+pmix_status_t on_connect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
+                         std::size_t info_count, pmix_op_cbfunc_t done, void* context) {
+  return meet({"connect", procs, count, infos, info_count}, done, context);
 }
 
-pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t,
-                            pmix_op_cbfunc_t done, void* context) {
-  return meet("disconnect", procs, count, done, context);
+pmix_status_t on_disconnect(const pmix_proc_t* procs, std::size_t count, const pmix_info_t* infos,
+                            std::size_t info_count, pmix_op_cbfunc_t done, void* context) {
+  return meet({"disconnect", procs, count, infos, info_count}, done, context);
 }
 
 // The agents tell their ranks of no events, and take note of none: a rank that fails ends the attempt.
@@ -330,13 +272,13 @@ void PmixServer::remark(std::string what) {
   if (listener_ != nullptr) listener_->remarked(std::move(what));
 }
 
-void PmixServer::ask(wire::MpiAsked asked, Answered answered) {
+void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std::chrono::seconds> limit) {
   {
     const std::lock_guard lock(mutex_);
     if (listener_ != nullptr && asked.text.view().size() <= wire::kMostMpiBytes) {
       asked.number = ++last_number_;
       questions_[asked.number] = std::move(answered);
-      listener_->asked(std::move(asked));
+      listener_->asked(std::move(asked), limit);
       return;
     }
   }
@@ -344,27 +286,43 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered) {
 }
 
 // All ranks of a group on this node have come; the other nodes of the group are waited for. The same group
-// may meet again before all nodes have heard of the last time.
-void PmixServer::gather(const char* what, const pmix_proc_t* procs, std::size_t count, std::string text,
-                        Answered answered) {
-  wire::MpiAsked asked{.verb = wire::MpiVerb::kFence, .key = what, .text = wire::Bytes(std::move(text))};
+// may meet again before all nodes have heard of the last time. The library gives up by itself where a rank of
+// this node does not come: what other nodes hear of is a fence to which all of it have.
+void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
+  wire::MpiAsked asked{
+      .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
+  std::string group;
   {
     const std::lock_guard lock(mutex_);
     std::set<std::size_t> nodes;
     std::set<pmix_rank_t> ranks;  // each caller names them in an order of its own
-    for (std::size_t i = 0; i < count; ++i) {
-      ranks.insert(procs[i].rank);
-      nodes.insert(node_of(static_cast<std::int32_t>(procs[i].rank)));
+    for (std::size_t i = 0; i < meeting.proc_count; ++i) {
+      ranks.insert(meeting.procs[i].rank);
+      nodes.insert(node_of(static_cast<std::int32_t>(meeting.procs[i].rank)));
     }
     const bool all = ranks.contains(PMIX_RANK_WILDCARD);
     if (all) asked.key += " all";
     for (auto rank = ranks.begin(); !all && rank != ranks.end(); ++rank)
       asked.key += " " + std::to_string(*rank);
     asked.count = static_cast<std::int32_t>(all ? attempt_.rank_counts.size() : nodes.size());
-    const std::uint64_t times = ++gathered_[asked.key];
+    group = asked.key;
+    const std::uint64_t times = ++gathered_[group];
     asked.key += " #" + std::to_string(times);
   }
-  ask(std::move(asked), std::move(answered));
+  ask(
+      std::move(asked),
+      [group, answered = std::move(answered)](bool ok, std::string all) {
+        if (!ok) server().gave_up(group);
+        answered(ok, std::move(all));
+      },
+      limit_in(meeting.infos, meeting.info_count));
+}
+
+// It counts as if it had not been: the nodes that did not come to it do not count it either.
+void PmixServer::gave_up(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  if (const auto times = gathered_.find(group); times != gathered_.end() && times->second > 0)
+    --times->second;
 }
 
 void PmixServer::fetched(std::uint64_t number, NodeId asker, bool ok, std::string text) {
@@ -375,7 +333,8 @@ void PmixServer::fetched(std::uint64_t number, NodeId asker, bool ok, std::strin
                     .number = number,
                     .node = asker,
                     .ok = ok,
-                    .text = wire::Bytes(ok ? std::move(text) : std::string())});
+                    .text = wire::Bytes(ok ? std::move(text) : std::string())},
+                   {});
 }
 
 void PmixServer::hear(const wire::MpiTold& told) {

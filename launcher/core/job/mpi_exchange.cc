@@ -9,6 +9,7 @@ std::vector<MpiExchange::Told> MpiExchange::on(NodeId from, const wire::MpiAsked
   const Question question{from, asked.number};
   switch (asked.verb) {
     case wire::MpiVerb::kFence: fence(from, asked, crew); break;
+    case wire::MpiVerb::kWithdraw: withdraw(from, asked); break;
     case wire::MpiVerb::kPublish: publish(from, asked); break;
     case wire::MpiVerb::kLookUp: look_up(from, asked); break;
     case wire::MpiVerb::kUnpublish:
@@ -59,6 +60,20 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   const bool fits = all.size() <= wire::kMostMpiBytes;
   for (const auto& [node, part] : parts) answer({node, part.number}, fits, fits ? all : "");
   fences_.erase(asked.key);
+}
+
+// All of the nodes that have come to the fence go on without it. One that is over, or of which the node has
+// begun the next, has been answered.
+void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
+  const auto fence = fences_.find(asked.key);
+  if (fence == fences_.end()) return;
+  const auto own = fence->second.find(from);
+  if (own == fence->second.end() || own->second.number != asked.number) return;
+  for (const auto& [node, part] : fence->second) {
+    held_bytes_ -= part.text.size();
+    answer({node, part.number}, false);
+  }
+  fences_.erase(fence);
 }
 
 void MpiExchange::publish(NodeId from, const wire::MpiAsked& asked) {

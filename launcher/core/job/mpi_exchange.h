@@ -40,6 +40,7 @@ class MpiExchange {
     bool once = false;  // who reads it first has it
   };
   void fence(NodeId from, const wire::MpiAsked& asked, const Crew& crew);
+  void withdraw(NodeId from, const wire::MpiAsked& asked);
   void publish(NodeId from, const wire::MpiAsked& asked);
   void look_up(NodeId from, const wire::MpiAsked& asked);
   void answer(const Question& question, bool ok, std::string text = {});

@@ -73,6 +73,24 @@ TEST_F(MpiExchangeTest, PartsAreInTheOrderOfTheNodesWhoeverComesFirst) {
   } while (std::ranges::next_permutation(order).found);
 }
 
+TEST_F(MpiExchangeTest, AFenceThatANodeWithdrawsIsOverForThoseThatHaveComeAndMayBeTriedAgain) {
+  Crew crew({{NodeId(0), Rank(0), 1}, {NodeId(3), Rank(1), 1}, {NodeId(5), Rank(2), 1}});
+  const auto asks = [&](int node, MpiVerb verb, std::uint64_t number) {
+    return shown(exchange_.on(
+        NodeId(node), {.verb = verb, .number = number, .key = "all #1", .count = 3, .text = bytes("a")},
+        crew));
+  };
+  EXPECT_THAT(asks(0, MpiVerb::kFence, 5), IsEmpty());
+  EXPECT_THAT(asks(3, MpiVerb::kFence, 6), IsEmpty());
+  EXPECT_THAT(asks(5, MpiVerb::kWithdraw, 7), IsEmpty()) << "it has not come";
+  EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 4), IsEmpty()) << "that was another one";
+  EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 5), ElementsAre("node0 #5: no", "node3 #6: no"));
+  EXPECT_THAT(asks(3, MpiVerb::kWithdraw, 6), IsEmpty()) << "it is over";
+  for (const int node : {5, 3}) EXPECT_THAT(asks(node, MpiVerb::kFence, 8), IsEmpty());
+  EXPECT_THAT(asks(0, MpiVerb::kFence, 9), ElementsAre("node0 #9: aaa", "node3 #8: aaa", "node5 #8: aaa"));
+  EXPECT_THAT(asks(0, MpiVerb::kWithdraw, 9), IsEmpty()) << "all have met";
+}
+
 TEST_F(MpiExchangeTest, FencesOfDifferentRanksDoNotMeet) {
   EXPECT_THAT(fences(0, "0 2 #1", 1, "a"), IsEmpty());
   EXPECT_THAT(fences(3, "all #1", 1, "b"), IsEmpty());
