@@ -1,6 +1,6 @@
 // An all-reduce, and a message there and back, of ranks on this host: over each backend, by a plain MPI
-// program beside them, and as the floor, each rank's copying its tensor into shared memory and out of it
-// again, without waiting for anybody.
+// program beside them, and as floors, each rank's copying its tensor into shared memory and out of it again,
+// without waiting for anybody, and torch's operator over a backend that does nothing.
 //
 // Contenders are measured in turn, some calls at a time; a value is the mean of those calls on rank 0. The
 // backends' ranks are one job of `launch`, plain MPI's another one, which rests while it is not its turn.

@@ -8,6 +8,7 @@
 #include <muster/muster.h>
 #include <numeric>
 #include <thread>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -71,6 +72,34 @@ Contender floor_of_memory() {
     }
   };
   return {"floor: memcpy", timed(copy), nullptr};
+}
+
+// What each call of c10d::ProcessGroup takes before a backend hears of it, and a Work to come back: that much
+// no backend can save. A program's own calls and DDP's go this way; Muster's functions ask the backend
+// itself.
+Contender floor_of_torch(const Job& job) {
+  struct Done : c10d::Work {
+    Done() { finish(); }
+  };
+  struct Nothing : c10d::Backend {
+    using Backend::Backend;
+    const std::string getBackendName() const override { return "nothing"; }
+    c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&,
+                                             const c10d::AllreduceOptions&) override {
+      return c10::make_intrusive<Done>();
+    }
+  };
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(job.store(), job.rank(), job.world_size());
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                    c10::make_intrusive<Nothing>(job.rank(), job.world_size()));
+  const auto call = [group](const at::Tensor& tensor) {
+    const torch::NoGradGuard no_grad;
+    std::vector<at::Tensor> tensors{tensor};
+    c10d::AllreduceOptions options;
+    options.asyncOp = false;
+    group->allreduce(tensors, options)->wait();
+  };
+  return {"floor: torch's operator", timed(call), nullptr};
 }
 
 // The end to which one writes is opened when somebody reads: a job that does not start is not waited for.
@@ -146,6 +175,7 @@ void measure_as_rank(const Settings& settings) {
   for (const std::string& each : settings.backends) all.push_back(of_backend(job, each));
   if (settings.plain) all.push_back(of_plain_mpi(job, settings.directory));
   all.push_back(floor_of_memory());
+  all.push_back(floor_of_torch(job));
   nlohmann::json report = nlohmann::json::array();
   const auto tell = [&](const std::string& what, std::size_t bytes, bool is_all_reduce,
                         const std::vector<Series>& rows) {

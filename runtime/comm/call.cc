@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <limits>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 
 #include "runtime/comm/formation.h"
@@ -28,9 +27,9 @@ struct CallError : std::runtime_error {
 // the process, from a thread of its own: what is said then looks here.
 struct OpenCall {
   std::mutex mutex;
-  std::optional<Group> group;
+  const Group* group = nullptr;  // null: there is none
+  const std::function<std::string()>* text = nullptr;
   std::int64_t number = 0;
-  std::string text;
 };
 OpenCall& open_call() {
   static auto* one = new OpenCall;
@@ -53,20 +52,21 @@ std::string explain_open_call(const std::string& error) {
   if (!error.contains("gloo")) return {};
   OpenCall& mine = open_call();
   const std::lock_guard lock(mine.mutex);  // the training thread stays where it is
-  if (!mine.group) return {};
+  if (mine.group == nullptr) return {};
+  const std::string text = (*mine.text)();
   const int rank = mine.group->job().rank();
   try {
     const auto store = mine.group->store()->clone();
     const std::string first =
-        store->compareSet(call_key(mine.number), std::string(), fmt::format("{} {}", rank, mine.text));
-    if (std::string why = difference(first, rank, mine.text); !why.empty())
+        store->compareSet(call_key(mine.number), std::string(), fmt::format("{} {}", rank, text));
+    if (std::string why = difference(first, rank, text); !why.empty())
       return fmt::format(" ({})", store->compareSet(kFailed, std::string(), why));
     for (const auto pause : kPauses) wait_for_key(*store, kFailed, pause);
     if (store->check({kFailed})) return fmt::format(" ({})", store->get_to_str(kFailed));
   } catch (const std::exception&) {
     // Whoever serves the store is gone.
   }
-  return fmt::format(" (in {} in the {})", mine.text, mine.group->description());
+  return fmt::format(" (in {} in the {})", text, mine.group->description());
 }
 
 // False if the work has not ended; throws what it has ended with.
@@ -105,35 +105,38 @@ void require_member(const Group& group, const std::string& what) {
         fmt::format("{}: this rank, {}, is not in the {}", what, group.job().rank(), group.description()));
 }
 
-Call::Call(const Group& group, std::string text) : group_(group), text_(std::move(text)) {
+Call::Call(const Group& group, std::function<std::string()> text) : group_(group), text_(std::move(text)) {
   static std::once_flag once;
   std::call_once(once, [] { explain_exceptions_of_threads_with(explain_open_call); });
-  require_member(group, text_.substr(0, text_.find(' ')));
+  if (!group.is_member()) {
+    const std::string what = text_();
+    require_member(group, what.substr(0, what.find(' ')));
+  }
   clear_presence(state_of(group_.job()));
 }
 
 void Call::check_gpu_group() const {
   if (const std::string failure = nccl_failure_of(*group_.process_group()); !failure.empty())
-    throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), failure));
+    throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), failure));
 }
 
 void Call::refuse(const std::string& reason) const {
-  throw std::invalid_argument(fmt::format("{} in the {}: {}", text_, group_.description(), reason));
+  throw std::invalid_argument(fmt::format("{} in the {}: {}", text_(), group_.description(), reason));
 }
 
 Call::InHand::InHand(const Call& call) : call_(call) {
   if (trace_file() != nullptr) begin_ = Clock::now();
   const std::lock_guard lock(open_call().mutex);
-  open_call().group = call.group_;
+  open_call().group = &call.group_;
   open_call().number = call.number_ != 0 ? call.number_ : state_of(call.group_).call_count + 1;
-  open_call().text = call.text_;
+  open_call().text = &call.text_;
 }
 Call::InHand::~InHand() {
   if (TraceFile* const trace = trace_file(); trace != nullptr && begin_ != TimePoint())
-    trace->add(TraceTrack::kCommunication, fmt::format("{} ({})", call_.text_, call_.group_.name()), begin_,
+    trace->add(TraceTrack::kCommunication, fmt::format("{} ({})", call_.text_(), call_.group_.name()), begin_,
                Clock::now(), trace_argument("call", call_.number_));
   const std::lock_guard lock(open_call().mutex);
-  open_call().group.reset();
+  open_call().group = nullptr;
 }
 
 c10d::Store& Call::store() {
@@ -168,10 +171,11 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
 // Throws if something is known that keeps this call from ending.
 void Call::look(bool for_gone) {
   const int rank = group_.job().rank();
-  const std::string mine = fmt::format("{} {}", rank, text_);
+  const std::string text = text_();
+  const std::string mine = fmt::format("{} {}", rank, text);
   const std::string first = store().compareSet(call_key(number_), std::string(), mine);
   wrote_ = wrote_ || first == mine;
-  if (const std::string why = difference(first, rank, text_); !why.empty()) fail(why);
+  if (const std::string why = difference(first, rank, text); !why.empty()) fail(why);
   if (store().check({kFailed})) fail("");
   if (!for_gone) return;
   // A member that has sent or received its part need not wait for the others.
@@ -184,14 +188,14 @@ void Call::look(bool for_gone) {
 // With this reason, or one that another rank was faster with.
 void Call::fail(const std::string& reason) {
   break_off(group_);
-  throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(),
+  throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(),
                               store().compareSet(kFailed, std::string(), reason)));
 }
 
 void Call::explain(const std::string& error) {
   try {
     if (store_ == nullptr && store_is_gone(state_of(group_.job())))
-      throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), error));
+      throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), error));
     look(/*for_gone=*/true);
     for (const auto pause : kPauses) {
       wait_for_key(store(), kFailed, pause);
@@ -203,7 +207,7 @@ void Call::explain(const std::string& error) {
   } catch (const c10::Error&) {
     // Whoever serves the store is gone, too.
   }
-  throw CallError(fmt::format("{} in the {}: {}", text_, group_.description(), error));
+  throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), error));
 }
 
 void fail_for_peer(const Group& group, const std::string& text) {

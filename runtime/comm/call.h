@@ -7,6 +7,7 @@
 // Costs nothing while all goes well. For one thread.
 #pragma once
 
+#include <functional>
 #include <muster/group.h>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -20,9 +21,10 @@ void require_member(const Group& group, const std::string& what);
 
 class Call {
  public:
-  // `text`: what must be the same on all members: "all_reduce of Float [4]". std::logic_error if this rank is
-  // not a member.
-  Call(const Group& group, std::string text);
+  // `text` says what must be the same on all members: "all_reduce of Float [4]"; it is asked for when
+  // something is wrong, by any thread. The group, and what `text` looks at, outlive the call.
+  // std::logic_error if this rank is not a member.
+  Call(const Group& group, std::function<std::string()> text);
   // Starts and waits for it, or for the next part of it. std::invalid_argument tells what torch says of its
   // arguments; std::runtime_error the call, the group and the reason why it does not end. Of work of GPUs the
   // current stream waits, and this returns.
@@ -63,8 +65,8 @@ class Call {
   [[noreturn]] void explain(const std::string& error);
   c10d::Store& store();
 
-  Group group_;
-  std::string text_;
+  const Group& group_;
+  std::function<std::string()> text_;
   std::int64_t number_ = 0;                // 0: nothing has been started, so that the others need not come
   c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, once it is needed
   bool wrote_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <muster/collectives.h>
 #include <muster/job.h>
 #include <ranges>
@@ -54,7 +55,8 @@ struct Header {
 // This rank's part in one call of the group.
 class Part {
  public:
-  Part(const Group& group, const std::string& text) : group_(group), call_(group, text) {}
+  Part(const Group& group, std::function<std::string()> text)
+      : group_(group), call_(group, std::move(text)) {}
 
   int size() const { return group_.size(); }
   int place() const { return group_.rank(); }
@@ -98,6 +100,11 @@ class Part {
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
+  // torch's operators do no more than to find it, which takes them longer than a small call takes over shared
+  // memory.
+  c10d::Backend& backend_for(const at::Tensor& tensor) const {
+    return *group_.process_group()->getBackend(tensor.device().type());
+  }
   bool averages_itself(ReduceOp op, const at::Tensor& row) const {
     return op == ReduceOp::kAvg && !row.is_cuda();  // Gloo cannot
   }
@@ -114,8 +121,8 @@ c10d::ReduceOp::RedOpType Part::kind_of(ReduceOp op, const at::Tensor& row) cons
   using Kind = c10d::ReduceOp::RedOpType;
   const at::ScalarType type = row.scalar_type();
   const bool integers = at::isIntegralType(type, /*includeBool=*/true);
-  const auto backend = group_.process_group()->getBackend(row.device().type());
-  if (backend->getBackendName() == "gloo" && std::ranges::find(kTypesOfGloo, type) == std::end(kTypesOfGloo))
+  if (backend_for(row).getBackendName() == "gloo" &&
+      std::ranges::find(kTypesOfGloo, type) == std::end(kTypesOfGloo))
     refuse(fmt::format(
         "Gloo does not reduce {}; it reduces {}", c10::toString(type),
         fmt::join(kTypesOfGloo | std::views::transform([](auto each) { return c10::toString(each); }),
@@ -140,8 +147,7 @@ void Part::all_reduce(at::Tensor row, ReduceOp op) {
   options.reduceOp = kind_of(op, row);
   options.asyncOp = row.is_cuda();
   std::vector<at::Tensor> tensors{row};
-  if (row.numel() > 0)
-    call_.run(row.is_cuda(), [&] { return group_.process_group()->allreduce(tensors, options); });
+  if (row.numel() > 0) call_.run(row.is_cuda(), [&] { return backend_for(row).allreduce(tensors, options); });
   if (averages_itself(op, row)) row.div_(size());
 }
 
@@ -151,7 +157,7 @@ void Part::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) {
   options.asyncOp = input.is_cuda();
   if (input.numel() > 0)
     call_.run(input.is_cuda(),
-              [&] { return group_.process_group()->_reduce_scatter_base(output, input, options); });
+              [&] { return backend_for(input)._reduce_scatter_base(output, input, options); });
   if (averages_itself(op, input)) output.div_(size());
 }
 
@@ -162,8 +168,7 @@ void Part::reduce_scatter(const at::Tensor& output, const std::vector<at::Tensor
   std::vector<at::Tensor> outputs{output};
   std::vector<std::vector<at::Tensor>> lists{inputs};
   if (output.numel() > 0)
-    call_.run(output.is_cuda(),
-              [&] { return group_.process_group()->reduce_scatter(outputs, lists, options); });
+    call_.run(output.is_cuda(), [&] { return backend_for(output).reduce_scatter(outputs, lists, options); });
   if (averages_itself(op, output)) output.div_(size());
 }
 
@@ -173,14 +178,14 @@ void Part::broadcast(at::Tensor bytes, int place) {
   options.rootRank = place;
   options.asyncOp = bytes.is_cuda();
   std::vector<at::Tensor> tensors{bytes};
-  call_.run(bytes.is_cuda(), [&] { return group_.process_group()->broadcast(tensors, options); });
+  call_.run(bytes.is_cuda(), [&] { return backend_for(bytes).broadcast(tensors, options); });
 }
 
 void Part::all_gather(at::Tensor output, at::Tensor input) {
   if (input.numel() == 0) return;
   c10d::AllgatherOptions options;
   options.asyncOp = input.is_cuda();
-  call_.run(input.is_cuda(), [&] { return group_.process_group()->_allgather_base(output, input, options); });
+  call_.run(input.is_cuda(), [&] { return backend_for(input)._allgather_base(output, input, options); });
 }
 
 void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> output_splits,
@@ -188,7 +193,7 @@ void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int6
   c10d::AllToAllOptions options;
   options.asyncOp = input.is_cuda();
   call_.run(input.is_cuda(), [&] {
-    return group_.process_group()->alltoall_base(output, input, output_splits, input_splits, options);
+    return backend_for(input).alltoall_base(output, input, output_splits, input_splits, options);
   });
 }
 
@@ -199,7 +204,7 @@ void Part::gather(const std::vector<at::Tensor>& outputs, const at::Tensor& inpu
   std::vector<std::vector<at::Tensor>> all;
   if (place == this->place()) all.push_back(outputs);
   std::vector<at::Tensor> mine{input};
-  call_.run(input.is_cuda(), [&] { return group_.process_group()->gather(all, mine, options); });
+  call_.run(input.is_cuda(), [&] { return backend_for(input).gather(all, mine, options); });
 }
 
 void Part::scatter(const at::Tensor& output, const std::vector<at::Tensor>& inputs, int place) {
@@ -210,14 +215,14 @@ void Part::scatter(const at::Tensor& output, const std::vector<at::Tensor>& inpu
   std::vector<std::vector<at::Tensor>> all;
   if (place == this->place()) all.push_back(inputs);
   std::vector<at::Tensor> mine{output};
-  call_.run(output.is_cuda(), [&] { return group_.process_group()->scatter(mine, all, options); });
+  call_.run(output.is_cuda(), [&] { return backend_for(output).scatter(mine, all, options); });
 }
 
 void Part::barrier() {
   c10d::BarrierOptions options;
   options.device = c10::kCPU;
   options.asyncOp = false;
-  call_.run(false, [&] { return group_.process_group()->barrier(options); });
+  call_.run(false, [&] { return group_.process_group()->getBackend(c10::kCPU)->barrier(options); });
 }
 
 std::vector<Header> Part::headers_of_all(const at::Tensor& tensor) {
@@ -292,7 +297,7 @@ std::vector<at::Tensor> gather_in(Part& part, const at::Tensor& tensor, int dst)
 
 void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("all_reduce ({}) of {}", name_of(op), shape_text(tensor)));
+  Part part(group, [&] { return fmt::format("all_reduce ({}) of {}", name_of(op), shape_text(tensor)); });
   part.require_usable(tensor);
   const Packed packed(tensor);
   part.all_reduce(packed.row(), op);
@@ -301,7 +306,7 @@ void all_reduce(const Group& group, const at::Tensor& tensor, ReduceOp op) {
 
 void broadcast(const Group& group, const at::Tensor& tensor, int src) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("broadcast of {} from rank {}", shape_text(tensor), src));
+  Part part(group, [&] { return fmt::format("broadcast of {} from rank {}", shape_text(tensor), src); });
   part.require_usable(tensor);
   const Packed packed(tensor);
   part.broadcast(packed.bytes(), part.place_of(src));
@@ -310,13 +315,13 @@ void broadcast(const Group& group, const at::Tensor& tensor, int src) {
 
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("all_gather of {}", type_text(tensor)));
+  Part part(group, [&] { return fmt::format("all_gather of {}", type_text(tensor)); });
   return all_gather_in(part, tensor);
 }
 
 void all_gather_into_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("all_gather_into_tensor of {}", shape_text(input)));
+  Part part(group, [&] { return fmt::format("all_gather_into_tensor of {}", shape_text(input)); });
   part.require_usable(input);
   part.require_usable(output);
   part.require(output.scalar_type() == input.scalar_type() && output.numel() == part.size() * input.numel(),
@@ -329,9 +334,10 @@ void all_gather_into_tensor(const Group& group, const at::Tensor& output, const 
 
 at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inputs, ReduceOp op) {
   const torch::NoGradGuard no_grad;
-  std::vector<std::string> shapes;
-  for (const at::Tensor& input : inputs) shapes.push_back(shape_text(input));
-  Part part(group, fmt::format("reduce_scatter ({}) of {}", name_of(op), fmt::join(shapes, ", ")));
+  Part part(group, [&] {
+    return fmt::format("reduce_scatter ({}) of {}", name_of(op),
+                       fmt::join(inputs | std::views::transform(shape_text), ", "));
+  });
   part.require_one_each(inputs.size(), "inputs");
   std::vector<at::Tensor> rows;
   bool equal = true;
@@ -357,7 +363,8 @@ at::Tensor reduce_scatter(const Group& group, const std::vector<at::Tensor>& inp
 void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("reduce_scatter_tensor ({}) of {}", name_of(op), shape_text(input)));
+  Part part(group,
+            [&] { return fmt::format("reduce_scatter_tensor ({}) of {}", name_of(op), shape_text(input)); });
   part.require_usable(input);
   part.require_usable(output);
   part.require(
@@ -371,7 +378,7 @@ void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const a
 
 std::vector<at::Tensor> all_to_all(const Group& group, const std::vector<at::Tensor>& inputs) {
   const torch::NoGradGuard no_grad;
-  Part part(group, "all_to_all");
+  Part part(group, [] { return "all_to_all"; });
   part.require_one_each(inputs.size(), "inputs");
   const at::Tensor told = at::zeros({part.size() * kHeaderNumbers}, at::kLong);
   std::vector<at::Tensor> rows;
@@ -433,7 +440,7 @@ void all_to_all_single(const Group& group, const at::Tensor& output, const at::T
                        const std::vector<std::int64_t>& output_split_sizes,
                        const std::vector<std::int64_t>& input_split_sizes) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("all_to_all_single of {}", type_text(input)));
+  Part part(group, [&] { return fmt::format("all_to_all_single of {}", type_text(input)); });
   const auto output_splits = splits_of(part, output, output_split_sizes, "output");
   const auto input_splits = splits_of(part, input, input_split_sizes, "input");
   const Packed from(input), to(output);
@@ -443,13 +450,13 @@ void all_to_all_single(const Group& group, const at::Tensor& output, const at::T
 
 std::vector<at::Tensor> gather(const Group& group, const at::Tensor& tensor, int dst) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("gather of {} to rank {}", type_text(tensor), dst));
+  Part part(group, [&] { return fmt::format("gather of {} to rank {}", type_text(tensor), dst); });
   return gather_in(part, tensor, dst);
 }
 
 void scatter(const Group& group, const at::Tensor& output, const std::vector<at::Tensor>& inputs, int src) {
   const torch::NoGradGuard no_grad;
-  Part part(group, fmt::format("scatter of {} from rank {}", shape_text(output), src));
+  Part part(group, [&] { return fmt::format("scatter of {} from rank {}", shape_text(output), src); });
   part.require_usable(output);
   const int place = part.place_of(src);
   std::vector<at::Tensor> rows;
@@ -470,21 +477,21 @@ void scatter(const Group& group, const at::Tensor& output, const std::vector<at:
 }
 
 void barrier(const Group& group) {
-  Part(group, "barrier").barrier();
+  Part(group, [] { return "barrier"; }).barrier();
 }
 
 std::vector<std::string> all_gather_object(const Group& group, const std::string& object) {
-  Part part(group, "all_gather_object");
+  Part part(group, [] { return "all_gather_object"; });
   return strings_of(all_gather_in(part, tensor_of(object)));
 }
 
 std::vector<std::string> gather_object(const Group& group, const std::string& object, int dst) {
-  Part part(group, fmt::format("gather_object to rank {}", dst));
+  Part part(group, [&] { return fmt::format("gather_object to rank {}", dst); });
   return strings_of(gather_in(part, tensor_of(object), dst));
 }
 
 std::string broadcast_object(const Group& group, const std::string& object, int src) {
-  Part part(group, fmt::format("broadcast_object from rank {}", src));
+  Part part(group, [&] { return fmt::format("broadcast_object from rank {}", src); });
   const int place = part.place_of(src);
   const at::Tensor length = at::full({1}, static_cast<std::int64_t>(object.size()), at::kLong);
   part.broadcast(length, place);
@@ -495,7 +502,7 @@ std::string broadcast_object(const Group& group, const std::string& object, int 
 }
 
 std::string scatter_object(const Group& group, const std::vector<std::string>& objects, int src) {
-  Part part(group, fmt::format("scatter_object from rank {}", src));
+  Part part(group, [&] { return fmt::format("scatter_object from rank {}", src); });
   const int place = part.place_of(src);
   std::vector<at::Tensor> rows, lengths;
   if (place == part.place()) {

@@ -20,10 +20,13 @@ inline std::string shape_text(const at::Tensor& tensor) {
 // A tensor that a collective reads or fills: as one row of bytes, its own where they lie in one piece.
 class Packed {
  public:
+  // Each of torch's views costs as much as all of a small collective's way through LibTorch.
   explicit Packed(const at::Tensor& tensor)
-      : original_(tensor.detach()), packed_(original_.contiguous()), row_(packed_.view({-1})) {}
+      : original_(tensor.requires_grad() ? tensor.detach() : tensor),
+        packed_(original_.contiguous()),
+        row_(packed_.dim() == 1 ? packed_ : packed_.view({-1})) {}
   const at::Tensor& row() const { return row_; }
-  at::Tensor bytes() const { return row_.view(at::kByte); }
+  at::Tensor bytes() const { return row_.scalar_type() == at::kByte ? row_ : row_.view(at::kByte); }
   void unpack() const {
     if (!packed_.is_same(original_)) original_.copy_(packed_);
   }

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <limits>
-#include <mpi-ext.h>
 #include <numeric>
 
 #include "runtime/comm/mpi/asker.h"
@@ -28,14 +27,6 @@ struct Waiting {
 template <class Options>
 Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwise) {
   return {options.timeout == c10d::kUnsetTimeout ? otherwise.timeout : options.timeout, !options.asyncOp};
-}
-
-bool sends_from_gpus() {
-#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
-  return MPIX_Query_cuda_support() == 1;
-#else
-  return false;
-#endif
 }
 
 // A process's own connection: the program's threads may wait in the other.
@@ -71,26 +62,19 @@ void meet(const MpiRequest& request) {
                   fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"));
 }
 
-// Whether some of their memory is the same.
-bool overlap(const at::Tensor& one, const at::Tensor& other) {
-  const auto* const begin = static_cast<const char*>(one.const_data_ptr());
-  const auto* const others = static_cast<const char*>(other.const_data_ptr());
-  return begin < others + other.nbytes() && others < begin + one.nbytes();
-}
-
 }  // namespace
 
 // What a call is: everything that run() needs to start it.
 struct MpiBackend::Plan {
   c10d::OpType type{};
-  const char* title = nullptr;  // "mpi:all_reduce"
-  std::string what;
+  const char* title = nullptr;        // "mpi:all_reduce"
+  std::function<std::string()> what;  // Operation::what()
   Waiting waiting{};
   bool collective = true;
   Tensors inputs{}, outputs{};  // of the program
   std::int64_t piece_count = 1;
   std::function<int(std::int64_t, MPI_Request*)> start{};
-  std::shared_ptr<Staging> staging = std::make_shared<Staging>();
+  Staging staging{};
   std::function<std::string(const Operation&, MpiWork&)> after{};  // an error, or none
 };
 
@@ -155,35 +139,43 @@ c10d::ErrorType MpiBackend::getError() {
   return failed_ ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
 }
 
-WorkPtr MpiBackend::run(Plan plan) {
-  auto work = c10::make_intrusive<MpiWork>(rank_, plan.type, plan.title, plan.inputs, plan.outputs);
-  if (plan.collective) ++call_count_;
-  auto operation = std::make_shared<Operation>();
-  operation->channel = channel_;
-  operation->what = std::move(plan.what);
-  operation->collective = plan.collective;
-  operation->timeout = plan.waiting.limit;
-  operation->piece_count = plan.piece_count;
-  // Both hold the tensors: the one as long as MPI may use their memory.
-  operation->start = [start = std::move(plan.start), staging = plan.staging, inputs = plan.inputs,
-                      outputs = plan.outputs](std::int64_t piece, MPI_Request* request) {
-    return start(piece, request);
-  };
-  operation->end = [work, staging = plan.staging, after = std::move(plan.after),
-                    self = c10::intrusive_ptr<MpiBackend>::reclaim_copy(this)](const Operation& ended,
-                                                                               const std::string& error) {
+// Holds the tensors as long as MPI may use their memory.
+struct MpiBackend::Started : Operation {
+  Started(MpiBackend& backend, Plan what_to_do)
+      : plan(std::move(what_to_do)),
+        self(c10::intrusive_ptr<MpiBackend>::reclaim_copy(&backend)),
+        work(c10::make_intrusive<MpiWork>(backend.rank_, plan.type, plan.title, plan.inputs, plan.outputs)) {
+    channel = backend.channel_;
+    collective = plan.collective;
+    timeout = plan.waiting.limit;
+    piece_count = plan.piece_count;
+  }
+  int start(std::int64_t piece, MPI_Request* request) override { return plan.start(piece, request); }
+  std::string what() const override { return plan.what(); }
+  void end(const std::string& error) override {
     std::string why = error;
     try {
-      if (why.empty() && after) why = after(ended, *work);
-      if (why.empty()) staging->finish();
+      if (why.empty() && plan.after) why = plan.after(*this, *work);
+      if (why.empty()) plan.staging.finish();
     } catch (const std::exception& thrown) {
-      why = fmt::format("{}: {}", ended.what, thrown.what());
+      why = fmt::format("{}: {}", what(), thrown.what());
     }
     if (why.empty()) return work->ended();
-    if (ended.collective) self->failed_ = true;
+    if (collective) self->failed_ = true;
     work->failed(why);
-  };
-  Engine::of_process().submit(operation, plan.waiting.at_once);
+  }
+
+  const Plan plan;
+  const c10::intrusive_ptr<MpiBackend> self;
+  const c10::intrusive_ptr<MpiWork> work;
+};
+
+WorkPtr MpiBackend::run(Plan plan) {
+  if (plan.collective) ++call_count_;
+  const bool at_once = plan.waiting.at_once;
+  const auto started = std::make_shared<Started>(*this, std::move(plan));
+  WorkPtr work = started->work;
+  Engine::of_process().submit(started, at_once);
   return work;
 }
 
@@ -194,12 +186,11 @@ WorkPtr MpiBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
   TORCH_CHECK(root >= 0 && root < size_, "the root is ", root, ", and the group has ", size_, " members");
   Plan plan{.type = c10d::OpType::BROADCAST,
             .title = "mpi:broadcast",
-            .what = fmt::format("broadcast of {} from rank {}", shape_text(tensor),
-                                ranks_[static_cast<std::size_t>(root)]),
+            .what = said("broadcast of", tensor, "from", ranks_[static_cast<std::size_t>(root)]),
             .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
-  const auto pieces = cut({root == rank_ ? plan.staging->read(tensor) : plan.staging->fill(tensor)}, 1);
+  const auto pieces = cut({root == rank_ ? plan.staging.read(tensor) : plan.staging.fill(tensor)}, 1);
   plan.piece_count = static_cast<std::int64_t>(pieces.size());
   plan.start = [pieces, root, channel = channel_](std::int64_t piece, MPI_Request* request) {
     const auto [data, count] = pieces[static_cast<std::size_t>(piece)];
@@ -218,7 +209,7 @@ WorkPtr MpiBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
   require_reducible(type, options.reduceOp);
   Plan plan{.type = c10d::OpType::ALLREDUCE,
             .title = "mpi:all_reduce",
-            .what = fmt::format("all_reduce of {}", shape_text(tensors.front())),
+            .what = said("all_reduce of", tensors.front()),
             .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
@@ -226,7 +217,7 @@ WorkPtr MpiBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
   for (const at::Tensor& each : tensors) {
     require_dense(each);
     TORCH_CHECK(each.scalar_type() == type, "the tensors are of different types");
-    hosts.push_back(plan.staging->change(each));
+    hosts.push_back(plan.staging.change(each));
   }
   const auto pieces = cut(hosts, static_cast<std::int64_t>(c10::elementSize(type)));
   plan.piece_count = static_cast<std::int64_t>(pieces.size());
@@ -252,12 +243,11 @@ WorkPtr MpiBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
   const bool is_root = root == rank_;
   Plan plan{.type = c10d::OpType::REDUCE,
             .title = "mpi:reduce",
-            .what = fmt::format("reduce of {} to rank {}", shape_text(tensor),
-                                ranks_.at(static_cast<std::size_t>(root))),
+            .what = said("reduce of", tensor, "to", ranks_.at(static_cast<std::size_t>(root))),
             .waiting = waiting_in(options, *options_),
             .inputs = tensors,
             .outputs = tensors};
-  const at::Tensor host = is_root ? plan.staging->change(tensor) : plan.staging->read(tensor);
+  const at::Tensor host = is_root ? plan.staging.change(tensor) : plan.staging.read(tensor);
   const auto pieces = cut({host}, static_cast<std::int64_t>(c10::elementSize(type)));
   plan.piece_count = static_cast<std::int64_t>(pieces.size());
   plan.start = [=, op = options.reduceOp, channel = channel_](std::int64_t piece, MPI_Request* request) {
@@ -283,7 +273,7 @@ WorkPtr MpiBackend::gather_all(const Tensors& outputs, const Tensors& inputs, Pl
                 "an output of ", size_, " times the input is expected, not ", shape_text(outputs[each]),
                 " for ", shape_text(inputs[each]));
     count_of(static_cast<std::int64_t>(inputs[each].nbytes()));
-    pairs.emplace_back(plan.staging->fill(outputs[each]), plan.staging->read(inputs[each]));
+    pairs.emplace_back(plan.staging.fill(outputs[each]), plan.staging.read(inputs[each]));
   }
   plan.inputs = inputs;
   plan.piece_count = static_cast<std::int64_t>(pairs.size());
@@ -303,13 +293,13 @@ WorkPtr MpiBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   require_one_each(only(outputs), size_, input);
   Plan plan{.type = c10d::OpType::ALLGATHER,
             .title = "mpi:all_gather",
-            .what = fmt::format("all_gather of {}", shape_text(input)),
+            .what = said("all_gather of", input),
             .waiting = waiting_in(options, *options_),
             .outputs = outputs.front()};
   const at::Tensor row = room_for(outputs.front());
   Tensors hosts;
-  for (const at::Tensor& each : outputs.front()) hosts.push_back(plan.staging->fill(each));
-  plan.staging->spread(row, hosts);
+  for (const at::Tensor& each : outputs.front()) hosts.push_back(plan.staging.fill(each));
+  plan.staging.spread(row, hosts);
   return gather_all({row}, {input}, std::move(plan));
 }
 
@@ -318,7 +308,7 @@ WorkPtr MpiBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
   return gather_all({output}, {input},
                     {.type = c10d::OpType::_ALLGATHER_BASE,
                      .title = "mpi:_all_gather_base",
-                     .what = fmt::format("all_gather_into_tensor of {}", shape_text(input)),
+                     .what = said("all_gather_into_tensor of", input),
                      .waiting = waiting_in(options, *options_),
                      .outputs = {output}});
 }
@@ -326,12 +316,13 @@ WorkPtr MpiBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
 WorkPtr MpiBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                     const c10d::AllgatherOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "as many outputs as inputs are expected");
-  return gather_all(outputs, inputs,
-                    {.type = c10d::OpType::_ALLGATHER_BASE,
-                     .title = "mpi:all_gather_into_tensor_coalesced",
-                     .what = fmt::format("all_gather_into_tensor of {} tensors", inputs.size()),
-                     .waiting = waiting_in(options, *options_),
-                     .outputs = outputs});
+  return gather_all(
+      outputs, inputs,
+      {.type = c10d::OpType::_ALLGATHER_BASE,
+       .title = "mpi:all_gather_into_tensor_coalesced",
+       .what = [count = inputs.size()] { return fmt::format("all_gather_into_tensor of {} tensors", count); },
+       .waiting = waiting_in(options, *options_),
+       .outputs = outputs});
 }
 
 // Each output takes this member's part of all members' inputs.
@@ -352,8 +343,8 @@ WorkPtr MpiBackend::reduce_parts(const Tensors& outputs, const Tensors& inputs, 
                 " for ", shape_text(outputs[each]));
     count_of(outputs[each].numel());
     // MPI has no such call in place, and torch's take one that lies in its input.
-    const at::Tensor from = plan.staging->read(inputs[each]);
-    const at::Tensor to = plan.staging->fill(outputs[each]);
+    const at::Tensor from = plan.staging.read(inputs[each]);
+    const at::Tensor to = plan.staging.fill(outputs[each]);
     pairs.push_back({to, overlap(to, from) ? from.clone() : from, type});
   }
   plan.outputs = outputs;
@@ -380,7 +371,7 @@ WorkPtr MpiBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& input
   return reduce_parts(outputs, {joined(hosts)}, options.reduceOp,
                       {.type = c10d::OpType::REDUCE_SCATTER,
                        .title = "mpi:reduce_scatter",
-                       .what = fmt::format("reduce_scatter to {}", shape_text(output)),
+                       .what = said("reduce_scatter to", output),
                        .waiting = waiting_in(options, *options_),
                        .inputs = inputs.front()});
 }
@@ -390,7 +381,7 @@ WorkPtr MpiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   return reduce_parts({output}, {input}, options.reduceOp,
                       {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
                        .title = "mpi:_reduce_scatter_base",
-                       .what = fmt::format("reduce_scatter_tensor to {}", shape_text(output)),
+                       .what = said("reduce_scatter_tensor to", output),
                        .waiting = waiting_in(options, *options_),
                        .inputs = {input}});
 }
@@ -398,12 +389,13 @@ WorkPtr MpiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
 WorkPtr MpiBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                     const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "as many outputs as inputs are expected");
-  return reduce_parts(outputs, inputs, options.reduceOp,
-                      {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
-                       .title = "mpi:reduce_scatter_tensor_coalesced",
-                       .what = fmt::format("reduce_scatter_tensor to {} tensors", outputs.size()),
-                       .waiting = waiting_in(options, *options_),
-                       .inputs = inputs});
+  return reduce_parts(
+      outputs, inputs, options.reduceOp,
+      {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
+       .title = "mpi:reduce_scatter_tensor_coalesced",
+       .what = [count = outputs.size()] { return fmt::format("reduce_scatter_tensor to {} tensors", count); },
+       .waiting = waiting_in(options, *options_),
+       .inputs = inputs});
 }
 
 WorkPtr MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -424,12 +416,12 @@ WorkPtr MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   };
   Plan plan{.type = c10d::OpType::ALLTOALL_BASE,
             .title = "mpi:all_to_all_base",
-            .what = fmt::format("all_to_all_single of {}", shape_text(input)),
+            .what = said("all_to_all_single of", input),
             .waiting = waiting_in(options, *options_),
             .inputs = {input},
             .outputs = {output}};
-  const at::Tensor to = plan.staging->fill(output);
-  const at::Tensor from = plan.staging->read(input);
+  const at::Tensor to = plan.staging.fill(output);
+  const at::Tensor from = plan.staging.read(input);
   plan.start = [to, from, get = parts_of(output, output_splits), give = parts_of(input, input_splits),
                 channel = channel_](std::int64_t, MPI_Request* request) {
     return MPI_Ialltoallv(bytes_of(from), give.counts.data(), give.offsets.data(), MPI_BYTE, bytes_of(to),
@@ -441,7 +433,7 @@ WorkPtr MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
 WorkPtr MpiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
   Plan plan{.type = c10d::OpType::ALLTOALL,
             .title = "mpi:all_to_all",
-            .what = fmt::format("all_to_all of {} tensors", inputs.size()),
+            .what = [count = inputs.size()] { return fmt::format("all_to_all of {} tensors", count); },
             .waiting = waiting_in(options, *options_),
             .inputs = inputs,
             .outputs = outputs};
@@ -456,11 +448,11 @@ WorkPtr MpiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
     give.add(static_cast<std::int64_t>(inputs[each].nbytes()));
     get.add(static_cast<std::int64_t>(outputs[each].nbytes()));
     hosts.push_back(inputs[each].cpu());
-    filled.push_back(plan.staging->fill(outputs[each]));
+    filled.push_back(plan.staging.fill(outputs[each]));
   }
   const at::Tensor from = joined(hosts);
   const at::Tensor to = room_for(outputs);
-  plan.staging->spread(to, filled);
+  plan.staging.spread(to, filled);
   plan.start = [=, channel = channel_](std::int64_t, MPI_Request* request) {
     return MPI_Ialltoallv(bytes_of(from), give.counts.data(), give.offsets.data(), MPI_BYTE, bytes_of(to),
                           get.counts.data(), get.offsets.data(), MPI_BYTE, channel->comm, request);
@@ -475,8 +467,7 @@ WorkPtr MpiBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   const int root = static_cast<int>(options.rootRank);
   Plan plan{.type = c10d::OpType::GATHER,
             .title = "mpi:gather",
-            .what = fmt::format("gather of {} to rank {}", shape_text(input),
-                                ranks_.at(static_cast<std::size_t>(root))),
+            .what = said("gather of", input, "to", ranks_.at(static_cast<std::size_t>(root))),
             .waiting = waiting_in(options, *options_),
             .inputs = inputs};
   at::Tensor row;
@@ -485,11 +476,11 @@ WorkPtr MpiBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     plan.outputs = outputs.front();
     row = room_for(outputs.front());
     Tensors filled;
-    for (const at::Tensor& each : outputs.front()) filled.push_back(plan.staging->fill(each));
-    plan.staging->spread(row, filled);
+    for (const at::Tensor& each : outputs.front()) filled.push_back(plan.staging.fill(each));
+    plan.staging.spread(row, filled);
   }
   const int count = count_of(static_cast<std::int64_t>(input.nbytes()));
-  plan.start = [=, from = plan.staging->read(input), channel = channel_](std::int64_t, MPI_Request* request) {
+  plan.start = [=, from = plan.staging.read(input), channel = channel_](std::int64_t, MPI_Request* request) {
     return MPI_Igather(bytes_of(from), count, MPI_BYTE, row.defined() ? bytes_of(row) : nullptr, count,
                        MPI_BYTE, root, channel->comm, request);
   };
@@ -503,8 +494,7 @@ WorkPtr MpiBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const int root = static_cast<int>(options.rootRank);
   Plan plan{.type = c10d::OpType::SCATTER,
             .title = "mpi:scatter",
-            .what = fmt::format("scatter of {} from rank {}", shape_text(output),
-                                ranks_.at(static_cast<std::size_t>(root))),
+            .what = said("scatter of", output, "from", ranks_.at(static_cast<std::size_t>(root))),
             .waiting = waiting_in(options, *options_),
             .outputs = outputs};
   at::Tensor row;
@@ -516,7 +506,7 @@ WorkPtr MpiBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     row = joined(hosts);
   }
   const int count = count_of(static_cast<std::int64_t>(output.nbytes()));
-  plan.start = [=, to = plan.staging->fill(output), channel = channel_](std::int64_t, MPI_Request* request) {
+  plan.start = [=, to = plan.staging.fill(output), channel = channel_](std::int64_t, MPI_Request* request) {
     return MPI_Iscatter(row.defined() ? bytes_of(row) : nullptr, count, MPI_BYTE, bytes_of(to), count,
                         MPI_BYTE, root, channel->comm, request);
   };
@@ -524,13 +514,13 @@ WorkPtr MpiBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
 }
 
 WorkPtr MpiBackend::barrier(const c10d::BarrierOptions& options) {
-  return run({.type = c10d::OpType::BARRIER,
-              .title = "mpi:barrier",
-              .what = "barrier",
-              .waiting = waiting_in(options, *options_),
-              .start = [channel = channel_](std::int64_t, MPI_Request* request) {
-                return MPI_Ibarrier(channel->comm, request);
-              }});
+  return run(
+      {.type = c10d::OpType::BARRIER,
+       .title = "mpi:barrier",
+       .what = [] { return std::string("barrier"); },
+       .waiting = waiting_in(options, *options_),
+       .start = [channel = channel_](std::int64_t,
+                                     MPI_Request* request) { return MPI_Ibarrier(channel->comm, request); }});
 }
 
 // `peer` is MPI_ANY_SOURCE for a message from anybody.
@@ -543,14 +533,17 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   TORCH_CHECK(!anybody || bytes <= kMessageBytes, "a message from any rank has at most 1 GiB, not ", bytes,
               " bytes");
-  const std::string who =
-      anybody ? "any rank" : fmt::format("rank {}", ranks_[static_cast<std::size_t>(peer)]);
+  const int rank = anybody ? -1 : ranks_[static_cast<std::size_t>(peer)];
   Plan plan{.type = sends     ? c10d::OpType::SEND
                     : anybody ? c10d::OpType::RECVANYSOURCE
                               : c10d::OpType::RECV,
             .title = sends ? "mpi:send" : "mpi:recv",
-            .what = fmt::format("{} of {} {} {}, tag {}", sends ? "send" : "recv", shape_text(tensor),
-                                sends ? "to" : "from", who, tag),
+            .what =
+                [=] {
+                  return fmt::format("{} of {} {} {}, tag {}", sends ? "send" : "recv", shape_text(tensor),
+                                     sends ? "to" : "from",
+                                     anybody ? "any rank" : fmt::format("rank {}", rank), tag);
+                },
             .waiting = {.limit = options_->timeout},
             .collective = false,
             .inputs = sends ? Tensors{tensor} : Tensors{},
@@ -559,7 +552,7 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
   if (!tensor.is_cpu() && sends_from_gpus())
     c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()).synchronize();
   else
-    host = sends ? plan.staging->read(tensor) : plan.staging->fill(tensor);
+    host = sends ? plan.staging.read(tensor) : plan.staging.fill(tensor);
   plan.piece_count = std::max<std::int64_t>(1, (bytes + kMessageBytes - 1) / kMessageBytes);
   const int last = static_cast<int>(bytes - (plan.piece_count - 1) * kMessageBytes);
   plan.start = [=, count = plan.piece_count, channel = channel_](std::int64_t piece, MPI_Request* request) {
@@ -573,7 +566,8 @@ WorkPtr MpiBackend::message(at::Tensor& tensor, int peer, int tag, bool sends) {
       work.received_from(ended.status.MPI_SOURCE);
       int came = 0;
       MPI_Get_count(&ended.status, MPI_BYTE, &came);
-      return came == last ? std::string() : fmt::format("{}: {} bytes came, not {}", ended.what, came, last);
+      return came == last ? std::string()
+                          : fmt::format("{}: {} bytes came, not {}", ended.what(), came, last);
     };
   return run(std::move(plan));
 }

@@ -68,6 +68,7 @@ class MpiBackend : public c10d::Backend {
 
  private:
   struct Plan;
+  struct Started;
   WorkPtr run(Plan plan);
   WorkPtr gather_all(const Tensors& outputs, const Tensors& inputs, Plan plan);
   WorkPtr reduce_parts(const Tensors& outputs, const Tensors& inputs, const c10d::ReduceOp& op, Plan plan);

@@ -169,7 +169,7 @@ void Engine::submit(const OperationPtr& operation, bool awaited) {
       return;
     }
   }
-  operation->end(*operation, fmt::format("{}: MPI has been finalized in this process", operation->what));
+  operation->end(fmt::format("{}: MPI has been finalized in this process", operation->what()));
 }
 
 void Engine::give_up(const ChannelPtr& channel, const std::string& reason) {
@@ -205,39 +205,36 @@ class Engine::Helper {
   Engine& engine_;
 };
 
-void Engine::help(const std::function<bool()>& done) {
-  if (has_turn) return;
+void Engine::help(const std::atomic<bool>& done, std::optional<Time> end) {
+  if (has_turn || done) return;
   const Helper helper(*this);
-  Time moved_at = steady_clock::now();
-  while (!done()) {
-    const auto moved = help_once();
+  Time now = steady_clock::now();
+  Time moved_at = now;
+  while (!done) {
+    const auto moved = help_once(now);
     if (!moved) break;
-    if (*moved) {
-      moved_at = steady_clock::now();
-      continue;
-    }
-    if (steady_clock::now() - moved_at >= kHelps) break;
+    if (*moved) moved_at = now;
+    if (now - moved_at >= kHelps || (end && now >= *end)) break;
   }
 }
 
-// Whether something has moved; nothing where only the engine's thread can go on.
-std::optional<bool> Engine::help_once() {
+// Whether something has moved; nothing where only the engine's thread can go on. Sets the time.
+std::optional<bool> Engine::help_once(Time& now) {
   const std::unique_lock turn(turn_, std::try_to_lock);
   if (!turn) {
     sched_yield();
+    now = steady_clock::now();
     return forming_ ? std::nullopt : std::optional(false);
   }
   const InTurn in_turn;
   bool some_begun = false;
-  while (const OperationPtr next = next_posted()) {
+  bool others_posted = false;
+  while (const OperationPtr next = next_posted(others_posted)) {
     begin(next);
     some_begun = true;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    if (leaving_ || !inbox_.empty()) return std::nullopt;
-  }
-  return look(some_begun, kLooksOfHelper);
+  if (others_posted) return std::nullopt;
+  return look(some_begun, kLooksOfHelper, now);
 }
 
 void Engine::run() {
@@ -253,16 +250,17 @@ void Engine::run() {
 std::optional<Engine::Time> Engine::take_turn() {
   const std::lock_guard turn(turn_);
   const InTurn in_turn;
-  look(perform_posted(), 1);
-  if (!ends_now(steady_clock::now())) return moved_at_;
+  Time now;
+  look(perform_posted(), 1, now);
+  if (!ends_now(now)) return moved_at_;
   finalize();
   return std::nullopt;
 }
 
-bool Engine::look(bool some_posted, int times) {
+bool Engine::look(bool some_posted, int times, Time& now) {
   bool some_ended = test();
   for (int looks = 1; !some_ended && looks < times; ++looks) some_ended = test();
-  const Time now = steady_clock::now();
+  now = steady_clock::now();
   if (some_posted || some_ended) moved_at_ = now;
   if (now - looked_at_ >= kBetweenLooks) look_at_clock(now);
   has_active_ = !active_.empty();
@@ -310,10 +308,11 @@ bool Engine::perform_posted() {
   return !all.empty();
 }
 
-// If it is an operation: other tasks may take their time.
-OperationPtr Engine::next_posted() {
+// If it is an operation: other tasks, which may take their time, are the engine's thread's.
+OperationPtr Engine::next_posted(bool& others_posted) {
   const std::lock_guard lock(mutex_);
-  if (leaving_ || inbox_.empty() || inbox_.front().operation == nullptr) return nullptr;
+  others_posted = leaving_ || (!inbox_.empty() && inbox_.front().operation == nullptr);
+  if (others_posted || inbox_.empty()) return nullptr;
   OperationPtr operation = std::move(inbox_.front().operation);
   inbox_.pop_front();
   return operation;
@@ -412,7 +411,7 @@ void Engine::begin(const OperationPtr& operation) {
   Channel& channel = *operation->channel;
   if (operation->collective) operation->number = ++channel.entered;
   if (!channel.broken.empty()) {
-    operation->end(*operation, fmt::format("{}: {}", operation->what, channel.broken));
+    operation->end(fmt::format("{}: {}", operation->what(), channel.broken));
     return;
   }
   operation->since = steady_clock::now();
@@ -464,7 +463,7 @@ bool Engine::test() {
       MPI_Testsome(static_cast<int>(count), handles_.data(), &ended_count, which_.data(), statuses_.data());
   if (ended_count <= 0) return false;
   // What ends starts others, whose requests come behind these.
-  std::vector<std::pair<OperationPtr, MPI_Status>> ended;
+  auto ended = std::exchange(just_ended_, {});  // nothing that ends one looks again; its room is used again
   for (int each = 0; each < ended_count; ++each) {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);
     MPI_Status status = statuses_[static_cast<std::size_t>(each)];
@@ -480,13 +479,15 @@ bool Engine::test() {
   requests_.resize(kept);
   handles_.resize(kept);
   for (const auto& [operation, status] : ended) piece_ended(operation, status);
+  ended.clear();
+  just_ended_ = std::move(ended);
   return true;
 }
 
 void Engine::piece_ended(const OperationPtr& operation, const MPI_Status& status) {
   ++operation->ended;
   operation->status = status;
-  if (std::ranges::find(active_, operation) == active_.end()) return;  // its group was given up just now
+  if (operation->is_over) return;  // its group was given up just now
   if (status.MPI_ERROR != MPI_SUCCESS) {
     if (operation->collective)
       break_channel(operation->channel, error_text(status.MPI_ERROR));
@@ -499,13 +500,15 @@ void Engine::piece_ended(const OperationPtr& operation, const MPI_Status& status
 }
 
 void Engine::end(const OperationPtr& operation, const std::string& error) {
+  operation->is_over = true;
   active_.remove(operation);
   if (operation->started > operation->ended) {
     broken_ = true;
     abandoned_.push_back(operation);
   }
-  const bool names_it = error.empty() || error.starts_with(operation->what);
-  operation->end(*operation, names_it ? error : fmt::format("{}: {}", operation->what, error));
+  if (error.empty()) return operation->end(error);
+  const std::string what = operation->what();
+  operation->end(error.starts_with(what) ? error : fmt::format("{}: {}", what, error));
 }
 
 void Engine::break_channel(const ChannelPtr& channel, const std::string& reason) {
@@ -539,7 +542,8 @@ void Engine::look_at_clock(Time now) {
       channel.tell(channel.told);
     }
     if (waited < each->timeout) continue;
-    const std::string late = fmt::format("{} has not ended within {} ms", each->what, each->timeout.count());
+    const std::string late =
+        fmt::format("{} has not ended within {} ms", each->what(), each->timeout.count());
     if (each->collective && !each->asked_at) {
       each->asked_at = now;
       channel.missing(each->number, [this, late, channel = each->channel](const std::string& who) {

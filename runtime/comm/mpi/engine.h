@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace muster::mpi {
@@ -52,22 +53,29 @@ struct Channel {
 };
 using ChannelPtr = std::shared_ptr<Channel>;
 
+// One call of a group's. It may be kept for ever, with the memory that it holds.
 struct Operation {
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+  // Both of whoever has the turn. `end` is called once, without an error when all pieces have ended.
+  virtual int start(std::int64_t piece, MPI_Request* request) = 0;
+  virtual void end(const std::string& error) = 0;
+  // "all_reduce of Float [4]": asked for when something is wrong.
+  virtual std::string what() const = 0;
+
   ChannelPtr channel;
-  std::string what;
   bool collective = true;
   std::chrono::milliseconds timeout{};
   // Pieces are started in order; of a collective two are under way at a time.
   std::int64_t piece_count = 1;
-  // Both of whoever has the turn. `end` is called once, without an error when all pieces have ended; `start`,
-  // and what it holds, may be kept for ever.
-  std::function<int(std::int64_t piece, MPI_Request* request)> start;
-  std::function<void(const Operation&, const std::string& error)> end;
 
   // What follows is the engine's own.
   std::int64_t number = 0;  // among the group's collectives
   std::int64_t started = 0;
   std::int64_t ended = 0;
+  bool is_over = false;
   MPI_Status status{};  // of the last piece
   std::chrono::steady_clock::time_point since;
   std::optional<std::chrono::steady_clock::time_point> asked_at;  // who is missing
@@ -93,9 +101,9 @@ class Engine {
   // In one order on all members, as far as collectives are concerned. `awaited`: the caller waits for it at
   // once, and calls help() meanwhile.
   void submit(const OperationPtr& operation, bool awaited = false);
-  // By a thread that waits for operations: moves all of them on, until `done` says so or nothing has moved
-  // for a while. Does nothing in `end` of an operation.
-  void help(const std::function<bool()>& done);
+  // By a thread that waits for operations: moves all of them on, until one of them has set `done`, the time
+  // is over, or nothing has moved for a while. Does nothing in `end` of an operation.
+  void help(const std::atomic<bool>& done, std::optional<std::chrono::steady_clock::time_point> end);
   // Ends everything in it, with this reason.
   void give_up(const ChannelPtr& channel, const std::string& reason);
   // When the channel is not used any more.
@@ -133,9 +141,9 @@ class Engine {
   void rest(Time moved_at);
 
   // Of whoever has the turn.
-  std::optional<bool> help_once();
-  bool look(bool some_posted, int times);
-  OperationPtr next_posted();
+  std::optional<bool> help_once(Time& now);
+  bool look(bool some_posted, int times, Time& now);
+  OperationPtr next_posted(bool& others_posted);
   void start_mpi();
   void finalize();
   void require_world(const WorldPlace& place);
@@ -171,11 +179,12 @@ class Engine {
   bool fails_ = false;   // the process, by its exit status
   int open_count_ = 0;
   std::list<OperationPtr> active_;
-  std::vector<Request> requests_;        // beside handles_
-  std::vector<MPI_Request> handles_;     // of what is under way
-  std::vector<int> which_;               // test()'s
-  std::vector<MPI_Status> statuses_;     // the same
-  std::vector<OperationPtr> abandoned_;  // with the memory that MPI may still use
+  std::vector<Request> requests_;                                // beside handles_
+  std::vector<MPI_Request> handles_;                             // of what is under way
+  std::vector<int> which_;                                       // test()'s
+  std::vector<MPI_Status> statuses_;                             // the same
+  std::vector<std::pair<OperationPtr, MPI_Status>> just_ended_;  // the same
+  std::vector<OperationPtr> abandoned_;                          // with the memory that MPI may still use
   Time looked_at_;
 };
 

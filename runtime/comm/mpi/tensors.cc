@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/core.h>
 #include <limits>
+#include <mpi.h>
+// After it.
+#include <mpi-ext.h>
 
 #include "runtime/comm/packed.h"
 
@@ -77,6 +81,27 @@ std::int64_t bytes_in(const Tensors& tensors) {
 void Parts::add(std::int64_t bytes) {
   offsets.push_back(counts.empty() ? 0 : count_of(std::int64_t{offsets.back()} + counts.back()));
   counts.push_back(count_of(bytes));
+}
+
+bool overlap(const at::Tensor& one, const at::Tensor& other) {
+  const auto* const begin = static_cast<const char*>(one.const_data_ptr());
+  const auto* const others = static_cast<const char*>(other.const_data_ptr());
+  return begin < others + other.nbytes() && others < begin + one.nbytes();
+}
+
+std::function<std::string()> said(const char* what, const at::Tensor& tensor) {
+  return [=] { return fmt::format("{} {}", what, shape_text(tensor)); };
+}
+std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank) {
+  return [=] { return fmt::format("{} {} {} rank {}", what, shape_text(tensor), way, rank); };
+}
+
+bool sends_from_gpus() {
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
 }
 
 at::Tensor room_for(const Tensors& tensors) {

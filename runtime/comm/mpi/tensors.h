@@ -4,6 +4,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,14 @@ void require_one_each(const Tensors& tensors, int size, const at::Tensor& like);
 // The one tensor, or the one list, that is given.
 const at::Tensor& only(const Tensors& tensors);
 const Tensors& only(const std::vector<Tensors>& lists);
+
+// Whether some of their memory is the same.
+bool overlap(const at::Tensor& one, const at::Tensor& other);
+// Whether MPI takes the memory of GPUs.
+bool sends_from_gpus();
+// Operation::what() of a call on this tensor, and with this rank.
+std::function<std::string()> said(const char* what, const at::Tensor& tensor);
+std::function<std::string()> said(const char* what, const at::Tensor& tensor, const char* way, int rank);
 
 // A row of bytes with these in it, one after the other; room for such a row.
 at::Tensor joined(const Tensors& tensors);
