@@ -57,6 +57,25 @@ TEST_F(CharLm, EndsWithTheSameParametersWhetherOrNotItLosesAWorker) {
   EXPECT_THAT(out, HasSubstr("--- text of its own ---"));
 }
 
+// Nothing in a program says what its groups are made of; of two ranks the sums are the same.
+TEST_F(CharLm, GroupsOfAnyBackendTrainToTheSameParameters) {
+  std::string over_gloo;
+  for (const std::string backend : {"gloo", "shm", "mpi"}) {
+#ifndef HAS_MPI
+    if (backend == "mpi") continue;
+#endif
+    auto words = command(backend);
+    std::ranges::replace(words, std::string("14"), std::string("4"));  // steps
+    words.insert(words.begin(), {"--backend", backend});
+    LaunchRun run(words);
+    ASSERT_EQ(run.exit_code(), 0) << backend << ": " << run.err();
+    const std::string digest = digest_in(run.out());
+    ASSERT_EQ(digest.size(), 32U) << run.out();
+    if (over_gloo.empty()) over_gloo = digest;
+    EXPECT_EQ(digest, over_gloo) << backend;
+  }
+}
+
 TEST_F(CharLm, CheckpointsOfAnotherModelAreRefusedOnceAndByOneRank) {
   LaunchRun first(command("c"));
   ASSERT_EQ(first.exit_code(), 0) << first.err();

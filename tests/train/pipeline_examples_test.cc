@@ -80,6 +80,24 @@ TEST_F(PipelineExamples, AGptInStagesLosesWhatItDoesInOne) {
 }
 
 // The stages' messages and the replicas' all-reduces go through shared memory.
+// Nothing in a program says what its groups are made of; of two ranks the sums are the same.
+TEST_F(PipelineExamples, GroupsOfAnyBackendTrainToTheSameParameters) {
+  std::map<std::string, std::string> over_gloo;
+  for (const std::string backend : {"gloo", "shm", "mpi"}) {
+#ifndef HAS_MPI
+    if (backend == "mpi") continue;
+#endif
+    auto words = gpt(2, backend, "--stages 2 --max-steps 4");
+    words.insert(words.begin(), {"--backend", backend});
+    LaunchRun run(words, one_thread_);
+    ASSERT_EQ(run.exit_code(), 0) << backend << ": " << run.err();
+    const auto digests = digests_in(run);
+    ASSERT_EQ(digests.size(), 2U) << run.out();
+    if (over_gloo.empty()) over_gloo = digests;
+    EXPECT_EQ(digests, over_gloo) << backend;
+  }
+}
+
 TEST_F(PipelineExamples, TwoReplicasOfAGptInTwoStagesLoseWhatTwoOfOneStageDo) {
   LaunchRun whole(gpt(2, "whole", "--max-steps 6 --stages 1"), one_thread_);
   ASSERT_EQ(whole.exit_code(), 0) << whole.err();
