@@ -74,7 +74,11 @@ struct DataParallelEngine::State {
   std::int64_t tell_joined_ranks();
   bool shadow_step();
   void broadcast_model_of_last(bool last);
-  at::Tensor used_by_any() const;
+  struct Use {
+    at::Tensor used, frozen;  // [parameters], bool on the CPU: on any rank
+    bool all_frozen = false;  // on some rank
+  };
+  Use use_on_any_rank() const;
   Reduction::Order indices_of(const BucketOrder& order) const;
 };
 
@@ -154,14 +158,18 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// [parameters], bytes on the CPU: 1 where a rank has a gradient of what is not frozen.
-at::Tensor DataParallelEngine::State::used_by_any() const {
+// Used is what has a gradient and is not frozen.
+DataParallelEngine::State::Use DataParallelEngine::State::use_on_any_rank() const {
   std::vector<std::uint8_t> here;
   for (const at::Tensor& each : parameters.tensors)
     here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
-  const at::Tensor used = torch::tensor(here).to(group.device());
-  if (group.size() > 1) all_reduce(group, used, ReduceOp::kMax);
-  return used.to(at::kCPU);
+  for (const at::Tensor& each : parameters.tensors) here.push_back(each.requires_grad() ? 0 : 1);
+  here.push_back(std::ranges::none_of(parameters.tensors, &at::Tensor::requires_grad) ? 1 : 0);
+  const at::Tensor reduced = torch::tensor(here).to(group.device());
+  if (group.size() > 1) all_reduce(group, reduced, ReduceOp::kMax);
+  const at::Tensor all = reduced.to(at::kCPU, at::kBool);
+  const auto count = static_cast<std::int64_t>(parameters.tensors.size());
+  return {all.narrow(0, 0, count), all.narrow(0, count, count), all[-1].item<bool>()};
 }
 
 Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order) const {
@@ -275,25 +283,26 @@ void DataParallelEngine::reduce_grads() {
     throw std::logic_error("reduce_grads: not within join(), with static_graph, or of sparse gradients");
   state.begin_reduction();
   state.sync_buffers_next = true;
-  const at::Tensor used = state.used_by_any();
+  const auto [used, frozen, all_frozen] = state.use_on_any_rank();
   if (!used.any().item<bool>()) return;
+  // All ranks refuse what one cannot do, for the others would wait for it.
+  if (!state.options.find_unused_parameters && frozen.any().item<bool>())
+    throw std::logic_error(fmt::format(
+        "reduce_grads: '{}' was frozen after the model was made, which needs "
+        "find_unused_parameters",
+        state.parameters.names[static_cast<std::size_t>(frozen.nonzero()[0].item<std::int64_t>())]));
+  if (all_frozen) throw std::logic_error("reduce_grads: all is frozen on a rank, and not on others");
   const at::AutoGradMode enable_grad(true);
   at::Tensor nothing;
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i) {
     const at::Tensor& each = state.parameters.tensors[i];
-    if (!each.requires_grad()) {
-      if (state.options.find_unused_parameters) continue;
-      throw std::logic_error(
-          fmt::format("reduce_grads: '{}' was frozen after the model was made, which needs "
-                      "find_unused_parameters",
-                      state.parameters.names[i]));
-    }
+    if (!each.requires_grad()) continue;
     // The Reducer looks for these itself then, and says so if it is told to and there are none.
     if (state.options.find_unused_parameters && !used[static_cast<std::int64_t>(i)].item<bool>()) continue;
     const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
     nothing = nothing.defined() ? nothing + row : row;
   }
-  if (!nothing.defined()) throw std::logic_error("reduce_grads: all is frozen here, and not on other ranks");
+  if (!nothing.defined()) throw std::logic_error("reduce_grads: what other ranks have used is frozen here");
   state.reduction->prepare_forward();
   state.reduction->rebuild_buckets();
   std::vector<at::Tensor> outputs;

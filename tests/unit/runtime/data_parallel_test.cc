@@ -333,7 +333,7 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
         require(!net.right->weight.grad().defined(), "what is frozen has no gradient");
 
         DistributedDataParallel strict(Branches(), job);
-        strict.module()->right->bias.requires_grad_(false);
+        if (job.rank() == 1) strict.module()->right->bias.requires_grad_(false);  // all ranks say so
         strict.module()->forward(inputs(0), false).first.sum().backward();
         try {
           strict.reduce_grads();
@@ -343,6 +343,15 @@ TEST(ReduceGrads, OfWhatIsFrozenAreNone) {
                         std::string("reduce_grads: 'right.bias' was frozen after the model was made, which "
                                     "needs find_unused_parameters"),
                         "refusal");
+        }
+
+        if (job.rank() == 1) freeze_all(net, true);
+        try {
+          model.reduce_grads();
+          throw std::runtime_error("a rank that has frozen all is not noticed");
+        } catch (const std::logic_error& error) {
+          require_equal(std::string(error.what()),
+                        std::string("reduce_grads: all is frozen on a rank, and not on others"), "refusal");
         }
       },
       2);
