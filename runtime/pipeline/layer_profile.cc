@@ -113,6 +113,12 @@ class MeasuredLayer {
     return std::chrono::duration<double>(now() - begin).count();
   }
 
+  // As between two calls of a layer in a schedule: the other layers of its stage have been through the
+  // caches, and its weights have left those of a core.
+  void leave_caches() const {
+    if (device_.is_cpu()) others_.add_(1);
+  }
+
   // Copies, as a layer may change its input in place.
   Tensors given() const {
     Tensors inputs;
@@ -121,6 +127,7 @@ class MeasuredLayer {
   }
 
   Tensors forward(std::vector<double>& times) const {
+    leave_caches();
     const Tensors inputs = given();
     const auto begin = now();
     Tensors outputs = module_.forward(inputs);
@@ -141,6 +148,7 @@ class MeasuredLayer {
 
   // Gradients are added to those that are there, as in all microbatches but the first.
   double backward(const Tensors& outputs) const {
+    leave_caches();
     const auto [ends, gradients] = ends_of(outputs);
     if (ends.empty()) return 0;
     for (const at::Tensor& source : sources_) source.mutable_grad() = at::Tensor();
@@ -159,6 +167,7 @@ class MeasuredLayer {
       outputs = module_.forward(given_inputs);
     }
     inputs.push_back(backward(outputs));
+    leave_caches();
     const auto begin = now();
     later.compute();
     weights.push_back(seconds_since(begin));
@@ -170,6 +179,7 @@ class MeasuredLayer {
   StageModule& module_;
   c10::Device device_;
   Tensors inputs_, sources_;  // sources: whose gradients are wanted
+  at::Tensor others_ = at::zeros({8 << 20});
 };
 
 void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {

@@ -54,7 +54,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
           training.fill(step);
           training.checkpoints.step(training.state);
           bool is_saved = false;
-          for (int tries = 0; !is_saved && tries < 10; ++tries) {
+          for (int tries = 0; !is_saved && tries < 60; ++tries) {
             job.barrier();
             is_saved = training.checkpoints.save(training.state);
           }
