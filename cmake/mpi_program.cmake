@@ -7,8 +7,12 @@ function(muster_mpi_program target macro library source program)
     target_compile_definitions(${target} PRIVATE ${macro}="")
     return()
   endif()
+  set(includes)
+  if(library STREQUAL openmpi)
+    set(includes -I${MUSTER_PMIX_INCLUDE})
+  endif()
   add_custom_command(OUTPUT ${program}
-    COMMAND ${MUSTER_MPICC_${upper}} -O2 -I${MUSTER_PMIX_INCLUDE} -o ${program} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+    COMMAND ${MUSTER_MPICC_${upper}} -O2 ${includes} -o ${program} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
     DEPENDS ${source}
     COMMENT "Compiling an MPI program with ${MUSTER_MPICC_${upper}}"
     VERBATIM)

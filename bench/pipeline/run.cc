@@ -209,7 +209,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if ((what != "wide" && what != "tiny") || argc != 4) {
-    fmt::print(stderr, "usage: pipeline_run wide|tiny|split STEPS FILE, or pipeline_run memory FILE\n");
+    fmt::print(stderr, "usage: pipeline_run wide|tiny STEPS FILE, split ROUNDS FILE, or memory FILE\n");
     return 2;
   }
   const Net& net = what == "wide" ? kWide : kTiny;

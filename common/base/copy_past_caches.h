@@ -7,8 +7,8 @@
 namespace muster {
 
 // As memcpy(), which it is for less than a page; later loads of any thread that is told of its end see the
-// bytes. `next`: where the caller reads as many bytes after it, which come into the cache meanwhile, for
-// bytes that are in it themselves; there need not be any.
+// bytes. `next`, if given: the caller reads as many bytes from there afterwards, and they come into the cache
+// meanwhile; for a source that is in the cache already. It need not be memory.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
                       const std::byte* next = nullptr);
 

@@ -21,9 +21,9 @@ void require_member(const Group& group, const std::string& what);
 
 class Call {
  public:
-  // `text` says what must be the same on all members: "all_reduce of Float [4]"; it is asked for when
-  // something is wrong, by any thread. The group, and what `text` looks at, outlive the call.
-  // std::logic_error if this rank is not a member.
+  // `text` says what must be the same on all members: "all_reduce of Float [4]"; it is asked for by any
+  // thread, and only for a call that waits for long, fails or is traced. The group, and what `text` looks at,
+  // outlive the call. std::logic_error if this rank is not a member.
   Call(const Group& group, std::function<std::string()> text);
   // Starts and waits for it, or for the next part of it. std::invalid_argument tells what torch says of its
   // arguments; std::runtime_error the call, the group and the reason why it does not end. Of work of GPUs the

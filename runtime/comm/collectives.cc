@@ -100,7 +100,7 @@ class Part {
 
  private:
   c10d::ReduceOp::RedOpType kind_of(ReduceOp op, const at::Tensor& row) const;
-  // torch's operators do no more than to find it, which takes them longer than a small call takes over shared
+  // torch's operators only find the backend, which takes them longer than a small call takes over shared
   // memory.
   c10d::Backend& backend_for(const at::Tensor& tensor) const {
     return *group_.process_group()->getBackend(tensor.device().type());

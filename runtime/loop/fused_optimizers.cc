@@ -1,7 +1,9 @@
+#include <cstdint>
 #include <fmt/core.h>
 #include <map>
 #include <muster/fused_optimizers.h>
 #include <stdexcept>
+#include <sys/mman.h>
 #include <torch/torch.h>
 #include <tuple>
 
@@ -48,6 +50,19 @@ State& state_of(optim::Optimizer& optimizer, const at::Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
+// As zeros_like(). A step goes through all of the state, which a CPU finds faster in huge pages.
+at::Tensor zeros_in_huge_pages(const at::Tensor& parameter) {
+  constexpr std::uintptr_t kHugePage = 2 << 20;
+  const at::Tensor state = at::empty_like(parameter);
+  if (state.is_cpu() && state.nbytes() >= 2 * kHugePage) {
+    const auto bytes = reinterpret_cast<std::uintptr_t>(state.data_ptr());
+    const std::uintptr_t begin = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    const std::uintptr_t end = (bytes + state.nbytes()) / kHugePage * kHugePage;
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // or there are none
+  }
+  return state.zero_();
+}
+
 template <class Options, class State, class Kernel>
 void step_adam(optim::Optimizer& optimizer, const Kernel& kernel) {
   for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
@@ -65,11 +80,11 @@ void step_adam(optim::Optimizer& optimizer, const Kernel& kernel) {
       State& state = state_of<State>(optimizer, parameter);
       if (!state.exp_avg().defined()) {
         state.step(0);
-        state.exp_avg(at::zeros_like(parameter));
-        state.exp_avg_sq(at::zeros_like(parameter));
+        state.exp_avg(zeros_in_huge_pages(parameter));
+        state.exp_avg_sq(zeros_in_huge_pages(parameter));
       }
       if (options.amsgrad() && !state.max_exp_avg_sq().defined())
-        state.max_exp_avg_sq(at::zeros_like(parameter));
+        state.max_exp_avg_sq(zeros_in_huge_pages(parameter));
       state.step(state.step() + 1);
       at::Tensor& count = counts[{state.step(), parameter.device()}];
       if (!count.defined())

@@ -74,11 +74,7 @@ struct DataParallelEngine::State {
   std::int64_t tell_joined_ranks();
   bool shadow_step();
   void broadcast_model_of_last(bool last);
-  struct Use {
-    at::Tensor used, frozen;  // [parameters], bool on the CPU: on any rank
-    bool all_frozen = false;  // on some rank
-  };
-  Use use_on_any_rank() const;
+  at::Tensor on_any_rank(const std::vector<std::uint8_t>& here) const;
   Reduction::Order indices_of(const BucketOrder& order) const;
 };
 
@@ -158,18 +154,11 @@ void DataParallelEngine::State::broadcast_model_of_last(bool last) {
   broadcast_states(source.item<std::int64_t>());
 }
 
-// Used is what has a gradient and is not frozen.
-DataParallelEngine::State::Use DataParallelEngine::State::use_on_any_rank() const {
-  std::vector<std::uint8_t> here;
-  for (const at::Tensor& each : parameters.tensors)
-    here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
-  for (const at::Tensor& each : parameters.tensors) here.push_back(each.requires_grad() ? 0 : 1);
-  here.push_back(std::ranges::none_of(parameters.tensors, &at::Tensor::requires_grad) ? 1 : 0);
-  const at::Tensor reduced = torch::tensor(here).to(group.device());
-  if (group.size() > 1) all_reduce(group, reduced, ReduceOp::kMax);
-  const at::Tensor all = reduced.to(at::kCPU, at::kBool);
-  const auto count = static_cast<std::int64_t>(parameters.tensors.size());
-  return {all.narrow(0, 0, count), all.narrow(0, count, count), all[-1].item<bool>()};
+// [as many], bool on the CPU.
+at::Tensor DataParallelEngine::State::on_any_rank(const std::vector<std::uint8_t>& here) const {
+  const at::Tensor all = torch::tensor(here).to(group.device());
+  if (group.size() > 1) all_reduce(group, all, ReduceOp::kMax);
+  return all.to(at::kCPU, at::kBool);
 }
 
 Reduction::Order DataParallelEngine::State::indices_of(const BucketOrder& order) const {
@@ -283,30 +272,36 @@ void DataParallelEngine::reduce_grads() {
     throw std::logic_error("reduce_grads: not within join(), with static_graph, or of sparse gradients");
   state.begin_reduction();
   state.sync_buffers_next = true;
-  const auto [used, frozen, all_frozen] = state.use_on_any_rank();
+  const bool finds_unused = state.options.find_unused_parameters;
+  const auto count = static_cast<std::int64_t>(state.parameters.tensors.size());
+  std::vector<std::uint8_t> here;  // which are used, and then which are frozen
+  for (const at::Tensor& each : state.parameters.tensors)
+    here.push_back(each.requires_grad() && each.grad().defined() ? 1 : 0);
+  for (const at::Tensor& each : state.parameters.tensors) here.push_back(each.requires_grad() ? 0 : 1);
+  const at::Tensor all = state.on_any_rank(here);
+  const at::Tensor used = all.narrow(0, 0, count), frozen = all.narrow(0, count, count);
   if (!used.any().item<bool>()) return;
   // All ranks refuse what one cannot do, for the others would wait for it.
-  if (!state.options.find_unused_parameters && frozen.any().item<bool>())
+  const bool some_frozen = frozen.any().item<bool>();
+  if (some_frozen && !finds_unused)
     throw std::logic_error(fmt::format(
-        "reduce_grads: '{}' was frozen after the model was made, which needs "
-        "find_unused_parameters",
+        "reduce_grads: '{}' was frozen after the model was made, which needs find_unused_parameters",
         state.parameters.names[static_cast<std::size_t>(frozen.nonzero()[0].item<std::int64_t>())]));
-  if (all_frozen) throw std::logic_error("reduce_grads: all is frozen on a rank, and not on others");
   const at::AutoGradMode enable_grad(true);
   at::Tensor nothing;
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i) {
     const at::Tensor& each = state.parameters.tensors[i];
-    if (!each.requires_grad()) continue;
-    // The Reducer looks for these itself then, and says so if it is told to and there are none.
-    if (state.options.find_unused_parameters && !used[static_cast<std::int64_t>(i)].item<bool>()) continue;
+    // The Reducer looks for what is unused itself then, and says so if it is told to and there is none.
+    if (!each.requires_grad() || (finds_unused && !used[static_cast<std::int64_t>(i)].item<bool>())) continue;
     const at::Tensor row = (each.dim() == 0 ? each.unsqueeze(0) : each).narrow(0, 0, 0).sum();
     nothing = nothing.defined() ? nothing + row : row;
   }
-  if (!nothing.defined()) throw std::logic_error("reduce_grads: what other ranks have used is frozen here");
+  if (some_frozen && state.on_any_rank({nothing.defined() ? std::uint8_t{0} : std::uint8_t{1}}).item<bool>())
+    throw std::logic_error("reduce_grads: one rank has frozen all that the others have used");
   state.reduction->prepare_forward();
   state.reduction->rebuild_buckets();
   std::vector<at::Tensor> outputs;
-  if (state.options.find_unused_parameters) outputs.push_back(nothing);
+  if (finds_unused) outputs.push_back(nothing);
   state.reduction->prepare_backward(outputs);
   nothing.backward();
   for (std::size_t i = 0; i < state.parameters.tensors.size(); ++i)

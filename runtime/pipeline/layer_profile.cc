@@ -28,6 +28,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+constexpr std::int64_t kOtherFloats = 8 << 20;  // more than a core's caches hold
+
 // Puts back the gradients of a module.
 class GradientsBefore {
  public:
@@ -53,8 +55,10 @@ bool is_trained(const torch::nn::Module& module) {
 class MeasuredLayer {
  public:
   // `needs_gradient`: of its input; there are weights before it.
-  MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient)
-      : module_(module), device_(inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device()) {
+  MeasuredLayer(StageModule& module, const Tensors& inputs, bool needs_gradient, at::Tensor others)
+      : module_(module),
+        others_(std::move(others)),
+        device_(inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device()) {
     for (const at::Tensor& input : inputs) {
       const bool differentiable =
           needs_gradient && torch::autograd::isDifferentiableType(input.scalar_type());
@@ -116,7 +120,7 @@ class MeasuredLayer {
   // As between two calls of a layer in a schedule: the other layers of its stage have been through the
   // caches, and its weights have left those of a core.
   void leave_caches() const {
-    if (device_.is_cpu()) others_.add_(1);
+    if (others_.defined()) others_.add_(1);
   }
 
   // Copies, as a layer may change its input in place.
@@ -177,9 +181,9 @@ class MeasuredLayer {
   }
 
   StageModule& module_;
+  at::Tensor others_;  // memory of the stage's other layers, on a CPU
   c10::Device device_;
   Tensors inputs_, sources_;  // sources: whose gradients are wanted
-  at::Tensor others_ = at::zeros({8 << 20});
 };
 
 void count_parameters(const torch::nn::Module& module, LayerProfile& profile) {
@@ -209,6 +213,8 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
   const torch::AutoGradMode with_graph(true);
   Tensors inputs = microbatch;
   bool needs_gradient = false;
+  at::Tensor others;
+  if (!microbatch.empty() && microbatch.front().is_cpu()) others = at::zeros({kOtherFloats}, at::kFloat);
   for (int i = 0; i < layers.size(); ++i) {
     const auto module = layers.build(i, i + 1);
     LayerProfile& profile = profiles.emplace_back(LayerProfile{.name = layers.name(i)});
@@ -219,7 +225,7 @@ std::vector<LayerProfile> profile_layers(const PipelineLayers& layers, const Ten
       module->to(microbatch.front().device());
       const BuffersBefore buffers(*module);
       const GradientsBefore gradients(*module);
-      MeasuredLayer layer(*module, inputs, needs_gradient);
+      MeasuredLayer layer(*module, inputs, needs_gradient, others);
       Tensors outputs = layer.begin(profile);
       layer.measure(profile, std::max(options.repetitions, 1));
       inputs = std::move(outputs);

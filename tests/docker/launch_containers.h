@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
 // For tests in which an agent or the launcher falls silent. A busy machine may keep a process waiting for as
-// long, so that the others go without.
+// long, so that other tests leave the limits as they are.
 inline const Words kShortLimits{"--silence-limit", "2", "--controller-grace", "4"};
 
 // Sleeps in all attempts but the given one.

@@ -79,7 +79,6 @@ TEST_F(PipelineExamples, AGptInStagesLosesWhatItDoesInOne) {
   EXPECT_EQ(digests_in(four).size(), 4U) << four.out();
 }
 
-// The stages' messages and the replicas' all-reduces go through shared memory.
 // Nothing in a program says what its groups are made of; of two ranks the sums are the same.
 TEST_F(PipelineExamples, GroupsOfAnyBackendTrainToTheSameParameters) {
   std::map<std::string, std::string> over_gloo;
@@ -98,6 +97,7 @@ TEST_F(PipelineExamples, GroupsOfAnyBackendTrainToTheSameParameters) {
   }
 }
 
+// The stages' messages and the replicas' all-reduces go through shared memory.
 TEST_F(PipelineExamples, TwoReplicasOfAGptInTwoStagesLoseWhatTwoOfOneStageDo) {
   LaunchRun whole(gpt(2, "whole", "--max-steps 6 --stages 1"), one_thread_);
   ASSERT_EQ(whole.exit_code(), 0) << whole.err();

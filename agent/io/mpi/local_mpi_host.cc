@@ -93,7 +93,7 @@ Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
 
 void LocalMpiHost::asked(wire::MpiAsked asked, std::optional<std::chrono::seconds> limit) {
   asio::post(setting_.io, [this, attempt = attempt_, asked = std::move(asked), limit] {
-    if (attempt != attempt_) return;
+    if (attempt != attempt_ || context_.kind == wire::Mpi::kNone) return;
     if (limit) withdraw_after(*limit, asked);
     listener_->mpi_asked(asked);
   });

@@ -135,6 +135,7 @@ pmix_status_t on_fence(const pmix_proc_t* procs, std::size_t count, const pmix_i
   const bool has_limit = limit_in(infos, info_count).has_value();
   server().gather(meeting, std::move(text), [done, context, has_limit](bool ok, std::string all) {
     auto* const kept = new std::string(std::move(all));
+    // The launcher says no without a reason; this is the likely one.
     const pmix_status_t why = has_limit ? PMIX_ERR_TIMEOUT : PMIX_ERR_OUT_OF_RESOURCE;
     done(ok ? PMIX_SUCCESS : why, kept->data(), kept->size(), context, release_text, kept);
   });
@@ -291,6 +292,8 @@ void PmixServer::ask(wire::MpiAsked asked, Answered answered, std::optional<std:
 void PmixServer::gather(const Meeting& meeting, std::string text, Answered answered) {
   wire::MpiAsked asked{
       .verb = wire::MpiVerb::kFence, .key = meeting.what, .text = wire::Bytes(std::move(text))};
+  // Of a connect the library keeps the time itself, until it is answered.
+  const bool takes_limit = std::string_view(meeting.what) != "connect";
   std::string group;
   {
     const std::lock_guard lock(mutex_);
@@ -315,10 +318,11 @@ void PmixServer::gather(const Meeting& meeting, std::string text, Answered answe
         if (!ok) server().gave_up(group);
         answered(ok, std::move(all));
       },
-      limit_in(meeting.infos, meeting.info_count));
+      takes_limit ? limit_in(meeting.infos, meeting.info_count) : std::nullopt);
 }
 
-// It counts as if it had not been: the nodes that did not come to it do not count it either.
+// It counts as if it had not been: the nodes that did not come to it do not count it either. One that comes
+// later meets the next of these ranks.
 void PmixServer::gave_up(const std::string& group) {
   const std::lock_guard lock(mutex_);
   if (const auto times = gathered_.find(group); times != gathered_.end() && times->second > 0)

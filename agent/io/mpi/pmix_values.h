@@ -88,7 +88,8 @@ inline bool unpack(const std::string& bytes, pmix_value_t& value) {
 // Within which ranks want to have met.
 inline std::optional<std::chrono::seconds> limit_in(const pmix_info_t* infos, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
-    if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) && infos[i].value.type == PMIX_INT &&
+    if (PMIX_CHECK_KEY(&infos[i], PMIX_TIMEOUT) &&
+        (infos[i].value.type == PMIX_INT || infos[i].value.type == PMIX_UINT32) &&
         infos[i].value.data.integer > 0)
       return std::chrono::seconds(infos[i].value.data.integer);
   return {};

@@ -62,13 +62,15 @@ void MpiExchange::fence(NodeId from, const wire::MpiAsked& asked, const Crew& cr
   fences_.erase(asked.key);
 }
 
-// All of the nodes that have come to the fence go on without it. One that is over, or of which the node has
-// begun the next, has been answered.
+// All of the nodes that have come to the fence go on without it. One that is over has been answered, and an
+// agent takes no notice of a second answer; of one that a launcher before this one was asked for it needs
+// this.
 void MpiExchange::withdraw(NodeId from, const wire::MpiAsked& asked) {
   const auto fence = fences_.find(asked.key);
-  if (fence == fences_.end()) return;
+  if (fence == fences_.end()) return answer({from, asked.number}, false);
   const auto own = fence->second.find(from);
-  if (own == fence->second.end() || own->second.number != asked.number) return;
+  if (own == fence->second.end() || own->second.number != asked.number)
+    return answer({from, asked.number}, false);
   for (const auto& [node, part] : fence->second) {
     held_bytes_ -= part.text.size();
     answer({node, part.number}, false);

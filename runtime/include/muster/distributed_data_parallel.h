@@ -73,8 +73,9 @@ class DistributedDataParallel {
   // What backward passes that were not reduced have added up in grad(), of this model's module too, is
   // reduced without another one. A parameter that some ranks have not used counts as zero there; one that no
   // rank has used, or that is frozen, keeps no gradient. Collective, with a small all-reduce before it;
-  // std::logic_error within join(), with static_graph, of sparse gradients, or on all ranks where
-  // one has frozen a parameter after the model was made without find_unused_parameters, or all of them.
+  // std::logic_error within join(), with static_graph, of sparse gradients; and on all ranks where one
+  // has frozen a parameter after the model was made without find_unused_parameters, or all that others have
+  // used.
   void reduce_grads() { engine_->reduce_grads(); }
   // The most that reduce_grads() would take of this rank's memory now, but for what communication takes.
   std::int64_t reduction_bytes() const { return engine_->reduction_bytes(); }
