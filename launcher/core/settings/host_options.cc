@@ -66,9 +66,15 @@ void read_list(SettingReader& reader, const Surroundings& here, Options& options
 }
 
 void read_numbers(SettingReader& reader, Options& options) {
-  if (options.hosts.empty()) return;
-  const auto count = static_cast<std::int32_t>(options.hosts.size());
   const Setting* nodes = reader.find("nodes");
+  if (options.hosts.empty()) {
+    if (options.nodes > kMostLocalNodes)
+      reader.refuse(*nodes, fmt::format("is more than {} nodes on one machine: give fewer, or hosts to start "
+                                        "them on",
+                                        kMostLocalNodes));
+    return;
+  }
+  const auto count = static_cast<std::int32_t>(options.hosts.size());
   const Setting* spares = reader.find("spare-nodes");
   const Setting& hosts = *hosts_setting(reader);
   if (nodes == nullptr) {

@@ -18,7 +18,8 @@
 
 namespace muster::launcher {
 
-constexpr std::int32_t kMostSlots = 4096;  // workers of one node; an agent takes no more
+constexpr std::int32_t kMostLocalNodes = 4096;  // agents of one machine, of a few threads each
+constexpr std::int32_t kMostSlots = 4096;       // workers of one node; an agent takes no more
 
 struct Host {
   std::string name;        // as the user gave it; an IPv6 address without brackets

@@ -111,6 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"nodes", "-1", "give 1 or more"}, BadValue{"nodes", "two", "give 1 or more"},
         BadValue{"nodes", "2x", "give 1 or more"},
         BadValue{"nodes", "99999999999999999999", "give 1 or more"},
+        BadValue{"nodes", "4097", "is more than 4096 nodes on one machine"},
         BadValue{"nodes", "4:1", "give MIN:MAX, such as 1:4"}, BadValue{"nodes", "1:2:3", "or MIN:MAX"},
         BadValue{"nodes", "0:2", "or MIN:MAX"}, BadValue{"nodes", ":2", "or MIN:MAX"},
         BadValue{"spare-nodes", "-1", "give 0 or more"}, BadValue{"restart-window", "0", "is not a duration"},
