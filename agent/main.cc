@@ -39,6 +39,7 @@ namespace {
 
 constexpr int kExitUsage = 2;
 constexpr int kExitNoLauncher = 69;
+constexpr int kExitInternal = 125;
 const std::vector<int> kSignalsToLeave = {SIGTERM, SIGINT, SIGHUP};
 
 wire::Hello hello(const Arguments& arguments, const ProcessIdentity& self) {
@@ -56,6 +57,18 @@ awaitable<void> move(Control& control, const Arguments& arguments, Link& link, A
   if (moved) co_return;
   link.send(Attempt(), wire::AgentRemark{moved.error().message()});
   agent.leave("its launcher cannot be called");
+}
+
+// What a library throws (no thread or no memory could be had) ends the agent as a signal would: the guardian,
+// to whom nobody has said goodbye, ends what the agent leaves.
+void run_all(asio::io_context& io) {
+  try {
+    io.run();
+  } catch (const std::exception& error) {
+    log::divert({});
+    log::error("{}", error.what());
+    _exit(kExitInternal);
+  }
 }
 
 // Until the agent has left; the exit code. Everything goes in the reverse order: the guardian last.
@@ -95,7 +108,7 @@ int serve(asio::io_context& io, Control& control, std::shared_ptr<net::Channel> 
     agent.leave(fmt::format("the agent got signal {}", signal));
   }));
   tasks.spawn(move(control, arguments, link, agent));
-  io.run();
+  run_all(io);
   return exit_code;
 }
 

@@ -61,5 +61,10 @@ int main(std::vector<std::string> words) {
 }  // namespace muster::launcher
 
 int main(int argc, char** argv) {
-  return muster::launcher::main({argv + 1, argv + argc});
+  using namespace muster;
+  try {
+    return launcher::main({argv + 1, argv + argc});
+  } catch (const std::exception& error) {  // a library's: no thread or no memory could be had
+    return launcher::refuse(Error(ErrorCode::kInternal, error.what()), launcher::kExitInternal);
+  }
 }

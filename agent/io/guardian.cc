@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
@@ -14,9 +13,9 @@
 #include "agent/io/mpi/segments.h"
 #include "agent/io/sweep.h"
 #include "agent/io/workers/worker_socket.h"
-#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/process_limits.h"
 #include "common/base/text.h"
 
 namespace muster::agent {
@@ -79,14 +78,18 @@ void remove_segments_of(const std::map<std::string, std::string>& told) {
 
 }  // namespace
 
-void Guardian::start() {
+Status Guardian::start() {
   int ends[2];
-  CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
-  pid_ = fork();
-  CHECK(pid_ >= 0, "fork: {}", std::strerror(errno));
-  if (pid_ == 0) guard(ends[0]);
-  close(ends[0]);
-  pipe_.reset(ends[1]);
+  if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make the guardian's pipe", errno);
+  const UniqueFd theirs(ends[0]);
+  UniqueFd ours(ends[1]);
+  const pid_t pid = fork();
+  const int error = errno;
+  if (pid < 0) return system_failure("cannot start the guardian" + nearest_process_limit(error), error);
+  if (pid == 0) guard(theirs.get());
+  pid_ = pid;
+  pipe_ = std::move(ours);
+  return {};
 }
 
 Guardian::~Guardian() {
@@ -117,6 +120,7 @@ void Guardian::guard_run_directory(const std::string& directory) {
 }
 
 void Guardian::tell(const std::string& name, const std::string& value) {
+  if (!pipe_) return;
   const std::string entry = name + "=" + value;
   const Status told = write_all(pipe_.get(), {entry.c_str(), entry.size() + 1}, "the guardian's pipe");
   if (!told) log::error("the guardian is gone: {}", told.error().message());

@@ -22,8 +22,8 @@ class Guardian {
   ~Guardian();
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
-  // Forks. Only while this process has one thread.
-  void start();
+  // Forks. Only while this process has one thread. Without a guardian what it is told goes nowhere.
+  Status start();
   // 0 before, and once it has ended: another process may have its pid then.
   pid_t pid() const { return pid_; }
   void ended() { pid_ = 0; }

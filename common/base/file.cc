@@ -1,5 +1,6 @@
 #include "common/base/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
@@ -32,11 +33,14 @@ Status write_new_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
-// `expected_bytes` is only a first guess: /proc and pipes have no size.
+// `expected_bytes` is only a first guess: /proc and pipes have no size. What lies in /proc/sys is told to the
+// first read alone.
 Expected<std::string> read_all(int fd, const std::string& path, std::uint64_t limit_bytes,
                                std::uint64_t expected_bytes) {
   std::string bytes;
-  bytes.resize(expected_bytes <= limit_bytes ? static_cast<std::size_t>(expected_bytes) + 1 : 1);
+  constexpr std::uint64_t kUnknown = 4096;
+  const std::uint64_t guess = expected_bytes == 0 ? kUnknown : expected_bytes;
+  bytes.resize(static_cast<std::size_t>(std::min(guess, limit_bytes)) + 1);
   std::size_t used = 0;
   for (;;) {
     const ssize_t got = read(fd, bytes.data() + used, bytes.size() - used);

@@ -1,8 +1,12 @@
 #include "common/base/quiet_thread.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
+#include <system_error>
 #include <utility>
+
+#include "common/base/process_limits.h"
 
 namespace muster {
 
@@ -28,10 +32,15 @@ class [[nodiscard]] BlockSignals {
 
 std::jthread start_quiet_thread(const std::string& name, std::function<void(const std::stop_token&)> body) {
   const BlockSignals until_started;
-  return std::jthread([name, body = std::move(body)](const std::stop_token& stop) {
-    pthread_setname_np(pthread_self(), name.c_str());
-    body(stop);
-  });
+  try {
+    return std::jthread([name, body = std::move(body)](const std::stop_token& stop) {
+      pthread_setname_np(pthread_self(), name.c_str());
+      body(stop);
+    });
+  } catch (const std::system_error& error) {
+    const std::string limit = nearest_process_limit(error.code().value());
+    throw std::system_error(error.code(), fmt::format("cannot start the thread {}{}", name, limit));
+  }
 }
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   // Has the thread look at the list when the executor's turn is over. Under the lock.
   void call_later();
   void call();
+  Status start();
   void run();
   // Does what is to be done for the file at the head of the list; the lock is given up meanwhile.
   void serve(std::unique_lock<std::mutex>& lock);
@@ -61,6 +63,10 @@ struct LogWriter::Shared : std::enable_shared_from_this<Shared> {
   bool called = false;                         // or will be after the executor's turn
   bool started = false;                        // the executor's thread's
 };
+
+Status LogWriter::start() {
+  return shared_->start();
+}
 
 LogWriter::LogWriter(asio::any_io_executor executor)
     : shared_(std::make_shared<Shared>(std::move(executor))) {}
@@ -109,9 +115,20 @@ void LogWriter::Shared::call() {
     called = false;
     if (ended) return;
   }
-  if (std::exchange(started, true)) return wake.notify_one();
+  if (started) return wake.notify_one();
+  (void)start();  // an owner to whom it matters has called it
+}
+
+Status LogWriter::Shared::start() {
+  if (started) return {};
   const auto body = [shared = shared_from_this()](const std::stop_token&) { shared->run(); };
-  start_quiet_thread("muster-logs", body).detach();
+  try {
+    start_quiet_thread("muster-logs", body).detach();
+  } catch (const std::system_error& error) {
+    return failure(ErrorCode::kUnavailable, "{}", error.what());
+  }
+  started = true;
+  return {};
 }
 
 void LogWriter::Shared::run() {

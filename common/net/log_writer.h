@@ -2,10 +2,10 @@
 // something to write.
 //
 // One thread for all files, in the order in which they got something to do. put() queues without limit: a
-// caller to whom memory matters asks backlog_bytes() and alive_at() first. The thread is started by the first
-// put(), and hears of bytes once the executor's handler that put them has returned. When this object goes,
-// the thread has a moment to write what is left; then it ends by itself, unless it hangs in the kernel. put()
-// may be called by any thread, everything else by the executor's, which also hears of trouble.
+// caller to whom memory matters asks backlog_bytes() and alive_at() first. The thread is started by start()
+// or the first put(), and hears of bytes once the executor's handler that put them has returned. When this
+// object goes, the thread has a moment to write what is left; then it ends by itself, unless it hangs in the
+// kernel. put() may be called by any thread, everything else by the executor's, which also hears of trouble.
 #pragma once
 
 #include <atomic>
@@ -33,6 +33,8 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
+  // Starts the thread now. Where it cannot be had, what is put waits for a later put() that has more luck.
+  Status start();
   // What becomes of a file of which a piece could not be written: kStop: it ends there, and the rest is lost.
   enum class AfterTrouble { kGoOn, kStop };
   std::shared_ptr<File> add(std::unique_ptr<LogParts> parts, Trouble trouble,

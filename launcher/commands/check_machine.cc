@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/base/text.h"
 #include "launcher/commands/checks.h"
 #include "launcher/io/fleet/local_bootstrap.h"
 
@@ -32,32 +31,6 @@ std::string existing_part_of(std::filesystem::path path) {
   std::error_code error;
   while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
   return path.string();
-}
-
-std::optional<std::uint64_t> number_in(const std::string& path) {
-  auto text = read_file(path, 64);
-  if (!text) return std::nullopt;
-  while (text->ends_with('\n')) text->pop_back();
-  return parse_number<std::uint64_t>(*text);
-}
-
-// Of this process's control group and those above it, v2 or v1's pids controller. "max" is no number, and no
-// limit.
-std::vector<ProcessLimit> cgroup_limits() {
-  const auto groups = read_file("/proc/self/cgroup", 1 << 16);
-  std::vector<ProcessLimit> limits;
-  for (const std::string_view line : split(groups.value_or(""), '\n')) {
-    const auto fields = split(line, ':');
-    if (fields.size() < 3 || !(fields[1].empty() || fields[1] == "pids")) continue;
-    const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
-    for (std::filesystem::path group(fields[2]);; group = group.parent_path()) {
-      const std::string directory = root + group.string();
-      if (const auto limit = number_in(directory + "/pids.max"))
-        limits.push_back({*limit, number_in(directory + "/pids.current").value_or(0)});
-      if (group == group.parent_path()) break;
-    }
-  }
-  return limits;
 }
 
 }  // namespace
@@ -109,12 +82,7 @@ Finding check_descriptors(const Demand& demand) {
 }
 
 Finding check_processes(const Demand& demand) {
-  std::vector<ProcessLimit> limits = cgroup_limits();
-  rlimit own{};
-  getrlimit(RLIMIT_NPROC, &own);
-  // Root is not bound by its own limit. How much of it others of the user have taken is not known.
-  if (geteuid() != 0 && own.rlim_cur != RLIM_INFINITY) limits.push_back({own.rlim_cur, 0});
-  return judge_processes(limits, demand);
+  return judge_processes(process_limits(), demand);
 }
 
 Finding check_shared_memory(const Demand& demand) {

@@ -107,6 +107,9 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   const auto agent_program = LocalBootstrap::find_agent_program();
   if (!agent_program) return refuse(agent_program.error(), kExitInternal);
   if (const Status free = check_port(options); !free) return refuse(free.error(), kExitUsage);
+  asio::io_context context(1);
+  net::LogWriter files(context.get_executor());
+  if (const Status started = files.start(); !started) return refuse(started.error(), kExitInternal);
   if (const Status made = make_places(plan); !made) return refuse(made.error(), kExitUsage);
   if (!plan.hosts.empty()) {
     auto nonce = leave_nonce(plan.job.log_directory);
@@ -115,14 +118,12 @@ int carry_out(const Prepared& prepared, const Surroundings& here, const std::vec
   }
 
   const TimePoint started = Clock::now();
-  asio::io_context context(1);
   const DisplayOptions& display = prepared.request.display;
   std::optional<PrefixTemplate> prefix;
   if (!display.line_prefix.empty()) prefix = {display.line_prefix, options.role, here.hostname};
   Terminal terminal(context.get_executor(), options.json, display.fold, std::move(prefix));
   for (const int stream : {1, 2})
     plan.job.terminal_streams |= terminal.shows_on_terminal(stream) ? stream : 0;
-  net::LogWriter files(context.get_executor());
   const auto say = [&terminal](const std::string& text) { terminal.say(text); };
   int failed = 0;
   if (!plan.remote.sync.empty()) failed = sync_hosts(plan, {signals, say});

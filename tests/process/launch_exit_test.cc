@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "tests/invariants.h"
@@ -347,6 +350,38 @@ TEST(LaunchWithoutItsPlace, ANodeThatCannotKeepLogsOfARestartIsLost) {
   EXPECT_THAT(run.err(), HasSubstr("rank 0 (node0) exited with code 3; attempt 2"));
   EXPECT_THAT(run.err(), HasSubstr("node0 was lost: it refused the attempt: cannot keep logs"));
   expect_nothing_left(run);
+}
+
+// As a user of whom nothing else runs, and who may have so many processes and threads.
+pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_count) {
+  std::filesystem::permissions(directory, std::filesystem::perms::all);
+  const auto user = static_cast<uid_t>(470'000 + getpid() % 1000);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  const rlimit limit{process_count, process_count};
+  if (chdir("/") != 0 || setrlimit(RLIMIT_NPROC, &limit) != 0 || setgroups(0, nullptr) != 0 ||
+      setgid(user) != 0 || setuid(user) != 0)
+    _exit(98);
+  return 0;
+}
+
+// The launcher's own thread, agents, guardians, the agents' threads, and workers, whichever comes first.
+TEST(LaunchWithoutItsPlace, NamesTheLimitOnProcessesThatItHasReached) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  ScratchDirectory scratch;  // where that user finds the programs
+  std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
+  std::filesystem::copy(LAUNCH_PROGRAM, scratch / "launch");
+  std::filesystem::copy(AGENT_PROGRAM, scratch / "agent");
+  for (const rlim_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 64}) {
+    SCOPED_TRACE(fmt::format("{} processes and threads", count));
+    LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", "sh", "-c", "exit 0"}, {},
+                  scratch / "launch",
+                  [&](const std::string& directory) { return start_as_user_with(directory, count); });
+    EXPECT_EQ(run.exit_code(), count == 64 ? 0 : 125) << run.err();
+    if (count < 64)
+      EXPECT_THAT(run.err(), HasSubstr(fmt::format("(RLIMIT_NPROC (ulimit -u) is {}, and ", count)));
+    expect_nothing_left(run);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
+#include <system_error>
 #include <utility>
 
 #include "common/base/log.h"
@@ -62,7 +63,13 @@ std::string held_on(const Nvml& library, const std::map<unsigned, GpuMemory>& be
 
 GpuMemoryWatch::GpuMemoryWatch() {
   const auto body = [shared = shared_](const std::stop_token&) { watch(shared); };
-  start_quiet_thread("muster-gpumem", body).detach();
+  try {
+    start_quiet_thread("muster-gpumem", body).detach();
+  } catch (const std::system_error& error) {
+    log::error("the memory of GPUs is not watched: {}", error.what());
+    const std::scoped_lock lock(shared_->mutex);
+    give_up(*shared_);
+  }
 }
 
 GpuMemoryWatch::~GpuMemoryWatch() {
@@ -89,6 +96,12 @@ std::optional<std::string> GpuMemoryWatch::held() const {
   return shared_->held;
 }
 
+void GpuMemoryWatch::give_up(Shared& shared) {
+  shared.usable = false;
+  shared.killed.clear();
+  shared.held = "";
+}
+
 void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
   const Nvml library = Nvml::load();
   const bool usable = library.begin() && library.memory != nullptr;
@@ -103,11 +116,7 @@ void GpuMemoryWatch::watch(const std::shared_ptr<Shared>& shared) {
   // What was looked at too late may have been the workers' own.
   if (shared->workers_started) before.clear();
   if (usable) log::info("GPU memory before the first attempt: {} GPUs looked at", before.size());
-  if (!usable) {
-    shared->usable = false;
-    shared->killed.clear();
-    shared->held = "";
-  }
+  if (!usable) give_up(*shared);
   for (;;) {
     shared->asked.wait(lock, [&] { return shared->over || !shared->killed.empty(); });
     if (shared->over) return;

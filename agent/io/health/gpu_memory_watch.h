@@ -46,6 +46,7 @@ class GpuMemoryWatch {
     std::optional<std::string> held = "";
   };
   static void watch(const std::shared_ptr<Shared>& shared);
+  static void give_up(Shared& shared);  // under the lock
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };

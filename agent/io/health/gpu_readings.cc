@@ -1,13 +1,20 @@
 #include "agent/io/health/gpu_readings.h"
 
 #include <stop_token>
+#include <system_error>
 
+#include "common/base/log.h"
 #include "common/base/quiet_thread.h"
 
 namespace muster::agent {
 
 GpuReadings::GpuReadings() {
-  start_quiet_thread("muster-gputop", [shared = shared_](const std::stop_token&) { read(shared); }).detach();
+  const auto body = [shared = shared_](const std::stop_token&) { read(shared); };
+  try {
+    start_quiet_thread("muster-gputop", body).detach();
+  } catch (const std::system_error& error) {
+    log::error("GPUs are not looked at: {}", error.what());
+  }
 }
 
 GpuReadings::~GpuReadings() {

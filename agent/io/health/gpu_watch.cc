@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "common/base/log.h"
@@ -42,7 +43,11 @@ std::map<Nvml::Device, unsigned> register_all(const Nvml& library, Nvml::EventSe
 
 GpuWatch::GpuWatch() {
   const auto body = [shared = std::weak_ptr(shared_)](const std::stop_token&) { watch(shared); };
-  start_quiet_thread("muster-gpu", body).detach();
+  try {
+    start_quiet_thread("muster-gpu", body).detach();
+  } catch (const std::system_error& error) {
+    log::error("GPU faults are not watched: {}", error.what());
+  }
 }
 
 std::vector<GpuFault> GpuWatch::take() {

@@ -79,6 +79,7 @@ void LocalLogs::send_left_logs(const std::string& directory) {
 }
 
 Expected<std::vector<std::string>> LocalLogs::open(const wire::JobSpec& job, const OpenAttempt& attempt) {
+  if (Status started = writer_.start(); !started) return std::unexpected(std::move(started).error());
   NodeContext context;
   context.node = setting_.node;
   context.attempt = attempt.attempt;
@@ -135,6 +136,7 @@ void LocalLogs::close() {
 void LocalLogs::divert_own_log() {
   struct stat status{};
   if (fstat(STDERR_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (const Status started = writer_.start(); !started) return log::error("{}", started.error().message());
   const auto file = writer_.add(
       std::make_unique<net::LogParts>(fmt::format("/proc/self/fd/{}", STDERR_FILENO), UniqueFd(), nullptr),
       [](const std::string&) {});

@@ -38,7 +38,7 @@ LocalProcesses::LocalProcesses(Setting setting)
 
 void LocalProcesses::begin(ProcessListener& listener) {
   listener_ = &listener;
-  setting_.guardian.start();
+  if (const Status guarded = setting_.guardian.start(); !guarded) unguarded_ = guarded.error().message();
   open_worker_socket();
   setting_.tasks.spawn(hear_signals({SIGCHLD}, [this](int) {
     reap_leftovers();
@@ -70,6 +70,8 @@ void LocalProcesses::set_job(const wire::JobSpec& job) {
 }
 
 std::expected<void, StartFailure> LocalProcesses::open(const OpenAttempt& attempt) {
+  if (!unguarded_.empty())
+    return std::unexpected(StartFailure{StartStep::kResources, Error(ErrorCode::kUnavailable, unguarded_)});
   auto run = AttemptRun::open({job_, context(attempt.attempt), attempt.plan, worker_descriptor_limit_});
   if (!run) return std::unexpected(std::move(run.error()));
   run_ = *std::move(run);

@@ -113,6 +113,7 @@ class LocalProcesses final : public Processes, public TemplateHost, public Lefto
   std::optional<Stacks> stacks_;                   // of its workers
   std::shared_ptr<WorkerInput> input_;             // of the worker that gets it, while that runs
   Attempt attempt_;
+  std::string unguarded_;    // why there is no guardian, without which no worker is started
   std::set<pid_t> workers_;  // the workers that have not been reaped
   std::unique_ptr<net::Alarm> stacks_alarm_;
 };

@@ -192,7 +192,7 @@ Status MemoryExchange::start_thread() {
       io_.run();
     });
   } catch (const std::system_error& error) {
-    return failure(ErrorCode::kUnavailable, "cannot start a thread: {}", error.what());
+    return failure(ErrorCode::kUnavailable, "{}", error.what());
   }
   return {};
 }

@@ -13,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/process.h"
+#include "common/base/process_limits.h"
 #include "common/base/settle.h"
 #include "common/base/text.h"
 
@@ -174,7 +175,9 @@ Expected<Process> spawn(const Command& command) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   // The worker's end of a pipe must not stay open here.
   put_on_stage({stage().null, stage().null, stage().null});
-  if (pid < 0) return failure(ErrorCode::kInternal, "cannot start a process: {}", std::strerror(error));
+  if (pid < 0)
+    return failure(ErrorCode::kInternal, "cannot start a process{}: {}", nearest_process_limit(error),
+                   std::strerror(error));
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
   reap(process.pidfd.get());

@@ -21,6 +21,10 @@ constexpr std::uint64_t kDescriptorsPerWorker = 8;
 constexpr std::uint64_t kDescriptorsBeside = 64;
 // Threads of a LibTorch rank: its pools, the communication library's, the loaders'.
 constexpr std::uint64_t kThreadsPerWorker = 32;
+constexpr std::uint64_t kThreadsPerAgent = 3;  // its own, the one that writes logs, and its guardian
+constexpr std::uint64_t kThreadsOfLauncher = 2;
+// Of each rank in /dev/shm: less is little even for what NCCL alone takes.
+constexpr std::uint64_t kSharedMemoryPerWorker = 16 * kMiB;
 // What docker gives a container unless told otherwise.
 constexpr std::uint64_t kDockersSharedMemory = 64 * kMiB;
 // 2025-01-01 and 2100-01-01: no clock that has been set shows anything else.
@@ -45,6 +49,7 @@ Finding judge_disk(std::string name, const std::string& path, const Space& space
 }
 
 Finding judge_shared_memory(const std::optional<Space>& space, const Demand& demand) {
+  const std::uint64_t wanted = static_cast<std::uint64_t>(demand.workers) * kSharedMemoryPerWorker;
   Finding finding{kOk, "shared memory", ""};
   if (!space) {
     finding.result = kWarn;
@@ -57,9 +62,12 @@ Finding judge_shared_memory(const std::optional<Space>& space, const Demand& dem
   if (space->total_bytes <= kDockersSharedMemory) {
     finding.result = kWarn;
     finding.advice = "a container's default is too small for data loaders and NCCL: docker run --shm-size=8g";
-  } else if (space->free_bytes < static_cast<std::uint64_t>(demand.workers) * 16 * kMiB) {
+  } else if (space->free_bytes < wanted) {
     finding.result = kWarn;
-    finding.advice = "look for what fills it: ls -l /dev/shm";
+    finding.advice = space->total_bytes < wanted
+                         ? fmt::format("{} ranks want {}: mount -o remount,size={}M /dev/shm", demand.workers,
+                                       size_text(wanted), wanted / kMiB)
+                         : "look for what fills it: ls -l /dev/shm";
   }
   return finding;
 }
@@ -77,17 +85,21 @@ Finding judge_descriptors(std::uint64_t limit, const Demand& demand) {
 
 Finding judge_processes(const std::vector<ProcessLimit>& limits, const Demand& demand) {
   const auto workers = static_cast<std::uint64_t>(demand.workers);
-  const std::uint64_t least = workers + 2 * static_cast<std::uint64_t>(demand.nodes);
+  const std::uint64_t least =
+      workers + kThreadsPerAgent * static_cast<std::uint64_t>(demand.nodes) + kThreadsOfLauncher;
   const std::uint64_t wanted = least + workers * kThreadsPerWorker;
-  if (limits.empty()) return {kOk, "processes", "no limit but the machine's"};
+  if (limits.empty()) return {kOk, "processes", "no limit is known"};
   const ProcessLimit tightest = *std::ranges::min_element(limits, {}, &ProcessLimit::left);
   const std::uint64_t left = tightest.left();
   Finding finding{kOk, "processes",
-                  fmt::format("{} processes and threads are left of {}", left, tightest.limit)};
+                  fmt::format("{} processes and threads are left of {}, and about {} will run ({} is the "
+                              "nearest limit)",
+                              left, tightest.limit, wanted, tightest.name)};
   if (left >= wanted) return finding;
   finding.result = left < least ? kFail : kWarn;
   finding.advice =
-      fmt::format("about {} will run: raise `ulimit -u`, or pids.max (docker run --pids-limit)", wanted);
+      fmt::format("raise {}{}", tightest.name,
+                  tightest.name.ends_with("/pids.max") ? " (of a container: docker run --pids-limit)" : "");
   return finding;
 }
 

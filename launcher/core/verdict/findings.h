@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/process_limits.h"
+
 namespace muster::launcher {
 
 struct Finding {
@@ -27,13 +29,6 @@ struct Demand {
 struct Space {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;
-};
-
-// A limit on processes and threads together.
-struct ProcessLimit {
-  std::uint64_t limit = 0;
-  std::uint64_t used = 0;  // may be more: a limit can be set below what runs
-  std::uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 
 // `name`: "log directory"; `wanted_bytes`: less is doubtful, a hundredth of it unfit.

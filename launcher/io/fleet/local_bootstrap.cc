@@ -36,7 +36,7 @@ LocalBootstrap::LocalBootstrap(const asio::any_io_executor& executor, Plan plan,
 
 void LocalBootstrap::start(AgentId agent) {
   auto started = plan_.control == Control::kSocket ? start_with_socket(agent) : start_with_tcp(agent);
-  if (!started) return listener_->agent_ended(agent, started.error().message(), AgentEnd::kOther);
+  if (!started) return listener_->agent_ended(agent, started.error().message(), AgentEnd::kRefused);
   children_.emplace(started->pid, Child{agent, std::move(started->input)});
   pids_.emplace(agent, started->pid);
   marks_.sessions.insert(started->pid);

@@ -4,6 +4,8 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include "common/base/process_limits.h"
+
 namespace muster::launcher {
 
 namespace {
@@ -60,7 +62,8 @@ Expected<pid_t> spawn_child(std::vector<std::string> words, const ChildStreams& 
   const int error =
       posix_spawnp(&pid, argv.front(), &request.files, &request.attributes, argv.data(), environ);
   setrlimit(RLIMIT_NOFILE, &own);
-  if (error != 0) return system_failure("cannot start " + words.front(), error);
+  if (error != 0)
+    return system_failure("cannot start " + words.front() + nearest_process_limit(error), error);
   return pid;
 }
 

@@ -52,6 +52,12 @@ TEST(ProgramFile, APathIsWrittenWithoutADotAtItsBeginning) {
   EXPECT_EQ(path_from("", "./train"), "./train");
 }
 
+TEST(File, ASettingOfTheKernelsIsReadWhole) {
+  std::string line;
+  std::getline(std::ifstream("/proc/sys/kernel/pid_max"), line);
+  EXPECT_EQ(read_file("/proc/sys/kernel/pid_max", 64).value(), line + "\n");
+}
+
 TEST(File, ExclusiveCreationRefusesAnExistingFileAndKeepsIt) {
   ScratchDirectory directory;
   const std::string path = directory / "x";

@@ -24,18 +24,31 @@ TEST(Findings, JudgeDescriptorsByEightForEachWorkerOfAnAgent) {
 
 TEST(Findings, JudgeProcessesByWorkersAndTheirThreads) {
   EXPECT_EQ(judge_processes({}, kDemand).result, kOk);
-  EXPECT_EQ(judge_processes({{1000, 400}}, kDemand).result, kOk);
-  EXPECT_EQ(judge_processes({{1000, 600}}, kDemand).result, kWarn) << "workers fit, their threads do not";
-  EXPECT_EQ(judge_processes({{1000, 990}}, kDemand).result, kFail);
-  EXPECT_EQ(judge_processes({{1000, 2000}}, kDemand).result, kFail) << "more than the limit may be in use";
-  const Finding tightest = judge_processes({{5000, 0}, {1000, 2000}, {1000, 990}}, kDemand);
-  EXPECT_EQ(tightest.text, "0 processes and threads are left of 1000");
+  const auto judge = [](std::uint64_t limit, std::uint64_t used) {
+    return judge_processes({{"kernel.pid_max", limit, used}}, kDemand).result;
+  };
+  EXPECT_EQ(judge(1000, 400), kOk);
+  EXPECT_EQ(judge(1000, 600), kWarn) << "workers fit, their threads do not";
+  EXPECT_EQ(judge(1000, 976), kWarn) << "16 ranks, 3 of each of 2 agents, and 2 of the launcher";
+  EXPECT_EQ(judge(1000, 977), kFail);
+  EXPECT_EQ(judge(1000, 2000), kFail) << "more than the limit may be in use";
+  const Finding tightest =
+      judge_processes({{"a", 5000, 0}, {"/x/pids.max", 1000, 2000}, {"c", 1000, 990}}, kDemand);
+  EXPECT_EQ(
+      tightest.text,
+      "0 processes and threads are left of 1000, and about 536 will run (/x/pids.max is the nearest limit)");
+  EXPECT_EQ(tightest.advice, "raise /x/pids.max (of a container: docker run --pids-limit)");
 }
 
 TEST(Findings, JudgeSharedMemoryBySizeAndWhatIsFree) {
   EXPECT_EQ(judge_shared_memory(Space{8 * kGiB, 8 * kGiB}, kDemand).result, kOk);
   EXPECT_THAT(judge_shared_memory(Space{64 * kMiB, 64 * kMiB}, kDemand).advice, HasSubstr("--shm-size"));
-  EXPECT_EQ(judge_shared_memory(Space{8 * kGiB, 10 * kMiB}, kDemand).result, kWarn);
+  const Finding full = judge_shared_memory(Space{8 * kGiB, 10 * kMiB}, kDemand);
+  EXPECT_EQ(full.result, kWarn);
+  EXPECT_THAT(full.advice, HasSubstr("look for what fills it"));
+  const Finding small = judge_shared_memory(Space{128 * kMiB, 128 * kMiB}, kDemand);
+  EXPECT_EQ(small.result, kWarn);
+  EXPECT_EQ(small.advice, "16 ranks want 256 MiB: mount -o remount,size=256M /dev/shm") << "nothing fills it";
   EXPECT_EQ(judge_shared_memory(std::nullopt, kDemand).result, kWarn);
 }
 
