@@ -54,8 +54,7 @@ int refuse_host_shell(const RemoteOptions& remote, const Surroundings& here) {
 
 // What is in an image is not looked into.
 std::optional<wire::Mpi> mpi_found(const Plan& plan, const Surroundings& here) {
-  if (plan.job.mpi != wire::Mpi::kAuto || plan.remote.in_containers() || plan.job.command.empty())
-    return std::nullopt;
+  if (plan.remote.in_containers() || plan.job.command.empty()) return std::nullopt;
   return mpi_of_file(plan.job.command, search_path_of(plan, here));
 }
 
@@ -73,7 +72,11 @@ std::expected<Prepared, int> prepare(const Invocation& invocation) {
     const Status here = check_program(plan->job.command, search_path_of(*plan, invocation.here));
     plan->program_is_here = here || here.error().code() != ErrorCode::kNotFound;
   }
-  settle_mpi(*plan, mpi_found(*plan, invocation.here));
+  const wire::Mpi asked_mpi = plan->job.mpi;
+  const auto of_program = mpi_found(*plan, invocation.here);
+  settle_mpi(*plan, of_program);
+  if (auto notice = of_program ? mpi_notice(*plan, asked_mpi, *of_program) : std::nullopt)
+    request.notices.push_back(*std::move(notice));
   return Prepared{std::move(request), std::move(machine), std::move(*plan)};
 }
 

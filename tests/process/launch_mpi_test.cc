@@ -107,6 +107,27 @@ TEST_P(LaunchMpi, WithoutItEachRankIsAlone) {
   EXPECT_THAT(run.out(), HasSubstr("rank 0 of 1, sum 0"));
 }
 
+// Both libraries can be built for both kinds: a contradiction is said, and tried.
+TEST_P(LaunchMpi, SaysThatTheProgramIsOneOfTheOtherMpi) {
+  const std::string own = std::string(GetParam().name) == "OpenMPI" ? "pmix" : "pmi";
+  const std::string other = own == "pmix" ? "pmi" : "pmix";
+  const auto told = [](const std::vector<std::string>& flags, const std::string& program) {
+    std::vector<std::string> words = flags;
+    words.insert(words.end(), {"--max-restarts", "0", program, "world"});
+    LaunchRun run(words);
+    run.exit_code();
+    return run.err();
+  };
+  EXPECT_THAT(
+      told({"--mpi", other}, GetParam().program),
+      HasSubstr(fmt::format("launch: --mpi {} is for {}, and {} is a program of {}'s: each of its ranks "
+                            "will be alone in a world of one, unless its ",
+                            other, own == "pmix" ? "MPICH" : "Open MPI", GetParam().program,
+                            own == "pmix" ? "Open MPI" : "MPICH")));
+  EXPECT_THAT(told({"--mpi", own}, GetParam().program), Not(HasSubstr("is for")));
+  EXPECT_THAT(told({"--mpi", other}, "true"), Not(HasSubstr("is for"))) << "a wrapper needs no MPI";
+}
+
 TEST_P(LaunchMpi, ThePlanSaysWhichItIs) {
   LaunchRun run({"plan", GetParam().program});
   EXPECT_EQ(run.exit_code(), 0) << run.err();

@@ -98,7 +98,8 @@ constexpr Flag kOwnFlags[] = {
      "cuda: fail unless each worker can have a GPU; cpu: show workers none (default auto).", "workers"},
     {"backend", 0, "gloo|nccl|mpi|shm", kOption,
      "What the process groups of programs that use the runtime are made of (default: what the program says, "
-     "else Gloo, and NCCL where there are GPUs).",
+     "else Gloo, and NCCL where there are GPUs). A program without the runtime, such as a Python script, "
+     "chooses its own, and takes no notice.",
      "workers"},
     {"max-restarts", 0, "K", kOption,
      "Restart all workers after a failure, at most K times within --restart-window (default 3; torchrun's is "
@@ -201,7 +202,8 @@ constexpr Flag kOwnFlags[] = {
      "workers"},
     {"mpi", 0, "auto|pmix|pmi|none", kOption,
      "How an MPI program's ranks find each other: pmix as Open MPI's do, pmi as MPICH's; none: every rank is "
-     "alone in MPI_COMM_WORLD (default auto: by the library that the program needs; none for scripts).",
+     "alone in MPI_COMM_WORLD (default auto: by the library that the program needs; none for scripts). One "
+     "that the program's library does not speak leaves each rank alone, too: a line says so.",
      "workers"},
     {"trace", 0, "", kOption,
      "Each rank that uses the runtime writes down what it does and when: `launch trace` makes one file of "

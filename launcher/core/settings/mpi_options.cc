@@ -1,5 +1,7 @@
 #include "launcher/core/settings/mpi_options.h"
 
+#include <fmt/format.h>
+
 namespace muster::launcher {
 
 void read_mpi(SettingReader& reader, Options& options) {
@@ -15,6 +17,21 @@ void settle_mpi(Plan& plan, std::optional<wire::Mpi> of_program) {
   if (job.mpi == wire::Mpi::kAuto && of_program) job.mpi = *of_program;
   const bool is_mpi = job.mpi == wire::Mpi::kPmix || job.mpi == wire::Mpi::kPmi;
   if (is_mpi && !job.input_rank) job.input_rank = Rank(0);
+}
+
+std::optional<std::string> mpi_notice(const Plan& plan, wire::Mpi asked, wire::Mpi of_program) {
+  using enum wire::Mpi;
+  const wire::Mpi chosen = plan.job.mpi;
+  const bool differ = (chosen == kPmix && of_program == kPmi) || (chosen == kPmi && of_program == kPmix);
+  if (!differ) return std::nullopt;
+  const auto library_of = [](wire::Mpi mpi) { return mpi == kPmix ? "Open MPI" : "MPICH"; };
+  return fmt::format(
+      "{} is for {}, and {} is a program of {}'s: each of its ranks will be alone in a world of "
+      "one, unless its {} was built with {}; {} is right as a rule",
+      asked == kAuto ? "--backend mpi" : fmt::format("--mpi {}", name_of(chosen)), library_of(chosen),
+      plan.job.command.front(), library_of(of_program), library_of(of_program),
+      chosen == kPmix ? "PMIx" : "PMI-1",
+      asked == kAuto ? "--mpi pmi, and another backend," : fmt::format("--mpi {}", name_of(of_program)));
 }
 
 std::string mpi_text(const wire::JobSpec& job) {
