@@ -238,7 +238,7 @@ int set_pin(const CkptCall& call, bool pinned) {
   if (!done) return refuse(done.error(), 1);
   if (call.json)
     return print_json({{"step", id->step}, {"attempt", id->attempt.value()}, {"pinned", pinned}});
-  return print(fmt::format("{} is {}\n", name_of(*id), pinned ? "pinned" : "not pinned"));
+  return print(fmt::format("{} is {}\n", name_of(*id), pinned ? "pinned" : "pinned no more"));
 }
 
 // Whose processes may use the directory now; "" if nobody's.

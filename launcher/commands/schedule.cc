@@ -108,6 +108,7 @@ Status fit(Schedule& schedule, const ScheduleWishes& wishes) {
 }
 
 Expected<Schedule> by_name(const ScheduleWishes& wishes) {
+  if (!find_schedule_name(wishes.source)) return make_schedule(wishes.source, {});  // which names them
   for (const auto& [number, flag] :
        {std::pair(wishes.stages, "--stages"), std::pair(wishes.microbatches, "--microbatches")})
     if (!number)

@@ -73,9 +73,11 @@ TEST_F(AgentStacks, AreTheKernelsViewOfAProgramThatCannotWriteThem) {
     ASSERT_TRUE(eventually([&] { return waits_in(pid, SYS_clock_nanosleep); }));
   const auto stacks = dump(launcher);
   for (const int rank : {0, 1})
-    EXPECT_THAT(stacks.at(rank),
-                AllOf(HasSubstr("cannot write its own stacks, and eu-stack, which could, is not installed"),
-                      ContainsRegex("thread [0-9]+ \\(sleep\\): sleeps, system call .*nanosleep")));
+    EXPECT_THAT(
+        stacks.at(rank),
+        AllOf(HasSubstr("cannot write its own stacks, and eu-stack, which could, is not installed: it is in "
+                        "Debian's package elfutils"),
+              ContainsRegex("thread [0-9]+ \\(sleep\\): sleeps, system call .*nanosleep")));
 }
 
 TEST_F(AgentStacks, AreWrittenByAScriptThatAnswersAndTakenFromTheKernelForOneThatIsStopped) {
@@ -146,7 +148,10 @@ TEST_F(AgentStacks, SayThatPySpyWouldShowThoseOfAScript) {
   for (const char* rank : {"rank_0", "rank_1"})
     ASSERT_TRUE(eventually([&] { return log(fmt::format("{}/stdout.log", rank)) == "waiting\n"; }));
   for (const auto& [rank, text] : dump(launcher))
-    EXPECT_THAT(text, HasSubstr("cannot write its own stacks, and py-spy, which could, is not installed"));
+    EXPECT_THAT(
+        text,
+        HasSubstr(
+            "cannot write its own stacks, and py-spy, which could, is not installed: pip install py-spy"));
 }
 
 TEST_F(AgentStacks, AreThoseThatPySpyShowsOfAScript) {

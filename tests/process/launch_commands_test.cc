@@ -470,6 +470,9 @@ TEST_F(LaunchCommands, AreExplainedByHelp) {
   EXPECT_EQ(help.exit_code, 0) << help.err;
   EXPECT_THAT(help.out, HasSubstr("Usage: launch status [FLAGS] [JOB]"));
   EXPECT_EQ(help.out, command({"status", "--help"}).out);
+  const std::string of_ps = command({"ps", "--help"}).out;
+  for (const char* state : {"running", "succeeded", "failed", "cancelled", "stopped", "lost", "elsewhere"})
+    EXPECT_THAT(of_ps, HasSubstr(state));
 }
 
 TEST_F(LaunchCommands, LeaveProgramsThatAreNamedLikeThemWithinReach) {

@@ -89,6 +89,7 @@ TEST(LaunchSchedule, AnswersWrongUseInOneLine) {
       {{"show", "1F1B", "--stages", "2", "--microbatches", "2", "--chunks", "2"},
        "1F1B has one stage a rank"},
       {{"show", "2F2B", "--stages", "2", "--microbatches", "2"}, "there is no schedule 2F2B"},
+      {{"show", "2F2B"}, "there is no schedule 2F2B"},
       {{"check", "none.csv"}, "none.csv: No such file"},
       {{"show", "1F1B", "--csv", "--json"}, "give one of them"},
       {{"show", "1F1B", "2"}, "2: `launch schedule` takes two words"},

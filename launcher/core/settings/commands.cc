@@ -246,8 +246,11 @@ constexpr Command kCommands[] = {
      "code is 1 if one is FAIL. With --hosts it looks at them all at once: one table.",
      {},
      kCheckExamples},
-    {"ps", Operand::kNone, "List the jobs, the newest first: running, succeeded, failed, lost.",
-     "A job is lost when its launcher is gone and left no report: it was killed, or the machine went down.",
+    {"ps", Operand::kNone, "List the jobs, the newest first, with what became of each.",
+     "A job is running, or it has succeeded, failed, been cancelled (by `launch cancel`) or stopped (by a "
+     "signal, on a preemption notice, at its time limit). It is lost when its launcher is gone and left no "
+     "report: it was killed, or the "
+     "machine went down; elsewhere: its launcher is another machine's.",
      kPsFlags, kPsExamples},
     {"status", Operand::kRunning, "Show a running job: phase, nodes, ranks, steps, last events.",
      "JOB may be left out when one job runs; its name may be shortened to what no other job that runs begins "

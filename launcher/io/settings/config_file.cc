@@ -164,12 +164,14 @@ Error unreadable(const std::string& path, const std::string& text, const YAML::E
   const auto lines = split(text, '\n');
   const auto number = std::min(static_cast<std::size_t>(error.mark.line), lines.size() - 1);
   const std::string_view line = lines[number];
+  const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
   const bool indented = line.starts_with(' ') || line.starts_with('\t');
-  return {
-      ErrorCode::kInvalidArgument,
-      fmt::format(
-          "{} line {}: `{}`: {}{}", path, number + 1, line.substr(0, 200), error.msg,
-          indented ? ": keys begin in the first column, and what belongs to one is indented by spaces" : "")};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{} line {}{}: {}{}", path, number + 1,
+                      blank ? "" : fmt::format(": `{}`", line.substr(0, 200)), error.msg,
+                      indented && !blank
+                          ? ": keys begin in the first column, and what belongs to one is indented by spaces"
+                          : "")};
 }
 
 Expected<ConfigFile> read(const std::string& path, const Environment& environment) {

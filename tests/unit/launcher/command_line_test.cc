@@ -142,6 +142,11 @@ TEST_F(CommandLine, ShowsTheLineOfTheFileWhoseIndentIsWrong) {
   }
 }
 
+TEST_F(CommandLine, QuotesNoLineOfTheFileWhereNothingStands) {
+  write("nodes: [1,\n");
+  EXPECT_THAT(error({"--config", "job.yaml", "x"}), HasSubstr("job.yaml line 2: end of sequence"));
+}
+
 TEST_F(CommandLine, TakesTheLastOfARepeatedFlagAndAllOfEnv) {
   const auto read =
       options({"--nodes", "1", "--nodes=2", "--env", "A=1", "--env", "B=x y,z", "--json", "train"});
