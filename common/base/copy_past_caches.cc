@@ -1,5 +1,6 @@
 #include "common/base/copy_past_caches.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -9,14 +10,17 @@
 
 namespace muster {
 
-#ifdef __x86_64__
-
 namespace {
 
-constexpr std::size_t kLine = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPagesAtOnce = 4;  // so that several banks of the memory are at work
-constexpr std::size_t kAhead = 2 * kLine;
+constexpr std::size_t kBlock = kPagesAtOnce * kPage;
+constexpr std::size_t kLine = 64;
+
+#ifdef __x86_64__
+
+constexpr std::size_t kLook =
+    1024;  // the stores of as many bytes wait in the processor while the next are looked at
 
 void copy_line(std::byte* to, const std::byte* from) {
   const auto* source = reinterpret_cast<const __m128i*>(from);
@@ -31,29 +35,34 @@ void copy_line(std::byte* to, const std::byte* from) {
   _mm_stream_si128(target + 3, fourth);
 }
 
-void copy_pages(std::byte* to, const std::byte* from, const std::byte* ahead) {
-  for (std::size_t line = 0; line < kPage; line += kLine) {
-    for (std::size_t page = 0; page < kPagesAtOnce * kPage; page += kPage) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead + page + line), _MM_HINT_T0);
-      copy_line(to + page + line, from + page + line);
+// What lies `ahead` of them comes into the cache meanwhile; it need not be memory.
+template <class Look>
+void copy_block(std::byte* to, const std::byte* from, Look look, std::size_t ahead) {
+  std::size_t line = 0;
+  for (std::size_t seen = 0; seen < kBlock; seen += kLook) {
+    look(from + seen, kLook);
+    for (; line < (seen + kLook) / kPagesAtOnce; line += kLine) {
+      for (std::size_t page = 0; page < kBlock; page += kPage) {
+        _mm_prefetch(reinterpret_cast<const char*>(from + page + line + ahead), _MM_HINT_T0);
+        copy_line(to + page + line, from + page + line);
+      }
     }
   }
 }
 
-}  // namespace
-
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes, const std::byte* next) {
+template <class Look>
+void copy(std::byte* to, const std::byte* from, std::size_t size_bytes, Look look, std::size_t ahead) {
   if (size_bytes < kPage) {
+    look(from, size_bytes);
     std::memcpy(to, from, size_bytes);
     return;
   }
   // What a stream of stores writes begins at a line.
-  const std::size_t before = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
-  std::memcpy(to, from, before);
-  const std::byte* const ahead = next == nullptr ? from + kAhead : next;
-  std::size_t at = before;
-  for (; at + kPagesAtOnce * kPage <= size_bytes; at += kPagesAtOnce * kPage)
-    copy_pages(to + at, from + at, ahead + at);
+  std::size_t at = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
+  look(from, at);
+  std::memcpy(to, from, at);
+  for (; at + kBlock <= size_bytes; at += kBlock) copy_block(to + at, from + at, look, ahead);
+  look(from + at, size_bytes - at);
   for (; at + kLine <= size_bytes; at += kLine) copy_line(to + at, from + at);
   std::memcpy(to + at, from + at, size_bytes - at);
   _mm_sfence();
@@ -61,11 +70,27 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_byt
 
 #else
 
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
-                      const std::byte* /*next*/) {
-  std::memcpy(to, from, size_bytes);
+template <class Look>
+void copy(std::byte* to, const std::byte* from, std::size_t size_bytes, Look look, std::size_t /*ahead*/) {
+  for (std::size_t at = 0; at < size_bytes; at += kBlock) {
+    const std::size_t count = std::min(kBlock, size_bytes - at);
+    look(from + at, count);
+    std::memcpy(to + at, from + at, count);
+  }
 }
 
 #endif
+
+}  // namespace
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes) {
+  copy(to, from, size_bytes, [](const std::byte*, std::size_t) {}, 2 * kLine);
+}
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
+                      const std::function<void(std::span<const std::byte>)>& look) {
+  copy(
+      to, from, size_bytes, [&](const std::byte* bytes, std::size_t count) { look({bytes, count}); }, kBlock);
+}
 
 }  // namespace muster

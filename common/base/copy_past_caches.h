@@ -3,13 +3,18 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 
 namespace muster {
 
 // As memcpy(), which it is for less than a page; later loads of any thread that is told of its end see the
-// bytes. `next`, if given: the caller reads as many bytes from there afterwards, and they come into the cache
-// meanwhile; for a source that is in the cache already. It need not be memory.
+// bytes.
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes);
+
+// The same. `look` is handed all of the bytes meanwhile, in their order and a little at a time: a copy waits
+// for the memory, so that what is worked out between its stores takes hardly any time of its own.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t size_bytes,
-                      const std::byte* next = nullptr);
+                      const std::function<void(std::span<const std::byte>)>& look);
 
 }  // namespace muster

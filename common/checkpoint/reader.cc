@@ -65,7 +65,7 @@ class ChunkCopier {
   }
 
  private:
-  // In pieces that the processor's cache still holds as they are copied.
+  // The processor's cache still holds them when they are hashed.
   static constexpr std::uint64_t kPieceBytes = 128 << 10;
 
   // The bytes of a mapping are hashed and copied at once. A chunk is known to be right when the next begins.
@@ -79,18 +79,18 @@ class ChunkCopier {
     }
     tensor_ = tensor;
     hash_until(from);
-    for (std::uint64_t done = 0; done < count; done += kPieceBytes) {
-      const std::uint64_t piece = std::min(kPieceBytes, count - done);
-      hash_until(from + done + piece);
-      const std::byte* const bytes = mapping_->bytes() + from + done;
-      copy_past_caches(to + done, bytes, piece, bytes + piece);
-    }
+    const std::uint64_t hashed = std::min(hashed_until_ - from, count);
+    copy_past_caches(to, mapping_->bytes() + from, hashed);
+    copy_past_caches(to + hashed, mapping_->bytes() + from + hashed, count - hashed,
+                     [this](std::span<const std::byte> bytes) { hash(bytes); });
     return {};
   }
   void hash_until(std::uint64_t end) {
-    if (end <= hashed_until_) return;
-    digest_->add({reinterpret_cast<const char*>(mapping_->bytes()) + hashed_until_, end - hashed_until_});
-    hashed_until_ = end;
+    if (end > hashed_until_) hash({mapping_->bytes() + hashed_until_, end - hashed_until_});
+  }
+  void hash(std::span<const std::byte> bytes) {
+    digest_->add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    hashed_until_ += bytes.size();
   }
 
   Status load(std::uint64_t chunk, std::byte* to, std::string_view tensor) {

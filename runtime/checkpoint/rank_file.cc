@@ -21,6 +21,8 @@ namespace {
 constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
 constexpr std::uint64_t kPieceBytes = 1 << 20;    // what a thread copies at once
 constexpr std::uint64_t kLargeBytes = 8 << 20;
+constexpr std::uint64_t kHeadAlignment =
+    4096;  // so that tensors are copied between whole lines of the caches
 
 struct Piece {
   std::byte* to;
@@ -166,7 +168,7 @@ Expected<RankFile> lay_out_rank_file(const SavedState& state, const SaveAgreemen
     tensors.push_back({.name = name, .dtype = *dtype, .shape = slice.sizes});
     saved.emplace(name, std::pair(&key.second, &tensor));
   }
-  auto head = lay_out(tensors, {{"format", "pt"}});
+  auto head = lay_out(tensors, {{"format", "pt"}}, kHeadAlignment);
   if (!head) return std::unexpected(head.error());
   RankFile image;
   image.head = std::move(head->text);
