@@ -1,7 +1,8 @@
 #include "runtime/model/layer_shapes.h"
 
 #include <memory>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
 
 namespace muster {
 namespace {
