@@ -56,7 +56,7 @@ std::string explain_open_call(const std::string& error) {
   const std::string text = (*mine.text)();
   const int rank = mine.group->job().rank();
   try {
-    const auto store = mine.group->store()->clone();
+    const auto store = connect_again(mine.group->store());
     const std::string first =
         store->compareSet(call_key(mine.number), std::string(), fmt::format("{} {}", rank, text));
     if (std::string why = difference(first, rank, text); !why.empty())
@@ -139,9 +139,16 @@ Call::InHand::~InHand() {
   open_call().group = nullptr;
 }
 
-c10d::Store& Call::store() {
-  if (store_ == nullptr) store_ = group_.store()->clone();
-  return *store_;
+// False where nobody serves the store any more: what others know is not known then.
+bool Call::reach_store() {
+  if (store_ != nullptr) return true;
+  if (store_is_gone(state_of(group_.job()))) return false;
+  try {
+    store_ = connect_again(group_.store());
+  } catch (const std::exception&) {
+    // It has gone just now.
+  }
+  return store_ != nullptr;
 }
 
 void Call::wait(c10d::Work& work, bool on_gpu) {
@@ -160,7 +167,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   try {
     for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
       look(/*for_gone=*/std::has_single_bit(looks));  // that less and less often
-    if (wrote_) store().deleteKey(call_key(number_));
+    if (wrote_) store_->deleteKey(call_key(number_));
   } catch (const CallError&) {
     throw;
   } catch (const std::exception&) {
@@ -170,17 +177,18 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
 
 // Throws if something is known that keeps this call from ending.
 void Call::look(bool for_gone) {
+  if (!reach_store()) return;
   const int rank = group_.job().rank();
   const std::string text = text_();
   const std::string mine = fmt::format("{} {}", rank, text);
-  const std::string first = store().compareSet(call_key(number_), std::string(), mine);
+  const std::string first = store_->compareSet(call_key(number_), std::string(), mine);
   wrote_ = wrote_ || first == mine;
   if (const std::string why = difference(first, rank, text); !why.empty()) fail(why);
-  if (store().check({kFailed})) fail("");
+  if (store_->check({kFailed})) fail("");
   if (!for_gone) return;
   // A member that has sent or received its part need not wait for the others.
   const std::string gone = find_gone(state_of(group_.job()), group_.ranks(), [&](int member) {
-    return calls_of_who_left(store(), member) >= number_;
+    return calls_of_who_left(*store_, member) >= number_;
   });
   if (!gone.empty()) fail(gone);
 }
@@ -189,16 +197,15 @@ void Call::look(bool for_gone) {
 void Call::fail(const std::string& reason) {
   break_off(group_);
   throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(),
-                              store().compareSet(kFailed, std::string(), reason)));
+                              store_->compareSet(kFailed, std::string(), reason)));
 }
 
 void Call::explain(const std::string& error) {
   try {
-    if (store_ == nullptr && store_is_gone(state_of(group_.job())))
-      throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), error));
     look(/*for_gone=*/true);
     for (const auto pause : kPauses) {
-      wait_for_key(store(), kFailed, pause);
+      if (store_ == nullptr) break;
+      wait_for_key(*store_, kFailed, pause);
       look(/*for_gone=*/true);
     }
   } catch (const CallError& known) {

@@ -63,12 +63,12 @@ class Call {
   void look(bool for_gone);
   [[noreturn]] void fail(const std::string& reason);
   [[noreturn]] void explain(const std::string& error);
-  c10d::Store& store();
+  bool reach_store();
 
   const Group& group_;
   std::function<std::string()> text_;
   std::int64_t number_ = 0;                // 0: nothing has been started, so that the others need not come
-  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, once it is needed
+  c10::intrusive_ptr<c10d::Store> store_;  // a connection of its own, once it is needed and can be had
   bool wrote_ = false;
 };
 

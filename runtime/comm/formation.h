@@ -37,6 +37,9 @@ std::string find_gone(const Job::State& job, const std::vector<int>& ranks,
 void clear_presence(Job::State& job);
 // Whether the rank that served the job's store has ended: connecting to it would take the whole time-out.
 bool store_is_gone(const Job::State& job);
+// Another connection to where the store is served, under the same prefixes; std::exception within seconds
+// where nobody answers, and not after the store's whole time-out, as of clone().
+c10::intrusive_ptr<c10d::Store> connect_again(const c10::intrusive_ptr<c10d::Store>& store);
 // How many collectives of the group with this store a rank had entered when it left in good order; else 0.
 std::int64_t calls_of_who_left(c10d::Store& store, int rank);
 // A process closes its connections before it is gone, and one that fails tells the others a little later: an

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -48,6 +49,33 @@ void Group::State::leave_word(const Job::State& in) const noexcept {
 bool store_is_gone(const Job::State& job) {
   return job.world.store == StoreKind::kConnect && !job.world.agent_serves &&
          refuses(job.world.host, job.world.port, kAnswer);
+}
+
+namespace {
+
+// What a PrefixStore shows to its heirs alone.
+struct OpenPrefixStore : c10d::PrefixStore {
+  static const std::string& prefix(const c10d::PrefixStore& store) {
+    return store.*&OpenPrefixStore::prefix_;
+  }
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> connect_again(const c10::intrusive_ptr<c10d::Store>& store) {
+  constexpr std::chrono::seconds kConnectLimit{10};
+  if (auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(store.get()))
+    return c10::make_intrusive<c10d::PrefixStore>(OpenPrefixStore::prefix(*prefixed),
+                                                  connect_again(prefixed->getUnderlyingStore()));
+  const auto* const served = dynamic_cast<c10d::TCPStore*>(store.get());
+  if (served == nullptr) return store->clone();
+  c10d::TCPStoreOptions options;
+  options.port = served->getPort();
+  options.waitWorkers = false;
+  options.timeout = kConnectLimit;
+  const auto again = c10::make_intrusive<c10d::TCPStore>(served->getHost(), options);
+  again->setTimeout(store->getTimeout());
+  return again;
 }
 
 std::int64_t calls_of_who_left(c10d::Store& store, int rank) {

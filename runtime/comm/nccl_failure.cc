@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/comm/formation.h"
+
 namespace muster {
 namespace {
 
@@ -38,7 +40,7 @@ std::string entered_key(std::size_t place) {
 std::string who_is_absent(const NcclGroup& group) {
   std::vector<std::optional<std::int64_t>> entered(group.ranks.size());
   try {
-    const auto store = group.store->clone();
+    const auto store = connect_again(group.store);
     for (std::size_t place = 0; place < entered.size(); ++place)
       if (store->check({entered_key(place)}))
         entered[place] = std::atoll(store->get_to_str(entered_key(place)).c_str());
@@ -75,8 +77,9 @@ void tell_entered() {
     const auto backend = each.backend.lock();
     if (!backend) continue;
     try {
-      each.store->clone()->set(entered_key(static_cast<std::size_t>(each.place)),
-                               fmt::format("{}", backend->getSequenceNumberForGroup()));
+      connect_again(each.store)
+          ->set(entered_key(static_cast<std::size_t>(each.place)),
+                fmt::format("{}", backend->getSequenceNumberForGroup()));
     } catch (const std::exception&) {
       // The others will say of this rank that it says nothing.
     }
