@@ -48,8 +48,11 @@ if(MUSTER_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "MUSTER_FUZZ needs Clang's libFuzzer: -DCMAKE_CXX_COMPILER=clang++-19.")
   endif()
-  # All of our code says where it has been, so that a fuzzer sees what an input reaches.
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  # What -fsanitize=fuzzer-no-link stands for. As that a precompiled header would serve only targets that have it too.
+  set(MUSTER_FUZZ_OPTIONS -fsanitize-coverage=inline-8bit-counters,pc-table,indirect-calls,trace-cmp,stack-depth)
+  foreach(name IN ITEMS bcmp memcmp memmem strcasecmp strcasestr strcmp strncasecmp strncmp strstr)
+    list(APPEND MUSTER_FUZZ_OPTIONS -fno-builtin-${name})
+  endforeach()
 endif()
 
 find_program(MUSTER_CCACHE ccache)
@@ -76,6 +79,14 @@ function(muster_target name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${ARGN})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 24)
+endfunction()
+
+# muster_fuzzed(NAME...): libraries whose code says where it has been, so that a fuzzer sees what an input reaches. Other code is compiled
+# in three quarters of the time without.
+function(muster_fuzzed)
+  foreach(name IN LISTS ARGN)
+    target_compile_options(${name} PRIVATE ${MUSTER_FUZZ_OPTIONS})
+  endforeach()
 endfunction()
 
 # muster_precompiled(NAME OWNER): NAME, an executable or a static library, takes the precompiled header of OWNER, a static library.
