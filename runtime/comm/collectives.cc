@@ -1,6 +1,7 @@
 // Where nothing is added up, tensors travel as bytes: Gloo knows few types.
 
 #include <algorithm>
+#include <concepts>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <functional>
@@ -62,23 +63,32 @@ class Part {
   int place() const { return group_.rank(); }
   const std::vector<int>& ranks() const { return group_.ranks(); }
   [[noreturn]] void refuse(const std::string& reason) const { call_.refuse(reason); }
-  void require(bool condition, const std::string& otherwise) const {
+  void require(bool condition, const char* otherwise) const {
     if (!condition) refuse(otherwise);
   }
+  // What it says is made for one that is refused alone: it takes as long as a small call's way to its
+  // backend.
+  template <std::invocable Otherwise>
+  void require(bool condition, const Otherwise& otherwise) const {
+    if (!condition) refuse(otherwise());
+  }
   void require_one_each(std::size_t count, const char* what) const {
-    require(std::cmp_equal(count, size()),
-            fmt::format("{} {} are given; each of the {} members gets one", count, what, size()));
+    require(std::cmp_equal(count, size()), [&] {
+      return fmt::format("{} {} are given; each of the {} members gets one", count, what, size());
+    });
   }
   // Starts with a place: src and dst are ranks of the job.
   int place_of(int job_rank) const {
-    require(std::ranges::binary_search(ranks(), job_rank), fmt::format("rank {} is not in it", job_rank));
+    require(std::ranges::binary_search(ranks(), job_rank),
+            [&] { return fmt::format("rank {} is not in it", job_rank); });
     return group_.place_of(job_rank);
   }
   void require_usable(const at::Tensor& tensor) const {
     require(tensor.defined(), "the tensor is undefined");
     require(tensor.layout() == at::kStrided, "the tensor is sparse");
-    require(tensor.dim() <= kMostDimensions,
-            fmt::format("the tensor has {} dimensions; {} are the most", tensor.dim(), kMostDimensions));
+    require(tensor.dim() <= kMostDimensions, [&] {
+      return fmt::format("the tensor has {} dimensions; {} are the most", tensor.dim(), kMostDimensions);
+    });
   }
 
   // The calls say that they are waited for at once, of CPU tensors; what that means to a GPU's is another
@@ -324,9 +334,11 @@ void all_gather_into_tensor(const Group& group, const at::Tensor& output, const 
   Part part(group, [&] { return fmt::format("all_gather_into_tensor of {}", shape_text(input)); });
   part.require_usable(input);
   part.require_usable(output);
-  part.require(output.scalar_type() == input.scalar_type() && output.numel() == part.size() * input.numel(),
-               fmt::format("the output is {}; it must have {} times as many elements, of the same type",
-                           shape_text(output), part.size()));
+  part.require(
+      output.scalar_type() == input.scalar_type() && output.numel() == part.size() * input.numel(), [&] {
+        return fmt::format("the output is {}; it must have {} times as many elements, of the same type",
+                           shape_text(output), part.size());
+      });
   const Packed from(input), to(output);
   part.all_gather(to.bytes(), from.bytes());
   to.unpack();
@@ -367,10 +379,12 @@ void reduce_scatter_tensor(const Group& group, const at::Tensor& output, const a
             [&] { return fmt::format("reduce_scatter_tensor ({}) of {}", name_of(op), shape_text(input)); });
   part.require_usable(input);
   part.require_usable(output);
-  part.require(
-      output.scalar_type() == input.scalar_type() && input.numel() == part.size() * output.numel(),
-      fmt::format("the output is {}; the input must have {} times as many elements, of the same type",
-                  shape_text(output), part.size()));
+  part.require(output.scalar_type() == input.scalar_type() && input.numel() == part.size() * output.numel(),
+               [&] {
+                 return fmt::format(
+                     "the output is {}; the input must have {} times as many elements, of the same type",
+                     shape_text(output), part.size());
+               });
   const Packed from(input), to(output);
   part.reduce_scatter(to.row(), from.row(), op);
   to.unpack();
@@ -415,19 +429,20 @@ namespace {
 std::vector<std::int64_t> splits_of(const Part& part, const at::Tensor& tensor,
                                     const std::vector<std::int64_t>& sizes, const char* what) {
   part.require_usable(tensor);
-  part.require(tensor.dim() > 0, fmt::format("the {} has no dimension", what));
+  part.require(tensor.dim() > 0, [&] { return fmt::format("the {} has no dimension", what); });
   const std::int64_t rows = tensor.size(0);
   if (sizes.empty()) {
-    part.require(
-        rows % part.size() == 0,
-        fmt::format("the {} has {} rows, which {} members cannot share evenly", what, rows, part.size()));
+    part.require(rows % part.size() == 0, [&] {
+      return fmt::format("the {} has {} rows, which {} members cannot share evenly", what, rows, part.size());
+    });
     return {};
   }
   std::int64_t sum = 0;
   for (const std::int64_t size : sizes) sum += size;
-  part.require(std::cmp_equal(sizes.size(), part.size()) && sum == rows && std::ranges::min(sizes) >= 0,
-               fmt::format("the {} has {} rows, and parts of {} for {} members", what, rows,
-                           fmt::join(sizes, ", "), part.size()));
+  part.require(std::cmp_equal(sizes.size(), part.size()) && sum == rows && std::ranges::min(sizes) >= 0, [&] {
+    return fmt::format("the {} has {} rows, and parts of {} for {} members", what, rows,
+                       fmt::join(sizes, ", "), part.size());
+  });
   std::vector<std::int64_t> bytes;
   const auto row_bytes = rows == 0 ? 0 : static_cast<std::int64_t>(tensor.nbytes()) / rows;
   for (const std::int64_t size : sizes) bytes.push_back(size * row_bytes);
@@ -465,7 +480,7 @@ void scatter(const Group& group, const at::Tensor& output, const std::vector<at:
     for (const at::Tensor& input : inputs) {
       part.require_usable(input);
       part.require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(),
-                   fmt::format("an input is {}", shape_text(input)));
+                   [&] { return fmt::format("an input is {}", shape_text(input)); });
       rows.push_back(Packed(input).bytes());
     }
   } else {
