@@ -19,8 +19,8 @@ constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
-constexpr std::size_t kLook =
-    1024;  // the stores of as many bytes wait in the processor while the next are looked at
+// The stores of so many bytes wait in the processor while the next ones are looked at.
+constexpr std::size_t kLook = 1024;
 
 void copy_line(std::byte* to, const std::byte* from) {
   const auto* source = reinterpret_cast<const __m128i*>(from);

@@ -101,8 +101,7 @@ Expected<std::unique_ptr<TraceFile>> TraceFile::open(const std::string& path, in
     file->put(size == 0 ? first_lines(rank) : "\n");
     return file;
   } catch (const std::system_error& error) {
-    return failure(ErrorCode::kUnavailable, "cannot write {}: no thread can be started: {}", path,
-                   error.code().message());
+    return failure(ErrorCode::kUnavailable, "cannot write {}: {}", path, error.what());
   }
 }
 

@@ -65,7 +65,7 @@ class ChunkCopier {
   }
 
  private:
-  // The processor's cache still holds them when they are hashed.
+  // A piece that was just read is still in the processor's cache when it is hashed.
   static constexpr std::uint64_t kPieceBytes = 128 << 10;
 
   // The bytes of a mapping are hashed and copied at once. A chunk is known to be right when the next begins.

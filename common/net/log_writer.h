@@ -33,7 +33,8 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
 
-  // Starts the thread now. Where it cannot be had, what is put waits for a later put() that has more luck.
+  // Starts the thread now. Where it cannot be had, what is put into a file waits until a put() into another
+  // one has more luck.
   Status start();
   // What becomes of a file of which a piece could not be written: kStop: it ends there, and the rest is lost.
   enum class AfterTrouble { kGoOn, kStop };

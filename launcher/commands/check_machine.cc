@@ -36,7 +36,8 @@ std::string existing_part_of(std::filesystem::path path) {
 }  // namespace
 
 Demand demand_of(const Plan& plan) {
-  Demand demand{.nodes = static_cast<std::int32_t>(plan.nodes.size()), .workers = plan.world_size()};
+  Demand demand{.nodes = static_cast<std::int32_t>(plan.nodes.size()) + plan.spare_nodes,
+                .workers = plan.world_size()};
   for (const NodePlan& node : plan.nodes)
     demand.workers_per_node = std::max(demand.workers_per_node, node.worker_count);
   return demand;

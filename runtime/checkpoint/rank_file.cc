@@ -21,8 +21,9 @@ namespace {
 constexpr std::string_view kOwnPrefix = "rank.";  // before names of what is the rank's own
 constexpr std::uint64_t kPieceBytes = 1 << 20;    // what a thread copies at once
 constexpr std::uint64_t kLargeBytes = 8 << 20;
-constexpr std::uint64_t kHeadAlignment =
-    4096;  // so that tensors are copied between whole lines of the caches
+// Tensors are copied between whole lines of the caches, from the first one to one that does not end with such
+// a line.
+constexpr std::uint64_t kHeadAlignment = 4096;
 
 struct Piece {
   std::byte* to;

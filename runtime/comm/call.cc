@@ -167,7 +167,7 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   try {
     for (std::uint64_t looks = 1; !ends_within(work, kSilence); ++looks)
       look(/*for_gone=*/std::has_single_bit(looks));  // that less and less often
-    if (wrote_) store_->deleteKey(call_key(number_));
+    tidy_up();
   } catch (const CallError&) {
     throw;
   } catch (const std::exception&) {
@@ -175,9 +175,28 @@ void Call::wait(c10d::Work& work, bool on_gpu) {
   }
 }
 
-// Throws if something is known that keeps this call from ending.
+// What it wrote is for those that wait in the same call, which has ended.
+void Call::tidy_up() {
+  if (!wrote_) return;
+  try {
+    store_->deleteKey(call_key(number_));
+  } catch (const c10::Error&) {
+    // Whoever serves the store is gone.
+  }
+}
+
+// Throws if something is known that keeps this call from ending. A store that is gone knows nothing.
 void Call::look(bool for_gone) {
   if (!reach_store()) return;
+  try {
+    ask_store(for_gone);
+  } catch (const c10::Error&) {
+    store_ = nullptr;
+    wrote_ = false;
+  }
+}
+
+void Call::ask_store(bool for_gone) {
   const int rank = group_.job().rank();
   const std::string text = text_();
   const std::string mine = fmt::format("{} {}", rank, text);
@@ -195,9 +214,14 @@ void Call::look(bool for_gone) {
 
 // With this reason, or one that another rank was faster with.
 void Call::fail(const std::string& reason) {
+  std::string first = reason;
+  try {
+    first = store_->compareSet(kFailed, std::string(), reason);
+  } catch (const c10::Error&) {
+    if (reason.empty()) throw;
+  }
   break_off(group_);
-  throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(),
-                              store_->compareSet(kFailed, std::string(), reason)));
+  throw CallError(fmt::format("{} in the {}: {}", text_(), group_.description(), first));
 }
 
 void Call::explain(const std::string& error) {

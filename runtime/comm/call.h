@@ -61,6 +61,8 @@ class Call {
   void check_gpu_group() const;
   void wait(c10d::Work& work, bool on_gpu);
   void look(bool for_gone);
+  void ask_store(bool for_gone);
+  void tidy_up();
   [[noreturn]] void fail(const std::string& reason);
   [[noreturn]] void explain(const std::string& error);
   bool reach_store();

@@ -81,7 +81,7 @@ void tell_entered() {
           ->set(entered_key(static_cast<std::size_t>(each.place)),
                 fmt::format("{}", backend->getSequenceNumberForGroup()));
     } catch (const std::exception&) {
-      // The others will say of this rank that it says nothing.
+      return;  // whoever serves the store is gone: the others will say of this rank that it says nothing
     }
   }
 }

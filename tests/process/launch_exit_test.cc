@@ -352,6 +352,8 @@ TEST(LaunchWithoutItsPlace, ANodeThatCannotKeepLogsOfARestartIsLost) {
   expect_nothing_left(run);
 }
 
+constexpr int kCannotBeThatUser = 98;
+
 // As a user of whom nothing else runs, and who may have so many processes and threads.
 pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_count) {
   std::filesystem::permissions(directory, std::filesystem::perms::all);
@@ -361,7 +363,7 @@ pid_t start_as_user_with(const std::filesystem::path& directory, rlim_t process_
   const rlimit limit{process_count, process_count};
   if (chdir("/") != 0 || setrlimit(RLIMIT_NPROC, &limit) != 0 || setgroups(0, nullptr) != 0 ||
       setgid(user) != 0 || setuid(user) != 0)
-    _exit(98);
+    _exit(kCannotBeThatUser);
   return 0;
 }
 
@@ -372,11 +374,14 @@ TEST(LaunchWithoutItsPlace, NamesTheLimitOnProcessesThatItHasReached) {
   std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
   std::filesystem::copy(LAUNCH_PROGRAM, scratch / "launch");
   std::filesystem::copy(AGENT_PROGRAM, scratch / "agent");
-  for (const rlim_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 64}) {
+  // Of ten, a rank that has ended leaves one to the rank that comes last.
+  for (const rlim_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
     SCOPED_TRACE(fmt::format("{} processes and threads", count));
-    LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", "sh", "-c", "exit 0"}, {},
+    LaunchRun run({"--nodes", "2", "--gpus-per-node", "2", "--max-restarts", "0", "sh", "-c", "exit 0"},
+                  {{"ASAN_OPTIONS", "detect_leaks=0"}},  // for which a process would be needed
                   scratch / "launch",
                   [&](const std::string& directory) { return start_as_user_with(directory, count); });
+    if (run.exit_code() == kCannotBeThatUser) GTEST_SKIP() << "this container has no such user";
     EXPECT_EQ(run.exit_code(), count == 64 ? 0 : 125) << run.err();
     if (count < 64)
       EXPECT_THAT(run.err(), HasSubstr(fmt::format("(RLIMIT_NPROC (ulimit -u) is {}, and ", count)));

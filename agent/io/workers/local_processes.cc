@@ -206,6 +206,7 @@ bool LocalProcesses::load() {
 }
 
 bool LocalProcesses::load_for(const wire::PrepareAttempt& likely) {
+  if (!unguarded_.empty()) return false;
   return prepare_template(AttemptRun::template_for(job_, context(attempt_), likely));
 }
 

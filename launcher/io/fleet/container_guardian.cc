@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/base/process_limits.h"
 #include "launcher/io/fleet/container_cleanup.h"
 #include "launcher/io/fleet/wait_limit.h"
 
@@ -64,7 +65,9 @@ Status ContainerGuardian::start(const std::string& socket, const std::string& la
   const UniqueFd theirs(ends[0]);
   line_ = UniqueFd(ends[1]);
   const pid_t pid = fork();
-  if (pid < 0) return system_failure("cannot start the guardian of the containers", errno);
+  if (const int error = errno; pid < 0)
+    return system_failure("cannot start the guardian of the containers" + nearest_process_limit(error),
+                          error);
   if (pid == 0) {
     close(ends[1]);
     guard(ends[0], socket, label, patience);

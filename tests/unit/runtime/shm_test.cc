@@ -356,6 +356,28 @@ TEST(Shm, NamesAMemberThatIsGone) {
       3);
 }
 
+// It has looked into the store, and written down what it waits for, before the rank that serves it leaves.
+TEST(Shm, ACallGoesOnWhereTheStoreHasGone) {
+  spawn(
+      [](Job& job) {
+        const Group pair = job.new_group({1, 2}, {.backend = "shm", .name = "pair"});
+        if (job.rank() == 0) return job.store()->wait({"one waits"});
+        if (job.rank() == 2) {
+          pair.store()->wait({"call/1"});
+          job.store()->set("one waits", "");
+          try {
+            for (;;) job.store()->check({"one waits"});
+          } catch (const c10::Error&) {
+            // Rank 0 has left.
+          }
+        }
+        const at::Tensor ones = torch::ones({4});
+        all_reduce(pair, ones);
+        require(ones.equal(torch::full({4}, 2.0)), "the sum");
+      },
+      3);
+}
+
 // Ranks in containers of their own do not see each other's processes.
 TEST(Shm, IsRefusedWhereMemoryCannotBeShared) {
   spawn(
