@@ -59,7 +59,7 @@ TEST_F(WithoutTlsModule, AJobOverSocketsRuns) {
 
 TEST_F(WithoutTlsModule, AJobOverTlsEndsAndNamesIt) {
   const auto [code, text] = run_with_tls();
-  EXPECT_EQ(code, 69);
+  EXPECT_EQ(code, 125);
   EXPECT_THAT(text,
               HasSubstr("cannot load " + module_ + ", which TLS needs: cannot open shared object file"));
 }
