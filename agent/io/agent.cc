@@ -185,8 +185,8 @@ void Agent::mpi_asked(const wire::MpiAsked& asked) {
   parts_.link.send(node_.attempt(), asked);
 }
 
-void Agent::memory_written(std::string told) {
-  on(MemoryWritten{std::move(told)});
+void Agent::memory_written(MemoryWritten written) {
+  on(std::move(written));
 }
 
 void Agent::template_settled() {

@@ -80,7 +80,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   void worker_reported(const Report& report, const std::string& address) override;
   void stacks_dumped(wire::WorkerStacks stacks) override;
   void input_taken(const wire::InputTaken& taken) override;
-  void memory_written(std::string told) override;
+  void memory_written(MemoryWritten written) override;
   void template_settled() override;
   void leftover_ended(std::int32_t pid) override;
   void leftovers_changed() override;

@@ -28,8 +28,8 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
 // Of this process's control group and those above it, v2 or v1's pids controller. "max" is no number, and no
 // limit.
 void add_cgroup_limits(std::vector<ProcessLimit>& limits) {
-  const auto groups = read_file("/proc/self/cgroup", 1 << 16);
-  for (const std::string_view line : split(groups.value_or(""), '\n')) {
+  const std::string groups = read_file("/proc/self/cgroup", 1 << 16).value_or("");
+  for (const std::string_view line : split(groups, '\n')) {
     const auto fields = split(line, ':');
     if (fields.size() < 3 || !(fields[1].empty() || fields[1] == "pids")) continue;
     const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
@@ -71,8 +71,8 @@ std::uint64_t count_threads_of(uid_t user) {
 
 // "0.20 0.18 0.12 1/80 11206": all threads are 80.
 std::uint64_t count_all_threads() {
-  const auto load = read_file("/proc/loadavg", 256);
-  const auto fields = split(load.value_or(""), ' ');
+  const std::string load = read_file("/proc/loadavg", 256).value_or("");
+  const auto fields = split(load, ' ');
   if (fields.size() < 4) return 0;
   return parse_number<std::uint64_t>(fields[3].substr(fields[3].find('/') + 1)).value_or(0);
 }

@@ -228,6 +228,8 @@ struct WorkerStacks {
 };
 struct AgentRemark {  // one line for the user
   std::string text;
+  // Of a checkpoint that the agents have made of what workers held in memory, which the line tells.
+  std::optional<std::uint64_t> saved_step{};
 };
 // It was killed, and still lives: WorkersGone follows its end, for which the launcher waits a while.
 struct WorkerUnkillable {

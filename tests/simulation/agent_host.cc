@@ -236,7 +236,7 @@ void AgentHost::write_memory_out() {
       "G3: what workers hold in memory is written out while they may still write it");
   world_.invariants.holds(!std::exchange(memory_is_out_, true), "G3: what workers hold is written out twice");
   later(world_.chance.between(0ms, 3s), [](AgentHost& self) {
-    self.listener_->memory_written("step 7, which was held in memory, is a checkpoint now");
+    self.listener_->memory_written({"step 7, which was held in memory, is a checkpoint now", 7});
   });
 }
 

@@ -202,7 +202,7 @@ TEST_F(MemoryTierTest, TooLittleRoomIsToldOnceAndTrainingGoesOn) {
 // By the agent, when nobody will restore it.
 class MemoryWriteOutTest : public MemoryTierTest {
  protected:
-  std::string write_out() const {
+  agent::WrittenOut write_out() const {
     agent::HeldMemory held{.slots = {},
                            .directory = directory_,
                            .job = "j",
@@ -218,7 +218,7 @@ class MemoryWriteOutTest : public MemoryTierTest {
 
 TEST_F(MemoryWriteOutTest, WhatIsHeldBecomesACheckpointLikeAnyOther) {
   const std::string expected = train_four_steps();
-  EXPECT_EQ(write_out(), "step 4, which was held in memory, is a checkpoint in " + directory_ + " now");
+  EXPECT_EQ(write_out().told, "step 4, which was held in memory, is a checkpoint in " + directory_ + " now");
   const CheckpointId id{.step = 4, .attempt = Attempt(1)};
   const CheckpointDirectory directory(directory_);
   EXPECT_THAT(verify_files(directory.path_of(id), directory.read_manifest(id).value(), {}), SizeIs(0));
@@ -234,19 +234,20 @@ TEST_F(MemoryWriteOutTest, NothingIsWrittenWhereTheDiskHasANewerOne) {
     training.train(5);
     ASSERT_TRUE(training.checkpoints.save(training.state));
   }
-  EXPECT_EQ(write_out(), "");
+  EXPECT_EQ(write_out().told, "");
   EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1"));
 }
 
 TEST_F(MemoryWriteOutTest, WhatIsDamagedOrOfADirectoryThatAnotherHasTakenIsNotCommitted) {
   train_four_steps();
   restored_step(0);  // attempt 2
-  EXPECT_THAT(write_out(),
+  EXPECT_THAT(write_out().told,
               AllOf(HasSubstr("step 4, which was held in memory, is lost: "), HasSubstr("attempt 2 of job")));
   fs::remove(directory_ + "/attempts/000002.json");
   fs::remove(directory_ + "/attempts/000002.claim");
   damage(9000);
-  EXPECT_EQ(write_out(), "step 4, which was held in memory, is lost: what rank 0 holds in memory is damaged");
+  EXPECT_EQ(write_out().told,
+            "step 4, which was held in memory, is lost: what rank 0 holds in memory is damaged");
   EXPECT_FALSE(fs::exists(directory_ + "/step-4.attempt-1/manifest.json"));
   EXPECT_EQ(restored_step(0), 1);
 }
@@ -364,7 +365,7 @@ TEST_F(MemoryTierOnRanks, EachFindsWhatTheOthersOfItsNodeWroteAndAnotherNumberOf
                          .patience = std::chrono::milliseconds(100)};
   for (auto& slot : slots())
     if (slot.rank == 0) held.slots.push_back(std::move(slot.fd));
-  EXPECT_EQ(agent::write_out(held),
+  EXPECT_EQ(agent::write_out(held).told,
             "step 4, which was held in memory, is lost: 1 of 2 ranks have not written their part");
   EXPECT_EQ(run(1, [&](Job& job) { return train(job, 0); }), 3);
 }
@@ -402,12 +403,12 @@ TEST_F(MemoryTierOnRanks, WhatTwoAttemptsHeldOfOneStepIsNotMixed) {
     ASSERT_EQ(pwrite(slot.fd.get(), &*header, sizeof *header, static_cast<off_t>(size_of(slot.fd) - kPage)),
               static_cast<ssize_t>(sizeof *header));
   }
-  EXPECT_EQ(write_out(1), "");
-  EXPECT_EQ(write_out(0), lost);
+  EXPECT_EQ(write_out(1).told, "");
+  EXPECT_EQ(write_out(0).told, lost);
   // Nor does it end the agent that nobody can look for what the others have written.
   fs::create_symlink("rank-00001.attempt-1.contents",
                      directory_ + "/step-2.attempt-1/rank-00001.attempt-1.contents");
-  EXPECT_EQ(write_out(0), lost);
+  EXPECT_EQ(write_out(0).told, lost);
 }
 
 // Takes its scale when it is asked what it needs.

@@ -268,7 +268,7 @@ void Node::handle(const LogsSent&, TimePoint) {
 }
 
 void Node::handle(const MemoryWritten& event, TimePoint) {
-  if (!event.told.empty()) send(wire::AgentRemark{event.told});
+  if (!event.told.empty()) send(wire::AgentRemark{event.told, event.step});
   memory_first_ = false;
   quit_if_left();
 }

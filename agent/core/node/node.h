@@ -88,8 +88,9 @@ struct StoreAnswered {  // answers ReachStore
 struct GpusLookedAt {  // answers LookAtGpus, unless the driver has not answered yet
   std::string held;    // memory of killed workers that is not free yet; or empty
 };
-struct MemoryWritten {  // answers WriteMemoryOut
-  std::string told;     // for the user; empty: there was nothing
+struct MemoryWritten {                  // answers WriteMemoryOut
+  std::string told;                     // for the user; empty: there was nothing
+  std::optional<std::uint64_t> step{};  // of the checkpoint that was made
 };
 struct TemplateSettled {};  // the one that was loading can be forked, or is gone
 struct TimePassed {};       // next_deadline() has come

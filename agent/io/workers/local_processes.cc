@@ -297,9 +297,10 @@ HeldMemory LocalProcesses::held_memory() const {
 }
 
 void LocalProcesses::write_memory_out() {
-  memory_write_out_.start(held_memory(), [this](std::string told) {
-    asio::post(setting_.io,
-               [this, told = std::move(told)]() mutable { listener_->memory_written(std::move(told)); });
+  memory_write_out_.start(held_memory(), [this](WrittenOut written) {
+    asio::post(setting_.io, [this, written = std::move(written)]() mutable {
+      listener_->memory_written({std::move(written.told), written.step});
+    });
   });
 }
 

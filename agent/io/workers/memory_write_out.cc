@@ -203,33 +203,34 @@ class WriteOut {
 
 }  // namespace
 
-std::string write_out(const HeldMemory& held) {
+WrittenOut write_out(const HeldMemory& held) {
   WriteOut work(held);
   const auto lost = [&](std::string_view why) {
-    return fmt::format("step {}, which was held in memory, is lost: {}", work.step(), why);
+    return WrittenOut{fmt::format("step {}, which was held in memory, is lost: {}", work.step(), why)};
   };
   try {
     const auto done = work.run();
     if (!done) return lost(done.error().message());
-    if (!*done) return "";
-    return fmt::format("step {}, which was held in memory, is a checkpoint in {} now", **done,
-                       held.directory);
+    if (!*done) return {};
+    return {
+        fmt::format("step {}, which was held in memory, is a checkpoint in {} now", **done, held.directory),
+        **done};
   } catch (const std::exception& error) {  // memory is short, or the file system throws
     return lost(error.what());
   }
 }
 
-void MemoryWriteOut::start(HeldMemory held, std::function<void(std::string)> done) {
-  if (held.slots.empty() || held.directory.empty()) return done("");
+void MemoryWriteOut::start(HeldMemory held, std::function<void(WrittenOut)> done) {
+  if (held.slots.empty() || held.directory.empty()) return done({});
   const auto shared = std::make_shared<HeldMemory>(std::move(held));
   try {
     thread_ = start_quiet_thread("muster-memory", [shared, done](const std::stop_token&) {
-      std::string told = write_out(*shared);
-      if (!told.empty()) log::info("{}", told);
-      done(std::move(told));
+      WrittenOut written = write_out(*shared);
+      if (!written.told.empty()) log::info("{}", written.told);
+      done(std::move(written));
     });
   } catch (const std::system_error& error) {
-    done(fmt::format("what is held in memory is lost: {}", error.what()));
+    done({fmt::format("what is held in memory is lost: {}", error.what())});
   }
 }
 

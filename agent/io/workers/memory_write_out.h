@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,13 +29,17 @@ struct HeldMemory {
   Duration patience = std::chrono::seconds(15);  // of rank 0's agent with the others, when it has written
 };
 
-// What the user is to be told, or nothing. Blocks.
-std::string write_out(const HeldMemory& held);
+struct WrittenOut {
+  std::string told;                     // for the user; empty: there was nothing to write here
+  std::optional<std::uint64_t> step{};  // of the checkpoint that there is now
+};
+// Blocks.
+WrittenOut write_out(const HeldMemory& held);
 
 class MemoryWriteOut {
  public:
   // `done` is called with write_out()'s answer, by the thread; at once if there is nothing to write.
-  void start(HeldMemory held, std::function<void(std::string)> done);
+  void start(HeldMemory held, std::function<void(WrittenOut)> done);
 
  private:
   std::jthread thread_;

@@ -32,7 +32,7 @@ class ProcessListener {
   // Of the input that the attempt's worker gets; the last comes before that worker's end.
   virtual void input_taken(const wire::InputTaken& taken) = 0;
   // Answers Processes::write_memory_out(), with what the user is to be told; never once the agent has left.
-  virtual void memory_written(std::string told) = 0;
+  virtual void memory_written(MemoryWritten written) = 0;
   // The template that was loading is ready, or one that was there is gone.
   virtual void template_settled() = 0;
   // A child of the agent's has ended, perhaps one that Leftovers::find() gave: another process may have its

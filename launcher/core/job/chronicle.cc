@@ -67,6 +67,12 @@ void Chronicle::end(const Verdict& verdict) {
   ended.verdict = verdict;
 }
 
+void Chronicle::saved(std::int64_t step) {
+  if (history_.empty()) return;
+  std::optional<std::int64_t>& committed = history_.back().committed_step;
+  committed = std::max(committed.value_or(step), step);
+}
+
 std::optional<std::uint64_t> Chronicle::resume_step() const {
   const auto offered = history_.empty() ? std::nullopt : history_.back().offered_step;
   return offered ? std::optional(static_cast<std::uint64_t>(*offered)) : std::nullopt;

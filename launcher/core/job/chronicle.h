@@ -20,6 +20,8 @@ class Chronicle {
   bool note(const wire::WorkerReported& reported);
   // A rank of this node has become slower than the others, or is no longer.
   void note(const PaceChanged& change, NodeId node);
+  // What an attempt that has ended held in memory is a checkpoint now.
+  void saved(std::int64_t step);
   // The newest attempt ends with this verdict; a second one is ignored.
   void end(const Verdict& verdict);
 

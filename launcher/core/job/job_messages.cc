@@ -301,6 +301,7 @@ void Job::name_leftover(const std::string& what, std::optional<NodeId> node) {
 
 void Job::hear(NodeId id, const wire::AgentRemark& remark, TimePoint) {
   decide(Tell{fmt::format("{}: {}", names_.of(id), remark.text)}, "the agent has something to say");
+  if (remark.saved_step) chronicle_.saved(static_cast<std::int64_t>(*remark.saved_step));
   record("agent_notice", remark.text, id);
 }
 

@@ -22,8 +22,10 @@ void Job::tell_wait(TimePoint now) {
          "the user asked for the end");
 }
 
-// Who stops a job wants to know what that costs.
+// Who stops a job wants to know what that costs. What agents hold in memory, they make a checkpoint of as
+// they leave: the summary says it then.
 void Job::tell_loss() {
+  if (plan_.job.limits.memory_tier_bytes > 0) return;
   const bool stopped = verdict_.kind == Verdict::Kind::kInterrupted ||
                        verdict_.kind == Verdict::Kind::kCancelled ||
                        verdict_.kind == Verdict::Kind::kTimeLimit;

@@ -370,7 +370,7 @@ TEST_F(AgentPerformerTest, WhoHoldsMemoryOfFailedWorkersLeavesWhenItIsWritten) {
   say(kFirst, wire::Leave{});
   EXPECT_THAT(asked_, Contains("write memory out"));
   EXPECT_FALSE(channel_->closed());
-  processes_.listener->memory_written("step 7 is a checkpoint now");
+  processes_.listener->memory_written({"step 7 is a checkpoint now", 7});
   ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
   EXPECT_TRUE(channel_->closed());
 }

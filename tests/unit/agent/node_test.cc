@@ -223,9 +223,10 @@ TEST_F(NodeWithHeldMemory, WhatFailedWorkersHeldIsWrittenBeforeItLeaves) {
   on(LogsSent{});
   EXPECT_THAT(decided<WriteMemoryOut>(), IsEmpty()) << "once";
   EXPECT_THAT(decided<Quit>(), IsEmpty());
-  on(MemoryWritten{"step 7 is a checkpoint now"});
+  on(MemoryWritten{"step 7 is a checkpoint now", 7});
   ASSERT_EQ(sent<wire::AgentRemark>().size(), 1U);
   EXPECT_EQ(sent<wire::AgentRemark>()[0].text, "step 7 is a checkpoint now");
+  EXPECT_EQ(sent<wire::AgentRemark>()[0].saved_step, 7U);
   EXPECT_EQ(decided<Quit>().size(), 1U);
 }
 

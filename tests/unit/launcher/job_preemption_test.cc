@@ -101,6 +101,26 @@ TEST_F(PreemptionTest, CtrlCAgainStopsWithoutSaving) {
   EXPECT_EQ(job.verdict().cause, "stopped by SIGINT; 3 steps are lost");
 }
 
+TEST_F(PreemptionTest, WhatAgentsHoldIsNotLostOnceItIsACheckpoint) {
+  Plan plan = plan_without_checkpoints();
+  plan.job.limits.memory_tier_bytes = 1 << 20;
+  anew(plan);
+  run();
+  all_can();
+  reported(0, "committed", 100);
+  reported(1, "step", 103);
+  happen(Interrupted{SIGINT});
+  happen(Interrupted{SIGINT});
+  for (int rank = 0; rank < 4; ++rank) worker_exits(rank, 0, SIGTERM, true);
+  empty_all();
+  EXPECT_EQ(job.verdict().cause, "stopped by SIGINT");
+  EXPECT_EQ(lost_steps(job.history()), 3);
+  said(0, wire::AgentRemark{"step 102 is a checkpoint now", 102});
+  EXPECT_EQ(lost_steps(job.history()), 1);
+  said(1, wire::AgentRemark{"the log disk is full"});
+  EXPECT_EQ(lost_steps(job.history()), 1);
+}
+
 TEST_F(PreemptionTest, ACancelWaitsForTheSaveHoweverOftenItIsAskedForUntilItIsNow) {
   run();
   all_can();
