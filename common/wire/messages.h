@@ -228,8 +228,7 @@ struct WorkerStacks {
 };
 struct AgentRemark {  // one line for the user
   std::string text;
-  // Of a checkpoint that the agents have made of what workers held in memory, which the line tells.
-  std::optional<std::uint64_t> saved_step{};
+  std::optional<std::uint64_t> saved_step{};  // what was held in memory of it is a checkpoint now
 };
 // It was killed, and still lives: WorkersGone follows its end, for which the launcher waits a while.
 struct WorkerUnkillable {
