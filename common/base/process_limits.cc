@@ -86,9 +86,10 @@ std::vector<ProcessLimit> process_limits() {
   getrlimit(RLIMIT_NPROC, &own);
   if (getuid() != 0 && own.rlim_cur != RLIM_INFINITY)
     limits.push_back({"RLIMIT_NPROC (ulimit -u)", own.rlim_cur, count_threads_of(getuid())});
+  const std::uint64_t all = count_all_threads();
   for (const char* name : {"pid_max", "threads-max"}) {
     if (const auto limit = number_in(fmt::format("/proc/sys/kernel/{}", name)))
-      limits.push_back({fmt::format("kernel.{}", name), *limit, count_all_threads()});
+      limits.push_back({fmt::format("kernel.{}", name), *limit, all});
   }
   return limits;
 }

@@ -202,7 +202,7 @@ TEST_F(MemoryTierTest, TooLittleRoomIsToldOnceAndTrainingGoesOn) {
 // By the agent, when nobody will restore it.
 class MemoryWriteOutTest : public MemoryTierTest {
  protected:
-  agent::WrittenOut write_out() const {
+  agent::MemoryWritten write_out() const {
     agent::HeldMemory held{.slots = {},
                            .directory = directory_,
                            .job = "j",

@@ -297,9 +297,9 @@ HeldMemory LocalProcesses::held_memory() const {
 }
 
 void LocalProcesses::write_memory_out() {
-  memory_write_out_.start(held_memory(), [this](WrittenOut written) {
+  memory_write_out_.start(held_memory(), [this](MemoryWritten written) {
     asio::post(setting_.io, [this, written = std::move(written)]() mutable {
-      listener_->memory_written({std::move(written.told), written.step});
+      listener_->memory_written(std::move(written));
     });
   });
 }

@@ -203,10 +203,10 @@ class WriteOut {
 
 }  // namespace
 
-WrittenOut write_out(const HeldMemory& held) {
+MemoryWritten write_out(const HeldMemory& held) {
   WriteOut work(held);
   const auto lost = [&](std::string_view why) {
-    return WrittenOut{fmt::format("step {}, which was held in memory, is lost: {}", work.step(), why)};
+    return MemoryWritten{fmt::format("step {}, which was held in memory, is lost: {}", work.step(), why)};
   };
   try {
     const auto done = work.run();
@@ -220,12 +220,12 @@ WrittenOut write_out(const HeldMemory& held) {
   }
 }
 
-void MemoryWriteOut::start(HeldMemory held, std::function<void(WrittenOut)> done) {
+void MemoryWriteOut::start(HeldMemory held, std::function<void(MemoryWritten)> done) {
   if (held.slots.empty() || held.directory.empty()) return done({});
   const auto shared = std::make_shared<HeldMemory>(std::move(held));
   try {
     thread_ = start_quiet_thread("muster-memory", [shared, done](const std::stop_token&) {
-      WrittenOut written = write_out(*shared);
+      MemoryWritten written = write_out(*shared);
       if (!written.told.empty()) log::info("{}", written.told);
       done(std::move(written));
     });

@@ -7,11 +7,11 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "agent/core/node/node.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/ids.h"
@@ -29,17 +29,13 @@ struct HeldMemory {
   Duration patience = std::chrono::seconds(15);  // of rank 0's agent with the others, when it has written
 };
 
-struct WrittenOut {
-  std::string told;                     // for the user; empty: there was nothing to write here
-  std::optional<std::uint64_t> step{};  // of the checkpoint that there is now
-};
-// Blocks.
-WrittenOut write_out(const HeldMemory& held);
+// Nothing is told where there was nothing to write here. Blocks.
+MemoryWritten write_out(const HeldMemory& held);
 
 class MemoryWriteOut {
  public:
   // `done` is called with write_out()'s answer, by the thread; at once if there is nothing to write.
-  void start(HeldMemory held, std::function<void(WrittenOut)> done);
+  void start(HeldMemory held, std::function<void(MemoryWritten)> done);
 
  private:
   std::jthread thread_;

@@ -70,7 +70,7 @@ void Chronicle::end(const Verdict& verdict) {
 void Chronicle::saved(std::int64_t step) {
   if (history_.empty()) return;
   std::optional<std::int64_t>& committed = history_.back().committed_step;
-  committed = std::max(committed.value_or(step), step);
+  committed = std::max(committed, std::optional(step));
 }
 
 std::optional<std::uint64_t> Chronicle::resume_step() const {
