@@ -4,7 +4,7 @@
 // compare: every collective beside Gloo's, over types, operations, sizes and groups.
 // mixed: COUNT sequences of collectives and messages, several under way at a time.
 // missing: of each collective, the last rank stays away until the others have been told.
-// killed: the last rank is killed in the middle.
+// killed: the last rank is killed in the middle of all-reduces of COUNT elements.
 // train: a training by DistributedDataParallel over MPI and over Gloo.
 // large: 64 MiB, and messages between its pieces.
 #include <csignal>
@@ -419,6 +419,11 @@ const std::vector<
            Tensors tensors{at::ones({4})};
            return group.allreduce(tensors);
          }},
+        {"all_reduce",
+         [](ProcessGroup& group, int, int) {
+           Tensors tensors{at::ones({1 << 16})};  // in parts, of messages
+           return group.allreduce(tensors);
+         }},
         {"all_gather_into_tensor",
          [](ProcessGroup& group, int, int size) {
            at::Tensor output = at::empty({4 * size}), input = at::ones({4});
@@ -499,11 +504,11 @@ void missing(const Job& job) {
   require(tensor[0].item<int>() == last * (last + 1) / 2, "the sum after a wait that ran out");
 }
 
-void killed(const Job& job) {
+void killed(const Job& job, std::int64_t count) {
   const Group group = job.new_group(job.world().ranks(), {.timeout = 1s});
   for (int step = 0;; ++step) {
     if (job.rank() == job.world_size() - 1 && step == 3) std::raise(SIGKILL);
-    Tensors tensors{at::ones({1000})};
+    Tensors tensors{at::ones({count})};
     group.process_group()->allreduce(tensors)->wait();
   }
 }
@@ -563,7 +568,7 @@ void run(const Job& job, std::string_view what, int count) {
   if (what == "compare") return compare(job);
   if (what == "mixed") return mixed(job, count);
   if (what == "missing") return missing(job);
-  if (what == "killed") return killed(job);
+  if (what == "killed") return killed(job, count);
   if (what == "train") return train(job);
   if (what == "large") return large(job);
   throw std::runtime_error(fmt::format("'{}' is nothing to do", what));

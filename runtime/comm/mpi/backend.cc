@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "runtime/comm/mpi/asker.h"
+#include "runtime/comm/mpi/direct.h"
 #include "runtime/comm/mpi/tensors.h"
 #include "runtime/comm/mpi/types.h"
 #include "runtime/comm/mpi/work.h"
@@ -74,6 +75,7 @@ struct MpiBackend::Plan {
   Tensors inputs{}, outputs{};  // of the program
   std::int64_t piece_count = 1;
   std::function<int(std::int64_t, MPI_Request*)> start{};
+  std::shared_ptr<DirectAllReduce> direct{};  // for the pieces that it takes
   Staging staging{};
   std::function<std::string(const Operation&, MpiWork&)> after{};  // an error, or none
 };
@@ -84,7 +86,8 @@ MpiBackend::MpiBackend(const MpiRequest& request)
       ranks_(request.ranks),
       prefix_(request.prefix),
       options_(c10::make_intrusive<Options>("mpi", request.timeout)),
-      channel_(std::make_shared<Channel>()) {
+      channel_(std::make_shared<Channel>()),
+      direct_(std::make_shared<DirectGroup>(DirectGroup{.rank = rank_, .size = size_})) {
   options_->group_name = request.prefix;
   options_->global_ranks_in_group.assign(ranks_.begin(), ranks_.end());
   if (size_ > 1) store_ = store_of_engine(request);
@@ -150,7 +153,18 @@ struct MpiBackend::Started : Operation {
     timeout = plan.waiting.limit;
     piece_count = plan.piece_count;
   }
-  int start(std::int64_t piece, MPI_Request* request) override { return plan.start(piece, request); }
+  int start(std::int64_t piece, Requests& more) override {
+    if (plan.direct != nullptr && plan.direct->takes(piece))
+      return plan.direct->start(piece, channel->parts, more);
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = plan.start(piece, &request);
+    if (code == MPI_SUCCESS) more.push_back(request);
+    return code;
+  }
+  int go_on(std::int64_t piece, Requests& more, bool& is_over) override {
+    if (plan.direct != nullptr) return plan.direct->go_on(piece, more, is_over);
+    return Operation::go_on(piece, more, is_over);
+  }
   std::string what() const override { return plan.what(); }
   void end(const std::string& error) override {
     std::string why = error;
@@ -219,15 +233,24 @@ WorkPtr MpiBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
     TORCH_CHECK(each.scalar_type() == type, "the tensors are of different types");
     hosts.push_back(plan.staging.change(each));
   }
-  const auto pieces = cut(hosts, static_cast<std::int64_t>(c10::elementSize(type)));
+  auto pieces = cut(hosts, static_cast<std::int64_t>(c10::elementSize(type)));
   plan.piece_count = static_cast<std::int64_t>(pieces.size());
-  plan.start = [=, op = options.reduceOp, channel = channel_](std::int64_t piece, MPI_Request* request) {
-    const auto [data, count] = pieces[static_cast<std::size_t>(piece)];
-    return MPI_Iallreduce(MPI_IN_PLACE, data, count, datatype_of(type), operation_of(type, op), channel->comm,
-                          request);
+  const auto is_in_parts = [&](const Piece& piece) {
+    return is_direct(piece.count * static_cast<std::int64_t>(c10::elementSize(type)), size_);
+  };
+  const bool some_in_parts = std::ranges::any_of(pieces, is_in_parts);
+  auto data_of = [pieces = std::move(pieces), type, op = options.reduceOp](std::int64_t piece) {
+    const auto [bytes, count] = pieces[static_cast<std::size_t>(piece)];
+    return DirectAllReduce::Data{bytes, count, c10::elementSize(type), datatype_of(type),
+                                 operation_of(type, op)};
+  };
+  if (some_in_parts) plan.direct = std::make_shared<DirectAllReduce>(direct_, data_of);
+  plan.start = [data_of = std::move(data_of), channel = channel_](std::int64_t piece, MPI_Request* request) {
+    const auto data = data_of(piece);
+    return MPI_Iallreduce(MPI_IN_PLACE, data.bytes, data.count, data.type, data.op, channel->comm, request);
   };
   if (options.reduceOp == c10d::ReduceOp::AVG)
-    plan.after = [=, size = size_](const Operation&, MpiWork&) {
+    plan.after = [hosts, type, size = size_](const Operation&, MpiWork&) {
       for (const at::Tensor& each : hosts) divide(bytes_of(each), each.numel(), type, size);
       return std::string();
     };

@@ -3,8 +3,9 @@
 // Every call returns at once, and its tensors are MPI's until the Work has ended; it and its callbacks end on
 // the engine's thread. Tensors must be contiguous; those that are reduced or broadcast may lie in any dense
 // order, the same on all ranks. Reductions and broadcasts are cut into pieces of 4 MiB, between which
-// messages get on. Sums depend on the number of ranks and on sizes, and of two ranks not even on those. A
-// call that has not ended in its time gives the group up; its error names the members that do not wait in it.
+// messages get on; an all-reduce of large ones is made of messages (direct.h). Sums depend on the number of
+// ranks and on sizes, and of two ranks not even on those. A call that has not ended in its time gives the
+// group up; its error names the members that do not wait in it.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 
 namespace muster::mpi {
 
+struct DirectGroup;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 class MpiBackend : public c10d::Backend {
@@ -78,6 +80,7 @@ class MpiBackend : public c10d::Backend {
   const std::string prefix_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channel> channel_;
+  std::shared_ptr<DirectGroup> direct_;
   c10::intrusive_ptr<c10d::Store> store_;  // of the thread that asks for the engine
   std::atomic<std::uint64_t> call_count_ = 0;
   std::atomic<bool> failed_ = false;

@@ -181,7 +181,8 @@ void Engine::close(const ChannelPtr& channel) {
     --open_count_;
     const bool idle =
         std::ranges::none_of(active_, [&](const auto& each) { return each->channel == channel; });
-    if (idle && channel->broken.empty() && channel->comm != MPI_COMM_NULL) MPI_Comm_free(&channel->comm);
+    for (MPI_Comm* const each : {&channel->parts, &channel->comm})
+      if (idle && channel->broken.empty() && *each != MPI_COMM_NULL) MPI_Comm_free(each);
     channel->broken = "the group has been shut down";
   });
 }
@@ -403,6 +404,7 @@ void Engine::make_comm(Channel& channel, const std::vector<int>& ranks) {
   require(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members), "MPI_Group_incl");
   require(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &channel.comm), "MPI_Comm_create_group");
   require(MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  require(MPI_Comm_dup(channel.comm, &channel.parts), "MPI_Comm_dup");
   MPI_Group_free(&members);
   MPI_Group_free(&world);
 }
@@ -439,18 +441,25 @@ void Engine::start_due(Channel& channel) {
 }
 
 bool Engine::start_piece(const OperationPtr& operation) {
-  MPI_Request handle = MPI_REQUEST_NULL;
-  const int code = operation->start(operation->started, &handle);
-  if (code != MPI_SUCCESS) {
-    if (operation->collective)
-      break_channel(operation->channel, error_text(code));
-    else
-      end(operation, error_text(code));
-    return false;
+  more_.clear();
+  const std::int64_t piece = operation->started;
+  const int code = operation->start(piece, more_);
+  if (code == MPI_SUCCESS || !more_.empty()) ++operation->started;
+  return add_requests(operation, piece, code);
+}
+
+// What it has appended to more_.
+bool Engine::add_requests(const OperationPtr& operation, std::int64_t piece, int code) {
+  for (MPI_Request handle : more_) {
+    requests_.push_back({operation, piece});
+    handles_.push_back(handle);
   }
-  requests_.push_back({operation, operation->started++});
-  handles_.push_back(handle);
-  return true;
+  if (code == MPI_SUCCESS) return true;
+  if (operation->collective)
+    break_channel(operation->channel, error_text(code));
+  else
+    end(operation, error_text(code));
+  return false;
 }
 
 bool Engine::test() {
@@ -468,7 +477,7 @@ bool Engine::test() {
     const auto index = static_cast<std::size_t>(which_[static_cast<std::size_t>(each)]);
     MPI_Status status = statuses_[static_cast<std::size_t>(each)];
     if (code != MPI_ERR_IN_STATUS) status.MPI_ERROR = MPI_SUCCESS;
-    ended.emplace_back(std::exchange(requests_[index].operation, nullptr), status);
+    ended.emplace_back(std::exchange(requests_[index], {}), status);
   }
   std::size_t kept = 0;
   for (std::size_t each = 0; each < count; ++each) {
@@ -478,24 +487,22 @@ bool Engine::test() {
   }
   requests_.resize(kept);
   handles_.resize(kept);
-  for (const auto& [operation, status] : ended) piece_ended(operation, status);
+  for (const auto& [request, status] : ended) request_ended(request, status);
   ended.clear();
   just_ended_ = std::move(ended);
   return true;
 }
 
-void Engine::piece_ended(const OperationPtr& operation, const MPI_Status& status) {
-  ++operation->ended;
+void Engine::request_ended(const Request& request, const MPI_Status& status) {
+  const OperationPtr& operation = request.operation;
   operation->status = status;
   if (operation->is_over) return;  // its group was given up just now
-  if (status.MPI_ERROR != MPI_SUCCESS) {
-    if (operation->collective)
-      break_channel(operation->channel, error_text(status.MPI_ERROR));
-    else
-      end(operation, error_text(status.MPI_ERROR));
-    return;
-  }
-  if (operation->ended == operation->piece_count) end(operation, "");
+  more_.clear();
+  bool is_over = false;
+  const int code =
+      status.MPI_ERROR != MPI_SUCCESS ? status.MPI_ERROR : operation->go_on(request.piece, more_, is_over);
+  if (!add_requests(operation, request.piece, code) || !is_over) return;
+  if (++operation->ended == operation->piece_count) end(operation, "");
   start_due(*operation->channel);
 }
 

@@ -45,13 +45,16 @@ struct Channel {
 
   // What follows is the engine's own.
   MPI_Comm comm = MPI_COMM_NULL;
-  std::string broken;        // why nothing goes any more
-  std::int64_t entered = 0;  // collectives
-  std::int64_t told = 0;     // up to this one
+  MPI_Comm parts = MPI_COMM_NULL;  // for the messages that collectives of ours are made of (direct.h)
+  std::string broken;              // why nothing goes any more
+  std::int64_t entered = 0;        // collectives
+  std::int64_t told = 0;           // up to this one
   std::deque<OperationPtr>
       due;  // collectives of which pieces are not started: all ranks must in the same order
 };
 using ChannelPtr = std::shared_ptr<Channel>;
+
+using Requests = std::vector<MPI_Request>;
 
 // One call of a group's. It may be kept for ever, with the memory that it holds.
 struct Operation {
@@ -59,8 +62,14 @@ struct Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  // Both of whoever has the turn. `end` is called once, without an error when all pieces have ended.
-  virtual int start(std::int64_t piece, MPI_Request* request) = 0;
+  // All of whoever has the turn; they return MPI's codes. `start` appends one request or more, and `go_on`,
+  // when one of the piece's has ended, either those that come next, if any, or says that the piece is over.
+  // `end` is called once, without an error when all pieces are.
+  virtual int start(std::int64_t piece, Requests& more) = 0;
+  virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& is_over) {
+    is_over = true;
+    return MPI_SUCCESS;
+  }
   virtual void end(const std::string& error) = 0;
   // "all_reduce of Float [4]": asked for when something is wrong.
   virtual std::string what() const = 0;
@@ -151,8 +160,9 @@ class Engine {
   void begin(const OperationPtr& operation);
   void start_due(Channel& channel);
   bool start_piece(const OperationPtr& operation);
+  bool add_requests(const OperationPtr& operation, std::int64_t piece, int code);
   bool test();
-  void piece_ended(const OperationPtr& operation, const MPI_Status& status);
+  void request_ended(const Request& request, const MPI_Status& status);
   void end(const OperationPtr& operation, const std::string& error);
   void break_channel(const ChannelPtr& channel, const std::string& reason);
   void look_at_clock(Time now);
@@ -179,12 +189,13 @@ class Engine {
   bool fails_ = false;   // the process, by its exit status
   int open_count_ = 0;
   std::list<OperationPtr> active_;
-  std::vector<Request> requests_;                                // beside handles_
-  std::vector<MPI_Request> handles_;                             // of what is under way
-  std::vector<int> which_;                                       // test()'s
-  std::vector<MPI_Status> statuses_;                             // the same
-  std::vector<std::pair<OperationPtr, MPI_Status>> just_ended_;  // the same
-  std::vector<OperationPtr> abandoned_;                          // with the memory that MPI may still use
+  std::vector<Request> requests_;                           // beside handles_
+  Requests handles_;                                        // of what is under way
+  Requests more_;                                           // start_piece()'s and request_ended()'s
+  std::vector<int> which_;                                  // test()'s
+  std::vector<MPI_Status> statuses_;                        // the same
+  std::vector<std::pair<Request, MPI_Status>> just_ended_;  // the same
+  std::vector<OperationPtr> abandoned_;                     // with the memory that MPI may still use
   Time looked_at_;
 };
 
