@@ -10,6 +10,7 @@
 
 #include "runtime/comm/mpi/asker.h"
 #include "runtime/comm/mpi/direct.h"
+#include "runtime/comm/mpi/members.h"
 #include "runtime/comm/mpi/tensors.h"
 #include "runtime/comm/mpi/types.h"
 #include "runtime/comm/mpi/work.h"
@@ -34,33 +35,6 @@ Waiting waiting_in(const Options& options, const c10d::Backend::Options& otherwi
 c10::intrusive_ptr<c10d::Store> store_of_engine(const MpiRequest& request) {
   static const c10::intrusive_ptr<c10d::Store> one = request.store->clone();
   return one;
-}
-
-// Making a communicator cannot be given up, and keeps the engine's thread: the members come together before
-// it.
-void meet(const MpiRequest& request) {
-  const auto key = [&](int rank) { return fmt::format("{}/mpi/here/{}", request.prefix, rank); };
-  const std::string over = fmt::format("{}/mpi/over", request.prefix);
-  std::vector<std::string> all;
-  for (const int rank : request.ranks) all.push_back(key(rank));
-  request.store->set(key(request.rank), "1");
-  std::vector<int> missing;
-  try {
-    request.store->wait(all, request.timeout);
-  } catch (const c10::Error&) {
-    for (const int rank : request.ranks)
-      if (!request.store->check({key(rank)})) missing.push_back(rank);
-  }
-  // Who comes late does not go on alone.
-  if (missing.empty() && request.store->check({over}))
-    throw std::runtime_error(fmt::format(
-        "backend 'mpi': a group of {} ranks was given up before this rank came to it", request.ranks.size()));
-  if (missing.empty()) return;
-  request.store->set(over, "1");
-  throw std::runtime_error(
-      fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms: rank{} {} {} not come",
-                  request.ranks.size(), request.timeout.count(), missing.size() == 1 ? "" : "s",
-                  fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"));
 }
 
 }  // namespace
@@ -91,8 +65,7 @@ MpiBackend::MpiBackend(const MpiRequest& request)
   options_->group_name = request.prefix;
   options_->global_ranks_in_group.assign(ranks_.begin(), ranks_.end());
   if (size_ > 1) store_ = store_of_engine(request);
-  channel_->tell = [store = store_,
-                    key = fmt::format("{}/mpi/waits/{}", prefix_, rank_)](std::int64_t number) {
+  channel_->tell = [store = store_, key = waits_key(prefix_, rank_)](std::int64_t number) {
     if (store == nullptr) return;
     Asker::of_process().post([=] {
       try {
@@ -102,24 +75,9 @@ MpiBackend::MpiBackend(const MpiRequest& request)
       }
     });
   };
-  const auto find_missing = [store = store_, prefix = prefix_, ranks = ranks_,
-                             place = rank_](std::int64_t number) {
-    std::vector<int> found;
-    try {
-      for (int each = 0; store != nullptr && std::cmp_less(each, ranks.size()); ++each) {
-        const std::string key = fmt::format("{}/mpi/waits/{}", prefix, each);
-        if (each == place || (store->check({key}) && std::stoll(store->get_to_str(key)) >= number)) continue;
-        found.push_back(ranks[static_cast<std::size_t>(each)]);
-      }
-    } catch (const std::exception&) {
-      return std::string("whoever serves the store is gone");
-    }
-    if (found.empty()) return std::string();
-    return found.size() == 1 ? fmt::format("rank {} does not wait in it", found[0])
-                             : fmt::format("ranks {} do not wait in it", fmt::join(found, ", "));
-  };
-  channel_->missing = [find_missing](std::int64_t number, std::function<void(std::string)> answer) {
-    Asker::of_process().post([=] { answer(find_missing(number)); });
+  channel_->missing = [store = store_, prefix = prefix_, ranks = ranks_, place = rank_](
+                          std::int64_t number, std::function<void(std::string)> answer) {
+    Asker::of_process().post([=] { answer(missing(store, prefix, ranks, place, number)); });
   };
   Engine::of_process().enter({.rank = request.rank, .size = request.world_size}, request.timeout);
   if (size_ > 1) meet(request);

@@ -1,0 +1,56 @@
+#include "runtime/comm/mpi/members.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <stdexcept>
+#include <utility>
+
+namespace muster::mpi {
+
+void meet(const MpiRequest& request) {
+  const auto key = [&](int rank) { return fmt::format("{}/mpi/here/{}", request.prefix, rank); };
+  const std::string over = fmt::format("{}/mpi/over", request.prefix);
+  std::vector<std::string> all;
+  for (const int rank : request.ranks) all.push_back(key(rank));
+  request.store->set(key(request.rank), "1");
+  std::vector<int> missing;
+  try {
+    request.store->wait(all, request.timeout);
+  } catch (const c10::Error&) {
+    for (const int rank : request.ranks)
+      if (!request.store->check({key(rank)})) missing.push_back(rank);
+  }
+  // Who comes late does not go on alone.
+  if (missing.empty() && request.store->check({over}))
+    throw std::runtime_error(fmt::format(
+        "backend 'mpi': a group of {} ranks was given up before this rank came to it", request.ranks.size()));
+  if (missing.empty()) return;
+  request.store->set(over, "1");
+  throw std::runtime_error(
+      fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms: rank{} {} {} not come",
+                  request.ranks.size(), request.timeout.count(), missing.size() == 1 ? "" : "s",
+                  fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"));
+}
+
+std::string waits_key(const std::string& prefix, int place) {
+  return fmt::format("{}/mpi/waits/{}", prefix, place);
+}
+
+std::string missing(const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix,
+                    const std::vector<int>& ranks, int place, std::int64_t number) {
+  std::vector<int> found;
+  try {
+    for (int each = 0; store != nullptr && std::cmp_less(each, ranks.size()); ++each) {
+      const std::string key = waits_key(prefix, each);
+      if (each == place || (store->check({key}) && std::stoll(store->get_to_str(key)) >= number)) continue;
+      found.push_back(ranks[static_cast<std::size_t>(each)]);
+    }
+  } catch (const std::exception&) {
+    return "whoever serves the store is gone";
+  }
+  if (found.empty()) return "";
+  return found.size() == 1 ? fmt::format("rank {} does not wait in it", found[0])
+                           : fmt::format("ranks {} do not wait in it", fmt::join(found, ", "));
+}
+
+}  // namespace muster::mpi
