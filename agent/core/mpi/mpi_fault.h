@@ -17,8 +17,10 @@ struct MpiLife {
   int abort_code = 0;
 };
 
+// Open MPI's message is "N/A" where it has none.
 inline std::string abort_text(int code, std::string_view message) {
-  return fmt::format("called MPI_Abort with {}{}{}", code, message.empty() ? "" : ": ", message);
+  const bool says_why = !message.empty() && message != "N/A";
+  return fmt::format("called MPI_Abort with {}{}{}", code, says_why ? ": " : "", says_why ? message : "");
 }
 
 inline std::string spawn_remark() {

@@ -200,7 +200,14 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     if (flag.value.empty()) {
       std::ranges::transform(value, value.begin(),
                              [](char letter) { return static_cast<char>(std::tolower(letter)); });
-      value = value == "0" || value == "false" || value == "no" || value == "off" ? "0" : "1";
+      const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
+        return std::ranges::find(words, value) != words.end();
+      };
+      const bool is_on = is_one_of({"1", "true", "yes", "on"});
+      if (!is_on && !is_one_of({"0", "false", "no", "off"}))
+        return failure(ErrorCode::kInvalidArgument, "{}: '{}' is neither yes nor no: give 1 or 0", name,
+                       found->second);
+      value = is_on ? "1" : "0";
     }
     if (flag.treatment == Treatment::kUnsupported) {
       if (flag.value.empty() && value == "0") return {};
@@ -220,7 +227,8 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     for (const Flag& flag : own_flags()) {
       // There, these tell the worker of the outer job's.
       if (in_a_worker && (flag.name == "checkpoint-dir" || flag.name == "backend")) continue;
-      if (!is_command(flag)) (void)read("MUSTER_", flag);  // ours are never unsupported
+      if (is_command(flag)) continue;
+      if (const Status status = read("MUSTER_", flag); !status) return std::unexpected(status.error());
     }
   }
   if (has_any("PET_")) {
@@ -275,6 +283,7 @@ Expected<Options> make_options(const Settings& settings, std::vector<std::string
   read_output(reader, options);
   read_torchrun(reader, options);
   reader.text("role", options.role);
+  if (options.role.empty()) reader.refuse(*reader.find("role"), "is no name");
   reader.flag("module", options.module);
   reader.flag("no-python", options.no_python);
   reader.choice("store", {{"agent", true}, {"worker", false}}, options.store_on_agent);

@@ -42,8 +42,10 @@ Expected<std::int32_t> workers_per_node(const Options& options, const Machine& m
       options.workers_per_node.kind == WorkerCount::Kind::kGpu ||
       (options.workers_per_node.kind == WorkerCount::Kind::kAuto && options.device == Device::kCuda);
   if (gpus_wanted && machine.gpu_count < nodes) {
-    return failure(ErrorCode::kInvalidArgument, "{}: {} GPUs are found on this machine for {} nodes{}",
-                   options.workers_per_node.source, machine.gpu_count, nodes,
+    return failure(ErrorCode::kInvalidArgument, "{}: {} found on this machine for {}{}",
+                   options.workers_per_node.source,
+                   count_of(static_cast<std::size_t>(machine.gpu_count), "GPU"),
+                   count_of(static_cast<std::size_t>(nodes), "node"),
                    machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
   }
   switch (options.workers_per_node.kind) {
@@ -160,15 +162,15 @@ Status check_counts(const Options& options, CountOn count_on) {
   for (std::int32_t node = 0; node < options.nodes; ++node) {
     members += count_on(node);
     if (members > kMostWorkers && options.hosts.empty()) {
-      return failure(ErrorCode::kInvalidArgument,
-                     "{}: {} nodes with {} workers each are more than {} workers",
-                     options.workers_per_node.source, options.nodes, count_on(node), kMostWorkers);
+      return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers each are more than {} workers",
+                     options.workers_per_node.source,
+                     count_of(static_cast<std::size_t>(options.nodes), "node"), count_on(node), kMostWorkers);
     }
   }
   if (members > kMostWorkers) {
-    return failure(ErrorCode::kInvalidArgument,
-                   "{}: {} nodes with {} workers in all are more than {} workers",
-                   options.workers_per_node.source, options.nodes, members, kMostWorkers);
+    return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers in all are more than {} workers",
+                   options.workers_per_node.source, count_of(static_cast<std::size_t>(options.nodes), "node"),
+                   members, kMostWorkers);
   }
   std::int64_t spares = 0;
   for (std::int32_t spare = 0; spare < options.spare_nodes && spares <= kMostWorkers; ++spare)

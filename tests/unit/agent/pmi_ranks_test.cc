@@ -191,8 +191,10 @@ TEST(PmiRanks, KnowWhoAbortedAndWhoLeftTooEarly) {
   EXPECT_EQ(aborted.signal, 0);
 }
 
-TEST(MpiFault, HasTheMessageOfAnAbort) {
-  EXPECT_EQ(abort_text(3, "N/A"), "called MPI_Abort with 3: N/A");
+TEST(MpiFault, HasTheMessageOfAnAbortIfThereIsOne) {
+  EXPECT_EQ(abort_text(3, "the mesh is torn"), "called MPI_Abort with 3: the mesh is torn");
+  EXPECT_EQ(abort_text(3, "N/A"), "called MPI_Abort with 3");
+  EXPECT_EQ(abort_text(3, ""), "called MPI_Abort with 3");
 }
 
 }  // namespace

@@ -287,6 +287,15 @@ TEST(Options, NameTheVariableThatIsWrong) {
   EXPECT_THAT(make_options(*settings, {"train"}, kHere).error().message(), HasSubstr("PET_NNODES: 0 is not"));
   EXPECT_THAT(settings_from_environment({{"PET_NUMA_BINDING", "node"}}).error().message(),
               HasSubstr("PET_NUMA_BINDING: not supported"));
+  EXPECT_EQ(settings_from_environment({{"MUSTER_QUIET", "perhaps"}}).error().message(),
+            "MUSTER_QUIET: 'perhaps' is neither yes nor no: give 1 or 0");
+}
+
+TEST(Options, TakeTheUsualWordsForYesAndNoFromVariables) {
+  for (const char* const yes : {"1", "true", "YES", "on"})
+    EXPECT_TRUE(make_options(*settings_from_environment({{"MUSTER_QUIET", yes}}), {"train"}, kHere)->quiet);
+  for (const char* const no : {"0", "False", "no", "off"})
+    EXPECT_FALSE(make_options(*settings_from_environment({{"MUSTER_QUIET", no}}), {"train"}, kHere)->quiet);
 }
 
 TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
