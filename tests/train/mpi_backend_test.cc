@@ -47,7 +47,10 @@ void expect_done(const Outcome& outcome, int count) {
 class MpiWorlds : public testing::TestWithParam<int> {};
 
 TEST_P(MpiWorlds, HaveGlooResultsInAllCollectives) {
-  expect_done(run_ranks(GetParam(), MPI_RANK, "compare"), GetParam());
+  const Outcome outcome = run_ranks(GetParam(), MPI_RANK, "compare");
+  expect_done(outcome, GetParam());
+  for (int rank = 0; rank < GetParam(); ++rank)
+    EXPECT_THAT(outcome.output, HasSubstr("rank " + std::to_string(rank) + " has finalized MPI"));
 }
 INSTANTIATE_TEST_SUITE_P(OfRanks, MpiWorlds, testing::Values(2, 3, 4, 5));
 

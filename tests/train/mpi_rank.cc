@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -225,6 +226,15 @@ void check_rounding(const Pair& pair) {
     }
 }
 
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 void check_refusals(const Pair& pair) {
   const auto group = pair.mpi.process_group();
   const auto refused = [](const std::function<void()>& call) {
@@ -243,6 +253,74 @@ void check_refusals(const Pair& pair) {
   Tensors apart{at::zeros({4, 4}).t()};
   require_text(refused([&] { group->send(apart, (pair.rank() + 1) % pair.size(), 0); }),
                "must be contiguous");
+}
+
+// All-reduces of so many floats are made of messages.
+std::int64_t least_in_parts(int size) {
+  return size == 2 ? 1024 : std::int64_t{8192} * size;
+}
+
+at::Tensor sum_of_all(std::int64_t count, int size) {
+  at::Tensor sum = at::zeros({count});
+  for (int rank = 0; rank < size; ++rank) sum += numbers(count, at::kFloat, rank, count);
+  return sum;
+}
+
+// Beside those that are MPI's, and several of both under way at a time.
+void check_parts(const Pair& pair, const std::vector<at::ScalarType>& types) {
+  const auto group = pair.mpi.process_group();
+  const int size = pair.size();
+  const std::int64_t least = least_in_parts(size);
+  for (const at::ScalarType type : types)
+    for (const Kind kind : {Kind::SUM, Kind::MIN, Kind::MAX, Kind::PRODUCT})
+      if (type != at::kBool || kind == Kind::MAX)
+        pair.compare(fmt::format("all_reduce of many {} by {}", name_of(type), static_cast<int>(kind)),
+                     [&](ProcessGroup& each) {
+                       return all_reduced(each, numbers((1 << 18) + 5, type, pair.rank(), 7), kind);
+                     });
+  const at::Tensor mean = all_reduced(*group, at::full({least}, pair.rank() * 2.0F), Kind::AVG)[0];
+  require(at::equal(mean, at::full({least}, size - 1.0F)), "the mean of many");
+
+  const std::vector<std::int64_t> counts{least, 5, (5 << 19) + 1, least - 1, (1 << 20) + 3, 3 * least + 1};
+  std::vector<Tensors> sums;
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  for (const std::int64_t count : counts) sums.push_back({numbers(count, at::kFloat, pair.rank(), count)});
+  for (Tensors& each : sums) works.push_back(group->allreduce(each));
+  for (std::size_t each = counts.size(); each-- > 0;) {
+    works[each]->wait();
+    require(at::equal(sums[each][0], sum_of_all(counts[each], size)),
+            fmt::format("the sum of {} while others are under way", counts[each]));
+  }
+  Tensors several;
+  for (const std::int64_t count : {std::int64_t{1} << 18, std::int64_t{3}, std::int64_t{0}})
+    several.push_back(numbers(count, at::kFloat, pair.rank(), count));
+  group->allreduce_coalesced(several)->wait();
+  for (const at::Tensor& each : several)
+    require(at::equal(each, sum_of_all(each.numel(), size)), "all_reduce of a large tensor and small ones");
+}
+
+// Also where numbers are none, and where their order tells.
+void check_bits(const Pair& pair) {
+  at::manual_seed(static_cast<std::uint64_t>(pair.rank() + 1));
+  at::Tensor input = at::randn({least_in_parts(pair.size()) * 2});
+  input.slice(0, pair.rank(), std::nullopt, 7).fill_(std::nanf(""));
+  input.slice(0, pair.rank(), std::nullopt, 5).fill_(-0.0F);
+  input.slice(0, pair.rank() + 1, std::nullopt, 5).fill_(0.0F);
+  for (const Kind kind : {Kind::SUM, Kind::MIN, Kind::MAX}) {
+    const at::Tensor mine = all_reduced(*pair.mpi.process_group(), input, kind)[0];
+    const Tensors of_all = all_gather(pair.mpi, mine.view(at::kInt));
+    for (const at::Tensor& each : of_all) require(at::equal(each, of_all[0]), "the same bits on all ranks");
+  }
+}
+
+// The receiver's call fails, and nothing else.
+void check_message_that_is_too_long(const Pair& pair) {
+  const auto group = pair.mpi.process_group();
+  Tensors eight{at::ones({8})}, four{at::zeros({4})};
+  const auto sent = group->send(eight, (pair.rank() + 1) % pair.size(), 77);
+  const auto received = group->recv(four, (pair.rank() + pair.size() - 1) % pair.size(), 77);
+  require_text(error_of([&] { received->wait(); }), "MPI_ERR_TRUNCATE");
+  sent->wait();
 }
 
 // All of them between two ranks; the larger worlds, where every call takes longer, share them.
@@ -272,8 +350,11 @@ void compare(const Job& job) {
     compare_reductions(pair, at::kFloat, 1 << 18);
     compare_moves(pair, at::kFloat, 1 << 18);
     check_alone(pair);
+    check_parts(pair, types_for(job.world_size()));
     check_rounding(pair);
+    check_bits(pair);
     check_refusals(pair);
+    check_message_that_is_too_long(pair);
     pair.mpi.process_group()->barrier()->wait();
   }
 }
@@ -400,15 +481,6 @@ class Sequence {
 void mixed(const Job& job, int count) {
   std::vector<Group> groups{job.world(), job.new_group({0, 1, 2}), job.new_group({1, 3})};
   for (int seed = 0; seed < count; ++seed) Sequence(groups, static_cast<std::uint64_t>(seed)).run();
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 const std::vector<
@@ -576,8 +648,17 @@ void run(const Job& job, std::string_view what, int count) {
 
 }  // namespace
 
+// After what the backend does at the end of a process.
+void say_whether_mpi_is_finalized() {
+  auto* const asked = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Finalized"));
+  int is_finalized = 0;
+  if (asked != nullptr) asked(&is_finalized);
+  if (is_finalized != 0) std::printf("rank %d has finalized MPI\n", number_of("OMPI_COMM_WORLD_RANK"));
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  std::atexit(say_whether_mpi_is_finalized);
   try {
     torch::set_num_threads(1);
     const Job job = init({.init_method = std::string("file://") + argv[1],

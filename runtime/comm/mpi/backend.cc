@@ -4,9 +4,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cstring>
 #include <fmt/core.h>
-#include <fmt/ranges.h>
-#include <limits>
-#include <numeric>
 
 #include "runtime/comm/mpi/asker.h"
 #include "runtime/comm/mpi/direct.h"
@@ -64,6 +61,7 @@ MpiBackend::MpiBackend(const MpiRequest& request)
       direct_(std::make_shared<DirectGroup>(DirectGroup{.rank = rank_, .size = size_})) {
   options_->group_name = request.prefix;
   options_->global_ranks_in_group.assign(ranks_.begin(), ranks_.end());
+  channel_->has_parts = may_be_direct(size_);
   if (size_ > 1) store_ = store_of_engine(request);
   channel_->tell = [store = store_, key = waits_key(prefix_, rank_)](std::int64_t number) {
     if (store == nullptr) return;
@@ -112,8 +110,8 @@ struct MpiBackend::Started : Operation {
     piece_count = plan.piece_count;
   }
   int start(std::int64_t piece, Requests& more) override {
-    if (plan.direct != nullptr && plan.direct->takes(piece))
-      return plan.direct->start(piece, channel->parts, more);
+    if (plan.direct != nullptr)
+      if (const auto code = plan.direct->start(piece, channel->parts, more)) return *code;
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = plan.start(piece, &request);
     if (code == MPI_SUCCESS) more.push_back(request);

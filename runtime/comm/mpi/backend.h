@@ -4,8 +4,8 @@
 // the engine's thread. Tensors must be contiguous; those that are reduced or broadcast may lie in any dense
 // order, the same on all ranks. Reductions and broadcasts are cut into pieces of 4 MiB, between which
 // messages get on; an all-reduce of large ones is made of messages (direct.h). Sums depend on the number of
-// ranks and on sizes, and of two ranks not even on those. A call that has not ended in its time gives the
-// group up; its error names the members that do not wait in it.
+// ranks, on sizes, and on where an element lies, and of two ranks on none of these. A call that has not ended
+// in its time gives the group up; its error names the members that do not wait in it.
 #pragma once
 
 #include <atomic>

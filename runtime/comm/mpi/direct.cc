@@ -7,28 +7,29 @@ namespace {
 
 constexpr int kMostRanks = 8;  // each sends to each
 // Measured, ranks of one machine: below these MPI's own is the faster one.
-constexpr std::int64_t kLeastOfTwo = std::int64_t{4} << 10;
-constexpr std::int64_t kLeastPart = std::int64_t{32} << 10;
-constexpr std::int64_t kTags = std::int64_t{1} << 22;  // every transport of Open MPI has twice as many
+constexpr std::int64_t kLeastBytesOfTwo = std::int64_t{4} << 10;
+constexpr std::int64_t kLeastPartBytes = std::int64_t{32} << 10;
+// Of pieces: two tags each, of which UCX has the fewest of Open MPI's transports, 2^23.
+constexpr std::int64_t kNumbers = std::int64_t{1} << 22;
 
 }  // namespace
 
-Rooms::Room Rooms::take(std::size_t size) {
-  if (rooms_.empty()) return {std::make_unique_for_overwrite<char[]>(size), size};
-  Room room = std::move(rooms_.back());
-  rooms_.pop_back();
-  if (room.size < size) room = {std::make_unique_for_overwrite<char[]>(size), size};
+Rooms::Room Rooms::take(std::size_t size_bytes) {
+  Room room;
+  if (!rooms_.empty()) {
+    room = std::move(rooms_.back());
+    rooms_.pop_back();
+  }
+  if (room.size_bytes < size_bytes) room = {std::make_unique_for_overwrite<char[]>(size_bytes), size_bytes};
   return room;
 }
 
-bool is_direct(std::int64_t bytes, int size) {
-  if (size == 2) return bytes >= kLeastOfTwo;
-  return size > 2 && size <= kMostRanks && bytes >= kLeastPart * size;
+bool may_be_direct(int size) {
+  return size >= 2 && size <= kMostRanks;
 }
 
-bool DirectAllReduce::takes(std::int64_t piece) const {
-  const Data data = data_of_(piece);
-  return is_direct(data.count * static_cast<std::int64_t>(data.element_bytes), group_->size);
+bool is_direct(std::int64_t piece_bytes, int size) {
+  return may_be_direct(size) && piece_bytes >= (size == 2 ? kLeastBytesOfTwo : kLeastPartBytes * size);
 }
 
 DirectAllReduce::Part DirectAllReduce::part_of(const Data& data, int rank) const {
@@ -39,7 +40,7 @@ DirectAllReduce::Part DirectAllReduce::part_of(const Data& data, int rank) const
 }
 
 template <class Gets, class Sends>
-int DirectAllReduce::exchange(Piece& piece, Requests& more, const Gets& gets, const Sends& sends) {
+int DirectAllReduce::exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends) {
   const std::size_t before = more.size();
   int code = MPI_SUCCESS;
   for (const bool is_send : {false, true})
@@ -47,58 +48,63 @@ int DirectAllReduce::exchange(Piece& piece, Requests& more, const Gets& gets, co
       const int other = (group_->rank + each) % group_->size;
       const auto [bytes, count] = is_send ? sends(other) : gets(other);
       MPI_Request request = MPI_REQUEST_NULL;
-      code = is_send ? MPI_Isend(bytes, count, piece.data.type, other, piece.tag, piece.comm, &request)
-                     : MPI_Irecv(bytes, count, piece.data.type, other, piece.tag, piece.comm, &request);
+      code = is_send ? MPI_Isend(bytes, count, at.data.type, other, at.tag, at.comm, &request)
+                     : MPI_Irecv(bytes, count, at.data.type, other, at.tag, at.comm, &request);
       if (code == MPI_SUCCESS) more.push_back(request);
     }
-  piece.open = more.size() - before;
+  at.request_count = more.size() - before;
   return code;
 }
 
-int DirectAllReduce::start(std::int64_t number, MPI_Comm comm, Requests& more) {
-  const Data data = data_of_(number);
-  Piece& piece = pieces_.emplace_back(Piece{
-      .number = number, .data = data, .comm = comm, .tag = static_cast<int>(group_->count++ % kTags * 2)});
+std::optional<int> DirectAllReduce::start(std::int64_t piece, MPI_Comm comm, Requests& more) {
+  const Data data = data_of_(piece);
+  if (!is_direct(data.count * static_cast<std::int64_t>(data.element_bytes), group_->size))
+    return std::nullopt;
+  UnderWay& at =
+      under_way_.emplace_back(UnderWay{.piece = piece,
+                                       .data = data,
+                                       .comm = comm,
+                                       .tag = static_cast<int>(group_->piece_count++ % kNumbers * 2)});
   const Part own = part_of(data, group_->rank);
   const std::size_t own_bytes = static_cast<std::size_t>(own.count) * data.element_bytes;
-  piece.room = group_->rooms.take(own_bytes * static_cast<std::size_t>(group_->size - 1));
-  char* free = piece.room.bytes.get();
+  at.room = group_->rooms.take(own_bytes * static_cast<std::size_t>(group_->size - 1));
+  char* next = at.room.bytes.get();
   return exchange(
-      piece, more, [&](int) { return Part{std::exchange(free, free + own_bytes), own.count}; },
+      at, more, [&](int) { return Part{std::exchange(next, next + own_bytes), own.count}; },
       [&](int other) { return part_of(data, other); });
 }
 
 // What came lies in the order of the ranks behind this one.
-int DirectAllReduce::reduce(const Piece& piece) const {
-  const Part own = part_of(piece.data, group_->rank);
-  const std::size_t own_bytes = static_cast<std::size_t>(own.count) * piece.data.element_bytes;
+int DirectAllReduce::reduce(const UnderWay& at) const {
+  const Part own = part_of(at.data, group_->rank);
+  const std::size_t own_bytes = static_cast<std::size_t>(own.count) * at.data.element_bytes;
   for (int each = 0; each < group_->size - 1; ++each) {
-    const char* const from = piece.room.bytes.get() + static_cast<std::size_t>(each) * own_bytes;
-    const int code = MPI_Reduce_local(from, own.bytes, own.count, piece.data.type, piece.data.op);
+    const char* const from = at.room.bytes.get() + static_cast<std::size_t>(each) * own_bytes;
+    const int code = MPI_Reduce_local(from, own.bytes, own.count, at.data.type, at.data.op);
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
 }
 
-int DirectAllReduce::go_on(std::int64_t number, Requests& more, bool& is_over) {
-  const auto found = std::ranges::find(pieces_, number, &Piece::number);
-  is_over = found == pieces_.end();  // one that was not taken
+int DirectAllReduce::go_on(std::int64_t piece, Requests& more, bool& is_over) {
+  const auto found = std::ranges::find(under_way_, piece, &UnderWay::piece);
+  is_over = found == under_way_.end();
   if (is_over) return MPI_SUCCESS;
-  Piece& piece = *found;
-  if (--piece.open > 0) return MPI_SUCCESS;
-  if (piece.is_reduced) {
+  UnderWay& at = *found;
+  if (--at.request_count > 0) return MPI_SUCCESS;
+  if (at.is_reduced) {
     is_over = true;
-    pieces_.erase(found);
+    under_way_.erase(found);
     return MPI_SUCCESS;
   }
-  const int code = reduce(piece);
+  const int code = reduce(at);
   if (code != MPI_SUCCESS) return code;
-  group_->rooms.give_back(std::move(piece.room));
-  piece.is_reduced = true;
-  ++piece.tag;
+  group_->rooms.give_back(std::move(at.room));
+  at.is_reduced = true;
+  ++at.tag;
   return exchange(
-      piece, more, [&](int other) { return part_of(piece.data, other); },
-      [&](int) { return part_of(piece.data, group_->rank); });
+      at, more, [&](int other) { return part_of(at.data, other); },
+      [&](int) { return part_of(at.data, group_->rank); });
 }
 
 }  // namespace muster::mpi

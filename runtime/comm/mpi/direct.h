@@ -1,8 +1,9 @@
-// An all-reduce in two steps, in place of MPI's, which of up to three ranks, and of any number whose data is
-// in place, sends all to one rank and all back. Of `size` ranks each has one part: it gets its part from all
-// others at once, adds these to its own in the order of the ranks behind it, and sends the result to all.
-// Each rank sends and gets 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner,
-// "Optimization of Collective Reduction Operations", 2004, with messages of each to each). Free of torch.
+// An all-reduce in two steps, in place of MPI's, which adds data in place up along a tree to one rank, and
+// sends it back along one. Of `size` ranks each has one part: it gets its part from all others at once, adds
+// these to its own in the order of the ranks behind it, and sends the result to all. Each rank sends and gets
+// 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner, "Optimization of Collective
+// Reduction Operations", 2004, with messages of each to each). Ranks that do not agree on the size of the
+// data end with MPI_ERR_TRUNCATE or by the time-out, never with a sum. Free of torch.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mpi.h>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,14 +19,14 @@
 
 namespace muster::mpi {
 
-// Room for what comes from the others, used again and again.
+// Room for what comes from the others, used again and again: a group keeps up to 32 MiB of it.
 class Rooms {
  public:
   struct Room {
     std::unique_ptr<char[]> bytes;
-    std::size_t size = 0;
+    std::size_t size_bytes = 0;
   };
-  Room take(std::size_t size);
+  Room take(std::size_t size_bytes);
   void give_back(Room room) {
     if (rooms_.size() < kMostKept) rooms_.push_back(std::move(room));
   }
@@ -39,11 +41,14 @@ struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  std::int64_t count = 0;  // of pieces so far, which all ranks start in the same order: their tags
+  std::int64_t piece_count =
+      0;  // so far: all ranks start them in the same order, which gives them their tags
 };
 
-// Whether it is faster than MPI's, for a piece of so many bytes. By any thread; the same on all ranks.
-bool is_direct(std::int64_t bytes, int size);
+// Whether the direct all-reduce is the faster one for a piece of so many bytes, and whether it is for any.
+// By any thread; the same on all ranks.
+bool is_direct(std::int64_t piece_bytes, int size);
+bool may_be_direct(int size);
 
 // One call of a group's, by the numbers of its pieces; all of it is of whoever has the turn.
 class DirectAllReduce {
@@ -60,18 +65,17 @@ class DirectAllReduce {
   DirectAllReduce(std::shared_ptr<DirectGroup> group, DataOf data_of)
       : group_(std::move(group)), data_of_(std::move(data_of)) {}
 
-  bool takes(std::int64_t piece) const;
-  // Operation's, of a piece that it takes; of others, go_on() says that they are over.
-  int start(std::int64_t piece, MPI_Comm comm, Requests& more);
+  // Operation's; nothing of a piece that is not direct, of which go_on() says that it is over.
+  std::optional<int> start(std::int64_t piece, MPI_Comm comm, Requests& more);
   int go_on(std::int64_t piece, Requests& more, bool& is_over);
 
  private:
-  struct Piece {
-    std::int64_t number = 0;
+  struct UnderWay {
+    std::int64_t piece = 0;
     Data data{};
     MPI_Comm comm{};
     int tag = 0;
-    std::size_t open = 0;  // requests
+    std::size_t request_count = 0;  // that have not ended
     bool is_reduced = false;
     Rooms::Room room{};
   };
@@ -80,14 +84,14 @@ class DirectAllReduce {
     int count = 0;
   };
   Part part_of(const Data& data, int rank) const;
-  // With each of the others: where what it sends comes to, and what it is sent.
+  // Starts a receive from and a send to each other rank: `gets` names the memory, and `sends` the data.
   template <class Gets, class Sends>
-  int exchange(Piece& piece, Requests& more, const Gets& gets, const Sends& sends);
-  int reduce(const Piece& piece) const;
+  int exchange(UnderWay& at, Requests& more, const Gets& gets, const Sends& sends);
+  int reduce(const UnderWay& at) const;
 
   const std::shared_ptr<DirectGroup> group_;
   const DataOf data_of_;
-  std::vector<Piece> pieces_;  // under way
+  std::vector<UnderWay> under_way_;
 };
 
 }  // namespace muster::mpi

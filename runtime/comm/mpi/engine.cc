@@ -404,7 +404,7 @@ void Engine::make_comm(Channel& channel, const std::vector<int>& ranks) {
   require(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members), "MPI_Group_incl");
   require(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &channel.comm), "MPI_Comm_create_group");
   require(MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  require(MPI_Comm_dup(channel.comm, &channel.parts), "MPI_Comm_dup");
+  if (channel.has_parts) require(MPI_Comm_dup(channel.comm, &channel.parts), "MPI_Comm_dup");
   MPI_Group_free(&members);
   MPI_Group_free(&world);
 }
@@ -450,6 +450,7 @@ bool Engine::start_piece(const OperationPtr& operation) {
 
 // What it has appended to more_.
 bool Engine::add_requests(const OperationPtr& operation, std::int64_t piece, int code) {
+  operation->request_count += static_cast<std::int64_t>(more_.size());
   for (MPI_Request handle : more_) {
     requests_.push_back({operation, piece});
     handles_.push_back(handle);
@@ -495,6 +496,7 @@ bool Engine::test() {
 
 void Engine::request_ended(const Request& request, const MPI_Status& status) {
   const OperationPtr& operation = request.operation;
+  --operation->request_count;
   operation->status = status;
   if (operation->is_over) return;  // its group was given up just now
   more_.clear();
@@ -509,7 +511,7 @@ void Engine::request_ended(const Request& request, const MPI_Status& status) {
 void Engine::end(const OperationPtr& operation, const std::string& error) {
   operation->is_over = true;
   active_.remove(operation);
-  if (operation->started > operation->ended) {
+  if (operation->request_count > 0) {
     broken_ = true;
     abandoned_.push_back(operation);
   }

@@ -43,6 +43,8 @@ struct Channel {
   // Answers in words, from any thread, who has not written that down; empty: nobody, or it is not known.
   std::function<void(std::int64_t number, std::function<void(std::string)> answer)> missing;
 
+  bool has_parts = false;  // whether there is `parts`
+
   // What follows is the engine's own.
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm parts = MPI_COMM_NULL;  // for the messages that collectives of ours are made of (direct.h)
@@ -84,8 +86,9 @@ struct Operation {
   std::int64_t number = 0;  // among the group's collectives
   std::int64_t started = 0;
   std::int64_t ended = 0;
+  std::int64_t request_count = 0;  // that have not ended
   bool is_over = false;
-  MPI_Status status{};  // of the last piece
+  MPI_Status status{};  // of the last request
   std::chrono::steady_clock::time_point since;
   std::optional<std::chrono::steady_clock::time_point> asked_at;  // who is missing
 };

@@ -13,23 +13,23 @@ void meet(const MpiRequest& request) {
   std::vector<std::string> all;
   for (const int rank : request.ranks) all.push_back(key(rank));
   request.store->set(key(request.rank), "1");
-  std::vector<int> missing;
+  std::vector<int> absent;
   try {
     request.store->wait(all, request.timeout);
   } catch (const c10::Error&) {
     for (const int rank : request.ranks)
-      if (!request.store->check({key(rank)})) missing.push_back(rank);
+      if (!request.store->check({key(rank)})) absent.push_back(rank);
   }
   // Who comes late does not go on alone.
-  if (missing.empty() && request.store->check({over}))
+  if (absent.empty() && request.store->check({over}))
     throw std::runtime_error(fmt::format(
         "backend 'mpi': a group of {} ranks was given up before this rank came to it", request.ranks.size()));
-  if (missing.empty()) return;
+  if (absent.empty()) return;
   request.store->set(over, "1");
   throw std::runtime_error(
       fmt::format("backend 'mpi': a group of {} ranks was not made within {} ms: rank{} {} {} not come",
-                  request.ranks.size(), request.timeout.count(), missing.size() == 1 ? "" : "s",
-                  fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"));
+                  request.ranks.size(), request.timeout.count(), absent.size() == 1 ? "" : "s",
+                  fmt::join(absent, ", "), absent.size() == 1 ? "has" : "have"));
 }
 
 std::string waits_key(const std::string& prefix, int place) {
