@@ -23,15 +23,12 @@
 #include <thread>
 
 #include "runtime/comm/mpi/library.h"
-#include "tests/require.h"
+#include "tests/train/mpi_all_reduce.h"
 
 namespace {
 
 using namespace muster;
 using namespace std::chrono_literals;
-using Kind = c10d::ReduceOp::RedOpType;
-using Tensors = std::vector<at::Tensor>;
-using ProcessGroup = c10d::ProcessGroup;
 
 void require_text(const std::string& text, const std::string& part) {
   require(text.contains(part), fmt::format("'{}' has '{}' in it", text, part));
@@ -41,40 +38,6 @@ int number_of(const char* variable) {
   const char* const text = std::getenv(variable);
   if (text == nullptr) throw std::runtime_error(std::string(variable) + " is not set");
   return std::atoi(text);
-}
-
-// The same elements in every order of summation: few and small.
-at::Tensor numbers(std::int64_t count, at::ScalarType type, int rank, std::int64_t salt) {
-  if (type == at::kBool) return ((at::arange(count, at::kLong) + rank + salt) % 2).to(type);
-  return ((at::arange(count, at::kLong) * 3 + rank * 7 + salt) % 4).to(type);
-}
-
-std::string name_of(at::ScalarType type) {
-  return c10::toString(type);
-}
-
-void require_tensors(const Tensors& mine, const Tensors& expected, const std::string& what) {
-  require_equal(mine.size(), expected.size(), what);
-  for (std::size_t each = 0; each < mine.size(); ++each)
-    require(at::equal(mine[each], expected[each]), what + ": another result than Gloo's");
-}
-
-// The same group twice.
-struct Pair {
-  Group mpi, gloo;
-  int rank() const { return mpi.rank(); }
-  int size() const { return mpi.size(); }
-  void compare(const std::string& what, const std::function<Tensors(ProcessGroup&)>& run) const {
-    require_tensors(run(*mpi.process_group()), run(*gloo.process_group()), what + " in " + mpi.description());
-  }
-};
-
-Tensors all_reduced(ProcessGroup& group, const at::Tensor& input, Kind kind) {
-  Tensors tensors{input.clone()};
-  c10d::AllreduceOptions options;
-  options.reduceOp = kind;
-  group.allreduce(tensors, options)->wait();
-  return tensors;
 }
 
 void compare_reductions(const Pair& pair, at::ScalarType type, std::int64_t count) {
@@ -208,24 +171,6 @@ void check_alone(const Pair& pair) {
   require(at::equal(wholes[0], at::arange(size)), "all_gather of several tensors");
 }
 
-// Random numbers: two ranks have one order of summation.
-void check_rounding(const Pair& pair) {
-  at::manual_seed(static_cast<std::uint64_t>(pair.rank() + 1));
-  for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
-    for (const std::int64_t count : {5, 300000}) {
-      const at::Tensor input = at::randn({count}).to(type);
-      const auto sum = [&](const Group& group) {
-        return all_reduced(*group.process_group(), input, Kind::SUM)[0];
-      };
-      const at::Tensor mine = sum(pair.mpi);
-      require(at::equal(mine, sum(pair.mpi)), "the same sum twice");
-      require(pair.size() == 2
-                  ? at::equal(mine, sum(pair.gloo))
-                  : at::allclose(mine.to(at::kDouble), sum(pair.gloo).to(at::kDouble), 0.05, 0.05),
-              "the sum of random numbers");
-    }
-}
-
 std::string error_of(const std::function<void()>& call) {
   try {
     call();
@@ -253,64 +198,6 @@ void check_refusals(const Pair& pair) {
   Tensors apart{at::zeros({4, 4}).t()};
   require_text(refused([&] { group->send(apart, (pair.rank() + 1) % pair.size(), 0); }),
                "must be contiguous");
-}
-
-// All-reduces of so many floats are made of messages.
-std::int64_t least_in_parts(int size) {
-  return size == 2 ? 1024 : std::int64_t{8192} * size;
-}
-
-at::Tensor sum_of_all(std::int64_t count, int size) {
-  at::Tensor sum = at::zeros({count});
-  for (int rank = 0; rank < size; ++rank) sum += numbers(count, at::kFloat, rank, count);
-  return sum;
-}
-
-// Beside those that are MPI's, and several of both under way at a time.
-void check_parts(const Pair& pair, const std::vector<at::ScalarType>& types) {
-  const auto group = pair.mpi.process_group();
-  const int size = pair.size();
-  const std::int64_t least = least_in_parts(size);
-  for (const at::ScalarType type : types)
-    for (const Kind kind : {Kind::SUM, Kind::MIN, Kind::MAX, Kind::PRODUCT})
-      if (type != at::kBool || kind == Kind::MAX)
-        pair.compare(fmt::format("all_reduce of many {} by {}", name_of(type), static_cast<int>(kind)),
-                     [&](ProcessGroup& each) {
-                       return all_reduced(each, numbers((1 << 18) + 5, type, pair.rank(), 7), kind);
-                     });
-  const at::Tensor mean = all_reduced(*group, at::full({least}, pair.rank() * 2.0F), Kind::AVG)[0];
-  require(at::equal(mean, at::full({least}, size - 1.0F)), "the mean of many");
-
-  const std::vector<std::int64_t> counts{least, 5, (5 << 19) + 1, least - 1, (1 << 20) + 3, 3 * least + 1};
-  std::vector<Tensors> sums;
-  std::vector<c10::intrusive_ptr<c10d::Work>> works;
-  for (const std::int64_t count : counts) sums.push_back({numbers(count, at::kFloat, pair.rank(), count)});
-  for (Tensors& each : sums) works.push_back(group->allreduce(each));
-  for (std::size_t each = counts.size(); each-- > 0;) {
-    works[each]->wait();
-    require(at::equal(sums[each][0], sum_of_all(counts[each], size)),
-            fmt::format("the sum of {} while others are under way", counts[each]));
-  }
-  Tensors several;
-  for (const std::int64_t count : {std::int64_t{1} << 18, std::int64_t{3}, std::int64_t{0}})
-    several.push_back(numbers(count, at::kFloat, pair.rank(), count));
-  group->allreduce_coalesced(several)->wait();
-  for (const at::Tensor& each : several)
-    require(at::equal(each, sum_of_all(each.numel(), size)), "all_reduce of a large tensor and small ones");
-}
-
-// Also where numbers are none, and where their order tells.
-void check_bits(const Pair& pair) {
-  at::manual_seed(static_cast<std::uint64_t>(pair.rank() + 1));
-  at::Tensor input = at::randn({least_in_parts(pair.size()) * 2});
-  input.slice(0, pair.rank(), std::nullopt, 7).fill_(std::nanf(""));
-  input.slice(0, pair.rank(), std::nullopt, 5).fill_(-0.0F);
-  input.slice(0, pair.rank() + 1, std::nullopt, 5).fill_(0.0F);
-  for (const Kind kind : {Kind::SUM, Kind::MIN, Kind::MAX}) {
-    const at::Tensor mine = all_reduced(*pair.mpi.process_group(), input, kind)[0];
-    const Tensors of_all = all_gather(pair.mpi, mine.view(at::kInt));
-    for (const at::Tensor& each : of_all) require(at::equal(each, of_all[0]), "the same bits on all ranks");
-  }
 }
 
 // The receiver's call fails, and nothing else.
