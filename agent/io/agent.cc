@@ -1,6 +1,7 @@
 #include "agent/io/agent.h"
 
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
 #include <utility>
 
@@ -183,6 +184,12 @@ void Agent::input_taken(const wire::InputTaken& taken) {
 
 void Agent::mpi_asked(const wire::MpiAsked& asked) {
   parts_.link.send(node_.attempt(), asked);
+}
+
+void Agent::mpi_aborted(LocalRank local_rank) {
+  if (!health_) return;
+  const auto worker = health_->workers().find(node_.rank_of(local_rank));
+  if (worker != health_->workers().end()) parts_.processes.signal(worker->second.pid, SIGKILL);
 }
 
 void Agent::memory_written(MemoryWritten written) {

@@ -87,6 +87,7 @@ class Agent final : private ProcessListener, private LogsListener, private MpiLi
   void logs_finished(const LogLosses& losses) override;
   void logs_sent() override;
   void mpi_asked(const wire::MpiAsked& asked) override;
+  void mpi_aborted(LocalRank local_rank) override;
 
   void on(Event event);
   void set_alarm();

@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{{"--backend", "zeus", "true"}, 2, "--backend: zeus is none of gloo, nccl, mpi, shm"},
         BadInput{{"--nnodes", "4:1", "true"}, 2, "--nnodes: 4:1 has its smallest number last"},
         BadInput{{"--mpi", "openmpi", "true"}, 2, "--mpi: openmpi is none of auto, pmix, pmi, none"},
+        BadInput{{"--backend", "mpi", "--mpi", "none", "true"}, 2, "--mpi: none leaves each rank alone, but"},
         BadInput{{"--role", "", "true"}, 2, "--role: (empty) is no name"},
         BadInput{{"--time-limit", "2x", "true"}, 2, "--time-limit: 2x is not a time"},
         BadInput{{"--nnodes", "2", "--node-rank", "1", "true"}, 2, "one of several launchers"},

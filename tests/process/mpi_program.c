@@ -112,7 +112,10 @@ static void come_late(int rank, int size, int late) {
 static void do_deed(const char* deed, const char* argument) {
   if (strcmp(deed, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(deed, "stop") == 0) kill(getpid(), SIGSTOP);
-  if (strcmp(deed, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, argument ? atoi(argument) : 7);
+  if (strcmp(deed, "abort") == 0) {
+    MPI_Abort(MPI_COMM_WORLD, argument ? atoi(argument) : 7);
+    stay_away(); /* for ever, if that returns */
+  }
   if (strcmp(deed, "leave") == 0) _exit(0);
   if (strcmp(deed, "spawn") == 0) {
     MPI_Comm child;

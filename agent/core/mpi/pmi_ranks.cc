@@ -80,7 +80,7 @@ void PmiRanks::obey(LocalRank rank, std::string_view command, const Words& words
   if (command == "abort") {
     state.abort_code = parse_number<int>(word_of(words, "exitcode")).value_or(1);
     state.aborted = abort_text(state.abort_code, "");
-    effects_.ended.push_back(rank);  // it exits when its socket ends, and not before
+    effects_.aborted.push_back(rank);
     return;
   }
   if (command == "get_maxes") return reply(rank, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024");

@@ -30,6 +30,7 @@ class PmiRanks {
     std::vector<wire::MpiAsked> asked;
     std::vector<std::string> remarks;  // a line each, for the user
     std::vector<LocalRank> ended;      // nothing more is said to them
+    std::vector<LocalRank> aborted;    // to be killed: MPICH's MPI_Abort returns where nobody does
   };
 
   // Of the node of this plan.

@@ -85,7 +85,8 @@ Status LocalMpiHost::serve_pmi(const wire::PrepareAttempt& plan) {
   auto server =
       PmiServer::open(setting_.io.get_executor(), plan,
                       {.asked = [this](const wire::MpiAsked& asked) { listener_->mpi_asked(asked); },
-                       .remarked = [this](const std::string& what) { setting_.remark(what); }});
+                       .remarked = [this](const std::string& what) { setting_.remark(what); },
+                       .aborted = [this](LocalRank rank) { listener_->mpi_aborted(rank); }});
   if (!server) return std::unexpected(server.error());
   pmi_ = *std::move(server);
   return {};

@@ -18,6 +18,8 @@ class MpiListener {
   virtual ~MpiListener() = default;
   // For the launcher; an answer comes by MpiHost::hear().
   virtual void mpi_asked(const wire::MpiAsked& asked) = 0;
+  // The rank has called MPI_Abort, and its library leaves it to others to end it.
+  virtual void mpi_aborted(LocalRank rank) = 0;
 };
 
 class MpiHost {

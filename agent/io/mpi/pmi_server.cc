@@ -75,6 +75,7 @@ void PmiServer::carry(const PmiRanks::Effects& effects) {
     if (auto& socket = sockets_.at(index_of(each)); socket.is_open())
       shutdown(socket.native_handle(), SHUT_WR);
   }
+  for (const LocalRank each : effects.aborted) listener_.aborted(each);
   for (const wire::MpiAsked& each : effects.asked) listener_.asked(each);
   for (const std::string& each : effects.remarks) listener_.remarked(each);
 }

@@ -21,6 +21,7 @@ class PmiServer : public std::enable_shared_from_this<PmiServer> {
   struct Listener {
     std::function<void(const wire::MpiAsked&)> asked;
     std::function<void(const std::string&)> remarked;
+    std::function<void(LocalRank)> aborted;
   };
   static Expected<std::shared_ptr<PmiServer>> open(const asio::any_io_executor& executor,
                                                    const wire::PrepareAttempt& plan, Listener listener);

@@ -81,6 +81,9 @@ void read_backend(SettingReader& reader, Options& options) {
   reader.choice<std::string>("backend", {{"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}, {"shm", "shm"}},
                              backend);
   if (!backend.empty()) options.added["MUSTER_BACKEND"] = backend;
+  if (backend == "mpi" && options.mpi == wire::Mpi::kNone)
+    reader.refuse(*reader.find("mpi"),
+                  "leaves each rank alone, but --backend mpi joins them by MPI: leave one of the two out");
 }
 
 bool streams_are_valid(std::string_view text) {

@@ -190,9 +190,10 @@ Status check_counts(const Options& options, CountOn count_on) {
 Status check_gpus(const Options& options, const Machine& machine, std::int32_t world_size) {
   if (options.device != Device::kCuda || world_size <= machine.gpu_count) return {};
   return failure(ErrorCode::kInvalidArgument,
-                 "--device: cuda needs a GPU for each worker, but there are {} workers and {} GPUs{}: "
+                 "--device: cuda needs a GPU for each worker, but there are {} and {}{}: "
                  "start fewer, or use --device cpu",
-                 world_size, machine.gpu_count,
+                 count_of(static_cast<std::size_t>(world_size), "worker"),
+                 count_of(static_cast<std::size_t>(machine.gpu_count), "GPU"),
                  machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
 }
 

@@ -113,6 +113,18 @@ TEST_F(MpiAgentTest, ServesAnAttemptAndCarriesQuestionsAndAnswers) {
   EXPECT_THAT(asked_, Contains("close MPI"));
 }
 
+TEST_F(MpiAgentTest, KillsARankThatHasAborted) {
+  prepare(kFirst);
+  say(kFirst, wire::StartWorkers{});
+  asked_.clear();
+  mpi_.listener->mpi_aborted(LocalRank(1));
+  EXPECT_THAT(asked_, ElementsAre("signal 9 to 101"));
+  end_worker(LocalRank(1));
+  asked_.clear();
+  mpi_.listener->mpi_aborted(LocalRank(1));
+  EXPECT_THAT(asked_, testing::IsEmpty()) << "it has ended";
+}
+
 TEST_F(MpiAgentTest, RefusesAnAttemptThatCannotBeServed) {
   mpi_.failure = StartFailure{StartStep::kResources, Error(ErrorCode::kInternal, "cannot load it")};
   prepare(kFirst);
