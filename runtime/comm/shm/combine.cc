@@ -8,8 +8,12 @@
 namespace muster::shm {
 namespace {
 
-// As many as fit into a first-level cache beside what they are made of.
-constexpr std::size_t kBlock = 1024;
+// Few enough to stay in the processor's registers, or in its nearest cache.
+constexpr std::size_t kBlock = 64;
+// What others have written lies in the caches of their processors, and is asked for so long before it is
+// needed.
+constexpr std::size_t kAheadBytes = 1024;
+constexpr std::size_t kLineBytes = 64;
 
 // How elements lie in memory, and what they are added up as.
 template <class T>
@@ -111,30 +115,45 @@ struct Xor {
   }
 };
 
+template <class Stored>
+void prefetch(const Stored* block) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(block) + kAheadBytes;
+  for (std::size_t at = 0; at < kBlock * sizeof(Stored); at += kLineBytes) __builtin_prefetch(bytes + at);
+}
+
+// `size` is kBlock, but for the last ones.
+template <class Each, class Does>
+void combine_block(std::byte* to, std::byte* also, const std::byte* const* from, std::size_t ranks,
+                   std::size_t begin, std::size_t size) {
+  using Stored = typename Each::Stored;
+  typename Each::Wide block[kBlock];
+  const auto* const first = reinterpret_cast<const Stored*>(from[0]) + begin;
+  prefetch(first);
+  for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(first[i]);
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    const auto* const next = reinterpret_cast<const Stored*>(from[rank]) + begin;
+    prefetch(next);
+    for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
+  }
+  if constexpr (std::is_same_v<Does, Average>) {
+    // Rounded before and after, as a sum that is divided.
+    const auto all = static_cast<typename Each::Wide>(ranks);
+    for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
+  }
+  auto* const result = reinterpret_cast<Stored*>(to) + begin;
+  for (std::size_t i = 0; i < size; ++i) result[i] = Each::store(block[i]);
+  if (also == nullptr) return;
+  auto* const copy = reinterpret_cast<Stored*>(also) + begin;
+  for (std::size_t i = 0; i < size; ++i) copy[i] = Each::store(block[i]);
+}
+
 template <class Each, class Does>
 void combine(std::byte* to, std::byte* also, const std::byte* const* from, std::size_t ranks,
              std::size_t count) {
-  using Stored = typename Each::Stored;
-  typename Each::Wide block[kBlock];
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t size = std::min(kBlock, count - begin);
-    const auto* const first = reinterpret_cast<const Stored*>(from[0]) + begin;
-    for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(first[i]);
-    for (std::size_t rank = 1; rank < ranks; ++rank) {
-      const auto* const next = reinterpret_cast<const Stored*>(from[rank]) + begin;
-      for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
-    }
-    if constexpr (std::is_same_v<Does, Average>) {
-      // Rounded before and after, as a sum that is divided.
-      const auto all = static_cast<typename Each::Wide>(ranks);
-      for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
-    }
-    auto* const result = reinterpret_cast<Stored*>(to) + begin;
-    for (std::size_t i = 0; i < size; ++i) result[i] = Each::store(block[i]);
-    if (also == nullptr) continue;
-    auto* const copy = reinterpret_cast<Stored*>(also) + begin;
-    for (std::size_t i = 0; i < size; ++i) copy[i] = Each::store(block[i]);
-  }
+  std::size_t begin = 0;
+  for (; begin + kBlock <= count; begin += kBlock)
+    combine_block<Each, Does>(to, also, from, ranks, begin, kBlock);
+  if (begin < count) combine_block<Each, Does>(to, also, from, ranks, begin, count - begin);
 }
 
 template <class Each>

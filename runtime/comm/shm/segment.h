@@ -22,7 +22,7 @@ constexpr int kMostRanks = 256;
 // Four, so that a rank which is up to three pieces ahead of another does not wait for it. They stay in a
 // processor's caches, from where they are read again at once.
 constexpr std::size_t kBuffers = 4;
-constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+constexpr std::size_t kBufferBytes = std::size_t{512} << 10;
 // Of all pipes into a rank; one has 64 KiB to 1 MiB.
 constexpr std::size_t kPipesBytes = std::size_t{8} << 20;
 
