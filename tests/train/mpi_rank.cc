@@ -533,8 +533,6 @@ void run(const Job& job, std::string_view what, int count) {
   throw std::runtime_error(fmt::format("'{}' is nothing to do", what));
 }
 
-}  // namespace
-
 // After what the backend does at the end of a process.
 void say_whether_mpi_is_finalized() {
   auto* const asked = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Finalized"));
@@ -542,6 +540,8 @@ void say_whether_mpi_is_finalized() {
   if (asked != nullptr) asked(&is_finalized);
   if (is_finalized != 0) std::printf("rank %d has finalized MPI\n", number_of("OMPI_COMM_WORLD_RANK"));
 }
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;

@@ -81,6 +81,7 @@ void PmiRanks::obey(LocalRank rank, std::string_view command, const Words& words
     state.abort_code = parse_number<int>(word_of(words, "exitcode")).value_or(1);
     state.aborted = abort_text(state.abort_code, "");
     effects_.aborted.push_back(rank);
+    effects_.ended.push_back(rank);
     return;
   }
   if (command == "get_maxes") return reply(rank, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024");

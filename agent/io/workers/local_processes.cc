@@ -188,7 +188,7 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process p
 }
 
 void LocalProcesses::signal(std::int32_t pid, std::int32_t signal) {
-  ::kill(-pid, signal);
+  if (workers_.contains(pid)) ::kill(-pid, signal);  // the number of one that was reaped may be another's
 }
 
 void LocalProcesses::close() {

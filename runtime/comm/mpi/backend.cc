@@ -46,7 +46,7 @@ struct MpiBackend::Plan {
   Tensors inputs{}, outputs{};  // of the program
   std::int64_t piece_count = 1;
   std::function<int(std::int64_t, MPI_Request*)> start{};
-  std::shared_ptr<DirectAllReduce> direct{};  // for the pieces that it takes
+  std::shared_ptr<DirectAllReduce> direct{};  // for large pieces
   Staging staging{};
   std::function<std::string(const Operation&, MpiWork&)> after{};  // an error, or none
 };

@@ -2,8 +2,8 @@
 // sends it back along one. Of `size` ranks each has one part: it gets its part from all others at once, adds
 // these to its own in the order of the ranks behind it, and sends the result to all. Each rank sends and gets
 // 2 (size - 1) / size of the data, and all ranks are busy (R. Rabenseifner, "Optimization of Collective
-// Reduction Operations", 2004, with messages of each to each). Ranks that do not agree on the size of the
-// data end with MPI_ERR_TRUNCATE or by the time-out, never with a sum. Free of torch.
+// Reduction Operations", 2004, with messages of each to each). Ranks must agree on
+// the size of the data, as in MPI: it is not looked at. Free of torch.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ struct DirectGroup {
   int rank = 0;
   int size = 1;
   Rooms rooms{};
-  std::int64_t piece_count =
-      0;  // so far: all ranks start them in the same order, which gives them their tags
+  // So far: all ranks start pieces in the same order, which gives them their tags.
+  std::int64_t piece_count = 0;
 };
 
 // Whether the direct all-reduce is the faster one for a piece of so many bytes, and whether it is for any.
