@@ -83,11 +83,11 @@ std::string as_text(const Contents& contents, const CheckpointManifest& manifest
 
 std::string as_text(const OpenCheckpoint& checkpoint, const CatalogEntry& entry) {
   const CheckpointManifest& manifest = checkpoint.manifest;
-  std::string text = fmt::format(
-      "{}: written {} by {}{}, {} in {}, format {}{}\n", name_of(manifest.id), time_text(entry.written_at),
-      count_of(static_cast<std::size_t>(manifest.world_size), "rank"),
-      manifest.job.empty() ? "" : " of job " + one_line(manifest.job), small_size_text(entry.size_bytes),
-      count_of(manifest.files.size(), "file"), manifest.format, entry.known.pinned ? ", pinned" : "");
+  std::string text = fmt::format("{}: written {} by {}{}, {} in {}, format {}{}\n", name_of(manifest.id),
+                                 time_text(entry.written_at), count_of(manifest.world_size, "rank"),
+                                 manifest.job.empty() ? "" : " of job " + one_line(manifest.job),
+                                 small_size_text(entry.size_bytes), count_of(manifest.files.size(), "file"),
+                                 manifest.format, entry.known.pinned ? ", pinned" : "");
   if (!manifest.metrics.empty()) text += fmt::format("metrics: {}\n", metrics_text(manifest.metrics));
   for (const auto& [key, value] : manifest.topology)
     text += fmt::format("{}: {}\n", one_line(key), one_line(value));

@@ -19,8 +19,8 @@ struct MpiLife {
 
 // Open MPI's message is "N/A" where it has none.
 inline std::string abort_text(int code, std::string_view message) {
-  const bool says_why = !message.empty() && message != "N/A";
-  return fmt::format("called MPI_Abort with {}{}{}", code, says_why ? ": " : "", says_why ? message : "");
+  if (message == "N/A") message = "";
+  return fmt::format("called MPI_Abort with {}{}{}", code, message.empty() ? "" : ": ", message);
 }
 
 inline std::string spawn_remark() {

@@ -36,8 +36,8 @@ std::string loss_text(std::span<const AttemptHistory> history) {
   const auto saved = saved_step(history);
   if (!lost || (*lost == 0 && !saved)) return {};
   if (*lost == 0) return fmt::format("step {} is saved, and none is lost", *saved);
-  return fmt::format("{} {} lost{}", count_of(static_cast<std::size_t>(*lost), "step"),
-                     *lost == 1 ? "is" : "are", saved ? "" : ": no Muster checkpoint");
+  return fmt::format("{} {} lost{}", count_of(*lost, "step"), *lost == 1 ? "is" : "are",
+                     saved ? "" : ": no Muster checkpoint");
 }
 
 }  // namespace muster::launcher

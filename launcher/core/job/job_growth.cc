@@ -63,7 +63,7 @@ Status Job::check_addable(const std::vector<NodesAdded::Node>& nodes) const {
   const auto room = static_cast<std::size_t>(plan_.most_nodes() - recruiter_.place_count());
   if (nodes.size() > room)
     return failure(ErrorCode::kInvalidArgument, "the job has {} of at most {} (--nodes MIN:MAX): {}",
-                   recruiter_.place_count(), count_of(static_cast<std::size_t>(plan_.most_nodes()), "node"),
+                   recruiter_.place_count(), count_of(plan_.most_nodes(), "node"),
                    room == 0 ? "it is full" : fmt::format("add {} at most", room));
   std::int64_t worker_count = recruiter_.world_size();
   std::map<std::string, NodeId> present;

@@ -41,7 +41,7 @@ std::string Job::restart_text(TimePoint now) const {
   std::string text = fmt::format("{}; attempt {} {} (restart {} of {})", recovery_.repeated()->cause,
                                  attempt_, from, recovery_.used(now), plan_.job.max_restarts);
   if (chronicle_.has_another_size())
-    text += fmt::format(" with {} on {}", count_of(static_cast<std::size_t>(facts_.world_size), "rank"),
+    text += fmt::format(" with {} on {}", count_of(facts_.world_size, "rank"),
                         count_of(crew_.members().size(), "node"));
   return text;
 }

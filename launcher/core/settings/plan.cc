@@ -43,9 +43,8 @@ Expected<std::int32_t> workers_per_node(const Options& options, const Machine& m
       (options.workers_per_node.kind == WorkerCount::Kind::kAuto && options.device == Device::kCuda);
   if (gpus_wanted && machine.gpu_count < nodes) {
     return failure(ErrorCode::kInvalidArgument, "{}: {} found on this machine for {}{}",
-                   options.workers_per_node.source,
-                   count_of(static_cast<std::size_t>(machine.gpu_count), "GPU"),
-                   count_of(static_cast<std::size_t>(nodes), "node"),
+                   options.workers_per_node.source, count_of(machine.gpu_count, "GPU"),
+                   count_of(nodes, "node"),
                    machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
   }
   switch (options.workers_per_node.kind) {
@@ -93,7 +92,7 @@ Status check_virtual_local_rank(const Options& options, const Environment& envir
   return failure(ErrorCode::kInvalidArgument,
                  "--virtual-local-rank: CUDA_VISIBLE_DEVICES={} names {} for {} workers: start fewer, or use "
                  "--device cpu",
-                 list->second, count_of(static_cast<std::size_t>(count), "GPU"), per_node);
+                 list->second, count_of(count, "GPU"), per_node);
 }
 
 std::string ranks_text(Rank first, Rank last) {
@@ -163,14 +162,13 @@ Status check_counts(const Options& options, CountOn count_on) {
     members += count_on(node);
     if (members > kMostWorkers && options.hosts.empty()) {
       return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers each are more than {} workers",
-                     options.workers_per_node.source,
-                     count_of(static_cast<std::size_t>(options.nodes), "node"), count_on(node), kMostWorkers);
+                     options.workers_per_node.source, count_of(options.nodes, "node"), count_on(node),
+                     kMostWorkers);
     }
   }
   if (members > kMostWorkers) {
     return failure(ErrorCode::kInvalidArgument, "{}: {} with {} workers in all are more than {} workers",
-                   options.workers_per_node.source, count_of(static_cast<std::size_t>(options.nodes), "node"),
-                   members, kMostWorkers);
+                   options.workers_per_node.source, count_of(options.nodes, "node"), members, kMostWorkers);
   }
   std::int64_t spares = 0;
   for (std::int32_t spare = 0; spare < options.spare_nodes && spares <= kMostWorkers; ++spare)
@@ -192,8 +190,7 @@ Status check_gpus(const Options& options, const Machine& machine, std::int32_t w
   return failure(ErrorCode::kInvalidArgument,
                  "--device: cuda needs a GPU for each worker, but there are {} and {}{}: "
                  "start fewer, or use --device cpu",
-                 count_of(static_cast<std::size_t>(world_size), "worker"),
-                 count_of(static_cast<std::size_t>(machine.gpu_count), "GPU"),
+                 count_of(world_size, "worker"), count_of(machine.gpu_count, "GPU"),
                  machine.gpu_note.empty() ? "" : fmt::format(" ({})", machine.gpu_note));
 }
 

@@ -1,6 +1,7 @@
 // Numbers as people read them, and words as they type them, for messages. Pure.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <fmt/core.h>
@@ -42,7 +43,7 @@ inline std::string signal_name(int signal) {
 }
 
 // "1 rank", "2 ranks"
-inline std::string count_of(std::size_t count, std::string_view what) {
+std::string count_of(std::integral auto count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 

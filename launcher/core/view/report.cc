@@ -105,12 +105,10 @@ std::int32_t world_size_of(const Outcome& outcome) {
 
 std::string success_line(const Outcome& outcome) {
   const std::string restarts =
-      outcome.restart_count == 0
-          ? ""
-          : fmt::format(" after {}", count_of(static_cast<std::size_t>(outcome.restart_count), "restart"));
+      outcome.restart_count == 0 ? "" : fmt::format(" after {}", count_of(outcome.restart_count, "restart"));
   return fmt::format("launch: {} succeeded in {:.1f} s{}; logs: {}\n",
-                     count_of(static_cast<std::size_t>(world_size_of(outcome)), "rank"),
-                     in_seconds(outcome.duration), restarts, outcome.plan.job.log_directory);
+                     count_of(world_size_of(outcome), "rank"), in_seconds(outcome.duration), restarts,
+                     outcome.plan.job.log_directory);
 }
 
 // Without the error itself, which the cause or the line of the error says; but a call stack, whose lines are
@@ -155,14 +153,13 @@ std::string attempts_text(const Outcome& outcome) {
   if (outcome.restart_count <= allowed) {
     text += fmt::format(", {} of {} restarts used", outcome.restart_count, allowed);
   } else {  // not all within the window
-    text += fmt::format(", {} allowed within {:g} s", count_of(static_cast<std::size_t>(allowed), "restart"),
+    text += fmt::format(", {} allowed within {:g} s", count_of(allowed, "restart"),
                         in_seconds(outcome.plan.recovery.restart_window));
   }
   if (outcome.attempts.empty()) return text;
   const AttemptHistory& last = outcome.attempts.back();
   if (last.resumed_step) text += fmt::format("; the last resumed from step {}", *last.resumed_step);
-  if (last.repeated_steps)
-    text += fmt::format(" and repeated {}", count_of(static_cast<std::size_t>(*last.repeated_steps), "step"));
+  if (last.repeated_steps) text += fmt::format(" and repeated {}", count_of(*last.repeated_steps, "step"));
   if (last.committed_step) text += fmt::format("; committed up to step {}", *last.committed_step);
   const std::string loss = loss_text(outcome.attempts);
   if (!loss.empty() && !outcome.verdict.cause.ends_with(loss)) text += "; " + loss;
@@ -176,7 +173,7 @@ std::string attempt_text(const AttemptHistory& attempt) {
   std::string text;
   if (attempt.resumed_step) text += fmt::format("resumed from step {}", *attempt.resumed_step);
   if (attempt.repeated_steps.value_or(0) > 0)
-    text += fmt::format(", repeated {}", count_of(static_cast<std::size_t>(*attempt.repeated_steps), "step"));
+    text += fmt::format(", repeated {}", count_of(*attempt.repeated_steps, "step"));
   if (!text.empty()) text += "; ";
   if (attempt.verdict->kind != Verdict::Kind::kSucceeded) return text + attempt.verdict->cause_and_step();
   return text +
@@ -242,8 +239,8 @@ std::string text_of(const Outcome& outcome, std::size_t most_lines) {
   add_evidence(text, verdict, most_lines - kFixedLines - further);
   if (!verdict.hint.empty()) text += fmt::format("  hint        {}\n", verdict.hint);
   if (verdict.collateral_count > 0) {
-    text += fmt::format("  collateral  {} ended after it\n",
-                        count_of(static_cast<std::size_t>(verdict.collateral_count), "other rank"));
+    text +=
+        fmt::format("  collateral  {} ended after it\n", count_of(verdict.collateral_count, "other rank"));
   }
   text += fmt::format("  attempts    {}\n", attempts_text(outcome)) + attempts;
   text += fmt::format("  logs        {}\n", outcome.plan.job.log_directory);

@@ -183,7 +183,9 @@ TEST(PmiRanks, KnowWhoAbortedAndWhoLeftTooEarly) {
   EXPECT_EQ(ranks.fault_of(kFirst, killed), "") << "that says it all";
   ranks.on_line(kFirst, "cmd=finalize");
   EXPECT_EQ(ranks.fault_of(kFirst, well), "");
-  EXPECT_THAT(ranks.on_line(kSecond, "cmd=abort exitcode=3").aborted, ElementsAre(kSecond));
+  const auto effects = ranks.on_line(kSecond, "cmd=abort exitcode=3");
+  EXPECT_THAT(effects.aborted, ElementsAre(kSecond));
+  EXPECT_THAT(effects.ended, ElementsAre(kSecond));
   wire::WorkerExited aborted;
   aborted.signal = 13;
   EXPECT_EQ(ranks.fault_of(kSecond, aborted), "called MPI_Abort with 3");
