@@ -10,6 +10,9 @@ namespace {
 
 // Up to so many bytes each rank adds up everything itself, which is one wait for the others instead of two.
 constexpr std::size_t kSmall = std::size_t{32} << 10;
+// In an all-reduce what is fetched and laid down is copied in parts, which stay in a processor's nearest
+// cache.
+constexpr std::size_t kPartBytes = std::size_t{8} << 10;
 // Shares begin at whole lines of the caches, so that no two ranks write into one.
 constexpr std::size_t kLine = 64;
 
@@ -37,14 +40,11 @@ std::uint64_t pieces_of(std::size_t count, std::size_t each) {
 
 }  // namespace
 
-void Board::lay(std::uint64_t piece, const CallTag& tag) const {
+void Board::lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done) const {
   RankState& state = segment.state(rank);
   state.tags[piece % kBuffers] = tag;
+  if (done > 0) state.done.store(done, std::memory_order_release);
   state.laid.store(piece + 1, std::memory_order_release);
-  segment.announce(rank);
-}
-void Board::add(std::uint64_t piece) const {
-  segment.state(rank).added.store(piece + 1, std::memory_order_release);
   segment.announce(rank);
 }
 void Board::finish(std::uint64_t piece) const {
@@ -53,7 +53,10 @@ void Board::finish(std::uint64_t piece) const {
 }
 
 Until Board::free(std::uint64_t piece) const {
-  return {segment, &RankState::done, piece < kBuffers ? 0 : piece + 1 - kBuffers, {0, ranks, rank}};
+  return done_by_all(piece < kBuffers ? 0 : piece + 1 - kBuffers);
+}
+Until Board::done_by_all(std::uint64_t pieces) const {
+  return {segment, &RankState::done, pieces, {0, ranks, rank}};
 }
 Until Board::laid_by_all(std::uint64_t piece, const CallTag& tag) const {
   return {segment, &RankState::laid, piece + 1, {0, ranks, rank}, &tag};
@@ -61,101 +64,100 @@ Until Board::laid_by_all(std::uint64_t piece, const CallTag& tag) const {
 Until Board::laid_by(int other, std::uint64_t piece, const CallTag& tag) const {
   return {segment, &RankState::laid, piece + 1, {other, other + 1, rank}, &tag};
 }
-Until Board::added_by_all(std::uint64_t piece, const CallTag& tag) const {
-  return {segment, &RankState::added, piece + 1, {0, ranks, rank}, &tag};
-}
 
 namespace {
+
+bool gets_result(const CallTag& tag, int rank) {
+  return tag.kind != static_cast<std::uint8_t>(Kind::kReduce) || static_cast<int>(tag.root) == rank;
+}
 
 // Of one large piece of an all-reduce, which begins at `data`.
 struct PieceOfSum {
   const Board& board;
+  const CallTag& tag;
   Reducing how;
   std::byte* data;
   std::size_t count;
   std::uint64_t piece;
-  bool gets_result;
 
-  Range share_of(int rank) const { return share(count, how.element_bytes, rank, board.ranks); }
-  void lay_down() const {
-    std::byte* const mine = board.mine(piece);
-    const Range own = share_of(board.rank);
-    const std::size_t before = own.begin * how.element_bytes;
-    const std::size_t behind = (own.begin + own.size) * how.element_bytes;
-    copy_bytes(mine, data, before);
-    copy_bytes(mine + behind, data + behind, count * how.element_bytes - behind);
-  }
+  // Of the bytes in the range, those of the others' shares.
+  void lay_down(std::size_t begin, std::size_t end) const { copy(mine(), data, begin, end); }
+  void fetch(std::size_t begin, std::size_t end) const { copy(data, mine(), begin, end); }
+
+  // Sums go where the others' numbers were: each rank then has its buffer to itself again, and lines that it
+  // reads there are its own when it writes them next.
   void add_up() const {
-    const Range own = share_of(board.rank);
-    const std::size_t at = own.begin * how.element_bytes;
+    const Range own = share(count, how.element_bytes, board.rank, board.ranks);
     std::vector<const std::byte*> from;
-    for (int rank = 0; rank < board.ranks; ++rank)
-      from.push_back((rank == board.rank ? data : board.buffer(rank, piece)) + at);
-    how.combine(board.mine(piece) + at, gets_result ? data + at : nullptr, from.data(), from.size(),
-                own.size);
-  }
-  void fetch() const {
+    std::vector<std::byte*> to;
     for (int rank = 0; rank < board.ranks; ++rank) {
-      if (rank == board.rank) continue;
-      const Range range = share_of(rank);
-      const std::size_t at = range.begin * how.element_bytes;
-      copy_bytes(data + at, board.buffer(rank, piece) + at, range.size * how.element_bytes);
+      std::byte* const theirs = rank == board.rank ? data : board.segment.sum_buffer(rank, piece);
+      from.push_back(theirs + own.begin * how.element_bytes);
+      if (gets_result(tag, rank)) to.push_back(theirs + own.begin * how.element_bytes);
     }
+    how.combine(to, from, own.size);
+  }
+
+ private:
+  std::byte* mine() const { return board.segment.sum_buffer(board.rank, piece); }
+  void copy(std::byte* to, const std::byte* from, std::size_t begin, std::size_t end) const {
+    const Range own = share(count, how.element_bytes, board.rank, board.ranks);
+    const std::size_t own_begin = own.begin * how.element_bytes;
+    const std::size_t own_end = (own.begin + own.size) * how.element_bytes;
+    const auto copy_range = [&](std::size_t first, std::size_t last) {
+      if (first < last) std::memcpy(to + first, from + first, last - first);
+    };
+    copy_range(begin, std::min(end, own_begin));
+    copy_range(std::max(begin, own_end), std::min(end, count * how.element_bytes));
   }
 };
 
-Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data, bool gets_result) {
+Steps all_reduce_small(Board& board, CallTag tag, Reducing how, std::byte* data) {
   const std::uint64_t piece = board.take(1);
   co_await board.free(piece);
   copy_bytes(board.mine(piece), data, tag.count * how.element_bytes);
   board.lay(piece, tag);
-  if (gets_result) {
+  if (gets_result(tag, board.rank)) {
     co_await board.laid_by_all(piece, tag);
     std::vector<const std::byte*> from;
     for (int rank = 0; rank < board.ranks; ++rank) from.push_back(board.buffer(rank, piece));
-    how.combine(data, nullptr, from.data(), from.size(), tag.count);
+    how.combine({&data, 1}, from, tag.count);
   }
   board.finish(piece);
 }
 
-// While the others come to the piece before, this rank lays down the next one.
-Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data, bool gets_result) {
-  const std::size_t each = kBufferBytes / how.element_bytes;
+// In turn i this rank fetches what has been added up of piece i - 2, lays down piece i in the same buffer,
+// whose lines its processor then has, and adds up its share of piece i - 1. Number i, laid down, says that it
+// is through with the turn.
+Steps all_reduce_large(Board& board, CallTag tag, Reducing how, std::byte* data) {
+  static_assert(kSumBuffers == 2);
+  const std::size_t each = kSumBytes / how.element_bytes;
   const std::uint64_t pieces = pieces_of(tag.count, each);
-  const std::uint64_t first = board.take(pieces);
+  const std::uint64_t first = board.take(pieces + 1);
   const auto at = [&](std::uint64_t i) {
-    return PieceOfSum{
-        board,     how,        data + i * kBufferBytes, std::min<std::size_t>(each, tag.count - i * each),
-        first + i, gets_result};
+    const std::size_t count = std::min<std::size_t>(each, tag.count - i * each);
+    return PieceOfSum{board, tag, how, data + i * kSumBytes, count, first + i};
   };
-  for (std::uint64_t i = 0; i < pieces + 2; ++i) {
-    if (i < pieces) {
-      co_await board.free(first + i);
-      at(i).lay_down();
-      board.lay(first + i, tag);
+  co_await board.free(first);
+  co_await board.done_by_all(std::exchange(board.sums_end, first + pieces));
+  const bool fetches = gets_result(tag, board.rank);
+  for (std::uint64_t i = 0; i < pieces + (fetches ? 2 : 1); ++i) {
+    if (i >= 1) co_await board.laid_by_all(first + i - 1, tag);
+    for (std::size_t part = 0; part < kSumBytes; part += kPartBytes) {
+      if (fetches && i >= 2) at(i - 2).fetch(part, part + kPartBytes);
+      if (i < pieces) at(i).lay_down(part, part + kPartBytes);
     }
-    if (i >= 1 && i - 1 < pieces) {
-      co_await board.laid_by_all(first + i - 1, tag);
-      at(i - 1).add_up();
-      board.add(first + i - 1);
-    }
-    if (i >= 2) {
-      if (gets_result) {
-        co_await board.added_by_all(first + i - 2, tag);
-        at(i - 2).fetch();
-      }
-      board.finish(first + i - 2);
-    }
+    if (i >= 1 && i <= pieces) at(i - 1).add_up();
+    if (i <= pieces) board.lay(first + i, tag, first + i);
   }
+  board.finish(first + pieces);
 }
 
 }  // namespace
 
 Steps all_reduce(Board& board, CallTag tag, Reducing how, std::byte* data) {
-  const bool gets_result =
-      tag.kind != static_cast<std::uint8_t>(Kind::kReduce) || static_cast<int>(tag.root) == board.rank;
-  return tag.count * how.element_bytes <= kSmall ? all_reduce_small(board, tag, how, data, gets_result)
-                                                 : all_reduce_large(board, tag, how, data, gets_result);
+  return tag.count * how.element_bytes <= kSmall ? all_reduce_small(board, tag, how, data)
+                                                 : all_reduce_large(board, tag, how, data);
 }
 
 Steps broadcast(Board& board, CallTag tag, std::byte* data) {
@@ -225,7 +227,8 @@ Steps reduce_scatter(Board& board, CallTag tag, Reducing how, std::vector<const 
     for (int rank = 0; rank < board.ranks; ++rank)
       from.push_back(rank == board.rank ? inputs[own] + (i - 1) * stride
                                         : board.buffer(rank, first + i - 1) + own * stride);
-    how.combine(output + (i - 1) * stride, nullptr, from.data(), from.size(), elements(i - 1));
+    std::byte* const to = output + (i - 1) * stride;
+    how.combine({&to, 1}, from, elements(i - 1));
     board.finish(first + i - 1);
   }
 }

@@ -1,9 +1,9 @@
 // What the ranks of a group on one host do together, as Steps.
 //
 // Large tensors go in pieces: each rank lays its part of a piece into a buffer of its own, where the others
-// read it. A reduction of many elements is made by all, each of its share of a piece, and then fetched from
-// each other; one of few elements by each rank for itself. Either way it is made in the order of the ranks
-// (combine.h). What is different between each pair of ranks goes as messages.
+// read it. A reduction of many elements is made by all, each of its share of a piece, which it puts back to
+// where it has read it; one of few elements by each rank for itself. Either way it is made in the order of
+// the ranks (combine.h). What is different between each pair of ranks goes as messages.
 // The pointers must stay valid until the Steps are through. Nothing here blocks.
 #pragma once
 
@@ -40,20 +40,21 @@ class Board {
   std::byte* buffer(int of, std::uint64_t piece) const { return segment.buffer(of, piece); }
   std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
 
-  // What this rank has done of a piece.
-  void lay(std::uint64_t piece, const CallTag& tag) const;
-  void add(std::uint64_t piece) const;
+  // What this rank has done of a piece; with `done`, it is through with that many.
+  void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
   // Before it lays something down: nobody needs what was in the buffer.
   Until free(std::uint64_t piece) const;
+  // The others are through with that many pieces.
+  Until done_by_all(std::uint64_t pieces) const;
   Until laid_by_all(std::uint64_t piece, const CallTag& tag) const;
   Until laid_by(int other, std::uint64_t piece, const CallTag& tag) const;
-  Until added_by_all(std::uint64_t piece, const CallTag& tag) const;
 
   const Segment& segment;
   Messages& messages;
   const int rank;
   const int ranks;
+  std::uint64_t sums_end = 0;  // the number behind the last piece in the buffers of sums
 
  private:
   std::uint64_t next_ = 0;

@@ -121,39 +121,52 @@ void prefetch(const Stored* block) {
   for (std::size_t at = 0; at < kBlock * sizeof(Stored); at += kLineBytes) __builtin_prefetch(bytes + at);
 }
 
+// What is read as well is then fetched from another processor's cache once: asked for to be read, it would be
+// asked for again to be written.
+template <class Stored>
+void prefetch_to_write(const Stored* block) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(block) + kAheadBytes;
+  for (std::size_t at = 0; at < kBlock * sizeof(Stored); at += kLineBytes) {
+#if defined(__x86_64__)
+    // The builtin asks to read, where a compiler does not know that the processor has this.
+    asm volatile("prefetchw %0" : : "m"(bytes[at]));
+#else
+    __builtin_prefetch(bytes + at, 1);
+#endif
+  }
+}
+
 // `size` is kBlock, but for the last ones.
 template <class Each, class Does>
-void combine_block(std::byte* to, std::byte* also, const std::byte* const* from, std::size_t ranks,
-                   std::size_t begin, std::size_t size) {
+void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
+                   std::size_t size) {
   using Stored = typename Each::Stored;
   typename Each::Wide block[kBlock];
+  for (std::byte* const each : to) prefetch_to_write(reinterpret_cast<Stored*>(each) + begin);
   const auto* const first = reinterpret_cast<const Stored*>(from[0]) + begin;
   prefetch(first);
   for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(first[i]);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    const auto* const next = reinterpret_cast<const Stored*>(from[rank]) + begin;
+  for (const std::byte* const each : from.subspan(1)) {
+    const auto* const next = reinterpret_cast<const Stored*>(each) + begin;
     prefetch(next);
     for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
   }
   if constexpr (std::is_same_v<Does, Average>) {
     // Rounded before and after, as a sum that is divided.
-    const auto all = static_cast<typename Each::Wide>(ranks);
+    const auto all = static_cast<typename Each::Wide>(from.size());
     for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(Each::store(block[i])) / all;
   }
-  auto* const result = reinterpret_cast<Stored*>(to) + begin;
-  for (std::size_t i = 0; i < size; ++i) result[i] = Each::store(block[i]);
-  if (also == nullptr) return;
-  auto* const copy = reinterpret_cast<Stored*>(also) + begin;
-  for (std::size_t i = 0; i < size; ++i) copy[i] = Each::store(block[i]);
+  for (std::byte* const each : to) {
+    auto* const result = reinterpret_cast<Stored*>(each) + begin;
+    for (std::size_t i = 0; i < size; ++i) result[i] = Each::store(block[i]);
+  }
 }
 
 template <class Each, class Does>
-void combine(std::byte* to, std::byte* also, const std::byte* const* from, std::size_t ranks,
-             std::size_t count) {
+void combine(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t count) {
   std::size_t begin = 0;
-  for (; begin + kBlock <= count; begin += kBlock)
-    combine_block<Each, Does>(to, also, from, ranks, begin, kBlock);
-  if (begin < count) combine_block<Each, Does>(to, also, from, ranks, begin, count - begin);
+  for (; begin + kBlock <= count; begin += kBlock) combine_block<Each, Does>(to, from, begin, kBlock);
+  if (begin < count) combine_block<Each, Does>(to, from, begin, count - begin);
 }
 
 template <class Each>

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace muster::shm {
 
@@ -15,9 +16,9 @@ enum class Reduction : std::uint8_t { kSum, kAverage, kProduct, kMin, kMax, kAnd
 
 std::size_t bytes_of(Type type);
 
-// Of the `count` elements at each of the `ranks` places `from`; the result goes to `to`, which may be one of
-// them, and to `also` unless that is null.
-using Combine = void(std::byte* to, std::byte* also, const std::byte* const* from, std::size_t ranks,
+// Of the `count` elements at each place of `from`, which are the ranks'. The result goes to each place of
+// `to`, which may be some of them.
+using Combine = void(std::span<std::byte* const> to, std::span<const std::byte* const> from,
                      std::size_t count);
 // Null if there is none: averages are of floating point only, and the bit-wise ones are not. Of bools, a sum
 // is the greatest, and a product the least.

@@ -29,6 +29,12 @@ int processor_count() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+void pause_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 bool has_ended(const UniqueFd& process) {
   pollfd waiting{process.get(), POLLIN, 0};
   return process && poll(&waiting, 1, 0) > 0;
@@ -44,7 +50,7 @@ Member::Member(Segment segment, MemberSettings settings)
     : segment_(std::move(segment)),
       settings_(std::move(settings)),
       processes_(static_cast<std::size_t>(segment_.ranks())),
-      may_spin_(segment_.ranks() <= processor_count()),
+      has_processor_(segment_.ranks() <= processor_count()),
       messages_(segment_, settings_.rank),
       board_(segment_, messages_, settings_.rank) {}
 
@@ -257,7 +263,7 @@ void Member::row(Lock& lock, std::uint64_t me, TimePoint until, const Enough& en
     if (moved) continue;
     if (until != TimePoint::max() && Clock::now() >= until) return;
     slept = false;
-    if (may_spin_ && spin(lock)) continue;
+    if (spin(lock)) continue;
     sleep(lock, me, until);
     if (!broken_.empty()) return;  // broken off meanwhile by who borrowed the oar
     slept = true;
@@ -344,12 +350,16 @@ bool Member::advance_unlocked(Lock& lock) {
   return true;
 }
 
+// Where there is a processor for each rank, the others soon come. Else they may wait for this processor: it
+// goes from rank to rank, which costs less than to sleep and be woken.
 bool Member::spin(Lock& lock) {
   constexpr int kTurns = 300;
-  for (int turn = 0; turn < kTurns && given_.empty(); ++turn) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+  constexpr int kYields = 10;
+  for (int turn = 0; turn < (has_processor_ ? kTurns : kYields) && given_.empty(); ++turn) {
+    if (has_processor_)
+      pause_processor();
+    else
+      sched_yield();
     if (advance_unlocked(lock)) return true;
   }
   return false;

@@ -94,7 +94,7 @@ class Member {
   const Segment segment_;
   const MemberSettings settings_;
   std::vector<UniqueFd> processes_;  // of the ranks
-  bool may_spin_ = false;
+  bool has_processor_ = false;       // each rank has one
 
   // Of who holds the oar.
   Messages messages_;

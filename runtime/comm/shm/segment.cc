@@ -42,7 +42,8 @@ Segment::Segment(UniqueFd fd, int ranks) : fd_(std::move(fd)), ranks_(ranks) {
   states_at_ = 0;
   pipes_at_ = paged(states_at_ + count * sizeof(RankState));
   buffers_at_ = paged(pipes_at_ + count * count * sizeof(Pipe));
-  memories_at_ = buffers_at_ + count * kBuffers * kBufferBytes;
+  sums_at_ = buffers_at_ + count * kBuffers * kBufferBytes;
+  memories_at_ = sums_at_ + count * kSumBuffers * kSumBytes;
   bytes_ = memories_at_ + count * count * pipe_bytes_;
 }
 
@@ -53,6 +54,7 @@ Segment::Segment(Segment&& other) noexcept
       states_at_(other.states_at_),
       pipes_at_(other.pipes_at_),
       buffers_at_(other.buffers_at_),
+      sums_at_(other.sums_at_),
       memories_at_(other.memories_at_),
       bytes_(other.bytes_),
       memory_(std::exchange(other.memory_, nullptr)) {}
@@ -106,6 +108,10 @@ std::byte* Segment::pipe_memory(int from, int to) const {
 std::byte* Segment::buffer(int rank, std::uint64_t piece) const {
   return memory_ + buffers_at_ +
          (static_cast<std::size_t>(rank) * kBuffers + piece % kBuffers) * kBufferBytes;
+}
+std::byte* Segment::sum_buffer(int rank, std::uint64_t piece) const {
+  return memory_ + sums_at_ +
+         (static_cast<std::size_t>(rank) * kSumBuffers + piece % kSumBuffers) * kSumBytes;
 }
 
 void Segment::announce(int rank, int to) const {

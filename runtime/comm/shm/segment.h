@@ -3,7 +3,8 @@
 //
 // It has no name: the first rank makes it, and the others open it through the first one's descriptor in
 // /proc, so that nothing is left whoever dies when. Its size is bounded, and pages that are never used take
-// no memory: a rank has kBuffers buffers of kBufferBytes, and each pair two pipes of pipe_bytes().
+// no memory: a rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes, and each pair two
+// pipes of pipe_bytes().
 // Ranks are places in the group. Each writes its own RankState, except for the words that others wake it by.
 #pragma once
 
@@ -19,10 +20,13 @@
 namespace muster::shm {
 
 constexpr int kMostRanks = 256;
-// Four, so that a rank which is up to three pieces ahead of another does not wait for it. They stay in a
-// processor's caches, from where they are read again at once.
+// Four, so that a rank which is up to three pieces ahead of another does not wait for it.
 constexpr std::size_t kBuffers = 4;
-constexpr std::size_t kBufferBytes = std::size_t{512} << 10;
+constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+// Of an all-reduce, which are few and small, to stay in the nearest caches of a processor, also where two
+// ranks share one.
+constexpr std::size_t kSumBuffers = 2;
+constexpr std::size_t kSumBytes = std::size_t{128} << 10;
 // Of all pipes into a rank; one has 64 KiB to 1 MiB.
 constexpr std::size_t kPipesBytes = std::size_t{8} << 20;
 
@@ -42,10 +46,9 @@ enum class Presence : std::uint32_t { kAbsent, kHere, kLeft, kGaveUp };
 struct alignas(64) RankState {
   std::atomic<std::uint32_t> pid;
   std::atomic<Presence> presence;
-  // Pieces of collectives that this rank has laid into its buffer, has added up its part of, and is done
-  // with, which none of the others' buffers is read for any more.
+  // Pieces of collectives that this rank has laid into its buffer, and is done with, which none of the
+  // others' buffers is used for any more.
   alignas(64) std::atomic<std::uint64_t> laid;
-  std::atomic<std::uint64_t> added;
   std::atomic<std::uint64_t> done;
   CallTag tags[kBuffers];  // of the piece in the buffer
   // Whom a thread of this rank sleeps for, as bits (of a rank's number modulo 64), and the word it sleeps on.
@@ -81,6 +84,7 @@ class Segment {
   Pipe& pipe(int from, int to) const;
   std::byte* pipe_memory(int from, int to) const;
   std::byte* buffer(int rank, std::uint64_t piece) const;
+  std::byte* sum_buffer(int rank, std::uint64_t piece) const;
 
   // After what `rank` has written: wakes the other one, or each, that sleeps for it.
   void announce(int rank, int to) const;
@@ -93,7 +97,7 @@ class Segment {
   UniqueFd fd_;
   int ranks_;
   std::size_t pipe_bytes_;
-  std::size_t states_at_, pipes_at_, buffers_at_, memories_at_, bytes_;
+  std::size_t states_at_, pipes_at_, buffers_at_, sums_at_, memories_at_, bytes_;
   std::byte* memory_ = nullptr;
 };
 

@@ -10,18 +10,35 @@
 namespace muster::shm {
 namespace {
 
-// Of two ranks or more, in one vector each.
+// Of two ranks or more, in one vector each. In place and elsewhere, which must be the same; and of few
+// elements as well as of many, as they are then added up otherwise.
 template <class T>
 std::vector<T> combined(Type type, Reduction reduction, const std::vector<std::vector<T>>& ranks) {
+  constexpr std::size_t kTimes = 130;
   Combine* const combine = combine_of(type, reduction);
   EXPECT_NE(combine, nullptr);
   EXPECT_EQ(bytes_of(type), sizeof(T));
-  std::vector<const std::byte*> from;
-  for (const auto& each : ranks) from.push_back(reinterpret_cast<const std::byte*>(each.data()));
-  std::vector<T> result(ranks[0].size()), also(ranks[0].size());
-  combine(reinterpret_cast<std::byte*>(result.data()), reinterpret_cast<std::byte*>(also.data()), from.data(),
-          from.size(), result.size());
-  EXPECT_EQ(std::memcmp(result.data(), also.data(), result.size() * sizeof(T)), 0);
+  const auto bytes_in = [](std::vector<T>& values) { return reinterpret_cast<std::byte*>(values.data()); };
+  const std::size_t count = ranks[0].size();
+  std::vector<T> result(count), also(count);
+  std::vector<std::vector<T>> few = ranks, many;
+  std::vector<std::byte*> few_at, many_at;
+  for (std::vector<T>& each : few) {
+    many.emplace_back();
+    for (std::size_t i = 0; i < kTimes; ++i) many.back().insert(many.back().end(), each.begin(), each.end());
+    few_at.push_back(bytes_in(each));
+    many_at.push_back(bytes_in(many.back()));
+  }
+  combine(std::vector{bytes_in(result), bytes_in(also)},
+          std::vector<const std::byte*>(few_at.begin(), few_at.end()), count);
+  EXPECT_EQ(std::memcmp(result.data(), also.data(), count * sizeof(T)), 0);
+  combine(few_at, std::vector<const std::byte*>(few_at.begin(), few_at.end()), count);
+  for (const std::vector<T>& each : few)
+    EXPECT_EQ(std::memcmp(each.data(), result.data(), count * sizeof(T)), 0);
+  combine(many_at, std::vector<const std::byte*>(many_at.begin(), many_at.end()), count * kTimes);
+  for (const std::vector<T>& each : many)
+    for (std::size_t i = 0; i < kTimes; ++i)
+      EXPECT_EQ(std::memcmp(each.data() + i * count, result.data(), count * sizeof(T)), 0);
   return result;
 }
 

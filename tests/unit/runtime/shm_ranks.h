@@ -104,8 +104,9 @@ std::byte* bytes_in(std::vector<T>& values) {
   return reinterpret_cast<std::byte*>(values.data());
 }
 
-inline std::shared_ptr<Collective> sum_of(Member& member, std::vector<std::int64_t>& values) {
-  auto call = call_of(Kind::kAllReduce, values.size());
+inline std::shared_ptr<Collective> sum_of(Member& member, std::vector<std::int64_t>& values,
+                                          Kind kind = Kind::kAllReduce, std::uint32_t root = 0) {
+  auto call = call_of(kind, values.size(), root);
   call->tag.type = static_cast<std::uint8_t>(Type::kInt64);
   call->bytes = values.size() * sizeof values[0];
   call->steps = all_reduce(member.board(), call->tag,
