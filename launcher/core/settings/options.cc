@@ -62,7 +62,7 @@ void read_environment(SettingReader& reader, const Surroundings& here, Options& 
   for (const std::string& text : setting->values) {
     const std::size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
-    if (name.empty())
+    if (name.empty() || name.find_first_of(" \t\n") != std::string::npos)
       return reader.refuse({setting->source, {text}},
                            "names no variable: give NAME=VALUE, or NAME to pass it on");
     if (equals != std::string::npos) {
