@@ -65,10 +65,10 @@ Contender floor_of_memory() {
   const auto copy = [segment](const at::Tensor& tensor) {
     auto* const data = static_cast<std::byte*>(tensor.mutable_data_ptr());
     std::uint64_t piece = 0;
-    for (std::size_t at = 0; at < tensor.nbytes(); at += shm::kBufferBytes, ++piece) {
-      const std::size_t bytes = std::min(shm::kBufferBytes, tensor.nbytes() - at);
-      std::memcpy(segment->buffer(0, piece), data + at, bytes);
-      std::memcpy(data + at, segment->buffer(0, piece), bytes);
+    for (std::size_t at = 0; at < tensor.nbytes(); at += shm::kSumBytes, ++piece) {
+      const std::size_t bytes = std::min(shm::kSumBytes, tensor.nbytes() - at);
+      std::memcpy(segment->sum_buffer(0, piece), data + at, bytes);
+      std::memcpy(data + at, segment->sum_buffer(0, piece), bytes);
     }
   };
   return {"floor: memcpy", timed(copy), nullptr};

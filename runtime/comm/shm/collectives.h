@@ -7,8 +7,10 @@
 // The pointers must stay valid until the Steps are through. Nothing here blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "runtime/comm/shm/combine.h"
@@ -39,14 +41,17 @@ class Board {
   std::uint64_t take(std::uint64_t count) { return std::exchange(next_, next_ + count); }
   std::byte* buffer(int of, std::uint64_t piece) const { return segment.buffer(of, piece); }
   std::byte* mine(std::uint64_t piece) const { return buffer(rank, piece); }
+  std::byte* sum_buffer(int of, std::uint64_t piece) const { return segment.sum_buffer(of, piece); }
 
-  // What this rank has done of a piece; with `done`, it is through with that many.
+  // What this rank has done of a piece; `done`: it is through with those before that one.
   void lay(std::uint64_t piece, const CallTag& tag, std::uint64_t done = 0) const;
   void finish(std::uint64_t piece) const;
-  // Before it lays something down: nobody needs what was in the buffer.
-  Until free(std::uint64_t piece) const;
-  // The others are through with that many pieces.
-  Until done_by_all(std::uint64_t pieces) const;
+  // Before it lays something down: nobody needs what was in the buffer, or the tag of that.
+  Until free(std::uint64_t piece) const { return done_by_all(least_done(piece)); }
+  // Before the first of an all-reduce's pieces: nor what was in the buffers of sums.
+  Until sums_free(std::uint64_t first, std::uint64_t pieces) {
+    return done_by_all(std::max(least_done(first), std::exchange(sums_end_, first + pieces)));
+  }
   Until laid_by_all(std::uint64_t piece, const CallTag& tag) const;
   Until laid_by(int other, std::uint64_t piece, const CallTag& tag) const;
 
@@ -54,10 +59,13 @@ class Board {
   Messages& messages;
   const int rank;
   const int ranks;
-  std::uint64_t sums_end = 0;  // the number behind the last piece in the buffers of sums
 
  private:
+  static std::uint64_t least_done(std::uint64_t piece) { return piece < kBuffers ? 0 : piece + 1 - kBuffers; }
+  Until done_by_all(std::uint64_t pieces) const;
+
   std::uint64_t next_ = 0;
+  std::uint64_t sums_end_ = 0;  // the number behind the last piece in the buffers of sums
 };
 
 struct Reducing {

@@ -115,40 +115,39 @@ struct Xor {
   }
 };
 
-template <class Stored>
-void prefetch(const Stored* block) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(block) + kAheadBytes;
-  for (std::size_t at = 0; at < kBlock * sizeof(Stored); at += kLineBytes) __builtin_prefetch(bytes + at);
-}
+enum class Use : bool { kRead, kWrite };
 
-// What is read as well is then fetched from another processor's cache once: asked for to be read, it would be
-// asked for again to be written.
-template <class Stored>
-void prefetch_to_write(const Stored* block) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(block) + kAheadBytes;
-  for (std::size_t at = 0; at < kBlock * sizeof(Stored); at += kLineBytes) {
+// For writing, a line is fetched from another processor's cache once, also where it is read first: asked for
+// to be read, it would be asked for again.
+template <Use kUse>
+void prefetch(const std::byte* begin, std::size_t bytes) {
+  for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
-    // The builtin asks to read, where a compiler does not know that the processor has this.
-    asm volatile("prefetchw %0" : : "m"(bytes[at]));
+    // The builtin asks to read, where the compiler does not know of this. Processors without it do nothing.
+    if constexpr (kUse == Use::kWrite) asm volatile("prefetchw %0" : : "m"(begin[at]));
 #else
-    __builtin_prefetch(bytes + at, 1);
+    if constexpr (kUse == Use::kWrite) __builtin_prefetch(begin + at, 1);
 #endif
+    if constexpr (kUse == Use::kRead) __builtin_prefetch(begin + at);
   }
 }
 
-// `size` is kBlock, but for the last ones.
+// `size` is kBlock, but for the last ones. `ahead`: there are as many more.
 template <class Each, class Does>
 void combine_block(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t begin,
-                   std::size_t size) {
+                   std::size_t size, bool ahead) {
   using Stored = typename Each::Stored;
   typename Each::Wide block[kBlock];
-  for (std::byte* const each : to) prefetch_to_write(reinterpret_cast<Stored*>(each) + begin);
+  if (ahead) {
+    for (const std::byte* const each : to)
+      prefetch<Use::kWrite>(each + begin * sizeof(Stored), sizeof(Stored) * kBlock);
+    for (const std::byte* const each : from)
+      prefetch<Use::kRead>(each + begin * sizeof(Stored), sizeof(Stored) * kBlock);
+  }
   const auto* const first = reinterpret_cast<const Stored*>(from[0]) + begin;
-  prefetch(first);
   for (std::size_t i = 0; i < size; ++i) block[i] = Each::load(first[i]);
   for (const std::byte* const each : from.subspan(1)) {
     const auto* const next = reinterpret_cast<const Stored*>(each) + begin;
-    prefetch(next);
     for (std::size_t i = 0; i < size; ++i) block[i] = Does::of(block[i], Each::load(next[i]));
   }
   if constexpr (std::is_same_v<Does, Average>) {
@@ -164,9 +163,12 @@ void combine_block(std::span<std::byte* const> to, std::span<const std::byte* co
 
 template <class Each, class Does>
 void combine(std::span<std::byte* const> to, std::span<const std::byte* const> from, std::size_t count) {
+  // What lies behind is another rank's.
+  constexpr std::size_t kAhead = kAheadBytes / sizeof(typename Each::Stored);
   std::size_t begin = 0;
-  for (; begin + kBlock <= count; begin += kBlock) combine_block<Each, Does>(to, from, begin, kBlock);
-  if (begin < count) combine_block<Each, Does>(to, from, begin, count - begin);
+  for (; begin + kBlock <= count; begin += kBlock)
+    combine_block<Each, Does>(to, from, begin, kBlock, begin + kAhead + kBlock <= count);
+  if (begin < count) combine_block<Each, Does>(to, from, begin, count - begin, false);
 }
 
 template <class Each>

@@ -80,9 +80,10 @@ class Member {
   bool advance();
   bool advance_unlocked(Lock& lock);
   void take_given();
-  bool spin(Lock& lock);
+  bool look_for_a_moment(Lock& lock);
   void sleep(Lock& lock, std::uint64_t me, TimePoint until);
   std::uint64_t mask() const;
+  bool is_woken_by_all() const;
   void look(Lock& lock);
   std::string find_wrong(bool at_processes, bool at_times);
   std::string what_is_wrong_with(const std::vector<int>& ranks, bool at_processes, bool all_needed) const;
@@ -94,7 +95,7 @@ class Member {
   const Segment segment_;
   const MemberSettings settings_;
   std::vector<UniqueFd> processes_;  // of the ranks
-  bool has_processor_ = false;       // each rank has one
+  bool processor_for_each_ = false;
 
   // Of who holds the oar.
   Messages messages_;

@@ -5,7 +5,8 @@
 // /proc, so that nothing is left whoever dies when. Its size is bounded, and pages that are never used take
 // no memory: a rank has kBuffers buffers of kBufferBytes and kSumBuffers of kSumBytes, and each pair two
 // pipes of pipe_bytes().
-// Ranks are places in the group. Each writes its own RankState, except for the words that others wake it by.
+// Ranks are places in the group. Each writes its own RankState, except for the words that others wake it by,
+// and its own buffers, except for sums, which each puts into all of them.
 #pragma once
 
 #include <atomic>
@@ -46,11 +47,11 @@ enum class Presence : std::uint32_t { kAbsent, kHere, kLeft, kGaveUp };
 struct alignas(64) RankState {
   std::atomic<std::uint32_t> pid;
   std::atomic<Presence> presence;
-  // Pieces of collectives that this rank has laid into its buffer, and is done with, which none of the
-  // others' buffers is used for any more.
+  // So many pieces of collectives this rank has laid into its buffer, and is through with: it uses none of
+  // the others' buffers for them any more.
   alignas(64) std::atomic<std::uint64_t> laid;
   std::atomic<std::uint64_t> done;
-  CallTag tags[kBuffers];  // of the piece in the buffer
+  CallTag tags[kBuffers];  // of piece n in n % kBuffers
   // Whom a thread of this rank sleeps for, as bits (of a rank's number modulo 64), and the word it sleeps on.
   alignas(64) std::atomic<std::uint64_t> sleeps_for;
   std::atomic<std::uint32_t> bell;

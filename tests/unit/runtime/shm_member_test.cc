@@ -274,11 +274,11 @@ void take_part(Member& member, unsigned seed, int steps) {
 
 TEST(Member, GetsThroughMixedCollectivesAndMessages) {
   const char* const given = std::getenv("MUSTER_SHM_SEEDS");
-  const unsigned seeds = given == nullptr ? 20 : static_cast<unsigned>(std::atoi(given));
-  const int ranks = 4;
-  expect_ranks(ranks, [&](Member& member) {
-    for (unsigned seed = 0; seed < seeds; ++seed) take_part(member, seed, 40);
-  });
+  const unsigned seeds = given == nullptr ? 6 : static_cast<unsigned>(std::atoi(given));
+  for (const int ranks : {2, 3, 4, 5})
+    expect_ranks(ranks, [&](Member& member) {
+      for (unsigned seed = 0; seed < seeds; ++seed) take_part(member, seed, 40);
+    });
 }
 
 TEST(Member, NamesARankThatWasKilledInAnyCollective) {
@@ -286,6 +286,10 @@ TEST(Member, NamesARankThatWasKilledInAnyCollective) {
       [](Member& member) {
         std::vector<std::int64_t> values(100'000);
         while (true) finish(member, sum_of(member, values));
+      },
+      [](Member& member) {
+        std::vector<std::int64_t> values(100'000);
+        while (true) finish(member, sum_of(member, values, Kind::kReduce, 2));
       },
       [](Member& member) {
         while (true) finish(member, barrier_of(member));
@@ -320,8 +324,10 @@ TEST(Member, NamesARankThatWasKilledInAnyCollective) {
     const auto texts = run_ranks(3, [&](Member& member) {
       std::jthread end;
       if (member.settings().rank == 1)
-        end = std::jthread([] {
-          std::this_thread::yield();
+        end = std::jthread([&member] {
+          // In the midst of a call, of those that lay pieces down.
+          const auto& laid = member.board().segment.state(1).laid;
+          for (int looks = 0; laid < 11 && looks < 100'000; ++looks) std::this_thread::yield();
           raise(SIGKILL);
         });
       call(member);
