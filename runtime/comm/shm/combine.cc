@@ -124,11 +124,12 @@ void prefetch(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = kAheadBytes; at < kAheadBytes + bytes; at += kLineBytes) {
 #if defined(__x86_64__)
     // The builtin asks to read, where the compiler does not know of this. Processors without it do nothing.
-    if constexpr (kUse == Use::kWrite) asm volatile("prefetchw %0" : : "m"(begin[at]));
-#else
-    if constexpr (kUse == Use::kWrite) __builtin_prefetch(begin + at, 1);
+    if constexpr (kUse == Use::kWrite) {
+      asm volatile("prefetchw %0" : : "m"(begin[at]));
+      continue;
+    }
 #endif
-    if constexpr (kUse == Use::kRead) __builtin_prefetch(begin + at);
+    __builtin_prefetch(begin + at, kUse == Use::kWrite ? 1 : 0);
   }
 }
 

@@ -282,14 +282,11 @@ void Member::row_once(Lock& lock) {
     return;
   }
   borrowed_ = true;
-  RankState& mine = segment_.state(settings_.rank);
-  bool moved = false;
-  do {
+  bool again = true;
+  while (again) {
     take_given();
-    mine.sleeps_for = mask();
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    moved = advance_unlocked(lock);
-  } while (broken_.empty() && (moved || !given_.empty() || !is_woken_by_all()));
+    again = set_alarm(lock) && broken_.empty();
+  }
   borrowed_ = false;
   changed_.notify_all();
 }
@@ -377,17 +374,20 @@ std::uint64_t Member::mask() const {
   return bits;
 }
 
-// Whom it sleeps for may have come meanwhile, where another one is still missing.
-bool Member::is_woken_by_all() const {
-  return (mask() & ~segment_.state(settings_.rank).sleeps_for.load()) == 0;
+// Asks to be woken. True if something has moved or been given meanwhile, or whom it is woken by has come
+// where another one is still missing.
+bool Member::set_alarm(Lock& lock) {
+  std::atomic<std::uint64_t>& sleeps_for = segment_.state(settings_.rank).sleeps_for;
+  sleeps_for = mask();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool moved = advance_unlocked(lock);
+  return moved || !given_.empty() || (mask() & ~sleeps_for.load()) != 0;
 }
 
 void Member::sleep(Lock& lock, std::uint64_t me, TimePoint until) {
   RankState& mine = segment_.state(settings_.rank);
   const std::uint32_t bell = mine.bell;
-  mine.sleeps_for = mask();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (advance_unlocked(lock) || !given_.empty() || !broken_.empty() || !is_woken_by_all()) {
+  if (set_alarm(lock) || !broken_.empty()) {
     mine.sleeps_for = 0;
     return;
   }

@@ -83,7 +83,7 @@ class Member {
   bool look_for_a_moment(Lock& lock);
   void sleep(Lock& lock, std::uint64_t me, TimePoint until);
   std::uint64_t mask() const;
-  bool is_woken_by_all() const;
+  bool set_alarm(Lock& lock);
   void look(Lock& lock);
   std::string find_wrong(bool at_processes, bool at_times);
   std::string what_is_wrong_with(const std::vector<int>& ranks, bool at_processes, bool all_needed) const;

@@ -10,8 +10,8 @@
 namespace muster::shm {
 namespace {
 
-// Of two ranks or more, in one vector each. In place and elsewhere, which must be the same; and of few
-// elements as well as of many, as they are then added up otherwise.
+// Of two ranks or more, in one vector each. In place and elsewhere, which must be the same; and of so many
+// elements as well that there are whole blocks of them and a rest.
 template <class T>
 std::vector<T> combined(Type type, Reduction reduction, const std::vector<std::vector<T>>& ranks) {
   constexpr std::size_t kTimes = 130;
