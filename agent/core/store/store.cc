@@ -117,6 +117,7 @@ Status Store::execute(Client& client, std::string_view bytes) {
     case StoreCommand::kQueueLen:
       return reply<std::int64_t>(static_cast<std::int64_t>(queue_length(fields.blob())));
     case StoreCommand::kListKeys: return list_keys();
+    case StoreCommand::kBarrier: return barrier(client, fields);
   }
   return failure(ErrorCode::kCorrupt, "unknown command {}", static_cast<int>(command));
 }
@@ -143,22 +144,25 @@ Status Store::compare_set(StoreFields fields) {
   return reply_blob(set_already ? std::string_view(*node->second.value) : expected);
 }
 
+// As torch's server reads it: leading blanks and trailing text are ignored. A key that is not set counts as 0.
+Expected<std::int64_t> Store::number_in(const Entry& entry) {
+  if (!entry.value) return 0;
+  char* end = nullptr;
+  errno = 0;
+  const long long number = std::strtoll(entry.value->c_str(), &end, 10);
+  if (end == entry.value->c_str() || errno == ERANGE)
+    return failure(ErrorCode::kCorrupt, "ADD or BARRIER at a key whose value is no number");
+  return number;
+}
+
 Status Store::add(StoreFields fields) {
   const std::string_view key = fields.blob();
-  auto total = fields.number<std::uint64_t>();
+  const auto delta = fields.number<std::uint64_t>();
   const Expected<Node*> node = find_or_create(key);
   if (!node) return std::unexpected(node.error());
-  const Entry& entry = (*node)->second;
-  if (entry.value) {
-    // As torch's server reads it: leading blanks and trailing text are ignored, and a sum wraps around.
-    char* end = nullptr;
-    errno = 0;
-    const long long old = std::strtoll(entry.value->c_str(), &end, 10);
-    if (end == entry.value->c_str() || errno == ERANGE)
-      return failure(ErrorCode::kCorrupt, "ADD to a key whose value is no number");
-    total += static_cast<std::uint64_t>(old);
-  }
-  const auto sum = static_cast<std::int64_t>(total);
+  const Expected<std::int64_t> old = number_in((*node)->second);
+  if (!old) return std::unexpected(old.error());
+  const auto sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(*old) + delta);  // wraps around
   const fmt::format_int text(sum);
   if (Status done = assign(**node, {text.data(), text.size()}); !done) return done;
   return reply(sum);
@@ -174,6 +178,7 @@ Status Store::append(std::string_view key, std::string_view more) {
   }
   if (Status room = take_room(more.size()); !room) return room;
   value->append(more);
+  release(**node, false);
   return {};
 }
 

@@ -2,7 +2,7 @@
 // that clients send.
 //
 // The store owns values, queues and the clients that wait for keys; the server around it
-// (io/store/store_server.h) owns the sockets. It answers as torch 2.11's libuv server does, with these
+// (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with these
 // differences, none of which a correct program can want: a COMPARE_SET that sets nothing releases nobody;
 // WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
 // Whatever breaks the protocol or a limit is that client's failure, never the store's. No clock, no threads,
@@ -89,6 +89,7 @@ class Store {
   Status multi_set(StoreFields fields);
   Status list_keys();
   Status wait(Client& client, StoreFields fields);
+  Status barrier(Client& client, StoreFields fields);
   bool check(StoreFields fields) const;
   std::int64_t remove(std::string_view key);
   std::size_t queue_length(std::string_view key) const;
@@ -99,6 +100,8 @@ class Store {
   Expected<Node*> find_or_create(std::string_view key);
   void erase_if_unused(Node& node);
   Status assign(Node& node, std::string_view value);
+  Status keep(Node& node, std::string_view value);
+  static Expected<std::int64_t> number_in(const Entry& entry);
   Status take_room(std::size_t bytes);
   void end_wait(Client& client);
   void release(Node& node, bool only_one);

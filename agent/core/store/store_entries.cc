@@ -39,6 +39,12 @@ void Store::erase_if_unused(Node& node) {
 }
 
 Status Store::assign(Node& node, std::string_view value) {
+  Status kept = keep(node, value);
+  if (kept) release(node, false);
+  return kept;
+}
+
+Status Store::keep(Node& node, std::string_view value) {
   std::optional<std::string>& held = node.second.value;
   const std::size_t old_bytes = held ? held->size() : 0;
   if (value.size() > old_bytes) {
@@ -55,7 +61,6 @@ Status Store::assign(Node& node, std::string_view value) {
   }
   held.emplace(value);
   ++value_count_;
-  if (!node.second.waiting.empty()) release(node, false);
   return {};
 }
 
@@ -90,6 +95,30 @@ Status Store::wait(Client& client, StoreFields fields) {
   if (awaited.empty()) return reply_bytes({&kStopWaiting, 1});
   client.missing_count = awaited.size();
   for (const Awaited& key : awaited) key.node->second.waiting.push_back(&client);
+  return {};
+}
+
+// The key counts who has come, also those that have left since. The last one releases all that wait for the
+// key; until then a client waits although the key has a value.
+Status Store::barrier(Client& client, StoreFields fields) {
+  end_wait(client);
+  const std::string_view key = fields.blob();
+  const auto world_size = fields.number<std::int64_t>();
+  const Expected<Node*> node = find_or_create(key);
+  if (!node) return std::unexpected(node.error());
+  const Expected<std::int64_t> old = number_in((*node)->second);
+  if (!old) return std::unexpected(old.error());
+  const auto count = static_cast<std::int64_t>(static_cast<std::uint64_t>(*old) + 1);
+  const fmt::format_int text(count);
+  if (Status kept = keep(**node, {text.data(), text.size()}); !kept) return kept;
+  if (count >= world_size) {
+    release(**node, false);
+    return reply_bytes({&kStopWaiting, 1});
+  }
+  if (Status room = take_room(kWaitingBytes); !room) return room;
+  client.awaited.push_back({*node, false});
+  client.missing_count = 1;
+  (*node)->second.waiting.push_back(&client);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// The wire protocol of torch's TCPStore (2.11), as the server sees it: the commands, their fields, and where
-// one ends.
+// The wire protocol of torch's TCPStore (2.9 to 2.15), as the server sees it: the commands, their fields, and
+// where one ends. A newer torch adds commands at the end and changes none.
 //
 // One byte of command, then its fields; integers are little-endian, a key or value is a u64 length and the
 // bytes. The scanner checks every length before anything is done with it and never looks at a byte twice,
@@ -34,6 +34,7 @@ enum class StoreCommand : std::uint8_t {
   kQueuePop,
   kQueueLen,
   kListKeys,
+  kBarrier,
 };
 
 inline constexpr std::uint32_t kStoreMagic =

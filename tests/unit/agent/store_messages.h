@@ -52,6 +52,9 @@ inline std::string add(std::string_view key, std::int64_t delta) {
 inline std::string wait(std::initializer_list<std::string_view> names) {
   return keys(StoreCommand::kWait, names);
 }
+inline std::string barrier(std::string_view key, std::int64_t world_size) {
+  return command(StoreCommand::kBarrier, {key}) + raw(world_size);
+}
 inline std::string check(std::initializer_list<std::string_view> names) {
   return keys(StoreCommand::kCheck, names);
 }

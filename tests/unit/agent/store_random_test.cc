@@ -50,7 +50,7 @@ class RandomRun {
 
   std::string any_command() {
     const std::string value(static_cast<std::size_t>(pick(120)), '7');
-    switch (pick(15)) {
+    switch (pick(16)) {
       case 0: return set(key(), value);
       case 1: return get(key());
       case 2: return add(key(), pick(9));
@@ -65,6 +65,7 @@ class RandomRun {
       case 11: return counted(kMultiSet, {key(), value, key(), value}, 2);
       case 12: return push(key(), value);
       case 13: return pop(key());
+      case 14: return barrier(key(), pick(4));
       default: return pick(8) == 0 ? std::string(1, static_cast<char>(pick(256))) : command(kListKeys);
     }
   }

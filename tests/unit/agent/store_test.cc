@@ -261,13 +261,62 @@ TEST_F(StoreTest, AQueueAndAValueOfOneKeyAreApart) {
   EXPECT_EQ(say(1, check({"k"})), kNotReady);
 }
 
+TEST_F(StoreTest, ABarrierEndsForAllWhenTheLastOneComes) {
+  EXPECT_EQ(say(1, barrier("k", 3)), "");
+  EXPECT_EQ(say(2, barrier("k", 3)), "");
+  EXPECT_THAT(output_.released, IsEmpty());
+  EXPECT_EQ(say(3, barrier("k", 3)), kStop);
+  EXPECT_THAT(output_.released, ElementsAre(id(1), id(2)));
+}
+
+TEST_F(StoreTest, ABarriersKeyHoldsHowManyHaveComeAndLetsLaterOnesPass) {
+  EXPECT_EQ(say(1, barrier("k", 1)), kStop);
+  EXPECT_EQ(say(2, get("k")), blob("1"));
+  EXPECT_EQ(say(2, barrier("k", 2)), kStop);
+  EXPECT_EQ(say(2, barrier("k", 2)), kStop);
+  EXPECT_EQ(say(2, add("k", 0)), raw<std::int64_t>(3));
+}
+
+TEST_F(StoreTest, WhoLeavesABarrierHasComeAllTheSame) {
+  say(1, barrier("k", 3));
+  EXPECT_EQ(say(1, command(kCancelWait)), kCanceled);
+  say(2, barrier("k", 3));
+  store_->disconnected(id(2));
+  EXPECT_EQ(say(3, barrier("k", 3)), kStop);
+  EXPECT_THAT(output_.released, IsEmpty());
+}
+
+TEST_F(StoreTest, AWaitForABarriersKeyThatBeganBeforeItEndsWithIt) {
+  say(4, wait({"k"}));
+  say(1, barrier("k", 2));
+  EXPECT_THAT(output_.released, IsEmpty());
+  EXPECT_EQ(say(2, barrier("k", 2)), kStop);
+  EXPECT_THAT(output_.released, ElementsAre(id(4), id(1)));
+}
+
+TEST_F(StoreTest, EveryCommandThatSetsTheKeyOfABarrierEndsIt) {
+  for (const std::string& setting : {set("k", "1"), add("k", 1), command(kAppend, {"k", "1"}),
+                                     command(kCompareSet, {"k", "1", "2"}), push("k", "1")}) {
+    restart({});
+    say(2, barrier("k", 3));
+    say(1, setting);
+    EXPECT_THAT(output_.released, ElementsAre(id(2))) << "command " << static_cast<int>(setting[0]);
+  }
+}
+
+TEST_F(StoreTest, ABarrierAtATextIsRefused) {
+  say(1, set("k", "text"));
+  EXPECT_THAT(refused(2, barrier("k", 2)), HasSubstr("no number"));
+  EXPECT_EQ(say(1, get("k")), blob("text"));
+}
+
 std::string every_command() {
   return validate() + ping(1) + set("k", "value") + get("k") + add("n", 2) +
          command(kCompareSet, {"k", "value", "v"}) + check({"k", "n"}) + wait({"k", "n"}) +
          command(kGetNumKeys) + command(kDeleteKey, {"n"}) + command(kAppend, {"k", "w"}) +
          keys(kMultiGet, {"k", "n"}) + counted(kMultiSet, {"a", "1", "b", ""}, 2) + command(kCancelWait) +
          push("q", "x") + pop("q") + command(kQueueLen, {"q"}) + check({}) + command(kDeleteKey, {"a"}) +
-         command(kDeleteKey, {"b"}) + command(kListKeys);
+         command(kDeleteKey, {"b"}) + command(kListKeys) + barrier("n", 1);
 }
 
 std::string answers(const std::vector<std::string_view>& pieces) {
@@ -285,7 +334,7 @@ std::string answers(const std::vector<std::string_view>& pieces) {
 TEST(StoreInput, MayBeCutInTwoAtEveryByte) {
   const std::string bytes = every_command();
   const std::string whole = answers({bytes});
-  EXPECT_EQ(whole.size(), 130u);
+  EXPECT_EQ(whole.size(), 131u);
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
     const std::string_view view = bytes;
     ASSERT_EQ(answers({view.substr(0, cut), view.substr(cut)}), whole) << "cut at " << cut;
@@ -322,7 +371,7 @@ TEST(StoreInput, AWrongMagicNumberIsRefused) {
 }
 
 TEST_F(StoreTest, UnknownCommandsAndASecondValidateAreRefused) {
-  EXPECT_EQ(refused(1, "\x12"), "unknown command 18");
+  EXPECT_EQ(refused(1, "\x13"), "unknown command 19");
   EXPECT_EQ(refused(2, "\xff"), "unknown command 255");
   EXPECT_EQ(refused(3, validate()), "VALIDATE a second time");
   EXPECT_EQ(say(4, ping(1)), raw(1u));
