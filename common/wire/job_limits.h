@@ -22,6 +22,8 @@ struct JobLimits {
   Duration heartbeat_limit = std::chrono::seconds(30);
   // A step or section may take so long before anything has been learned about it. Zero: not watched.
   Duration hang_limit = std::chrono::seconds(600);
+  // A process may be in uninterruptible sleep (state D) for so long. Zero: not watched.
+  Duration uninterruptible_limit{};
   // Ranks wait for a launcher or a log file that takes nothing of their output at most so long. Zero: nobody
   // waits.
   Duration output_stall = std::chrono::seconds(30);
@@ -42,6 +44,7 @@ inline constexpr TimeLimit kTimeLimits[] = {
     {"silence-limit", &JobLimits::silence_limit, false},
     {"heartbeat-limit", &JobLimits::heartbeat_limit, true},
     {"hang-limit", &JobLimits::hang_limit, true},
+    {"uninterruptible-limit", &JobLimits::uninterruptible_limit, true},
     {"output-stall", &JobLimits::output_stall, true},
 };
 

@@ -34,6 +34,23 @@ TEST_F(AgentHang, TellsAStoppedWorkerWhateverItRuns) {
   EXPECT_GE(stalled->since_ns, to_ns(stopped));
 }
 
+// The child of vfork() keeps its parent in state D until it ends.
+TEST_F(AgentHang, TellsAWorkerInUninterruptibleSleepWhateverItRuns) {
+  TestLauncher launcher({});
+  wire::JobSpec job = this->job("");
+  job.command = {"python3", "-c", "import ctypes, time; ctypes.CDLL(None).vfork() or time.sleep(1000)"};
+  job.limits.uninterruptible_limit = std::chrono::seconds(1);
+  launcher.welcome(job);
+  ASSERT_EQ(launcher.start(1).size(), 1U);
+  const auto stalled = launcher.wait_for<wire::WorkerStalled>();
+  ASSERT_TRUE(stalled);
+  EXPECT_TRUE(stalled->hard);
+  EXPECT_FALSE(stalled->stopped);
+  EXPECT_THAT(stalled->what, HasSubstr("is in uninterruptible sleep (state D)"));
+  launcher.send(wire::StopWorkers{SIGTERM, 0});
+  EXPECT_TRUE(launcher.wait_for<wire::WorkersGone>());
+}
+
 class AgentFreezer : public AgentProcess, public testing::WithParamInterface<bool> {};
 
 TEST_P(AgentFreezer, TellsAFrozenWorker) {

@@ -17,6 +17,10 @@ constexpr int kTimesBeyondHangLimit = 3;  // a hang limit below this many usual 
 constexpr std::size_t kMaxSections = 64;  // open at once
 constexpr std::size_t kMaxNames = 1024;
 
+bool is_stopped(ProcessState state) {
+  return state == ProcessState::kStopped || state == ProcessState::kFrozen;
+}
+
 double seconds(Duration duration) {
   return Seconds(duration).count();
 }
@@ -161,7 +165,7 @@ std::vector<wire::WorkerStalled> HangWatch::look(const std::map<Rank, ProcessSta
 std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
   std::vector<wire::WorkerStalled> stalled;
   for (const auto& [id, rank] : watched_) {
-    if (rank.state == ProcessState::kLive || rank.given_up) continue;
+    if (!is_stopped(rank.state) || rank.given_up) continue;
     Stall stall = stop_of(rank, now);
     stall.hard = false;  // the next look tells that
     stalled.push_back(told(id, rank, stall));
@@ -170,7 +174,7 @@ std::vector<wire::WorkerStalled> HangWatch::stopped(TimePoint now) const {
 }
 
 wire::WorkerStalled HangWatch::told(Rank id, const Watched& rank, const Stall& stall) {
-  const bool stopped = rank.state != ProcessState::kLive;
+  const bool stopped = is_stopped(rank.state);
   // Who is stopped may have come farther than it has told.
   const std::string where =
       rank.activity.empty() ? "" : fmt::format(", {}{}", stopped ? "heard last " : "", "at " + rank.activity);
@@ -197,10 +201,16 @@ std::optional<TimePoint> HangWatch::next_deadline() const {
 
 std::optional<HangWatch::Stall> HangWatch::judge(Watched& rank, TimePoint now) {
   if (rank.given_up) return std::nullopt;
-  if (rank.state != ProcessState::kLive) {
+  if (is_stopped(rank.state)) {
     // A stopped process misses everything else for that reason.
     const Stall stall = stop_of(rank, now);
     return stall.hard ? std::optional(stall) : std::nullopt;
+  }
+  if (rank.state == ProcessState::kUninterruptible && limits_.uninterruptible > Duration::zero()) {
+    const Duration asleep = now - rank.stop.since;
+    if (asleep >= limits_.uninterruptible)
+      return Stall{true, fmt::format("is in uninterruptible sleep (state D) for {:.0f} s", seconds(asleep)),
+                   rank.stop.since};
   }
   if (rank.heartbeat && limits_.heartbeat > Duration::zero()) {
     const Duration silence = now - rank.heartbeat->since;

@@ -1,7 +1,8 @@
 // Which worker lives and does not get on: the rules of hang detection, in one place.
 //
 // The agent looks at every process once a kLookInterval and passes the states on; reports of workers come as
-// they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime. Heartbeats
+// they arrive. A stopped or frozen process is told after kStopLimit, with or without our runtime, and one in
+// uninterruptible sleep after the limit that the user gave. Heartbeats
 // are missed once there was one that may not be late, steps once there were some, named sections from the
 // start. How long a step or section may take is learned, over all ranks of the node that train in one group.
 // An agent that overslept knows nothing about its workers: everyone gets a fresh start. Decisions only, of
@@ -20,7 +21,7 @@
 
 namespace muster::agent {
 
-enum class ProcessState { kLive, kStopped, kFrozen };
+enum class ProcessState { kLive, kStopped, kFrozen, kUninterruptible };
 
 // How long something takes, and from when on it takes too long. Until it was seen three times, half of the
 // hang limit is worth telling and all of it is too long. Then too long is 30 times the longest, two minutes
@@ -45,6 +46,7 @@ class HangWatch {
   struct Limits {  // zero: not watched
     Duration heartbeat{};
     Duration hang{};
+    Duration uninterruptible{};
   };
   static constexpr Duration kLookInterval = std::chrono::seconds(1);
   static constexpr Duration kOverslept = std::chrono::seconds(1);  // a look so late starts all clocks anew
@@ -82,7 +84,7 @@ class HangWatch {
     std::string group;     // in which that was made
     std::string activity;  // as it said last
     ProcessState state = ProcessState::kLive;
-    Wait stop;                      // valid unless state is kLive
+    Wait stop;                      // since when it is in that state; valid unless that is kLive
     std::optional<Wait> heartbeat;  // for the next one, from the first one on
     std::optional<Wait> step;       // for the next one, until the rank says that no more will follow
     TimePoint step_paused;  // when the first of `sections` was entered: time in them is not the step's

@@ -18,7 +18,9 @@ bool lists(const std::string& capabilities, std::string_view word) {
 }  // namespace
 
 WorkerHealth::WorkerHealth(const wire::JobSpec& job)
-    : hang_({.heartbeat = job.limits.heartbeat_limit, .hang = job.limits.hang_limit}) {}
+    : hang_({.heartbeat = job.limits.heartbeat_limit,
+             .hang = job.limits.hang_limit,
+             .uninterruptible = job.limits.uninterruptible_limit}) {}
 
 void WorkerHealth::started(Rank rank, std::int32_t pid, std::optional<std::uint32_t> gpu, TimePoint now) {
   hang_.add(rank, now);

@@ -40,12 +40,18 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   const auto before = run_time_before_.find(pid);
   const bool has_run = before == run_time_before_.end() || before->second != user + system;
   run_time_[pid] = user + system;
-  if (has_run || (state != 'S' && state != 'D')) return ProcessState::kLive;
+  if (!has_run && (state == 'S' || state == 'D') && in_frozen_group(directory, frozen))
+    return ProcessState::kFrozen;
+  // Of the main thread: others may run meanwhile.
+  return state == 'D' ? ProcessState::kUninterruptible : ProcessState::kLive;
+}
+
+bool ProcessStates::in_frozen_group(const std::string& directory, FrozenGroups& frozen) {
   const auto cgroups = read_file(directory + "/cgroup", kMaxLineBytes);
-  if (!cgroups) return ProcessState::kLive;
+  if (!cgroups) return false;
   const auto [entry, is_new] = frozen.try_emplace(*cgroups, false);
   if (is_new) entry->second = is_frozen(*cgroups);
-  return entry->second ? ProcessState::kFrozen : ProcessState::kLive;
+  return entry->second;
 }
 
 bool ProcessStates::is_frozen(const std::string& process_cgroups) {

@@ -1,4 +1,5 @@
-// What /proc says of the workers' processes: whether they live, are stopped, or frozen with their cgroup.
+// What /proc says of the workers' processes: whether they live, are stopped, frozen with their cgroup, or
+// in uninterruptible sleep.
 //
 // One small file a process and look; more only of a process that has not run since the look before, for a
 // frozen one looks like one that sleeps. Decides nothing. One thread.
@@ -23,6 +24,7 @@ class ProcessStates {
  private:
   using FrozenGroups = std::map<std::string, bool>;  // by the text of /proc/PID/cgroup
   ProcessState look_at(pid_t pid, FrozenGroups& frozen);
+  bool in_frozen_group(const std::string& directory, FrozenGroups& frozen);
   bool is_frozen(const std::string& process_cgroups);
 
   std::string_view mountinfo_;

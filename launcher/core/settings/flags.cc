@@ -161,6 +161,10 @@ constexpr Flag kOwnFlags[] = {
     {"hang-limit", 0, "DURATION", kOption,
      "A step or section may take so long until its usual time is known (default 600; 0: not watched).",
      "hangs"},
+    {"uninterruptible-limit", 0, "DURATION", kOption,
+     "A worker that is in uninterruptible sleep (state D) for so long hangs, whatever program it runs "
+     "(default 0: not watched).",
+     "hangs"},
     {"output-stall", 0, "DURATION", kOption,
      "Workers wait for a pipe or a log file that takes nothing of their output at most so long; then lines "
      "are left out and counted (default 30; 0: they do not wait).",

@@ -242,10 +242,16 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
       }
     }
   }
-  // torchrun's name for it.
-  const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  if (prefix != environment.end() && !prefix->second.empty())
-    settings.try_emplace("log-line-prefix-template", Setting{prefix->first, {prefix->second}});
+  // torchrun's names for some, which its flags win over.
+  constexpr std::pair<const char*, const char*> kOfTorchrunsAgent[] = {
+      {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "log-line-prefix-template"},
+      {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "grace"},
+      {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "uninterruptible-limit"}};
+  for (const auto& [name, flag] : kOfTorchrunsAgent) {
+    const auto found = environment.find(name);
+    if (found != environment.end() && !found->second.empty())
+      settings.try_emplace(flag, Setting{name, {found->second}});
+  }
   return settings;
 }
 

@@ -105,6 +105,34 @@ TEST_F(Hang, TellsAStoppedProcessAfterThreeSecondsAndOnce) {
   EXPECT_EQ(last.since_ns, to_ns(kStart + 11s));
 }
 
+TEST_F(Hang, TellsAProcessInUninterruptibleSleepWhenTheUserLimitsThat) {
+  begin({.uninterruptible = 20s});
+  run_to(10);
+  states[Rank(1)] = ProcessState::kUninterruptible;
+  run_to(60);
+  EXPECT_THAT(told, ElementsAre("31 rank 1 hard"));
+  EXPECT_EQ(last.what, "is in uninterruptible sleep (state D) for 20 s");
+  EXPECT_EQ(last.since_ns, to_ns(kStart + 11s));
+}
+
+TEST_F(Hang, LeavesAProcessAloneThatWakesFromUninterruptibleSleepBetween) {
+  begin({.uninterruptible = 20s});
+  run_to(100, [this] {
+    states[Rank(1)] = now == kStart + 15s ? ProcessState::kLive : ProcessState::kUninterruptible;
+    if (now >= kStart + 34s) states.clear();
+  });
+  EXPECT_THAT(told, IsEmpty());
+}
+
+TEST_F(Hang, MissesTheHeartbeatsOfAProcessInUninterruptibleSleep) {
+  begin(kDefaults);
+  beat(1);
+  states[Rank(1)] = ProcessState::kUninterruptible;
+  run_to(100);
+  EXPECT_THAT(told, ElementsAre("10 rank 1 soft", "30 rank 1 hard"));
+  EXPECT_THAT(watch.stopped(now), IsEmpty());
+}
+
 TEST_F(Hang, TellsWhatTheRankIsAtWithinItsStep) {
   begin({.heartbeat = 30s, .hang = 4s});
   step = 7;

@@ -38,6 +38,23 @@ std::string error_of(const std::vector<std::pair<std::string, std::string>>& val
   return options ? "(no error)" : options.error().message();
 }
 
+TEST(Options, TakeTheLimitsThatTorchrunsVariablesSet) {
+  const Environment given = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"},
+                             {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "90.5"}};
+  const auto options = make_options(*settings_from_environment(given), {"train"}, kHere);
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->limits.grace, std::chrono::seconds(7));
+  EXPECT_EQ(options->limits.uninterruptible_limit, std::chrono::milliseconds(90500));
+  Environment both = given;
+  both["PET_SHUTDOWN_TIMEOUT"] = "8";
+  EXPECT_EQ(make_options(*settings_from_environment(both), {"train"}, kHere)->limits.grace,
+            std::chrono::seconds(8));
+  const auto wrong = make_options(*settings_from_environment({{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}),
+                                  {"train"}, kHere);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message(), HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: soon"));
+}
+
 TEST(Options, HaveDefaults) {
   const auto options = options_of({});
   ASSERT_TRUE(options);

@@ -150,6 +150,7 @@ TEST(Codec, AJobAndItsOrdersReachTheAgent) {
                 .silence_limit = 3s,
                 .heartbeat_limit = 4s,
                 .hang_limit = 5s,
+                .uninterruptible_limit = 9s,
                 .output_stall = 6ms,
                 .log_limit_bytes = 7,
                 .memory_tier_bytes = 8};
