@@ -219,7 +219,8 @@ Expected<Settings> settings_from_environment(const Environment& environment) {
     return add_setting(settings, flag, name, std::move(value));
   };
   const auto is_command = [](const Flag& flag) {
-    return flag.name == "env" || flag.name == "help" || flag.name == "version";
+    return flag.name == "env" || flag.name == "help" || flag.name == "version" ||
+           flag.name == "print-completion";
   };
   // Most launches have none, and need not ask for each flag's.
   const auto has_any = [&](std::string_view prefix) {

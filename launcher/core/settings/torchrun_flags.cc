@@ -39,7 +39,8 @@ constexpr Flag kTorchrunFlags[] = {
     {"numa-binding", 0, "KIND", kUnsupported, "use `launch ... -- numactl --localalloc PROGRAM`"},
     {"virtual-local-rank", 0, "", kOption,
      "LOCAL_RANK is 0 for every worker, and CUDA_VISIBLE_DEVICES names its one GPU."},
-    {"print-completion", 0, "SHELL", kUnsupported, "use `launch completion SHELL`"},
+    {"print-completion", 0, "bash|zsh|fish", kOption,
+     "Print launch's own completion script, as `launch completion` does."},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "launcher/core/settings/arguments.h"
+#include "launcher/core/settings/completion.h"
 #include "launcher/core/settings/help.h"
 #include "launcher/io/settings/config_file.h"
 
@@ -45,6 +46,12 @@ Expected<std::variant<Request, Answer>> read_command_line(const std::vector<std:
   if (!settings) return std::unexpected(settings.error());
   if (settings->contains("help")) return Answer{command.name == "run" ? overview() : help_of(command)};
   if (settings->contains("version")) return Answer{fmt::format("launch (Muster) {}\n", MUSTER_VERSION)};
+  if (const auto asked = settings->find("print-completion"); asked != settings->end()) {
+    auto script = completion_for(asked->second.values.back());
+    if (!script)
+      return failure_within(asked->second.source, Expected<Answer>(std::unexpected(script.error())));
+    return Answer{*std::move(script)};
+  }
   auto variables = settings_from_environment(here.environment);
   if (!variables) return std::unexpected(variables.error());
   settings->merge(*variables);

@@ -131,7 +131,8 @@ Status add(Reading& reading, std::string name, const YAML::Node& value, int line
       !is_new)
     return is_new;
   if (name == "program") return add_program(reading, value);
-  if (flag == nullptr || flag->name == "config" || flag->name == "help" || flag->name == "version") {
+  constexpr std::string_view kNotInFiles[] = {"config", "help", "print-completion", "version"};
+  if (flag == nullptr || std::ranges::find(kNotInFiles, flag->name) != std::end(kNotInFiles)) {
     return failure(ErrorCode::kInvalidArgument, "{}: {}", name,
                    flag == nullptr ? unknown_flag_hint(name) : "cannot stand in a file");
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/core/settings/completion.h"
 #include "tests/scratch_directory.h"
 
 namespace muster::launcher {
@@ -169,6 +170,12 @@ TEST_F(CommandLine, AnswersHelpAndVersion) {
                            "launch --nodes 2 --gpus-per-node 2 ./train"}) {
     EXPECT_THAT(std::get<Answer>(*help).text, HasSubstr(part));
   }
+  EXPECT_EQ(std::get<Answer>(*read_command_line({"--print-completion", "zsh"}, here)).text,
+            completion_for("zsh"));
+  EXPECT_EQ(error({"--print_completion=tcsh", "x"}),
+            "--print_completion: tcsh: no shell that is known here: give bash, zsh or fish");
+  here.environment["PET_PRINT_COMPLETION"] = "zsh";  // as in torchrun, a flag without a variable
+  EXPECT_TRUE(options({"x"}));
   EXPECT_EQ(std::get<Answer>(*read_command_line({"--version"}, here)).text,
             "launch (Muster) " MUSTER_VERSION "\n");
 }
