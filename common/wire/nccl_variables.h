@@ -12,6 +12,7 @@ struct NcclVariable {
   const char* name;
   const char* value;
   bool only_with_gpus;
+  const char* newer_name = nullptr;  // in a newer torch; the other one is read there too, with a warning
 };
 
 inline constexpr const char* kNcclInterface = "NCCL_SOCKET_IFNAME";
@@ -23,7 +24,7 @@ inline constexpr NcclVariable kNcclVariables[] = {
     {kNcclErrorHandling, "1", false},  // as torchrun has it
     // Before torch ends a group whose time is over it waits four times as long for ranks to write down what
     // they were in: 60 s by itself.
-    {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000", true},
+    {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000", true, "TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"},
 };
 
 // Where torch writes, followed by the rank, what a rank with GPUs was in when a collective has not ended in

@@ -13,6 +13,7 @@ namespace muster::agent {
 namespace {
 
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kRocmGpus = "HIP_VISIBLE_DEVICES";  // with ROCm, which reads both, this one wins
 
 template <class Map>
 std::optional<std::string> variable_in(const Map& map, const char* name) {
@@ -20,13 +21,18 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
+// What the user gave, or else the launcher or the agent has.
+std::optional<std::string> variable_of(const NodeContext& node, const wire::JobSpec& job, const char* name) {
+  if (auto given = variable_in(job.environment, name)) return given;
+  if (auto passed = variable_in(job.inherited, name)) return passed;
+  return variable_in(node.inherited, name);
+}
+
 // Those of the node; none: the variable is not set. Of several agents that share the machine each has its
 // slice; LOCAL_RANK indexes it, as torchrun's users expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
                                         const wire::PrepareAttempt& plan) {
-  auto given = variable_in(job.environment, kGpus);
-  if (!given) given = variable_in(job.inherited, kGpus);
-  if (!given) given = variable_in(node.inherited, kGpus);
+  const auto given = variable_of(node, job, kGpus);
   if (!job.use_gpus || plan.agents_on_host <= 1) return given;  // all of them, under their own numbers
   std::vector<std::string> devices;
   if (given) {
@@ -86,7 +92,8 @@ void set_nccl(Environment& environment, const wire::JobSpec& job, const NodeCont
   };
   if (!node.interface.empty()) choose(wire::kNcclInterface, node.interface);
   for (const wire::NcclVariable& each : wire::kNcclVariables) {
-    if (job.use_gpus || !each.only_with_gpus) choose(each.name, each.value);
+    const bool set_by_newer_name = each.newer_name != nullptr && environment.contains(each.newer_name);
+    if ((job.use_gpus || !each.only_with_gpus) && !set_by_newer_name) choose(each.name, each.value);
   }
   environment.erase(wire::kChosenVariables);
   if (job.use_gpus && !chosen.empty())
@@ -201,7 +208,10 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
   if (job.virtual_local_rank) {
     environment["LOCAL_RANK"] = "0";
     environment["MUSTER_LOCAL_RANK"] = fmt::format("{}", local_rank);
-    environment[kGpus] = only_gpu(visible_gpus(node, job, plan), local_rank);
+    const auto of_rocm = variable_of(node, job, kRocmGpus).value_or("");
+    environment[kGpus] =
+        only_gpu(of_rocm.empty() ? visible_gpus(node, job, plan) : std::optional(of_rocm), local_rank);
+    if (!of_rocm.empty()) environment[kRocmGpus] = environment[kGpus];
   }
   return environment;
 }

@@ -83,16 +83,17 @@ std::vector<std::int32_t> hidden_streams(const Options& options, std::int32_t wo
 
 Status check_virtual_local_rank(const Options& options, const Environment& environment,
                                 std::int32_t per_node) {
-  const auto list = environment.find("CUDA_VISIBLE_DEVICES");
+  const auto of_rocm = environment.find("HIP_VISIBLE_DEVICES");
+  const bool rocm = of_rocm != environment.end() && !of_rocm->second.empty();
+  const auto list = rocm ? of_rocm : environment.find("CUDA_VISIBLE_DEVICES");
   if (!options.virtual_local_rank || options.device == Device::kCpu || list == environment.end() ||
       list->second.empty())
     return {};
   const auto count = std::ranges::count(list->second, ',') + 1;
   if (count >= std::int64_t{per_node}) return {};
   return failure(ErrorCode::kInvalidArgument,
-                 "--virtual-local-rank: CUDA_VISIBLE_DEVICES={} names {} for {} workers: start fewer, or use "
-                 "--device cpu",
-                 list->second, count_of(count, "GPU"), per_node);
+                 "--virtual-local-rank: {}={} names {} for {} workers: start fewer, or use --device cpu",
+                 list->first, list->second, count_of(count, "GPU"), per_node);
 }
 
 std::string ranks_text(Rank first, Rank last) {

@@ -165,6 +165,14 @@ TEST(EnvironmentOfAWorker, SaysWithGpusWhatHasBeenChosenForNcclAndNotByTheUser) 
   EXPECT_THAT(given.of(0), Not(Contains(testing::Key("MUSTER_CHOSEN"))));
 }
 
+TEST(EnvironmentOfAWorker, LeavesAVariableOfNcclThatTheUserHasSetByItsNewerName) {
+  Given given;
+  given.job.use_gpus = true;
+  given.node.inherited["TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"] = "20000";
+  EXPECT_THAT(given.of(0), Not(Contains(testing::Key("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"))));
+  EXPECT_EQ(given.of(0).at("MUSTER_CHOSEN"), "TORCH_NCCL_ASYNC_ERROR_HANDLING");
+}
+
 TEST(EnvironmentOfAWorker, SharesTheCoresOfTheMachine) {
   Given given;
   given.plan.agents_on_host = 2;
@@ -221,6 +229,18 @@ TEST(EnvironmentOfAWorker, HasTheRunIdThatWasGiven) {
   given.job.run_id = "../a b";
   EXPECT_THAT(given.of(0), Contains(Pair("TORCHELASTIC_RUN_ID", "../a b")));
   EXPECT_THAT(given.of(0), Contains(Pair("MUSTER_JOB_ID", "j1")));
+}
+
+TEST(EnvironmentOfAWorker, ShowsOneGpuOfRocmsListWhereLocalRanksAreVirtual) {
+  Given given;
+  given.job.virtual_local_rank = true;
+  given.node.inherited["CUDA_VISIBLE_DEVICES"] = "4,5";
+  given.node.inherited["HIP_VISIBLE_DEVICES"] = "6, 7";
+  EXPECT_THAT(given.of(1), Contains(Pair("HIP_VISIBLE_DEVICES", "7")));
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "7")));
+  given.job.environment["HIP_VISIBLE_DEVICES"] = "";
+  EXPECT_THAT(given.of(1), Contains(Pair("HIP_VISIBLE_DEVICES", "")));
+  EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "5")));
 }
 
 TEST(EnvironmentOfAWorker, ShowsOneGpuAsTheFirstWhereLocalRanksAreVirtual) {

@@ -126,6 +126,9 @@ TEST(Plan, RefusesVirtualLocalRanksWithoutAGpuForEach) {
             "--device cpu");
   here.environment["CUDA_VISIBLE_DEVICES"] = "0,1,2";
   EXPECT_TRUE(make_plan(asked, kNoGpus, here, "job")->job.virtual_local_rank);
+  here.environment["HIP_VISIBLE_DEVICES"] = "0";
+  EXPECT_THAT(make_plan(asked, kNoGpus, here, "job").error().message(),
+              HasSubstr("HIP_VISIBLE_DEVICES=0 names 1 GPU for 3 workers"));
 }
 
 TEST(Plan, HidesWhatIsRedirectedAndNotTeed) {
@@ -200,6 +203,8 @@ TEST(PlanText, ShowsWhatIsSetForNcclWhereTheUserHasNotSetIt) {
                  {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}}));
   const Plan users = plan_with({{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}});
   EXPECT_THAT(plan_as_text(users), Not(HasSubstr("ERROR_HANDLING")));
+  const Plan newer = plan_with({{"TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC", "20000"}});
+  EXPECT_THAT(plan_as_text(newer), Not(HasSubstr("DUMP_MILSEC")));
   const Plan cpus = *make_plan(options(1, {WorkerCount::Kind::kNumber, 2}), kNoGpus, kPlanHere, "job-7");
   EXPECT_THAT(plan_as_text(cpus), Not(HasSubstr("NCCL")));
 }
