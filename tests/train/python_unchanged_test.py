@@ -13,6 +13,7 @@ import unittest
 
 LAUNCH = sys.argv.pop(1)
 SCRIPT = str(pathlib.Path(__file__).with_name("python_ddp_script.py"))
+STORE_SCRIPT = str(pathlib.Path(__file__).with_name("python_store_script.py"))
 
 
 class PythonUnchanged(unittest.TestCase):
@@ -50,6 +51,16 @@ class PythonUnchanged(unittest.TestCase):
         self.assertEqual(result.returncode, 137, result.stderr)
         self.assertEqual(report["attempts"][0]["culprit"]["rank"], 1)
         self.assertIn("SIGKILL", result.stderr)
+
+    def test_a_script_uses_the_store_and_groups_as_its_torch_has_them(self):
+        environment = dict(os.environ, PYTHON_EXEC=sys.executable, OMP_NUM_THREADS="1", XDG_STATE_HOME=str(self.path))
+        result = subprocess.run([LAUNCH, "--nodes", "2", "--gpus-per-node", "2", "--device", "cpu", "--max-restarts", "0", STORE_SCRIPT],
+                                env=environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        done = dict(re.findall(r"rank (\d) did (.*)", result.stdout))
+        self.assertEqual(sorted(done), ["0", "1", "2", "3"], result.stdout)
+        self.assertEqual(len(set(done.values())), 1, result.stdout)
+        print(f"ranks did {done['0']}", file=sys.stderr)
 
 
 if __name__ == "__main__":
