@@ -100,7 +100,7 @@ SAME = {
     "abbreviated": Row(words("--standa --max-r 2"), also=[MOST], without=LOOPBACK),
     "workers by variable": Row([], environment={"PET_NPROC_PER_NODE": "2"}, ranks=2),
     "a flag wins over its variable": Row(words("--nproc-per-node 2"), environment={"PET_NPROC_PER_NODE": "3"}, ranks=2),
-    "workers by the number of cores": Row(words("--nproc-per-node cpu"), ranks=os.cpu_count()),
+    "workers by the number of cores": Row(words("--nproc-per-node cpu"), ranks=len(os.sched_getaffinity(0))),
     "standalone": Row(words("--standalone --nproc-per-node=2"), ranks=2, without=LOOPBACK),
     "standalone by variable": Row([], environment={"PET_STANDALONE": "1"}, without=LOOPBACK),
     "standalone, switched off": Row([], environment={"PET_STANDALONE": "0"}),
