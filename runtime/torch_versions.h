@@ -22,6 +22,9 @@ using Splits = std::vector<std::int64_t>;
 using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+// The version that is compiled with, as loaded_torch.h writes versions.
+inline constexpr std::uint64_t kTorchVersion = TORCH_ABI_VERSION;
+
 // 2.13: autograd's nodes are held by c10::intrusive_ptr, which runs Node::release_resources() before it frees
 // one, so that a long graph ends without recursion. Before that, shared_ptr held them, and deleteNode() had
 // to be given as its deleter to do the same.

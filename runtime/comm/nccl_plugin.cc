@@ -98,3 +98,7 @@ extern "C" [[gnu::visibility("default")]] void muster_make_nccl(muster::NcclRequ
 extern "C" [[gnu::visibility("default")]] void muster_nccl_record(std::string* record) {
   *record = c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
 }
+
+extern "C" [[gnu::visibility("default")]] std::uint64_t muster_module_torch() {
+  return muster::compat::kTorchVersion;
+}

@@ -576,3 +576,7 @@ WorkPtr MpiBackend::recvAnysource(Tensors& tensors, int tag) {
 extern "C" [[gnu::visibility("default")]] void muster_make_mpi(muster::MpiRequest* request) {
   request->backend = c10::make_intrusive<muster::mpi::MpiBackend>(*request);
 }
+
+extern "C" [[gnu::visibility("default")]] std::uint64_t muster_module_torch() {
+  return muster::compat::kTorchVersion;
+}
