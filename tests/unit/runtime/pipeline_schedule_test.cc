@@ -295,6 +295,43 @@ TEST(Pipeline, ComputesInMixedPrecisionAsOneProcess) {
   });
 }
 
+// Multiplies by its weight as it is. torch::nn::Linear transposes its own first, and autocast keeps copies of
+// parameters only, not of what is computed from them.
+struct ProductImpl : torch::nn::Module {
+  explicit ProductImpl(int layer) {
+    torch::manual_seed(static_cast<std::uint64_t>(layer));
+    weight = register_parameter("weight", torch::randn({kWidth, kWidth}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return torch::tanh(torch::mm(x, weight)); }
+  at::Tensor weight;
+};
+TORCH_MODULE(Product);
+
+// The first forward of a stage that is computed again has no graph. A copy of a weight that autocast keeps
+// from it would have none either, and the weight would get no gradient from the second one.
+TEST(Pipeline, ComputesAgainInMixedPrecision) {
+  spawn_ranks(2, [](Job& job) {
+    const Batch batch(0, 8, at::kFloat);
+    std::vector<at::Tensor> gradients;
+    for (const bool recompute : {false, true}) {
+      const PipelineStage stage(Product(job.rank()), job.rank(), 2, job);
+      PipelineSchedule schedule("1F1B", {stage}, 4,
+                                [](const at::Tensor& output, const at::Tensor& target) {
+                                  require(output.scalar_type() == at::kBFloat16,
+                                          "layers compute in bfloat16");
+                                  return mean_square(output.to(at::kFloat), target);
+                                },
+                                {.recompute = recompute});
+      const auto casting = autocast(at::kCPU);
+      schedule.step({.inputs = {batch.input}, .target = batch.target});
+      gradients.push_back(stage.module()->parameters().front().grad());
+      require(gradients.back().defined() && gradients.back().abs().sum().item<double>() > 0,
+              fmt::format("the weight has a gradient, recompute {}", recompute));
+    }
+    require(at::equal(gradients[0], gradients[1]), "the gradient is that without recomputation");
+  });
+}
+
 // What the constructor or the first step throws, which is the same on all ranks where `all`.
 template <class Body>
 void require_refused(const std::string& part, const Body& body) {
