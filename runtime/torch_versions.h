@@ -4,6 +4,8 @@
 // something; no other file asks for a version. Each difference says which version brought it.
 #pragma once
 
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <cstdint>
 #include <memory>
@@ -45,6 +47,23 @@ NodePtr<Node> make_node(Arguments&&... arguments) {
   return NodePtr<Node>(new Node(std::forward<Arguments>(arguments)...), torch::autograd::deleteNode);
 }
 #endif
+
+// 2.11: the copies of weights that autocast keeps have a graph, whether one is wanted when they are made or
+// not. Before, a copy that is kept from a forward without a graph costs its weight the gradient of a later
+// forward with one. While this lives, a thread without a graph keeps no copies there.
+class CastsWithGraph {
+ public:
+  CastsWithGraph() {
+    if (!MUSTER_TORCH_IS_AT_LEAST(11) && !c10::GradMode::is_enabled())
+      at::autocast::set_autocast_cache_enabled(false);
+  }
+  CastsWithGraph(const CastsWithGraph&) = delete;
+  CastsWithGraph& operator=(const CastsWithGraph&) = delete;
+  ~CastsWithGraph() { at::autocast::set_autocast_cache_enabled(kept_); }
+
+ private:
+  bool kept_ = at::autocast::is_autocast_cache_enabled();
+};
 
 // 2.11: the Reducer's constructor takes a list of bucket caps. Before and after it stand two flags of
 // Python's, and since 2.12 a third one that has a default. The arguments before these are the same in all
