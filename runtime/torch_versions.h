@@ -9,6 +9,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/version.h>
@@ -75,6 +76,14 @@ std::shared_ptr<Reducer> make_reducer(Common&&... common) {
                                    std::vector<std::int64_t>());
 #else
   return std::make_shared<Reducer>(std::forward<Common>(common)..., false, false);
+#endif
+}
+
+// 2.11: options of a backend say what its group is for. Before, only ProcessGroup::setGroupDesc() does.
+inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
+                           [[maybe_unused]] const std::string& description) {
+#if MUSTER_TORCH_IS_AT_LEAST(11)
+  options.group_desc = description;
 #endif
 }
 

@@ -34,7 +34,7 @@ c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   auto options = c10::make_intrusive<Options>(request.options.high_priority_stream);
   if (request.timeout) options->timeout = *request.timeout;
   options->group_name = request.group_name;
-  options->group_desc = request.description;
+  compat::describe_group(*options, request.description);
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
   ncclConfig_t& config = options->config;
   if (request.options.blocking) config.blocking = *request.options.blocking ? 1 : 0;

@@ -1,7 +1,7 @@
 // Pipelines of spawned ranks, compared with the undivided model, which every rank trains for itself on the
 // same microbatches.
 #include <ATen/autocast_mode.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
 #include <muster/muster.h>
@@ -300,7 +300,7 @@ TEST(Pipeline, ComputesInMixedPrecisionAsOneProcess) {
 struct ProductImpl : torch::nn::Module {
   explicit ProductImpl(int layer) {
     torch::manual_seed(static_cast<std::uint64_t>(layer));
-    weight = register_parameter("weight", torch::randn({kWidth, kWidth}));
+    weight = register_parameter(fmt::format("weight{}", layer), torch::randn({kWidth, kWidth}));
   }
   at::Tensor forward(const at::Tensor& x) { return torch::tanh(torch::mm(x, weight)); }
   at::Tensor weight;
