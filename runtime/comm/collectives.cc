@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
 #include <muster/collectives.h>

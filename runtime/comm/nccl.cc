@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdexcept>
 #include <string_view>

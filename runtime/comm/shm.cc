@@ -1,7 +1,7 @@
 #include "runtime/comm/shm.h"
 
 #include <ATen/core/jit_type.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <mutex>
 #include <stdexcept>

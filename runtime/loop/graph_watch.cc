@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/graph_watch.h>
 #include <muster/job.h>
 #include <stdexcept>

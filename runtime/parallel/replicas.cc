@@ -1,7 +1,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/data_parallel.h>
 #include <stdexcept>

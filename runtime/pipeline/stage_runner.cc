@@ -1,6 +1,6 @@
 #include "runtime/pipeline/stage_runner.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
 #include <stdexcept>

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "runtime/process/uncaught.h"

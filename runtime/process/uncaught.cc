@@ -7,7 +7,7 @@
 #include <ctime>
 #include <cxxabi.h>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <memory>
 #include <muster/progress.h>
 #include <mutex>

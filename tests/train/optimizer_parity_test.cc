@@ -2,7 +2,7 @@
 // what ZeroRedundancyOptimizer makes of them: the same, also from a checkpoint that other ranks have written.
 #include <cmath>
 #include <cstdlib>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

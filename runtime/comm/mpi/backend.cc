@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "runtime/comm/mpi/asker.h"
 #include "runtime/comm/mpi/direct.h"
