@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/job.h>
 #include <stdexcept>

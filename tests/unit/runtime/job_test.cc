@@ -527,6 +527,24 @@ TEST(Gpu, OfABuildWithoutCudaOrWithoutItsLibrariesIsAnError) {
   EXPECT_EQ(load_nccl(false, "libmuster_nothing.so").error, "");
 }
 
+TEST(LoadedTorch, FitsWhereMajorAndMinorVersionAreTheSame) {
+  const auto version = [](std::uint64_t major, std::uint64_t minor, std::uint64_t patch) {
+    return major << 56 | minor << 48 | patch << 40;
+  };
+  EXPECT_TRUE(fit({.built = version(2, 12, 0), .other = version(2, 12, 1)}));
+  EXPECT_FALSE(fit({.built = version(2, 12, 0), .other = version(2, 13, 0)}));
+  EXPECT_FALSE(fit({.built = version(2, 12, 0), .other = version(3, 12, 0)}));
+  EXPECT_EQ(text_of_torch(version(2, 12, 1)), "2.12.1");
+}
+
+TEST(LoadedTorch, AModuleThatWasBuiltWithAnotherOneIsRefused) {
+  const Module other = load_module(MUSTER_OTHER_TORCH);
+  EXPECT_EQ(other.handle, nullptr);
+  EXPECT_THAT(other.error,
+              HasSubstr("libother_torch.so was built with LibTorch 2.99.0, and this program with 2."));
+  EXPECT_THAT(load_module("libz.so.1").error, HasSubstr("belongs to another version of Muster"));
+}
+
 #ifdef MUSTER_NCCL
 // Without a GPU this much can be shown: the library and CUDA's load, and its function is there.
 TEST(Gpu, LibraryOfNcclLoadsWhereThereIsNone) {
