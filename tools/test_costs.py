@@ -10,6 +10,7 @@ is named, and ctest says why. Processor seconds are those of the test and of all
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,13 +39,19 @@ def runs_alone(test):
     return bool(property_of(test, "RUN_SERIAL", False))
 
 
+def take_interrupts():
+    """A shell lets what it starts in the background ignore Ctrl-C, and the tests that send it would wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def measure(test):
     environment = {**os.environ, **dict(entry.split("=", 1) for entry in property_of(test, "ENVIRONMENT", []))}
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         child = subprocess.Popen(test["command"], cwd=property_of(test, "WORKING_DIRECTORY", None), env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=output, stderr=output)
-        timer = threading.Timer(property_of(test, "TIMEOUT", 1500), child.kill)
+                                 stdout=output, stderr=output, start_new_session=True, preexec_fn=take_interrupts)
+        # A launcher that is asked to end stops its ranks, too.
+        timer = threading.Timer(property_of(test, "TIMEOUT", 1500), os.killpg, (child.pid, signal.SIGTERM))
         timer.start()
         _, status, used = os.wait4(child.pid, 0)
         timer.cancel()
