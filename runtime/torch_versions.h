@@ -8,6 +8,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <torch/csrc/autograd/function.h>
@@ -27,6 +28,24 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 // The version that is compiled with, as loaded_torch.h writes versions.
 inline constexpr std::uint64_t kTorchVersion = TORCH_ABI_VERSION;
+
+// 2.10: a store lists its keys. Before, none are listed here.
+template <class Store>
+std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
+#if MUSTER_TORCH_IS_AT_LEAST(10)
+  return store.listKeys();
+#else
+  return {};
+#endif
+}
+
+// 2.11: torch records the newest 2000 collectives. Before, it records as many as a variable says, and none
+// without one. Call before the first group is made.
+inline void record_collectives() {
+#if !MUSTER_TORCH_IS_AT_LEAST(11)
+  if (std::getenv("TORCH_NCCL_TRACE_BUFFER_SIZE") == nullptr) setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
+#endif
+}
 
 // 2.13: autograd's nodes are held by c10::intrusive_ptr, which runs Node::release_resources() before it frees
 // one, so that a long graph ends without recursion. Before that, shared_ptr held them, and deleteNode() had

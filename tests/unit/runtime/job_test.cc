@@ -93,8 +93,11 @@ TEST(Job, PrintsWholeLinesAtOnce) {
     int ends[2];
     require(pipe2(ends, O_NONBLOCK) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0, "a pipe for stdout");
     const Job job = init();
-    std::printf("step 10\nstep");
     char text[64] = {};
+    while (read(ends[0], text, sizeof text) > 0) {  // before LibTorch 2.11 Gloo prints a line
+    }
+    std::ranges::fill(text, 0);
+    std::printf("step 10\nstep");
     require_equal(read(ends[0], text, sizeof text), ssize_t{8}, "bytes without a flush");
     require_equal(std::string(text), std::string("step 10\n"), "what was printed");
   });
