@@ -26,10 +26,10 @@ using Splits = std::vector<std::int64_t>;
 using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// The version that is compiled with, as loaded_torch.h writes versions.
+// The version whose headers are compiled, in the format that loaded_torch.h describes.
 inline constexpr std::uint64_t kTorchVersion = TORCH_ABI_VERSION;
 
-// 2.10: a store lists its keys. Before, none are listed here.
+// 2.10: a store can list its keys. Before 2.10 this returns an empty list.
 template <class Store>
 std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
 #if MUSTER_TORCH_IS_AT_LEAST(10)
@@ -39,8 +39,8 @@ std::vector<std::string> list_keys([[maybe_unused]] Store& store) {
 #endif
 }
 
-// 2.11: torch records the newest 2000 collectives. Before, it records as many as a variable says, and none
-// without one. Call before the first group is made.
+// 2.11: torch keeps a record of the newest 2000 collectives. Before 2.11 it records none unless a variable
+// says how many; this function sets the variable. Call it before the first group is made.
 inline void record_collectives() {
 #if !MUSTER_TORCH_IS_AT_LEAST(11)
   if (std::getenv("TORCH_NCCL_TRACE_BUFFER_SIZE") == nullptr) setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
@@ -48,8 +48,8 @@ inline void record_collectives() {
 }
 
 // 2.13: autograd's nodes are held by c10::intrusive_ptr, which runs Node::release_resources() before it frees
-// one, so that a long graph ends without recursion. Before that, shared_ptr held them, and deleteNode() had
-// to be given as its deleter to do the same.
+// one, so that a long graph ends without recursion. Before 2.13 shared_ptr holds them, and needs deleteNode()
+// as its deleter to do the same.
 #if MUSTER_TORCH_IS_AT_LEAST(13)
 template <class Node>
 using NodePtr = c10::intrusive_ptr<Node>;
@@ -68,9 +68,10 @@ NodePtr<Node> make_node(Arguments&&... arguments) {
 }
 #endif
 
-// 2.11: the copies of weights that autocast keeps have a graph, whether one is wanted when they are made or
-// not. Before, a copy that is kept from a forward without a graph costs its weight the gradient of a later
-// forward with one. While this lives, a thread without a graph keeps no copies there.
+// 2.11: autocast makes the weights' copies that it caches with a graph, even while GradMode is off.
+// Before 2.11 a copy that it cached while GradMode was off has no graph; a later forward that needs gradients
+// uses this copy, and the weight gets none. While an object of this class lives, autocast caches nothing if
+// GradMode was off when the object was made.
 class CastsWithGraph {
  public:
   CastsWithGraph() {
@@ -98,7 +99,8 @@ std::shared_ptr<Reducer> make_reducer(Common&&... common) {
 #endif
 }
 
-// 2.11: options of a backend say what its group is for. Before, only ProcessGroup::setGroupDesc() does.
+// 2.11: a backend's options have a description of the group. Before, only ProcessGroup::setGroupDesc() has
+// it.
 inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
                            [[maybe_unused]] const std::string& description) {
 #if MUSTER_TORCH_IS_AT_LEAST(11)
@@ -106,8 +108,8 @@ inline void describe_group([[maybe_unused]] c10d::Backend::Options& options,
 #endif
 }
 
-// 2.13: ProcessGroup gives these collectives the names that they have here, and deprecates the old
-// ones; 2.14: Backend does so too. `Group` is one of the two.
+// 2.13: ProcessGroup renames these collectives to the names below, and deprecates the old ones. 2.14: Backend
+// renames them too. `Group` is one of the two classes.
 template <class Group>
 auto all_gather_single(Group& group, at::Tensor& output, at::Tensor& input,
                        const c10d::AllgatherOptions& options = {}) {
@@ -149,7 +151,7 @@ auto all_to_all_single(Group& group, at::Tensor& output, at::Tensor& input, Spli
     return group.alltoall_base(output, input, output_splits, input_splits, options);
 }
 
-// What gather() takes as its outputs to gather into one tensor.
+// The argument `outputs` with which gather() gathers into one tensor: empty on all ranks but the root.
 inline std::vector<Tensors> parts_of_gathered(const at::Tensor& output, bool is_root, int size) {
   std::vector<Tensors> outputs;
   if (is_root) outputs.push_back(output.view({-1}).chunk(size));
@@ -168,9 +170,8 @@ auto gather_single(Group& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
-// The base of our backends. They override the collectives of single tensors by their names of 2.14, which
-// adds gather_single. From 2.14 on c10d's own base calls these where a caller uses the old names; before,
-// this one.
+// The base class of our backends, which override the collectives under their names of 2.14. When a caller
+// uses an old name, c10d::Backend calls the new one from 2.14 on; before 2.14 this class does.
 class Backend : public c10d::Backend {
  public:
   using c10d::Backend::Backend;
@@ -216,8 +217,9 @@ class Backend : public c10d::Backend {
 #endif
 };
 
-// The base of options that a backend adds fields to. 2.14: ProcessGroup clones the options of a group before
-// it splits another one off, and falls back to sharing them where clone() gives another type.
+// The base class of a backend's options that have fields of their own; such a class overrides clone(). 2.14:
+// ProcessGroup clones a group's options before it splits another group off, and shares them where clone()
+// gives another type.
 template <class Base>
 class Options : public Base {
  public:
