@@ -1,12 +1,19 @@
 # LibTorch >= 2.9 as imported targets, without find_package(Torch), which demands nvcc and breaks on newer CUDA toolkits.
 #
 # Where it looks: MUSTER_TORCH_DIR (cache or environment: a libtorch folder, a `torch` package folder, its site-packages, or a
-# virtual environment), then the environment that ./dev makes, then the torch of the python3 in PATH.
+# virtual environment), then the environment that ./dev makes (for an installed Muster: of the version that it was built with),
+# then the torch of the python3 in PATH.
 # What it gives:
 #   MusterTorch::torch        torch_cpu and c10: all that a program on CPUs loads
 #   MusterTorch::torch_cuda   torch_cuda and c10_cuda, where the build has them
 #   MusterTorch::nccl         what a file that includes ProcessGroupNCCL.hpp needs, where CUDA's and NCCL's headers are found
 #   MUSTER_TORCH_ROOT, MUSTER_TORCH_VERSION, MUSTER_TORCH_PYTHON (the wheel's own interpreter, or empty)
+
+# The version that ./dev installs is written in ./dev alone. An installed Muster has no ./dev, and says the version itself.
+if(NOT MUSTER_TORCH_EXPECTED)
+  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../dev" MUSTER_TORCH_EXPECTED REGEX "^torch_version=")
+  string(REGEX MATCH "[0-9.]+" MUSTER_TORCH_EXPECTED "${MUSTER_TORCH_EXPECTED}")
+endif()
 
 set(MUSTER_TORCH_DIR "" CACHE PATH "LibTorch: a libtorch folder, a torch package folder, or a virtual environment")
 
@@ -39,7 +46,7 @@ function(_muster_find_torch result)
   if(NOT cache)
     set(cache "$ENV{HOME}/.cache")
   endif()
-  _muster_torch_root("${cache}/muster/torch-2.11.0" root)
+  _muster_torch_root("${cache}/muster/torch-${MUSTER_TORCH_EXPECTED}" root)
   if(NOT root)
     execute_process(COMMAND python3 -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
       OUTPUT_VARIABLE place OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
@@ -72,7 +79,7 @@ endif()
 _muster_torch_version("${MUSTER_TORCH_ROOT}" MUSTER_TORCH_VERSION)
 if(NOT MUSTER_TORCH_VERSION OR MUSTER_TORCH_VERSION VERSION_LESS 2.9)
   message(FATAL_ERROR "LibTorch in ${MUSTER_TORCH_ROOT} is version '${MUSTER_TORCH_VERSION}'; Muster needs 2.9 or newer "
-    "(it is tested with 2.11.0). Name another with -DMUSTER_TORCH_DIR=FOLDER.")
+    "(./dev installs ${MUSTER_TORCH_EXPECTED}). Name another with -DMUSTER_TORCH_DIR=FOLDER.")
 endif()
 
 # The interpreter of the virtual environment, or of the system, that the package lies in: PREFIX/lib/python3.x/site-packages/torch.

@@ -78,7 +78,7 @@ function(muster_target name)
   target_compile_options(${name} PRIVATE ${MUSTER_WARNINGS})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${ARGN})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 24)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 80)
 endfunction()
 
 # muster_fuzzed(NAME...): libraries whose code says where it has been, so that a fuzzer sees what an input reaches. Other code is compiled

@@ -36,6 +36,7 @@ function(muster_static_libraries target result)
 endfunction()
 
 if(TARGET muster)
+  find_package(MusterTorch REQUIRED)  # MUSTER_TORCH_VERSION, for the package
   set(MUSTER_LIBRARIES "")
   muster_static_libraries(muster MUSTER_LIBRARIES)
   install(TARGETS ${MUSTER_LIBRARIES} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -2,7 +2,7 @@
 // throw, muster::spawn brings the text back, and the test fails with it.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <stdexcept>
 #include <string>
 

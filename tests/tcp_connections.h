@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <iterator>
 #include <set>
 #include <sstream>

@@ -65,6 +65,9 @@ PERFORMERS = (
 OUTSIDE = re.compile(r"sys/|linux/|(unistd|fcntl|poll|dirent)\.h$|(thread|mutex|filesystem|fstream)$|boost/|common/net/(?!channel\.h|time\.h)|.*/local_")
 CLOCK_READING = re.compile(r"\b(?:(?:Clock|\w+_clock)::now|clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|nullptr|0|&)")
 SLEEP = re.compile(r"\b(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
+# The one file that asks which version of LibTorch it is compiled with.
+TORCH_VERSIONS = "runtime/torch_versions.h"
+TORCH_VERSION = re.compile(r"\bTORCH_(?:ABI_)?VERSION(?:_\w+)?\b")
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 
 # Sizes: (warn above, fail above). A ratchet: what is over the second number is listed with its reason, or made smaller.
@@ -201,6 +204,12 @@ def check_words(path, text, report):
             report.error(path, line, "a unit test does not sleep: wait for the condition, or pass the time")
 
 
+def check_torch_version(path, text, report):
+    if path != TORCH_VERSIONS:
+        for line in lines_with(TORCH_VERSION, code_of(text)):
+            report.error(path, line, f"asks for LibTorch's version: differences between versions are in {TORCH_VERSIONS}")
+
+
 def check_name(path, report):
     if path.endswith((".h", ".cc", ".py")) and not re.fullmatch(r"[a-z0-9_]+\.[a-z]+", path.rsplit("/", 1)[-1]):
         report.error(path, 1, "files are named in snake_case")
@@ -227,6 +236,7 @@ def check(root):
         if path.endswith(SOURCES):
             check_includes(path, text, set(files), report)
             check_sizes(path, text, report)
+            check_torch_version(path, text, report)
         if path.endswith(".h"):
             check_header(path, text, report)
         if path.endswith(".md"):

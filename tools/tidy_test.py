@@ -100,6 +100,13 @@ class Includes(Tidy):
     def test_an_include_in_a_comment_or_a_longer_path_is_none(self):
         self.assertEqual(includes_of('// #include <thread>\n/*\n#include <mutex>\n*/\n#  include "x/y.h"\n'), [(5, "x/y.h")])
 
+    def test_one_file_asks_for_the_version_of_libtorch(self):
+        for name in ["TORCH_VERSION_MINOR >= 13", "TORCH_ABI_VERSION"]:
+            with self.subTest(name=name):
+                code = f"// {name}\n#if {name}\n#endif\n"
+                self.assert_error(tree(runtime__a_dot_cc=code), "runtime/a.cc:2: error: asks for LibTorch's version")
+                self.assert_clean(tree(runtime__torch_versions_dot_h=HEADER + code))
+
     def test_a_clock_is_read_outside_of_core_only(self):
         for call in ["Clock::now()", "std::chrono::system_clock::now()", "time(nullptr)", "clock_gettime(CLOCK_MONOTONIC, &t)"]:
             with self.subTest(call=call):

@@ -4,7 +4,7 @@
 //   ddp_step trace                 prints when each bucket was ready and reduced in one backward pass
 #include "bench/ddp/step.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <muster/muster.h>
 #include <mutex>

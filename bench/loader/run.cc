@@ -4,7 +4,7 @@
 //   loader_run bound FILE                           how much is loaded ahead
 #include "bench/loader/run.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <string_view>
 #include <sys/resource.h>

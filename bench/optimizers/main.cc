@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <sys/wait.h>
 

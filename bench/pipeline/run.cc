@@ -6,7 +6,7 @@
 //   predicted
 //
 // leaves JSON in FILE. run.py has the same nets and schedules.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "bench/pipeline/split.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
 

@@ -4,7 +4,7 @@
 // (error.h), not a CHECK.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <string>
 
 namespace muster {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <expected>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <utility>

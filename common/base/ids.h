@@ -5,7 +5,7 @@
 
 #include <compare>
 #include <cstdint>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <string>
 

@@ -5,7 +5,7 @@
 // are shown. Safe to call from any thread, not between fork and exec.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <string>
 #include <string_view>

@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <optional>
 #include <sched.h>

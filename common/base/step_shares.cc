@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <set>
 #include <string_view>
 #include <utility>

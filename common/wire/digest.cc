@@ -1,7 +1,7 @@
 #include "common/wire/digest.h"
 
 #include <charconv>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #ifdef MUSTER_DIGEST_AVX2

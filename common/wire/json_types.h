@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include "examples/common/parameter_digest.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <xxhash.h>
 

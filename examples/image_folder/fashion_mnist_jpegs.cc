@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/idx_dataset.h>
 #include <stdexcept>
 #include <torch/torch.h>

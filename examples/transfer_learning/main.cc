@@ -79,6 +79,7 @@ bool train(muster::models::ResNet& net, const Data& data, const Options& options
   muster::FusedAdamW optimizer(
       muster::param_groups<torch::optim::AdamWOptions>(net, {{"", {backbone_lr}}, {"fc", {options.lr}}}),
       torch::optim::AdamWOptions(options.lr));
+  optimizer.param_groups().front().options().set_lr(backbone_lr);  // LibTorch 2.12 takes 1e-3 for none
   muster::DataLoader loader(
       data.train,
       {.batch_size = options.batch_size, .shuffle = true, .seed = options.seed, .device = job.device()}, job);

@@ -18,7 +18,7 @@ namespace muster::launcher {
 
 namespace {
 
-constexpr Duration kAnswerLimit = std::chrono::seconds(10);
+constexpr Duration kTableLimit = std::chrono::seconds(10);
 constexpr auto kRedraw = std::chrono::milliseconds(1000);
 // For one table: agents say once a second what ranks use, and share of processor time needs two answers.
 constexpr auto kPause = std::chrono::milliseconds(200);
@@ -33,7 +33,7 @@ void wake_up(int) {}  // poll() returns, and the table is drawn anew
 Expected<JobStatus> ask(const JobEntry& job) {
   auto conversation = Conversation::ask(job, R"({"command": "top"})");
   if (!conversation) return std::unexpected(conversation.error());
-  const auto line = conversation->next(kAnswerLimit);
+  const auto line = conversation->next(kTableLimit);
   if (!line) return std::unexpected(line.error());
   if (!*line) return failure(ErrorCode::kUnavailable, "the launcher hung up: the job has just ended");
   return parse_status(**line);

@@ -105,9 +105,9 @@ LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
   return result;
 }
 
-class Loading {
+class ModelLoading {
  public:
-  Loading(const CheckpointDirectory& directory, torch::nn::Module& module, const LoadModelOptions& options)
+  ModelLoading(const CheckpointDirectory& directory, torch::nn::Module& module, const LoadModelOptions& options)
       : directory_(directory),
         module_(module),
         options_(options),
@@ -227,7 +227,7 @@ LoadedModel load_model(torch::nn::Module& module, const std::string& path, const
     return WeightsFile(path).load(module, options);
   }
   const CheckpointDirectory directory(path);
-  Loading loading(directory, module, options);
+  ModelLoading loading(directory, module, options);
   if (options.best && options.step)
     throw std::invalid_argument("load_model: step and best exclude each other");
   if (!options.best && !options.step) return loading.load_newest();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <torch/torch.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/optimizer_part.h"
 
 #include <deque>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/fused_optimizers.h>
 #include <muster/saved_optimizer.h>
 #include <muster/zero_redundancy_optimizer.h>

@@ -1,5 +1,5 @@
 #include <charconv>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/state_part.h>
 #include <optional>
 #include <stdexcept>

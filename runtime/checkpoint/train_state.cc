@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/train_state.h>
 #include <mutex>
 #include <nlohmann/json.hpp>

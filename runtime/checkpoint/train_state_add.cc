@@ -1,6 +1,6 @@
 // What a program adds to its state: tensors, numbers, texts, vectors of them, schedulers.
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/train_state.h>
 #include <nlohmann/json.hpp>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 #include "runtime/comm/call.h"
 
 #include <bit>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <mutex>
 #include <stdexcept>

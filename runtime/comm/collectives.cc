@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
 #include <muster/collectives.h>
@@ -13,6 +13,7 @@
 
 #include "runtime/comm/call.h"
 #include "runtime/comm/packed.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
@@ -167,7 +168,7 @@ void Part::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) {
   options.asyncOp = input.is_cuda();
   if (input.numel() > 0)
     call_.run(input.is_cuda(),
-              [&] { return backend_for(input)._reduce_scatter_base(output, input, options); });
+              [&] { return compat::reduce_scatter_single(backend_for(input), output, input, options); });
   if (averages_itself(op, input)) output.div_(size());
 }
 
@@ -195,7 +196,8 @@ void Part::all_gather(at::Tensor output, at::Tensor input) {
   if (input.numel() == 0) return;
   c10d::AllgatherOptions options;
   options.asyncOp = input.is_cuda();
-  call_.run(input.is_cuda(), [&] { return backend_for(input)._allgather_base(output, input, options); });
+  call_.run(input.is_cuda(),
+            [&] { return compat::all_gather_single(backend_for(input), output, input, options); });
 }
 
 void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int64_t> output_splits,
@@ -203,7 +205,7 @@ void Part::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int6
   c10d::AllToAllOptions options;
   options.asyncOp = input.is_cuda();
   call_.run(input.is_cuda(), [&] {
-    return backend_for(input).alltoall_base(output, input, output_splits, input_splits, options);
+    return compat::all_to_all_single(backend_for(input), output, input, output_splits, input_splits, options);
   });
 }
 

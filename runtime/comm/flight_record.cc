@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/job.h>
 #include <stdexcept>
@@ -285,7 +285,7 @@ std::string refusal_of(const Job& job, const std::vector<int>& sorted, const Gro
 }
 
 // What ranks compare: all must have asked for the same.
-std::string text_of(const GroupOptions& options) {
+std::string text_to_compare(const GroupOptions& options) {
   std::string text = fmt::format("backend '{}', timeout {} ms, name '{}'", options.backend,
                                  options.timeout ? options.timeout->count() : 0, options.name);
   return options.nccl ? fmt::format("{}, nccl {}", text, text_of(*options.nccl)) : text;
@@ -315,7 +315,7 @@ Group Job::new_group(const std::vector<int>& ranks, const GroupOptions& options)
   GroupOptions chosen = options;
   const int number =
       agree_to_form(*this, {.function = "new_group",
-                            .text = fmt::format("ranks {} ({})", fmt::join(sorted, ", "), text_of(options)),
+                            .text = fmt::format("ranks {} ({})", fmt::join(sorted, ", "), text_to_compare(options)),
                             .refusal = refusal_of(*this, sorted, options)});
   const std::string key = fmt::format("group-{}", number);
   if (chosen.name.empty()) chosen.name = fmt::format("group {}", number);

@@ -22,6 +22,7 @@
 #include "runtime/report/reports.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
+#include "runtime/torch_versions.h"
 #include "runtime/warm/template.h"
 
 namespace muster {
@@ -201,6 +202,7 @@ Job join(const World& world, std::optional<std::chrono::milliseconds> timeout, c
   reuse_step_memory();
   ignore_broken_pipes();
   let_nccl_end_groups();
+  compat::record_collectives();
   start_trace(world.trace_file, world.rank);
   const Traced joining(TraceTrack::kStep, "init");
   const auto state = std::make_shared<Job::State>(world, timeout, nccl, listen_fd);

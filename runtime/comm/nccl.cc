@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdexcept>
 #include <string_view>
@@ -23,8 +23,8 @@ constexpr const char* kLibrary = "libmuster_nccl.so";
 constexpr const char* kLibrary = nullptr;
 #endif
 
-const NcclLibrary& library() {
-  static const NcclLibrary loaded = load_nccl(
+const Module& library() {
+  static const Module loaded = load_nccl(
       gpu_visible(access("/dev/nvidiactl", F_OK) == 0, std::getenv("CUDA_VISIBLE_DEVICES")), kLibrary);
   return loaded;
 }
@@ -42,16 +42,16 @@ bool gpu_visible(bool driver_present, const char* cuda_visible_devices) {
   return !devices.empty() && !devices.starts_with('-') && devices != "NoDevFiles";
 }
 
-NcclLibrary load_nccl(bool visible, const char* name) {
-  NcclLibrary loaded;
+Module load_nccl(bool visible, const char* name) {
+  Module loaded;
   if (!visible) return loaded;
   if (name == nullptr) {
     loaded.error = "a GPU is visible, and Muster was built with a LibTorch without CUDA";
     return loaded;
   }
-  loaded.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+  loaded = load_module(name);
   if (loaded.handle == nullptr)
-    loaded.error = std::string("a GPU is visible, but its libraries cannot be loaded: ") + dlerror();
+    loaded.error = "a GPU is visible, but its libraries cannot be loaded: " + loaded.error;
   return loaded;
 }
 

@@ -14,6 +14,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "runtime/process/loaded_torch.h"
+
 namespace muster {
 
 // What libmuster_nccl.so's one function takes and gives.
@@ -42,11 +44,7 @@ bool gpu_visible(bool driver_present, const char* cuda_visible_devices);
 
 // The library, or why it is not loaded; neither if no GPU is visible. `name` is nullptr in a build with a
 // LibTorch that has no CUDA.
-struct NcclLibrary {
-  void* handle = nullptr;
-  std::string error;
-};
-NcclLibrary load_nccl(bool visible, const char* name);
+Module load_nccl(bool visible, const char* name);
 
 // Whether libmuster_nccl.so is loaded. Throws std::runtime_error if a GPU is visible and it could not be.
 bool nccl_loaded();

@@ -5,29 +5,42 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "runtime/comm/nccl.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
 
 using Nccl = c10d::ProcessGroupNCCL;
 
-struct Options : Nccl::Options {
-  using Nccl::Options::Options;
-  std::string net_name;  // config points to it
+class Options : public compat::Options<Nccl::Options> {
+ public:
+  using compat::Options<Nccl::Options>::Options;
+
+  void set_net_name(const std::string& name) {
+    net_name_ = name;
+    if (!net_name_.empty()) config.netName = net_name_.c_str();
+  }
+  c10::intrusive_ptr<c10d::Backend::Options> clone() const override {
+    auto copy = c10::make_intrusive<Options>(*this);
+    copy->set_net_name(net_name_);
+    return copy;
+  }
+
+ private:
+  std::string net_name_;  // config points to it
 };
 
 c10::intrusive_ptr<Options> options_of(const NcclRequest& request) {
   auto options = c10::make_intrusive<Options>(request.options.high_priority_stream);
   if (request.timeout) options->timeout = *request.timeout;
   options->group_name = request.group_name;
-  options->group_desc = request.description;
+  compat::describe_group(*options, request.description);
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
   ncclConfig_t& config = options->config;
   if (request.options.blocking) config.blocking = *request.options.blocking ? 1 : 0;
   if (request.options.min_ctas) config.minCTAs = *request.options.min_ctas;
   if (request.options.max_ctas) config.maxCTAs = *request.options.max_ctas;
-  options->net_name = request.options.net_name;
-  if (!options->net_name.empty()) config.netName = options->net_name.c_str();
+  options->set_net_name(request.options.net_name);
   return options;
 }
 
@@ -84,4 +97,8 @@ extern "C" [[gnu::visibility("default")]] void muster_make_nccl(muster::NcclRequ
 
 extern "C" [[gnu::visibility("default")]] void muster_nccl_record(std::string* record) {
   *record = c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
+}
+
+extern "C" [[gnu::visibility("default")]] std::uint64_t muster_module_torch() {
+  return muster::compat::kTorchVersion;
 }

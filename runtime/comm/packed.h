@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <string>
 

@@ -1,7 +1,7 @@
 #include "runtime/comm/shm.h"
 
 #include <ATen/core/jit_type.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <mutex>
 #include <stdexcept>
@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "runtime/comm/shm/member.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
@@ -231,7 +232,7 @@ shm::Steps all_reduce_sparse(shm::Board& board, SparseSum sum) {
   sum.add_up(counts.flatten(), all_indices, all_values);
 }
 
-class ShmBackend : public c10d::Backend {
+class ShmBackend : public compat::Backend {
  public:
   ShmBackend(std::shared_ptr<shm::Member> member, int rank, int size, std::chrono::milliseconds timeout)
       : Backend(rank, size),
@@ -273,8 +274,8 @@ class ShmBackend : public c10d::Backend {
     for (const at::Tensor& each : list) same_size(each, input);
     return gather_all(input, list, pointers(list), c10d::OpType::ALLGATHER, options);
   }
-  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
-                                                 const c10d::AllgatherOptions& options) override {
+  c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor& output, at::Tensor& input,
+                                                   const c10d::AllgatherOptions& options) override {
     check_tensor(input);
     check_tensor(output);
     TORCH_CHECK(output.nbytes() == input.nbytes() * static_cast<std::size_t>(size_),
@@ -291,8 +292,8 @@ class ShmBackend : public c10d::Backend {
     for (const at::Tensor& each : list) same_size(each, output);
     return scatter_sums(output, list, pointers(list), c10d::OpType::REDUCE_SCATTER, options);
   }
-  c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                      const c10d::ReduceScatterOptions& options) override {
+  c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                                       const c10d::ReduceScatterOptions& options) override {
     check_tensor(input);
     check_tensor(output);
     TORCH_CHECK(input.nbytes() == output.nbytes() * static_cast<std::size_t>(size_),
@@ -301,10 +302,10 @@ class ShmBackend : public c10d::Backend {
     for (int rank = 0; rank < size_; ++rank) places.push_back(part_of(input, rank, output.nbytes()));
     return scatter_sums(output, {input}, places, c10d::OpType::_REDUCE_SCATTER_BASE, options);
   }
-  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
-                                               std::vector<std::int64_t>& output_splits,
-                                               std::vector<std::int64_t>& input_splits,
-                                               const c10d::AllToAllOptions& options) override {
+  c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor& output, at::Tensor& input,
+                                                   std::vector<std::int64_t>& output_splits,
+                                                   std::vector<std::int64_t>& input_splits,
+                                                   const c10d::AllToAllOptions& options) override {
     check_tensor(input);
     check_tensor(output);
     return exchange(make(Kind::kAllToAll, 0, {input, output}, {output}), 0,
@@ -328,6 +329,12 @@ class ShmBackend : public c10d::Backend {
     for (const at::Tensor& each : list) same_size(each, input);
     return exchange(make(Kind::kGather, 0, joined({input}, list), list), root, std::move(parts),
                     c10d::OpType::GATHER, options);
+  }
+  c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor& output, at::Tensor& input,
+                                               const c10d::GatherOptions& options) override {
+    auto outputs = compat::parts_of_gathered(output, is(root_of(options)), size_);
+    std::vector<at::Tensor> inputs{input};
+    return gather(outputs, inputs, options);
   }
   c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor>& outputs,
                                          std::vector<std::vector<at::Tensor>>& inputs,

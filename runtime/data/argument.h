@@ -3,7 +3,7 @@
 // One line of the same form everywhere: who, which argument, its value, and what would be right.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <stdexcept>
 #include <string_view>
 

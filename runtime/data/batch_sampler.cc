@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/batch_sampler.h>
 
 #include "runtime/data/argument.h"

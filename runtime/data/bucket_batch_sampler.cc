@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <muster/batch_sampler.h>
 #include <numeric>

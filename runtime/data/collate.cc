@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/collate.h>
 #include <stdexcept>

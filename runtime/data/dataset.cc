@@ -1,5 +1,5 @@
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/dataset.h>
 #include <stdexcept>
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/elastic_sampler.h>
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/idx_dataset.h>
 #include <stdexcept>

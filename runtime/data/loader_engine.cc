@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/data_loader.h>
 #include <mutex>
 #include <set>

@@ -1,7 +1,7 @@
 #include "runtime/data/order.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <iterator>
 #include <muster/distributed_sampler.h>
 #include <stdexcept>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <list>
 #include <mutex>
 #include <stdexcept>

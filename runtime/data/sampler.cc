@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/sample_random.h>
 #include <muster/sampler.h>
 

@@ -1,6 +1,6 @@
 #include <cstddef>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/tensor_dataset.h>
 #include <stdexcept>

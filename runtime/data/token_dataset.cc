@@ -1,5 +1,5 @@
 #include <bit>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/batch_memory.h>
 #include <muster/token_dataset.h>
 #include <stdexcept>

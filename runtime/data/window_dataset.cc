@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/tensor_dataset.h>
 #include <muster/window_dataset.h>
 #include <stdexcept>

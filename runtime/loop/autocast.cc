@@ -1,5 +1,5 @@
 #include <ATen/autocast_mode.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/autocast.h>
 #include <stdexcept>
 

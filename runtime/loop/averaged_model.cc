@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <muster/averaged_model.h>
 #include <muster/collectives.h>

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <muster/classification_metrics.h>
 #include <muster/collectives.h>

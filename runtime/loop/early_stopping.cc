@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits>
 #include <muster/collectives.h>
 #include <muster/early_stopping.h>

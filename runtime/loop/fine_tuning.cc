@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/fine_tuning.h>
 #include <set>

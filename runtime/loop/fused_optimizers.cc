@@ -1,5 +1,5 @@
 #include <cstdint>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <muster/fused_optimizers.h>
 #include <stdexcept>

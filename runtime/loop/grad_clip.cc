@@ -1,6 +1,6 @@
 #include <ATen/native/ForeachUtils.h>
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/collectives.h>
 #include <muster/grad_clip.h>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/collectives.h>
 #include <muster/grad_scaler.h>
 #include <muster/state_part.h>

@@ -1,10 +1,11 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/graph_watch.h>
 #include <muster/job.h>
 #include <stdexcept>
 #include <torch/torch.h>
 
 #include "common/base/log.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 
@@ -18,7 +19,7 @@ void GraphWatch::step(const at::Tensor& loss, const std::string& name) {
   if (!found_.empty()) return;
   while (!watched_.empty() && watched_.front().step + limit_ <= steps_) {
     const Watched& old = watched_.front();
-    if (!old.root.expired()) {
+    if (old.lives()) {
       found_ = fmt::format(
           "the graph of step {}{} still lives {} steps later: something keeps a tensor that was computed "
           "from its "
@@ -30,7 +31,10 @@ void GraphWatch::step(const at::Tensor& loss, const std::string& name) {
     }
     watched_.pop_front();
   }
-  if (const auto root = loss.grad_fn()) watched_.push_back({steps_, name.empty() ? loss.name() : name, root});
+  if (loss.grad_fn() == nullptr) return;
+  watched_.push_back({.step = steps_,
+                      .name = name.empty() ? loss.name() : name,
+                      .lives = [root = compat::WeakNodePtr(loss.grad_fn())] { return !root.expired(); }});
 }
 
 }  // namespace muster

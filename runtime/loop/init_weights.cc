@@ -1,5 +1,5 @@
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/init_weights.h>
 #include <stdexcept>
 #include <torch/torch.h>
@@ -19,12 +19,12 @@ bool is_any(nn::Module& module) {
   return ((module.as<Kinds>() != nullptr) || ...);
 }
 
-struct Kind {
+struct LayerKind {
   const char* name;
   const Initializer LayerInitializers::* initializer;
   bool (*is)(nn::Module&);
 };
-const Kind kKinds[] = {
+const LayerKind kKinds[] = {
     {"convolution", &LayerInitializers::conv,
      is_any<nn::Conv1dImpl, nn::Conv2dImpl, nn::Conv3dImpl, nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl,
             nn::ConvTranspose3dImpl>},
@@ -82,7 +82,7 @@ Initializer initializers::constant(double value) {
 int detail::init_weights(nn::Module& module, const LayerInitializers& initializers) {
   const torch::NoGradGuard no_grad;
   int filled = 0;
-  for (const Kind& kind : kKinds) {
+  for (const LayerKind& kind : kKinds) {
     const Initializer& weights = initializers.*kind.initializer;
     if (!weights) continue;
     bool has_one = false;

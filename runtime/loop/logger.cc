@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/logger.h>
 #include <muster/metrics.h>
 #include <muster/state_part.h>

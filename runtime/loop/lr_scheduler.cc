@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/lr_scheduler.h>
 #include <muster/state_part.h>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/metrics.h>
 #include <stdexcept>

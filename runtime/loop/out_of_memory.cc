@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <chrono>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/collectives.h>
 #include <muster/out_of_memory.h>
 #include <muster/state_part.h>

@@ -1,7 +1,7 @@
 #include "runtime/loop/progress_line.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace muster {
 namespace {

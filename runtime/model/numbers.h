@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <iterator>
 #include <string>
 

@@ -1,5 +1,5 @@
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/init_weights.h>
 #include <muster/models.h>
 #include <stdexcept>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <stdexcept>
 #include <string_view>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "runtime/parallel/model_description.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace muster {
 namespace {

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "runtime/report/step_time.h"
 #include "runtime/report/trace.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
@@ -38,7 +39,7 @@ void pass_through_sink(const std::vector<torch::Tensor*>& outputs, std::function
     inputs.push_back(*output);
   }
   if (inputs.empty()) return;
-  auto sink = std::make_shared<Sink>(torch::autograd::collect_next_edges(inputs), std::move(on_backward));
+  auto sink = compat::make_node<Sink>(torch::autograd::collect_next_edges(inputs), std::move(on_backward));
   for (torch::Tensor* output : live) {
     torch::Tensor copy = output->detach().clone();
     torch::autograd::create_gradient_edge(copy, sink);

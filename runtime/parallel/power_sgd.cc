@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/power_sgd.h>
 #include <muster/state_part.h>
 #include <sstream>

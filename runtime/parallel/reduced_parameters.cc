@@ -1,6 +1,6 @@
 #include "runtime/parallel/reduced_parameters.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <stdexcept>
 #include <torch/nn/modules/embedding.h>
 #include <unordered_set>

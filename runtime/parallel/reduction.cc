@@ -2,25 +2,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 #include <unordered_map>
+
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::int64_t>::max();  // Python's sys.maxsize
-
-// 2.8 to 2.10 have no list of caps; releases after 2.11 take one flag more.
-template <class Reducer, class... Common>
-std::shared_ptr<Reducer> make_reducer(Common... common) {
-  using Caps = std::vector<std::int64_t>;
-  if constexpr (std::is_constructible_v<Reducer, Common..., bool, bool, Caps, bool>)
-    return std::make_shared<Reducer>(std::move(common)..., false, false, Caps{}, false);
-  else if constexpr (std::is_constructible_v<Reducer, Common..., bool, bool, Caps>)
-    return std::make_shared<Reducer>(std::move(common)..., false, false, Caps{});
-  else
-    return std::make_shared<Reducer>(std::move(common)..., false, false);
-}
 
 // Gradients come roughly in the reverse order of definition.
 Reduction::Order first_order(const ReducedParameters& parameters, const std::vector<std::size_t>& limits) {
@@ -47,9 +36,9 @@ Reduction::Reduction(const ReducedParameters& parameters, const c10::intrusive_p
   }
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.names.size(); ++i) names.emplace(i, parameters.names[i]);
-  reducer_ = make_reducer<c10d::Reducer>(parameters.tensors, first_order(parameters, limits), group,
-                                         parameters.sparse, cap_bytes, options.find_unused_parameters,
-                                         options.gradient_as_bucket_view, std::move(names), first_cap_bytes);
+  reducer_ = compat::make_reducer<c10d::Reducer>(
+      parameters.tensors, first_order(parameters, limits), group, parameters.sparse, cap_bytes,
+      options.find_unused_parameters, options.gradient_as_bucket_view, std::move(names), first_cap_bytes);
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   if (options.static_graph) reducer_->set_static_graph();

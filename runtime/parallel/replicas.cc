@@ -1,13 +1,15 @@
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/data_parallel.h>
 #include <stdexcept>
 #include <thread>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/torch.h>
+
+#include "runtime/torch_versions.h"
 
 namespace muster::detail {
 namespace {
@@ -87,7 +89,7 @@ void Replicas::refresh(std::size_t count) const {
   // From now on the copies are results of a computation whose gradient is the parameter's.
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (!parameters[k].requires_grad()) continue;
-    const auto sum = std::make_shared<SumGradients>(
+    const auto sum = compat::make_node<SumGradients>(
         torch::autograd::collect_next_edges(std::vector<at::Tensor>{parameters[k]}), devices_[0]);
     for (std::size_t i = 1; i < count; ++i) torch::autograd::set_history(copies[i][k], sum);
   }

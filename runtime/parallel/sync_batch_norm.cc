@@ -3,7 +3,7 @@
 // PyTorch's.
 
 #include <ATen/ops/batch_norm_native.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/collectives.h>
 #include <muster/sync_batch_norm.h>
 #include <stdexcept>

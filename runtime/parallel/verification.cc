@@ -1,7 +1,7 @@
 #include "runtime/parallel/verification.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <muster/collectives.h>
 #include <stdexcept>

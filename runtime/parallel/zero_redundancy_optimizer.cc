@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <muster/collectives.h>
 #include <muster/zero_redundancy_optimizer.h>

@@ -1,7 +1,7 @@
 #include "runtime/pipeline/agreement.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/collectives.h>

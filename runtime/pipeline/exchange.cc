@@ -1,7 +1,7 @@
 #include "runtime/pipeline/exchange.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "common/base/check.h"
 #include "runtime/comm/formation.h"

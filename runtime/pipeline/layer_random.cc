@@ -8,7 +8,7 @@ namespace muster {
 
 namespace {
 
-thread_local LayerRandom* current = nullptr;
+thread_local LayerRandom* innermost = nullptr;
 
 }  // namespace
 
@@ -23,22 +23,22 @@ std::uint64_t mix_seeds(std::uint64_t first, std::uint64_t second) {
 LayerRandom::LayerRandom(std::uint64_t seed, c10::Device device)
     : seed_(seed),
       generator_(at::globalContext().defaultGenerator(device)),
-      outer_(std::exchange(current, this)) {
+      outer_(std::exchange(innermost, this)) {
   const std::lock_guard lock(generator_.mutex());
   before_ = generator_.clone();
 }
 
 LayerRandom::~LayerRandom() {
-  current = outer_;
+  innermost = outer_;
   const at::Tensor state = before_.get_state();
   const std::lock_guard lock(generator_.mutex());
   generator_.set_state(state);
 }
 
 void begin_layer(std::uint64_t layer) {
-  if (current == nullptr) return;
-  const std::lock_guard lock(current->generator_.mutex());
-  current->generator_.set_current_seed(mix_seeds(current->seed_, layer));
+  if (innermost == nullptr) return;
+  const std::lock_guard lock(innermost->generator_.mutex());
+  innermost->generator_.set_current_seed(mix_seeds(innermost->seed_, layer));
 }
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 #include <ATen/ops/cat.h>
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/pipeline_devices.h>
 #include <stdexcept>
 #include <string>

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/pipeline_layers.h>
 #include <optional>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <bit>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <muster/collectives.h>

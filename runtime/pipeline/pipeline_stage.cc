@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/pipeline_stage.h>
 #include <stdexcept>
 

@@ -1,7 +1,7 @@
 #include "runtime/pipeline/pipeline_times.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <muster/collectives.h>
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #include "runtime/pipeline/replica_sums.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/torch.h>

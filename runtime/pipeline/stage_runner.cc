@@ -1,6 +1,6 @@
 #include "runtime/pipeline/stage_runner.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "runtime/pipeline/buffers_before.h"
 #include "runtime/pipeline/layer_random.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 
@@ -114,6 +115,7 @@ std::vector<at::Tensor> StageRunner::forward(int microbatch, std::vector<at::Ten
   }
   {
     const torch::AutoGradMode grad(pass.trains && !recompute_);
+    const compat::CastsWithGraph casts;
     compute(held, pass, microbatch);
   }
   std::vector<at::Tensor> given;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/pipeline/separable_layer.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace detail {
@@ -130,8 +131,7 @@ std::optional<Leaves> leaves_of(c10::DispatchKeySet keys, const OptionalTensor& 
 }
 
 void set_layer(const at::Tensor& output, const at::Tensor& input, std::shared_ptr<SeparableLayer> layer) {
-  const std::shared_ptr<LayerNode> node(new LayerNode(std::move(layer), *deferring_to),
-                                        torch::autograd::deleteNode);
+  const auto node = compat::make_node<LayerNode>(std::move(layer), *deferring_to);
   if (input.defined() && input.requires_grad())
     node->add_next_edge(torch::autograd::impl::gradient_edge(input));
   torch::autograd::set_history(output, node);

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <cxxabi.h>
 #include <exception>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <memory>
 #include <muster/progress.h>
 #include <mutex>
@@ -94,13 +94,6 @@ OnAllRanks nature_of_current_exception() {
   }
 }
 
-void write_error_file(const std::string& message, const OnAllRanks& nature) {
-  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == '\0') return;
-  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), nature));
-  if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
-}
-
 // What a Preempted says; nothing of any other.
 std::optional<std::string> preemption() {
   try {
@@ -149,6 +142,13 @@ std::string error_file_content(const std::string& message, std::int64_t unix_sec
   if (nature.final) content["final"] = true;
   if (nature.told) content["told"] = true;
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void write_error_file(const std::string& message, const OnAllRanks& nature) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  const auto written = write_file_durably(path, error_file_content(message, std::time(nullptr), nature));
+  if (!written) std::fprintf(stderr, "%s\n", written.error().message().c_str());
 }
 
 void explain_exceptions_with(Explain explain) {

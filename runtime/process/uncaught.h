@@ -25,6 +25,9 @@ struct OnAllRanks {
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature = {});
 
+// Writes it to the file that TORCHELASTIC_ERROR_FILE names, if any.
+void write_error_file(const std::string& message, const OnAllRanks& nature);
+
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.
 std::string current_exception_text();
 // "<Type>: <text>" of it, with what the explanations, each the last that was given, know of such a text; else

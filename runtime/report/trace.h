@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 

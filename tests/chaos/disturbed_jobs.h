@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <optional>
 #include <random>

@@ -1,5 +1,5 @@
 #include <csignal>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "common/base/file.h"
 #include "tests/chaos/fault.h"

@@ -4,7 +4,7 @@
 // Prints a line a trial and a table; ends with "N passed, M failed" and exit code 1 if any failed.
 #include <algorithm>
 #include <cstdio>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>

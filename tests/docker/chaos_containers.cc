@@ -7,7 +7,7 @@
 // was killed is followed by another one. Prints a line a job; ends with exit code 1 if any failed.
 #include <csignal>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
 #include <gtest/gtest.h>

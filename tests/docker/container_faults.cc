@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <thread>
 
 #include "common/base/file.h"

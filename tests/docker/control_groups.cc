@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <functional>
 #include <set>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <string_view>
 #include <sys/file.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "runtime/data/tar.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>

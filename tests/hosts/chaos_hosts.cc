@@ -6,7 +6,7 @@
 // its exit code is the one that its report has, and no process is left on any host. Prints a line a job; ends
 // with exit code 1 if any failed.
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <sys/mount.h>
 #include <sys/stat.h>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <chrono>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <map>
 #include <memory>
 #include <optional>

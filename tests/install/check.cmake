@@ -18,4 +18,23 @@ file(STRINGS "${agent_log}" ready REGEX "2 of 2 workers were forked")
 if(NOT ready)
   message(FATAL_ERROR "the ranks were not started warm: ${agent_log}")
 endif()
+
+# Another LibTorch than the one of the build is refused: by find_package(Muster), and by a program that has loaded it.
+function(refused text)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT RESULT_VARIABLE code ERROR_VARIABLE said OUTPUT_QUIET)
+  string(REGEX REPLACE "[ \n]+" " " said "${said}")
+  if(code EQUAL 0 OR NOT said MATCHES "${text}")
+    message(FATAL_ERROR "expected a refusal with '${text}', got ${code}: ${said}")
+  endif()
+endfunction()
+set(other ${SCRATCH}/other)
+file(WRITE ${other}/lib/libtorch_cpu.so "")
+file(WRITE ${other}/include/torch/csrc/api/include/torch/torch.h "")
+file(WRITE ${other}/include/torch/headeronly/version.h
+  "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 99\n#define TORCH_VERSION_PATCH 0\n")
+refused("was built with LibTorch 2\\.[0-9.]+, and LibTorch 2.99.0 was found in .*: name a LibTorch 2\\.[0-9]+ with"
+  ${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${SCRATCH}/refused -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix
+  -DMUSTER_TORCH_DIR=${other})
+refused("^muster: this program was built with LibTorch 2\\.[0-9.]+, and has loaded LibTorch 2.99.0 from "
+  ${CMAKE_COMMAND} -E env LD_PRELOAD=${BUILD}/tests/libother_torch.so ${SCRATCH}/build/outside)
 file(REMOVE_RECURSE ${SCRATCH})

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What the real launcher and agent hold in memory while four workers run.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "common/base/file.h"

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <linux/fs.h>

@@ -2,7 +2,7 @@
 // installed it, and none uses torch.
 #include <csignal>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

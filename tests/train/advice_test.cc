@@ -1,5 +1,5 @@
 // What docs/advice.md says that programs keep in memory, counted.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 // This program makes initial parameters and data, trains every case in C++, lets ddp_parity.py train them,
 // and compares bytes.
 #include <cstdlib>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>

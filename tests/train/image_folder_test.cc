@@ -1,7 +1,7 @@
 // The example that trains on JPEG files, under the real launcher.
 #include <cstdlib>
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

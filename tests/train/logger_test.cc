@@ -145,7 +145,11 @@ TEST(Progress, CountsStepsOverEpochsAndPrintsOnOneRank) {
   const std::string printed = testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, HasSubstr("step 8/8  loss 0.2500  "));
   EXPECT_THAT(printed, HasSubstr("step 4/4  "));
-  EXPECT_EQ(std::ranges::count(printed, '\n'), 3) << printed;
+  // Before LibTorch 2.11 Gloo prints lines too.
+  std::istringstream lines(printed);
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) count += line.starts_with("[Gloo]") ? 0 : 1;
+  EXPECT_EQ(count, 3) << printed;
 }
 
 TEST(GpuUsage, IsEmptyWithoutADriver) {

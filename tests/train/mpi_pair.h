@@ -1,7 +1,7 @@
 // One group over MPI and over Gloo, and what is compared on them, by the ranks of mpi_rank.cc.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <muster/muster.h>
 #include <string>

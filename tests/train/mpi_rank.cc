@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "runtime/comm/mpi/library.h"
+#include "runtime/torch_versions.h"
 #include "tests/train/mpi_all_reduce.h"
 
 namespace {
@@ -64,13 +65,14 @@ void compare_reductions(const Pair& pair, at::ScalarType type, std::int64_t coun
       options.reduceOp = kind;
       at::Tensor output = at::empty({count}, type);
       at::Tensor input = numbers(count * size, type, pair.rank(), 3);
-      group._reduce_scatter_base(output, input, options)->wait();
+      compat::reduce_scatter_single(group, output, input, options)->wait();
       Tensors outputs{at::empty({count}, type)};
       std::vector<Tensors> inputs{input.chunk(size)};
       group.reduce_scatter(outputs, inputs, options)->wait();
       // In place: this rank's part of the input is the output.
       Tensors parts = input.chunk(size);
-      group._reduce_scatter_base(parts[static_cast<std::size_t>(pair.rank())], input, options)->wait();
+      compat::reduce_scatter_single(group, parts[static_cast<std::size_t>(pair.rank())], input, options)
+          ->wait();
       return Tensors{output, outputs[0], parts[static_cast<std::size_t>(pair.rank())]};
     });
   }
@@ -95,7 +97,7 @@ void compare_moves(const Pair& pair, at::ScalarType type, std::int64_t count) {
     group.allgather(outputs, inputs)->wait();
     at::Tensor flat = at::zeros({count * size}, type);
     at::Tensor input = mine;
-    if (count > 0) group._allgather_base(flat, input)->wait();
+    if (count > 0) compat::all_gather_single(group, flat, input)->wait();
     outputs[0].push_back(flat);
     return outputs[0];
   });
@@ -133,7 +135,7 @@ void compare_moves(const Pair& pair, at::ScalarType type, std::int64_t count) {
     };
     at::Tensor input = numbers(rows(give) * count, type, pair.rank(), 6).view({rows(give), count});
     at::Tensor output = at::zeros({rows(get), count}, type);
-    if (count > 0) group.alltoall_base(output, input, get, give)->wait();
+    if (count > 0) compat::all_to_all_single(group, output, input, get, give)->wait();
     return Tensors{output};
   });
 }
@@ -167,8 +169,17 @@ void check_alone(const Pair& pair) {
   require(both[1][0].item<double>() == 2.0 * size, "all_reduce of several tensors");
   Tensors wholes{at::empty({size}, at::kLong), at::empty({2 * size}, at::kInt)};
   Tensors parts{at::full({1}, pair.rank(), at::kLong), at::full({2}, pair.rank(), at::kInt)};
-  group->allgather_into_tensor_coalesced(wholes, parts)->wait();
+  compat::all_gather_single_coalesced(*group, wholes, parts)->wait();
   require(at::equal(wholes[0], at::arange(size)), "all_gather of several tensors");
+  Tensors sums{at::empty({1}, at::kLong), at::empty({2}, at::kInt)};
+  compat::reduce_scatter_single_coalesced(*group, sums, wholes)->wait();
+  require(at::equal(sums[0], at::full({1}, pair.rank() * size, at::kLong)) &&
+              at::equal(sums[1], at::full({2}, pair.rank() * size, at::kInt)),
+          "reduce_scatter of several tensors");
+  at::Tensor mine = at::full({2}, pair.rank()),
+             row = at::empty({pair.rank() == 0 ? 2 * size : 0}, mine.options());
+  compat::gather_single(*group, row, mine)->wait();
+  require(pair.rank() != 0 || at::equal(row, at::arange(size).repeat_interleave(2)), "gather to one tensor");
 }
 
 std::string error_of(const std::function<void()>& call) {
@@ -320,7 +331,7 @@ class Sequence {
         const at::Tensor output = at::empty({count * size}, at::kInt);
         return Step{[=] {
                       at::Tensor to = output, from = tensor;
-                      return pg->_allgather_base(to, from);
+                      return compat::all_gather_single(*pg, to, from);
                     },
                     equals(output, at::cat(all))};
       }
@@ -329,7 +340,7 @@ class Sequence {
         const at::Tensor input = at::cat(Tensors(static_cast<std::size_t>(size), tensor));
         return Step{[=] {
                       at::Tensor to = output, from = input;
-                      return pg->_reduce_scatter_base(to, from);
+                      return compat::reduce_scatter_single(*pg, to, from);
                     },
                     equals(output, sum)};
       }
@@ -386,18 +397,18 @@ const std::vector<
         {"all_gather_into_tensor",
          [](ProcessGroup& group, int, int size) {
            at::Tensor output = at::empty({4 * size}), input = at::ones({4});
-           return group._allgather_base(output, input);
+           return compat::all_gather_single(group, output, input);
          }},
         {"reduce_scatter_tensor",
          [](ProcessGroup& group, int, int size) {
            at::Tensor output = at::empty({4}), input = at::ones({4 * size});
-           return group._reduce_scatter_base(output, input);
+           return compat::reduce_scatter_single(group, output, input);
          }},
         {"all_to_all_single",
          [](ProcessGroup& group, int, int size) {
            at::Tensor output = at::empty({size}), input = at::ones({size});
            std::vector<std::int64_t> none, no_more;
-           return group.alltoall_base(output, input, none, no_more);
+           return compat::all_to_all_single(group, output, input, none, no_more);
          }},
         {"barrier", [](ProcessGroup& group, int, int) { return group.barrier(); }},
         {"recv",

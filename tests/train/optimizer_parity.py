@@ -67,7 +67,7 @@ def main():
     scale(folder, steps)
     for name, (kind, options) in CASES.items():
         parameters = [torch.nn.Parameter(tensor) for tensor in read(f"{folder}/parameters")]
-        groups = [{"params": parameters[:2]}, {"params": parameters[2:], "lr": 3e-3, "weight_decay": 0.01}]
+        groups = [{"params": parameters[:2]}, {"params": parameters[2:], "lr": 3e-3, "weight_decay": 0.015}]
         optimizer = kind(groups, lr=1e-2, fused=True, **options)
         values = []
         for step in range(steps):

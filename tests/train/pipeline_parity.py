@@ -39,6 +39,31 @@ class Stage(pipelining.PipelineStage):
         return []
 
 
+class ToItself:
+    """Messages of a rank to itself, where two stages of a V meet: torch 2.9 sends them, and Gloo cannot. A message that is
+    waited for has been sent, and they are received in the order in which they are sent."""
+
+    sent, received_count, others = [], 0, torch.distributed.batch_isend_irecv
+
+    def __init__(self, tensor):
+        self.tensor, self.number = tensor, ToItself.received_count
+        ToItself.received_count += 1
+
+    def wait(self):
+        self.tensor.detach().copy_(ToItself.sent[self.number])
+
+    @staticmethod
+    def batch(ops):
+        own = [op for op in ops if op.peer == torch.distributed.get_rank()]
+        ToItself.sent += [op.tensor.detach().clone() for op in own if op.op is torch.distributed.isend]
+        others = [op for op in ops if op.peer != torch.distributed.get_rank()]
+        works = ToItself.others(others) if others else []
+        return works + [ToItself(op.tensor) for op in own if op.op is torch.distributed.irecv]
+
+
+torch.distributed.batch_isend_irecv = ToItself.batch
+
+
 def read_numbers(folder, name, *shape):
     return torch.from_numpy(numpy.fromfile(f"{folder}/{name}", dtype=numpy.float64)).view(*shape)
 
@@ -68,7 +93,7 @@ def train(rank, world_size, folder, number, name, chunks, n_microbatches):
     schedule_class = get_schedule_class(OTHER_NAMES.get(name, name))
     schedule = schedule_class(
         stages[0] if issubclass(schedule_class, PipelineScheduleSingle) else stages, n_microbatches,
-        loss_fn=torch.nn.functional.mse_loss)
+        loss_fn=torch.nn.functional.mse_loss, scale_grads=False)
     weights = [parameter for stage in stages for parameter in stage.submod.parameters()]
     optimizer = torch.optim.SGD(weights, lr=0.2, momentum=0.9)
     values = []
@@ -81,6 +106,8 @@ def train(rank, world_size, folder, number, name, chunks, n_microbatches):
             losses=losses if has_last else None)
         if has_last:
             values.append(torch.stack(losses).mean())
+        for weight in weights:  # torch 2.9 does not scale those of a stage whose last action is a weight's gradient
+            weight.grad.div_(n_microbatches)
         optimizer.step()
     torch.cat([value.detach().flatten() for value in values + weights]).numpy().tofile(f"{folder}/{number}.python.{rank}")
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

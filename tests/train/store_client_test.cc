@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/io/store/store_server.h"
+#include "runtime/torch_versions.h"
 
 namespace muster::agent {
 namespace {
@@ -86,7 +87,7 @@ Seen values(std::uint16_t port) {
                std::to_string(store->deleteKey("a")),
                std::to_string(store->deleteKey("a"))};
   for (const auto& value : store->multiGet({"b", "c"})) seen.push_back(text(value));
-  std::vector<std::string> keys = store->listKeys();
+  std::vector<std::string> keys = muster::compat::list_keys(*store);
   std::ranges::sort(keys);
   seen.insert(seen.end(), keys.begin(), keys.end());
   return seen;

@@ -21,7 +21,7 @@ namespace muster::agent {
 namespace {
 
 constexpr int kNiceness = 10;  // a tenth of a processor's share beside a thread that computes
-constexpr Duration kConnectLimit = std::chrono::seconds(5);
+constexpr Duration kNeighbourLimit = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -59,7 +59,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
     if (const auto tls = net::Tls::load(); tls && listener_ && !callers_.empty()) accept(**tls);
     fetched_if_all();
     // Nobody who has not called by then is waited for.
-    late_.expires_after(kConnectLimit);
+    late_.expires_after(kNeighbourLimit);
     late_.async_wait([this, number = number_](const boost::system::error_code& error) {
       if (error || number != number_) return;
       std::erase_if(awaited_, [this](NodeId each) { return !talks_.contains(each); });
@@ -111,7 +111,7 @@ class MemoryExchange::Attempts : public std::enable_shared_from_this<Attempts> {
   static awaitable<void> call(std::shared_ptr<Attempts> self, std::uint64_t number, wire::Neighbour neighbour,
                               std::string identity, net::Key key) {
     auto connection = co_await net::connect(neighbour.address, static_cast<std::uint16_t>(neighbour.port),
-                                            identity, key, kConnectLimit);
+                                            identity, key, kNeighbourLimit);
     if (number != self->number_) {
       if (connection) (*connection)->close();
       co_return;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "runtime/comm/mpi/asker.h"
 #include "runtime/comm/mpi/direct.h"
@@ -282,8 +282,8 @@ WorkPtr MpiBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   return gather_all({row}, {input}, std::move(plan));
 }
 
-WorkPtr MpiBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                    const c10d::AllgatherOptions& options) {
+WorkPtr MpiBackend::all_gather_single(at::Tensor& output, at::Tensor& input,
+                                      const c10d::AllgatherOptions& options) {
   return gather_all({output}, {input},
                     {.type = c10d::OpType::_ALLGATHER_BASE,
                      .title = "mpi:_all_gather_base",
@@ -292,8 +292,8 @@ WorkPtr MpiBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                      .outputs = {output}});
 }
 
-WorkPtr MpiBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                    const c10d::AllgatherOptions& options) {
+WorkPtr MpiBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                                const c10d::AllgatherOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "as many outputs as inputs are expected");
   return gather_all(
       outputs, inputs,
@@ -355,8 +355,8 @@ WorkPtr MpiBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& input
                        .inputs = inputs.front()});
 }
 
-WorkPtr MpiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                         const c10d::ReduceScatterOptions& options) {
+WorkPtr MpiBackend::reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                          const c10d::ReduceScatterOptions& options) {
   return reduce_parts({output}, {input}, options.reduceOp,
                       {.type = c10d::OpType::_REDUCE_SCATTER_BASE,
                        .title = "mpi:_reduce_scatter_base",
@@ -365,7 +365,7 @@ WorkPtr MpiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                        .inputs = {input}});
 }
 
-WorkPtr MpiBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+WorkPtr MpiBackend::reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
                                                     const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "as many outputs as inputs are expected");
   return reduce_parts(
@@ -377,10 +377,10 @@ WorkPtr MpiBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& i
        .inputs = inputs});
 }
 
-WorkPtr MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
-                                  std::vector<std::int64_t>& output_splits,
-                                  std::vector<std::int64_t>& input_splits,
-                                  const c10d::AllToAllOptions& options) {
+WorkPtr MpiBackend::all_to_all_single(at::Tensor& output, at::Tensor& input,
+                                      std::vector<std::int64_t>& output_splits,
+                                      std::vector<std::int64_t>& input_splits,
+                                      const c10d::AllToAllOptions& options) {
   require_contiguous(output);
   require_contiguous(input);
   c10d::checkSplitSizes(input_splits, input, size_);
@@ -464,6 +464,12 @@ WorkPtr MpiBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                        MPI_BYTE, root, channel->comm, request);
   };
   return run(std::move(plan));
+}
+
+WorkPtr MpiBackend::gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options) {
+  auto outputs = compat::parts_of_gathered(output, options.rootRank == rank_, size_);
+  Tensors inputs{input};
+  return gather(outputs, inputs, options);
 }
 
 WorkPtr MpiBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -569,4 +575,8 @@ WorkPtr MpiBackend::recvAnysource(Tensors& tensors, int tag) {
 
 extern "C" [[gnu::visibility("default")]] void muster_make_mpi(muster::MpiRequest* request) {
   request->backend = c10::make_intrusive<muster::mpi::MpiBackend>(*request);
+}
+
+extern "C" [[gnu::visibility("default")]] std::uint64_t muster_module_torch() {
+  return muster::compat::kTorchVersion;
 }

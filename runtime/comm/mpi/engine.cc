@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <future>
 #include <pmix.h>
 #include <sched.h>

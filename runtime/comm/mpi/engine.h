@@ -68,8 +68,8 @@ struct Operation {
   // when one of the piece's has ended, either those that come next, if any, or says that the piece is over.
   // `end` is called once, without an error when all pieces are.
   virtual int start(std::int64_t piece, Requests& more) = 0;
-  virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& is_over) {
-    is_over = true;
+  virtual int go_on(std::int64_t /*piece*/, Requests& /*more*/, bool& piece_is_over) {
+    piece_is_over = true;
     return MPI_SUCCESS;
   }
   virtual void end(const std::string& error) = 0;

@@ -3,16 +3,18 @@
 #include <dlfcn.h>
 #include <stdexcept>
 
+#include "runtime/process/loaded_torch.h"
+
 namespace muster {
 namespace {
 
 MpiFunction* load_mpi() {
 #ifdef MUSTER_MPI
-  // What Open MPI loads by itself needs its symbols.
-  void* const library = dlopen("libmuster_mpi.so", RTLD_NOW | RTLD_GLOBAL);
-  void* const function = library == nullptr ? nullptr : dlsym(library, kMpiFunction);
+  const Module loaded = load_module("libmuster_mpi.so");
+  void* const function = loaded.handle == nullptr ? nullptr : dlsym(loaded.handle, kMpiFunction);
   if (function == nullptr)
-    throw std::runtime_error(std::string("backend 'mpi' cannot be loaded: ") + dlerror());
+    throw std::runtime_error("backend 'mpi' cannot be loaded: " +
+                             (loaded.handle == nullptr ? loaded.error : std::string(dlerror())));
   return reinterpret_cast<MpiFunction*>(function);
 #else
   throw std::runtime_error("backend 'mpi' is not there: Muster was built without MPI");

@@ -1,6 +1,6 @@
 #include "runtime/comm/mpi/members.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <stdexcept>
 #include <utility>

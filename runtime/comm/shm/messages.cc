@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace muster::shm {
 namespace {

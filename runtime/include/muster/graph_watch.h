@@ -11,10 +11,9 @@
 #include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <functional>
 #include <muster/group.h>
 #include <string>
-#include <torch/csrc/autograd/function.h>
 
 namespace muster {
 
@@ -34,7 +33,7 @@ class GraphWatch {
   struct Watched {
     std::int64_t step;
     std::string name;
-    std::weak_ptr<torch::autograd::Node> root;
+    std::function<bool()> lives;  // whether the graph of that step does
   };
   int rank_;
   std::int64_t limit_;

@@ -1,5 +1,5 @@
 // The limits of hangs that docs/operations.md states are those that are kept.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <regex>

@@ -1,6 +1,6 @@
 #include "agent/core/health/hang_watch.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace muster::agent {

@@ -1,7 +1,7 @@
 #include "agent/io/mpi/segments.h"
 
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -10,15 +10,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr NodeId kNode{1};
+constexpr NodeId kSender{1};
 constexpr Attempt kAttempt{3};
 
 class LogArrivalsTest : public testing::Test {
  protected:
   LogArrivalsTest() {
     arrivals_.belong(NodeId(0), kAttempt, Rank(0), 2);
-    arrivals_.belong(kNode, kAttempt, Rank(2), 2);
-    arrivals_.kept_elsewhere(kNode, "h1", "/logs/job");
+    arrivals_.belong(kSender, kAttempt, Rank(2), 2);
+    arrivals_.kept_elsewhere(kSender, "h1", "/logs/job");
   }
   static wire::LogPiece piece(int rank, std::uint64_t offset, const std::string& text,
                               std::uint64_t left = 0) {
@@ -26,7 +26,7 @@ class LogArrivalsTest : public testing::Test {
   }
   // Of the new bytes, and how many are missing before them.
   std::string taken(std::uint64_t offset, const std::string& text) {
-    const auto arrival = arrivals_.on(kNode, kAttempt, piece(2, offset, text));
+    const auto arrival = arrivals_.on(kSender, kAttempt, piece(2, offset, text));
     if (!arrival) return "none";
     return std::to_string(arrival->left_out_bytes) + ":" + text.substr(arrival->known_bytes);
   }
@@ -53,25 +53,25 @@ TEST_F(LogArrivalsTest, BytesThatWereRemovedBeforeTheyWereSentAreCounted) {
 }
 
 TEST_F(LogArrivalsTest, ANodeIsHeardOfItsOwnRanksOnly) {
-  EXPECT_TRUE(arrivals_.on(kNode, kAttempt, piece(3, 0, "x")));
-  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(1, 0, "x")));
-  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(4, 0, "x")));
-  EXPECT_FALSE(arrivals_.on(kNode, kAttempt, piece(-1, 0, "x")));
-  EXPECT_FALSE(arrivals_.on(kNode, Attempt(2), piece(2, 0, "x")));
-  EXPECT_FALSE(arrivals_.on(kNode, Attempt(4), piece(2, 0, "x")));
+  EXPECT_TRUE(arrivals_.on(kSender, kAttempt, piece(3, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kSender, kAttempt, piece(1, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kSender, kAttempt, piece(4, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kSender, kAttempt, piece(-1, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kSender, Attempt(2), piece(2, 0, "x")));
+  EXPECT_FALSE(arrivals_.on(kSender, Attempt(4), piece(2, 0, "x")));
   EXPECT_FALSE(arrivals_.on(NodeId(7), kAttempt, piece(2, 0, "x")));
 }
 
 TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
   EXPECT_EQ(arrivals_.to_come(), "");
-  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 3 << 20));
+  arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 3 << 20));
   EXPECT_EQ(arrivals_.to_come(), "3 MiB of the logs of node1 are still to come");
-  arrivals_.on(kNode, kAttempt, piece(2, 1, "x", 1000));
+  arrivals_.on(kSender, kAttempt, piece(2, 1, "x", 1000));
   EXPECT_EQ(arrivals_.to_come(), "1000 bytes of the logs of node1 are still to come");
-  arrivals_.told_to_leave(kNode);
-  arrivals_.agent_closed(kNode);
+  arrivals_.told_to_leave(kSender);
+  arrivals_.agent_closed(kSender);
   EXPECT_EQ(arrivals_.to_come(), "");
-  arrivals_.lost(kNode, 24);
+  arrivals_.lost(kSender, 24);
   EXPECT_THAT(arrivals_.missing(),
               ElementsAre("node1: 1024 bytes of its ranks' logs are missing here; the complete "
                           "logs are in /logs/job on h1"));
@@ -79,30 +79,30 @@ TEST_F(LogArrivalsTest, SaysWhatIsToComeAndWhatDidNotCome) {
 
 TEST_F(LogArrivalsTest, ANodeWhoseLogsHaveComeIsNotNamedUnlessItWasLost) {
   LogArrivals complete = arrivals_;
-  complete.told_to_leave(kNode);
-  complete.agent_closed(kNode);
+  complete.told_to_leave(kSender);
+  complete.agent_closed(kSender);
   EXPECT_THAT(complete.missing(), IsEmpty());
   arrivals_.agent_closed(NodeId(0));
   EXPECT_THAT(arrivals_.missing(), IsEmpty()) << "it shares the directory";
-  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
-  arrivals_.agent_closed(kNode);
+  arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.agent_closed(kSender);
   EXPECT_THAT(arrivals_.missing(),
               ElementsAre(testing::AllOf(HasSubstr("node1: it was lost"), HasSubstr("(5 bytes at least)"))));
 }
 
 TEST_F(LogArrivalsTest, WhatTheNextAgentOfALostNodeSendsIsNotMissing) {
-  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
-  arrivals_.agent_closed(kNode);
+  arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.agent_closed(kSender);
   LogArrivals later = arrivals_;
-  later.belong(kNode, Attempt(4), Rank(2), 2);
-  later.on(kNode, Attempt(4), piece(2, 0, "y"));
-  later.told_to_leave(kNode);
-  later.agent_closed(kNode);
+  later.belong(kSender, Attempt(4), Rank(2), 2);
+  later.on(kSender, Attempt(4), piece(2, 0, "y"));
+  later.told_to_leave(kSender);
+  later.agent_closed(kSender);
   EXPECT_THAT(later.missing(), ElementsAre(HasSubstr("(5 bytes at least)"))) << "it sends only its own";
-  arrivals_.on(kNode, kAttempt, piece(2, 0, "x", 5));
-  arrivals_.on(kNode, kAttempt, piece(2, 1, "12345"));
-  arrivals_.told_to_leave(kNode);
-  arrivals_.agent_closed(kNode);
+  arrivals_.on(kSender, kAttempt, piece(2, 0, "x", 5));
+  arrivals_.on(kSender, kAttempt, piece(2, 1, "12345"));
+  arrivals_.told_to_leave(kSender);
+  arrivals_.agent_closed(kSender);
   EXPECT_THAT(arrivals_.missing(), IsEmpty());
 }
 

@@ -10,12 +10,13 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Surroundings kHere{.environment = {{"HOME", "/home/ada"}, {"TOKEN", "secret"}},
-                         .working_directory = "/work/run",
-                         .hostname = "box"};
+const Surroundings kSurroundings{.environment = {{"HOME", "/home/ada"}, {"TOKEN", "secret"}},
+                                 .working_directory = "/work/run",
+                                 .hostname = "box"};
 
-const Surroundings kHereInFull{
-    .environment = kHere.environment, .working_directory = "/work/run", .hostname = "box.example.org"};
+const Surroundings kHereInFull{.environment = kSurroundings.environment,
+                               .working_directory = "/work/run",
+                               .hostname = "box.example.org"};
 
 Settings settings_of(const std::vector<std::pair<std::string, std::string>>& values) {
   Settings settings;
@@ -28,12 +29,12 @@ Settings settings_of(const std::vector<std::pair<std::string, std::string>>& val
 }
 
 Expected<Options> options_of(const std::vector<std::pair<std::string, std::string>>& values,
-                             const Surroundings& here = kHere) {
+                             const Surroundings& here = kSurroundings) {
   return make_options(settings_of(values), {"train", "--lr", "0.1"}, here);
 }
 
 std::string error_of(const std::vector<std::pair<std::string, std::string>>& values,
-                     const Surroundings& here = kHere) {
+                     const Surroundings& here = kSurroundings) {
   const auto options = options_of(values, here);
   return options ? "(no error)" : options.error().message();
 }
@@ -41,16 +42,16 @@ std::string error_of(const std::vector<std::pair<std::string, std::string>>& val
 TEST(Options, TakeTheLimitsThatTorchrunsVariablesSet) {
   const Environment given = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"},
                              {"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "90.5"}};
-  const auto options = make_options(*settings_from_environment(given), {"train"}, kHere);
+  const auto options = make_options(*settings_from_environment(given), {"train"}, kSurroundings);
   ASSERT_TRUE(options);
   EXPECT_EQ(options->limits.grace, std::chrono::seconds(7));
   EXPECT_EQ(options->limits.uninterruptible_limit, std::chrono::milliseconds(90500));
   Environment both = given;
   both["PET_SHUTDOWN_TIMEOUT"] = "8";
-  EXPECT_EQ(make_options(*settings_from_environment(both), {"train"}, kHere)->limits.grace,
+  EXPECT_EQ(make_options(*settings_from_environment(both), {"train"}, kSurroundings)->limits.grace,
             std::chrono::seconds(8));
   const auto wrong = make_options(*settings_from_environment({{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}),
-                                  {"train"}, kHere);
+                                  {"train"}, kSurroundings);
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message(), HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: soon"));
 }
@@ -90,7 +91,7 @@ TEST(Options, MakeDirectoriesAbsolute) {
 }
 
 TEST(Options, TakeTheStateDirectoryOfTheDesktopStandard) {
-  Surroundings here = kHere;
+  Surroundings here = kSurroundings;
   here.environment["XDG_STATE_HOME"] = "/state";
   EXPECT_EQ(options_of({}, here)->log_directory, "/state/muster");
   here.environment.clear();
@@ -250,7 +251,7 @@ TEST(Options, TakeATimeInSecondsOrAsOnAClock) {
 }
 
 TEST(Options, NeedAProgram) {
-  const auto options = make_options({}, {}, kHere);
+  const auto options = make_options({}, {}, kSurroundings);
   ASSERT_FALSE(options);
   EXPECT_THAT(options.error().message(), HasSubstr("no program is given"));
 }
@@ -272,7 +273,7 @@ TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
                                              {"PET_MONITOR_INTERVAL", "1"},
                                              {"MUSTER_GRACE", ""}});
   ASSERT_TRUE(settings);
-  const auto options = make_options(*settings, {"train"}, kHere);
+  const auto options = make_options(*settings, {"train"}, kSurroundings);
   ASSERT_TRUE(options);
   EXPECT_EQ(options->nodes, 3);
   EXPECT_EQ(options->workers_per_node.number, 4);
@@ -281,10 +282,10 @@ TEST(Options, ComeFromVariablesOursBeforeTorchruns) {
 
 TEST(Options, TellTheWorkersTheBackend) {
   const auto options =
-      make_options(*settings_from_environment({{"MUSTER_BACKEND", "gloo"}}), {"train"}, kHere);
+      make_options(*settings_from_environment({{"MUSTER_BACKEND", "gloo"}}), {"train"}, kSurroundings);
   ASSERT_TRUE(options) << options.error().message();
   EXPECT_EQ(options->added.at("MUSTER_BACKEND"), "gloo");
-  EXPECT_FALSE(make_options({}, {"train"}, kHere)->added.contains("MUSTER_BACKEND"));
+  EXPECT_FALSE(make_options({}, {"train"}, kSurroundings)->added.contains("MUSTER_BACKEND"));
 }
 
 TEST(Options, DoNotTakeWhatIsOfTheJobThatLaunchRunsIn) {
@@ -302,7 +303,8 @@ TEST(Options, DoNotTakeWhatIsOfTheJobThatLaunchRunsIn) {
 TEST(Options, NameTheVariableThatIsWrong) {
   const auto settings = settings_from_environment({{"PET_NNODES", "0"}});
   ASSERT_TRUE(settings);
-  EXPECT_THAT(make_options(*settings, {"train"}, kHere).error().message(), HasSubstr("PET_NNODES: 0 is not"));
+  EXPECT_THAT(make_options(*settings, {"train"}, kSurroundings).error().message(),
+              HasSubstr("PET_NNODES: 0 is not"));
   EXPECT_THAT(settings_from_environment({{"PET_NUMA_BINDING", "node"}}).error().message(),
               HasSubstr("PET_NUMA_BINDING: not supported"));
   EXPECT_EQ(settings_from_environment({{"MUSTER_QUIET", "perhaps"}}).error().message(),
@@ -311,9 +313,11 @@ TEST(Options, NameTheVariableThatIsWrong) {
 
 TEST(Options, TakeTheUsualWordsForYesAndNoFromVariables) {
   for (const char* const yes : {"1", "true", "YES", "on"})
-    EXPECT_TRUE(make_options(*settings_from_environment({{"MUSTER_QUIET", yes}}), {"train"}, kHere)->quiet);
+    EXPECT_TRUE(
+        make_options(*settings_from_environment({{"MUSTER_QUIET", yes}}), {"train"}, kSurroundings)->quiet);
   for (const char* const no : {"0", "False", "no", "off"})
-    EXPECT_FALSE(make_options(*settings_from_environment({{"MUSTER_QUIET", no}}), {"train"}, kHere)->quiet);
+    EXPECT_FALSE(
+        make_options(*settings_from_environment({{"MUSTER_QUIET", no}}), {"train"}, kSurroundings)->quiet);
 }
 
 TEST(Options, RefuseToBeOneOfSeveralLaunchers) {
@@ -339,7 +343,7 @@ TEST(Options, AcceptWhatMeansThisMachine) {
       EXPECT_TRUE(options_of({{"nnodes", nodes}, {"rdzv-endpoint", place}})) << place;
     }
   }
-  Surroundings here = kHere;
+  Surroundings here = kSurroundings;
   here.hostname = "box.example.org";
   EXPECT_TRUE(options_of({{"master-addr", "box"}}, here));
 }
@@ -379,7 +383,7 @@ TEST(Options, TakeTheMasterPortWhereTorchrunDoes) {
 }
 
 TEST(Options, RefuseAnAllocationOfSeveralNodes) {
-  Surroundings here = kHere;
+  Surroundings here = kSurroundings;
   here.environment["SLURM_JOB_NUM_NODES"] = "4";
   EXPECT_THAT(error_of({}, here), HasSubstr("4 nodes are allocated by Slurm"));
   here.environment["SLURM_JOB_NUM_NODES"] = "1";

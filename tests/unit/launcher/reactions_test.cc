@@ -1,7 +1,7 @@
 #include "launcher/core/job/reactions.h"
 
 #include <algorithm>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>

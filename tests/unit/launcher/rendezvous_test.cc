@@ -10,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const Whereabouts kFirst{"h1", {"docker0 172.17.0.1/16", "eth0 10.77.0.10/24", "ib0 192.168.3.1/24"}};
-const Whereabouts kSecond{"h2", {"docker0 172.17.0.1/16", "eth0 10.77.0.11/24", "ib1 192.168.3.2/24"}};
+const Whereabouts kFirstPlace{"h1", {"docker0 172.17.0.1/16", "eth0 10.77.0.10/24", "ib0 192.168.3.1/24"}};
+const Whereabouts kSecondPlace{"h2", {"docker0 172.17.0.1/16", "eth0 10.77.0.11/24", "ib1 192.168.3.2/24"}};
 
 TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
   struct Case {
@@ -21,17 +21,17 @@ TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
     std::string address;
   };
   const Case cases[] = {
-      {"one host", {kFirst, kFirst}, "", "127.0.0.1"},
+      {"one host", {kFirstPlace, kFirstPlace}, "", "127.0.0.1"},
       {"agents that tell nothing", {{"h1", {}}, {"h1", {}}}, "", "127.0.0.1"},
-      {"an agent that tells nothing", {kFirst, {"h2", {}}}, "", "127.0.0.1"},
+      {"an agent that tells nothing", {kFirstPlace, {"h2", {}}}, "", "127.0.0.1"},
       {"a common network, and not the one that each host has for itself",
-       {kFirst, kSecond},
+       {kFirstPlace, kSecondPlace},
        "",
        "10.77.0.10"},
-      {"rank 0 elsewhere", {kSecond, kFirst}, "", "10.77.0.11"},
-      {"two agents on each host", {kFirst, kFirst, kSecond, kSecond}, "", "10.77.0.10"},
+      {"rank 0 elsewhere", {kSecondPlace, kFirstPlace}, "", "10.77.0.11"},
+      {"two agents on each host", {kFirstPlace, kFirstPlace, kSecondPlace, kSecondPlace}, "", "10.77.0.10"},
       {"only the second network is common to all",
-       {kFirst, kSecond, {"h3", {"eth0 10.99.0.5/24", "ib0 192.168.3.9/24"}}},
+       {kFirstPlace, kSecondPlace, {"h3", {"eth0 10.99.0.5/24", "ib0 192.168.3.9/24"}}},
        "",
        "192.168.3.1"},
       {"none in common",
@@ -52,15 +52,15 @@ TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
        {{"h1", {"eth0 fd00::10/64", "eth0 10.77.0.10/24"}}, {"h2", {"eth0 fd00::11/64"}}},
        "",
        "fd00::10"},
-      {"an interface by name", {kFirst, kSecond}, "ib0", "192.168.3.1"},
-      {"an interface by network", {kFirst, kSecond}, "192.168.0.0/16", "192.168.3.1"},
+      {"an interface by name", {kFirstPlace, kSecondPlace}, "ib0", "192.168.3.1"},
+      {"an interface by network", {kFirstPlace, kSecondPlace}, "192.168.0.0/16", "192.168.3.1"},
       {"an interface by IPv6 network",
        {{"h1", {"eth0 10.77.0.10/24", "eth0 fd00::10/64"}}, {"h2", {"eth0 10.77.0.11/24"}}},
        "fd00::/8",
        "fd00::10"},
-      {"two names of one place", {kFirst, {"h1-too", kFirst.addresses}}, "eth0", "10.77.0.10"},
+      {"two names of one place", {kFirstPlace, {"h1-too", kFirstPlace.addresses}}, "eth0", "10.77.0.10"},
       {"what is no address",
-       {{"h1", {"x", "eth0 1.2.3/24", "eth0 10.0.0.1/33", "eth0 10.0.0.2/24"}}, kSecond},
+       {{"h1", {"x", "eth0 1.2.3/24", "eth0 10.0.0.1/33", "eth0 10.0.0.2/24"}}, kSecondPlace},
        "",
        "10.0.0.2"},
   };
@@ -72,16 +72,17 @@ TEST(Meet, ChoosesAnAddressOfRankZerosHostThatTheOthersCanReach) {
 }
 
 TEST(Meet, LetsInTheMembersByAllTheirAddresses) {
-  const auto met = meet({kFirst, kSecond}, "");
+  const auto met = meet({kFirstPlace, kSecondPlace}, "");
   ASSERT_TRUE(met);
   EXPECT_THAT(met->peers,
               ElementsAre("10.77.0.10", "10.77.0.11", "172.17.0.1", "192.168.3.1", "192.168.3.2"));
-  EXPECT_THAT(meet({kFirst, kFirst}, "")->peers, IsEmpty()) << "the kernel says whose a local socket is";
+  EXPECT_THAT(meet({kFirstPlace, kFirstPlace}, "")->peers, IsEmpty())
+      << "the kernel says whose a local socket is";
 }
 
 TEST(Meet, NamesAnInterfaceThatIsNotThere) {
   for (const std::string interface : {"eth9", "10.99.0.0/16", "10.99.0.0/99"}) {
-    const auto met = meet({kFirst, kSecond}, interface);
+    const auto met = meet({kFirstPlace, kSecondPlace}, interface);
     ASSERT_FALSE(met) << interface;
     EXPECT_THAT(met.error().message(), HasSubstr("--interface " + interface +
                                                  ": rank 0's host, h1, has no address there; "
@@ -91,7 +92,7 @@ TEST(Meet, NamesAnInterfaceThatIsNotThere) {
 
 TEST(Meet, TakesAnotherCommonNetworkWhereOneIsCut) {
   const auto address = [](const std::set<std::string>& unreachable, const char* interface = "") {
-    return meet({kFirst, kSecond}, interface, unreachable)->store_address;
+    return meet({kFirstPlace, kSecondPlace}, interface, unreachable)->store_address;
   };
   EXPECT_EQ(address({"10.77.0.10"}), "192.168.3.1");
   EXPECT_EQ(address({"10.77.0.10", "192.168.3.1"}), "10.77.0.10") << "docker0 is no way from host to host";
@@ -206,7 +207,7 @@ TEST(Meet, RefusesMoreAddressesThanFitIntoAMessage) {
   Whereabouts many{"h2", {}};
   for (int i = 0; i < 200'000; ++i)
     many.addresses.push_back(fmt::format("eth0 10.{}.{}.{}/8", i >> 16, (i >> 8) & 255, i & 255));
-  const auto refused = meet({kFirst, many}, "");
+  const auto refused = meet({kFirstPlace, many}, "");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("addresses, more than fit into one message"));
 }

@@ -10,7 +10,7 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-Duration milliseconds(double count) {
+Duration duration_of_ms(double count) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(count));
 }
 
@@ -24,7 +24,7 @@ std::vector<Stragglers::Change> step_all(Stragglers& stragglers, const std::vect
     for (std::size_t rank = 0; rank < times.size(); ++rank)
       for (const auto& change :
            stragglers.stepped(Rank(static_cast<std::int32_t>(rank)), groups.empty() ? "" : groups[rank],
-                              milliseconds(times[rank])))
+                              duration_of_ms(times[rank])))
         told.push_back(change);
   }
   return told;
@@ -37,8 +37,8 @@ TEST(Stragglers, TellsOnceWhoIsSlowAndByHowMuch) {
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].rank, Rank(3));
   EXPECT_TRUE(told[0].slower);
-  EXPECT_EQ(told[0].busy, milliseconds(130));
-  EXPECT_EQ(told[0].usual, milliseconds(100.5));
+  EXPECT_EQ(told[0].busy, duration_of_ms(130));
+  EXPECT_EQ(told[0].usual, duration_of_ms(100.5));
   EXPECT_THAT(step_all(stragglers, {100, 101, 99, 130}, 10 * kStepsToTell), IsEmpty());
 }
 
@@ -77,7 +77,7 @@ TEST(Stragglers, OfTwoRanksOneTakesHalfAsLongAgain) {
   const auto told = step_all(stragglers, {160, 100}, kStepsToTell);
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].rank, Rank(0));
-  EXPECT_EQ(told[0].usual, milliseconds(100));
+  EXPECT_EQ(told[0].usual, duration_of_ms(100));
 }
 
 TEST(Stragglers, NothingIsSaidOfOneRankNorUntilAllReport) {
@@ -94,7 +94,7 @@ TEST(Stragglers, OnlyRanksOfOneGroupAreCompared) {
   const auto told = step_all(stragglers, {100, 460, 101, 300}, kStepsToTell + 1, groups);
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].rank, Rank(1));
-  EXPECT_EQ(told[0].usual, milliseconds(300));
+  EXPECT_EQ(told[0].usual, duration_of_ms(300));
 }
 
 TEST(Stragglers, AGroupDoesNotWaitForTheWindowsOfAnother) {
@@ -102,9 +102,9 @@ TEST(Stragglers, AGroupDoesNotWaitForTheWindowsOfAnother) {
   std::vector<Rank> told;
   for (int step = 0; step <= kStepsToTell; ++step) {
     for (const int rank : {0, 1})
-      for (const auto& change : stragglers.stepped(Rank(rank), "fast", milliseconds(10 * (rank + 1))))
+      for (const auto& change : stragglers.stepped(Rank(rank), "fast", duration_of_ms(10 * (rank + 1))))
         told.push_back(change.rank);
-    if (step % Stragglers::kWindowSteps == 0) stragglers.stepped(Rank(2), "slow", milliseconds(100));
+    if (step % Stragglers::kWindowSteps == 0) stragglers.stepped(Rank(2), "slow", duration_of_ms(100));
   }
   EXPECT_THAT(told, testing::ElementsAre(Rank(1)));
 }
@@ -162,7 +162,7 @@ Tally simulate(double hiccup_share) {
       for (std::int32_t rank = 0; rank < 4; ++rank) {
         const bool slow = seed % 2 == 0 && rank == 2;
         const double time = 100 + (slow ? 30 : 0) + jitter(random) + (hiccup(random) ? 200 : 0);
-        for (const auto& change : stragglers.stepped(Rank(rank), "", milliseconds(time))) {
+        for (const auto& change : stragglers.stepped(Rank(rank), "", duration_of_ms(time))) {
           const bool is_right = change.slower && seed % 2 == 0 && change.rank == Rank(2);
           ++(is_right ? tally.right : tally.wrong);
           if (is_right && step <= kStepsToTell) ++tally.in_five_windows;

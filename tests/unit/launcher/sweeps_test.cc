@@ -44,8 +44,8 @@ class SweepsTest : public testing::Test {
   std::map<NodeId, Sweeps::Ask> asked_;
 };
 
-constexpr NodeId kFirst{0};
-constexpr NodeId kSecond{1};
+constexpr NodeId kFirstNode{0};
+constexpr NodeId kSecondNode{1};
 
 TEST_F(SweepsTest, WhereNoAgentHasEndedNobodyIsAsked) {
   EXPECT_THAT(look(true), ElementsAre("seen 0 killed"));
@@ -53,22 +53,22 @@ TEST_F(SweepsTest, WhereNoAgentHasEndedNobodyIsAsked) {
 }
 
 TEST_F(SweepsTest, EachHostIsAskedUntilNothingIsLeftThere) {
-  sweeps_.expect(kFirst);
-  sweeps_.expect(kSecond);
+  sweeps_.expect(kFirstNode);
+  sweeps_.expect(kSecondNode);
   EXPECT_THAT(look(), ElementsAre("ask 0", "ask 1"));
-  EXPECT_THAT(answer(kFirst, 0), IsEmpty()) << "the other has not answered";
-  EXPECT_THAT(answer(kSecond, 2), ElementsAre("seen 2"));
+  EXPECT_THAT(answer(kFirstNode, 0), IsEmpty()) << "the other has not answered";
+  EXPECT_THAT(answer(kSecondNode, 2), ElementsAre("seen 2"));
   now_ += Sweeps::kPeriod;
   EXPECT_THAT(look(true), ElementsAre("ask 1 kill"));
-  EXPECT_THAT(answer(kSecond, 0), ElementsAre("seen 0 killed"));
+  EXPECT_THAT(answer(kSecondNode, 0), ElementsAre("seen 0 killed"));
   EXPECT_THAT(look(), ElementsAre("seen 0"));
 }
 
 TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfAnybodyWishedIt) {
-  sweeps_.expect(kFirst);
+  sweeps_.expect(kFirstNode);
   look();
   EXPECT_THAT(look(true), IsEmpty()) << "one look at a time";
-  EXPECT_THAT(answer(kFirst, 1), ElementsAre("seen 1"));
+  EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
   EXPECT_THAT(look(), IsEmpty());
   EXPECT_EQ(sweeps_.next_deadline(), now_ + Sweeps::kPeriod);
   EXPECT_THAT(pass(Sweeps::kPeriod), ElementsAre("ask 0 kill"));
@@ -76,48 +76,48 @@ TEST_F(SweepsTest, TheNextLookBeginsAfterAPeriodAndKillsIfAnybodyWishedIt) {
 
 // It may have been asked before its newest agent's end, and have nothing left of the one before.
 TEST_F(SweepsTest, AnAnswerFromBeforeAnAgentsEndDoesNotCount) {
-  sweeps_.expect(kFirst);
+  sweeps_.expect(kFirstNode);
   look();
-  sweeps_.expect(kFirst);
-  EXPECT_THAT(answer(kFirst, 0), ElementsAre("ask 0")) << "at once";
-  EXPECT_THAT(answer(kFirst, 1), ElementsAre("seen 1"));
+  sweeps_.expect(kFirstNode);
+  EXPECT_THAT(answer(kFirstNode, 0), ElementsAre("ask 0")) << "at once";
+  EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
 }
 
 TEST_F(SweepsTest, WhatWasSeenBeforeAHostIsAskedOnceMoreIsForgotten) {
-  sweeps_.expect(kFirst);
+  sweeps_.expect(kFirstNode);
   look();
-  sweeps_.expect(kFirst);
-  EXPECT_THAT(answer(kFirst, 3), ElementsAre("ask 0"));
-  EXPECT_THAT(answer(kFirst, 1), ElementsAre("seen 1"));
+  sweeps_.expect(kFirstNode);
+  EXPECT_THAT(answer(kFirstNode, 3), ElementsAre("ask 0"));
+  EXPECT_THAT(answer(kFirstNode, 1), ElementsAre("seen 1"));
 }
 
 TEST_F(SweepsTest, AHostThatDoesNotAnswerKeepsNobodyWaitingAndIsAskedAgain) {
-  sweeps_.expect(kFirst);
+  sweeps_.expect(kFirstNode);
   look();
-  EXPECT_FALSE(sweeps_.is_silent(kFirst));
-  EXPECT_THAT(silent(kFirst), ElementsAre("seen 0"));
-  EXPECT_TRUE(sweeps_.is_silent(kFirst));
+  EXPECT_FALSE(sweeps_.is_silent(kFirstNode));
+  EXPECT_THAT(silent(kFirstNode), ElementsAre("seen 0"));
+  EXPECT_TRUE(sweeps_.is_silent(kFirstNode));
   EXPECT_EQ(sweeps_.next_deadline(), now_ + Sweeps::kPause);
   EXPECT_THAT(pass(Sweeps::kPause), ElementsAre("again 0 kill"));
   EXPECT_EQ(sweeps_.next_deadline(), std::nullopt) << "while it is being asked";
-  EXPECT_THAT(silent(kFirst), IsEmpty());
+  EXPECT_THAT(silent(kFirstNode), IsEmpty());
   EXPECT_THAT(pass(Sweeps::kPause), ElementsAre("again 0 kill"));
-  EXPECT_THAT(answer(kFirst, 1), IsEmpty());
+  EXPECT_THAT(answer(kFirstNode, 1), IsEmpty());
   EXPECT_THAT(pass(Sweeps::kPause), ElementsAre("again 0 kill"));
-  EXPECT_THAT(answer(kFirst, 0), IsEmpty()) << "nobody waits for it";
+  EXPECT_THAT(answer(kFirstNode, 0), IsEmpty()) << "nobody waits for it";
   EXPECT_EQ(sweeps_.next_deadline(), std::nullopt);
-  EXPECT_FALSE(sweeps_.is_silent(kFirst));
+  EXPECT_FALSE(sweeps_.is_silent(kFirstNode));
 }
 
 TEST_F(SweepsTest, ALookAsksASilentHostTooAndWaitsForItsOwnAnswer) {
-  sweeps_.expect(kFirst);
+  sweeps_.expect(kFirstNode);
   look();
-  silent(kFirst);
+  silent(kFirstNode);
   EXPECT_THAT(pass(Sweeps::kPause), ElementsAre("again 0 kill"));
-  const Sweeps::Ask by_itself = asked_.at(kFirst);
+  const Sweeps::Ask by_itself = asked_.at(kFirstNode);
   EXPECT_THAT(look(), ElementsAre("ask 0"));
   EXPECT_THAT(told(sweeps_.answered(by_itself, std::vector<Leftover>(1), now_)), IsEmpty());
-  EXPECT_THAT(answer(kFirst, 0), ElementsAre("seen 0"));
+  EXPECT_THAT(answer(kFirstNode, 0), ElementsAre("seen 0"));
   EXPECT_THAT(pass(Sweeps::kPause), IsEmpty()) << "nothing is left";
 }
 

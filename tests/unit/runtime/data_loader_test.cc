@@ -1,6 +1,6 @@
 #include <atomic>
 #include <csignal>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Pipelines of a model with dropout, running statistics and a tied weight, compared with one process that has
 // all of it in one stage.
 #include <ATen/autocast_mode.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
 #include <muster/muster.h>

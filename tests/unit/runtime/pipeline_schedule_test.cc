@@ -1,7 +1,7 @@
 // Pipelines of spawned ranks, compared with the undivided model, which every rank trains for itself on the
 // same microbatches.
 #include <ATen/autocast_mode.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
 #include <muster/muster.h>
@@ -292,6 +292,49 @@ TEST(Pipeline, ComputesInMixedPrecisionAsOneProcess) {
       const double scale = right.abs().max().item<double>();
       require((each.value().grad() - right).abs().max().item<double>() <= 0.01 * scale, each.key());
     }
+  });
+}
+
+// Multiplies by its weight as it is. torch::nn::Linear transposes its own first, and autocast keeps copies of
+// parameters only, not of what is computed from them.
+struct ProductImpl : torch::nn::Module {
+  explicit ProductImpl(int layer) {
+    torch::manual_seed(static_cast<std::uint64_t>(layer));
+    weight = register_parameter(fmt::format("weight{}", layer), torch::randn({kWidth, kWidth}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return torch::tanh(torch::mm(x, weight)); }
+  at::Tensor weight;
+};
+TORCH_MODULE(Product);
+
+// The first forward of a stage that is computed again has no graph. A copy of a weight that autocast kept
+// from it would have none either, and the weight would get no gradient from the second one. (In the very
+// first step the schedule asks for the outputs' shapes, with a graph.)
+TEST(Pipeline, ComputesAgainInMixedPrecision) {
+  spawn_ranks(2, [](Job& job) {
+    const Batch batch(0, 8, at::kFloat);
+    std::vector<at::Tensor> gradients;
+    for (const bool recompute : {false, true}) {
+      const PipelineStage stage(Product(job.rank()), job.rank(), 2, job);
+      PipelineSchedule schedule("1F1B", {stage}, 4,
+                                [](const at::Tensor& output, const at::Tensor& target) {
+                                  require(output.scalar_type() == at::kBFloat16,
+                                          "layers compute in bfloat16");
+                                  return mean_square(output.to(at::kFloat), target);
+                                },
+                                {.recompute = recompute});
+      for (int step = 0; step < 2; ++step) {
+        stage.module()->zero_grad();
+        const auto casting = autocast(at::kCPU);
+        schedule.step({.inputs = {batch.input}, .target = batch.target});
+        const at::Tensor gradient = stage.module()->parameters().front().grad();
+        require(gradient.defined() && gradient.abs().sum().item<double>() > 0,
+                fmt::format("the weight has a gradient in step {}, recompute {}", step, recompute));
+        gradients.push_back(gradient.clone());
+      }
+    }
+    for (const at::Tensor& gradient : gradients)
+      require(at::equal(gradient, gradients.front()), "the gradient is that without recomputation");
   });
 }
 

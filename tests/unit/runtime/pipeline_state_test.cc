@@ -1,7 +1,7 @@
 // Checkpoints of pipelines: loaded by other cuts of the model, other numbers of replicas, and by the whole
 // model, which all train on alike.
 #include <filesystem>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
 #include <muster/muster.h>

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/shm/segment.h"
+#include "runtime/torch_versions.h"
 #include "tests/require.h"
 
 namespace muster {
@@ -72,8 +73,8 @@ void compare_sums(Pair pair, at::ScalarType type, std::int64_t count, int rank) 
     at::Tensor mine = at::empty({count}, input.options()), theirs = at::empty({count}, input.options());
     c10d::ReduceScatterOptions scattered;
     scattered.reduceOp = kind;
-    pair.shm._reduce_scatter_base(mine, input, scattered)->wait();
-    pair.gloo._reduce_scatter_base(theirs, input, scattered)->wait();
+    compat::reduce_scatter_single(pair.shm, mine, input, scattered)->wait();
+    compat::reduce_scatter_single(pair.gloo, theirs, input, scattered)->wait();
     require_same(mine, theirs, "reduce_scatter, " + what);
   }
 }
@@ -100,6 +101,10 @@ void compare_moves(Pair pair, at::ScalarType type, std::int64_t count, int rank)
     pair.gloo.gather(all_other, one, gather)->wait();
     if (root == pair.shm.getRank())
       require_same(at::cat(all_one[0]), at::cat(all_other[0]), case_text("gather", type, count));
+    at::Tensor row = at::zeros({root == pair.shm.getRank() ? count * size : 0}, at::dtype(type));
+    compat::gather_single(pair.shm, row, one[0], gather)->wait();
+    if (root == pair.shm.getRank())
+      require_same(row, at::cat(all_other[0]), case_text("gather to one tensor", type, count));
     c10d::ScatterOptions scatter;
     scatter.rootRank = root;
     std::vector<std::vector<at::Tensor>> parts;
@@ -113,8 +118,8 @@ void compare_moves(Pair pair, at::ScalarType type, std::int64_t count, int rank)
   at::Tensor input = mine(7);
   at::Tensor one = at::zeros({count * size}, input.options()),
              other = at::zeros({count * size}, input.options());
-  pair.shm._allgather_base(one, input)->wait();
-  pair.gloo._allgather_base(other, input)->wait();
+  compat::all_gather_single(pair.shm, one, input)->wait();
+  compat::all_gather_single(pair.gloo, other, input)->wait();
   require_same(one, other, case_text("all_gather", type, count));
   std::vector<std::vector<at::Tensor>> lists(1);
   for (std::int64_t each = 0; each < size; ++each) lists[0].push_back(at::zeros({count}, input.options()));
@@ -127,8 +132,8 @@ void compare_moves(Pair pair, at::ScalarType type, std::int64_t count, int rank)
   const std::int64_t rows = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
   at::Tensor out = some(type, rows * count, rank, 8).view({rows, count});
   at::Tensor in_one = at::zeros_like(out), in_other = at::zeros_like(out);
-  pair.shm.alltoall_base(in_one, out, splits, splits)->wait();
-  pair.gloo.alltoall_base(in_other, out, splits, splits)->wait();
+  compat::all_to_all_single(pair.shm, in_one, out, splits, splits)->wait();
+  compat::all_to_all_single(pair.gloo, in_other, out, splits, splits)->wait();
   require_same(in_one, in_other, case_text("all_to_all", type, count));
 }
 
@@ -182,10 +187,10 @@ TEST(Shm, TakesEmptyTensors) {
     at::Tensor empty = at::empty({0}), other = at::empty({0});
     pair.shm.allreduce(one)->wait();
     pair.shm.broadcast(one)->wait();
-    pair.shm._allgather_base(other, empty)->wait();
-    pair.shm._reduce_scatter_base(other, empty)->wait();
+    compat::all_gather_single(pair.shm, other, empty)->wait();
+    compat::reduce_scatter_single(pair.shm, other, empty)->wait();
     std::vector<std::int64_t> none;
-    pair.shm.alltoall_base(other, empty, none, none)->wait();
+    compat::all_to_all_single(pair.shm, other, empty, none, none)->wait();
     pair.shm.barrier()->wait();
   });
 }

@@ -3,7 +3,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <mutex>
 #include <pthread.h>

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "examples/char_lm/gpt.h"
+#include "runtime/torch_versions.h"
 
 namespace muster {
 namespace {
@@ -449,14 +450,14 @@ TEST(WeightGrads, KeepActivationsOnlyUntilTheyAreComputed) {
 TEST(WeightGrads, KeepNoGraphAlive) {
   nn::Linear linear(5, 3);
   WeightGrads grads;
-  std::weak_ptr<torch::autograd::Node> before;
+  std::optional<compat::WeakNodePtr> before;
   {
     const Tensor hidden = torch::randn({4, 5}).requires_grad_() * 2;
-    before = hidden.grad_fn();
+    before.emplace(hidden.grad_fn());
     const WeightGrads::Deferring deferring(grads);
     linear->forward(hidden).sum().backward();
   }
-  EXPECT_TRUE(before.expired());
+  EXPECT_TRUE(before->expired());
 }
 
 template <class Action>

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstddef>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <memory>
 #include <stdexcept>
