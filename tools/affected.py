@@ -3,8 +3,8 @@
 
     tools/affected.py BUILD [BASE]
 
-Compares the working tree with the commit BASE (HEAD), new files included. Prints the changed files that no test reaches to standard error, and
-to standard output what `ctest -I FILE` reads: the numbers of the tests in the folder BUILD, which is built. A test is reached when one of its
+Compares the working tree with the commit BASE (HEAD), new files included. Prints the changed files, other than C++ sources and headers, that it connects with no test to standard
+error, and to standard output what `ctest -I FILE` reads: the numbers of the tests in the folder BUILD, which is built. A test is reached when one of its
 programs is made from a changed file, when it names a changed file or the folder of one, or when a program of it was compiled with such a name.
 A change of how things are built reaches all tests. `./dev test affected` uses it.
 """
@@ -54,6 +54,12 @@ def objects_made_from(build, changed):
     return found
 
 
+def inputs_of(build, target):
+    """What the target's files are made from by commands of our own, too, such as scripts that are packed into a program."""
+    return {Path(build, line).resolve() for artifact in target.get("artifacts", [])
+            for line in output_of("ninja", "-C", str(build), "-t", "inputs", artifact["path"]).splitlines()}
+
+
 def names(text, changed):
     """The changed files that a word of a command or a definition names: each itself, or the folder that it lies in."""
     return {file for word in re.findall(r"/[^\s\"'=:;]+", text) for file in changed if Path(word) == file or Path(word.rstrip("/")) in file.parents}
@@ -72,7 +78,9 @@ def reached_targets(build, changed, used):
         definitions = " ".join(define["define"] for group in target.get("compileGroups", []) for define in group.get("defines", []))
         named = names(definitions, changed - {file for file in changed if file.suffix in (".cc", ".h")})
         used |= sources | named
-        if sources or named or f"{target['paths']['build']}/CMakeFiles/{target['name']}.dir".removeprefix("./") in folders:
+        inputs = inputs_of(build, target) & changed
+        used |= inputs
+        if sources or named or inputs or f"{target['paths']['build']}/CMakeFiles/{target['name']}.dir".removeprefix("./") in folders:
             reached.add(key)
     waiting = list(reached)
     while waiting:
@@ -96,9 +104,10 @@ def main(arguments):
             words = test.get("command", [])
             # A script may read what lies beside it.
             folders = " ".join(str(Path(word).parent) for word in words if Path(word).suffix in (".py", ".sh", ".cmake"))
-            named = names(" ".join(words) + " " + folders, changed - {file for file in changed if file.suffix in (".cc", ".h")})
+            named = names(" ".join(words), changed) | names(folders, changed - {file for file in changed if file.suffix in (".cc", ".h")})
             used |= named
-            if test["name"] in ALWAYS or named or any(Path(word) in programs for word in words):
+            installs = test["name"] == "installed_package" and programs
+            if test["name"] in ALWAYS or named or installs or any(Path(word) in programs for word in words):
                 numbers.append(number)
     for file in sorted(changed - used):
         print(f"affected: only tidy reads {file.relative_to(ROOT)}", file=sys.stderr)

@@ -8,6 +8,8 @@ is named, and ctest says why. Processor seconds are those of the test and of all
 """
 
 import argparse
+import collections
+import contextlib
 import json
 import os
 import signal
@@ -39,17 +41,22 @@ def runs_alone(test):
     return bool(property_of(test, "RUN_SERIAL", False))
 
 
-def take_interrupts():
-    """A shell lets what it starts in the background ignore Ctrl-C, and the tests that send it would wait for ever."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+LOCKS = collections.defaultdict(threading.Lock)
 
 
 def measure(test):
+    with contextlib.ExitStack() as held:
+        for name in sorted(property_of(test, "RESOURCE_LOCK", [])):
+            held.enter_context(LOCKS[name])
+        return measure_alone(test)
+
+
+def measure_alone(test):
     environment = {**os.environ, **dict(entry.split("=", 1) for entry in property_of(test, "ENVIRONMENT", []))}
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         child = subprocess.Popen(test["command"], cwd=property_of(test, "WORKING_DIRECTORY", None), env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=output, stderr=output, start_new_session=True, preexec_fn=take_interrupts)
+                                 stdout=output, stderr=output, start_new_session=True)
         # A launcher that is asked to end stops its ranks, too.
         timer = threading.Timer(property_of(test, "TIMEOUT", 1500), os.killpg, (child.pid, signal.SIGTERM))
         timer.start()
@@ -74,6 +81,8 @@ def main():
     parser.add_argument("--most", type=int, default=60, help="rows to print (60)")
     parser.add_argument("--json", help="write all of it to this file")
     arguments = parser.parse_args()
+    # A shell lets what it starts in the background ignore Ctrl-C, and the tests that send it would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     results = measure_all(tests_of(arguments))
     results.sort(key=lambda result: -result["processor"] - result["seconds"])
     if arguments.json:

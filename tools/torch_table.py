@@ -38,11 +38,12 @@ def read_rows():
 
 
 def count_of(results):
-    """{column: [passed, run]}, and the names of the tests that failed. A test that was skipped was not run."""
+    """{column: [passed, run]}, and the names of the tests that failed. A test that skips itself is not counted; one that could not start has failed."""
     counts, failed = {column: [0, 0] for column in COLUMNS}, []
     for result in results:
         for case in ElementTree.parse(result).getroot().iter("testcase"):
-            if case.find("skipped") is not None and case.get("status") != "fail":
+            skipped = case.find("skipped")
+            if skipped is not None and skipped.get("message", "").startswith(("SKIP_", "Disabled")):
                 continue
             count = counts[column_of(case.get("name"))]
             count[1] += 1
@@ -77,7 +78,8 @@ def main(arguments):
     rows = read_rows()
     if arguments[:1] == ["--has"]:
         row = rows.get(arguments[1])
-        return 0 if row and row["commit"] == commit() and passed(row) else 1
+        # Two trees with uncommitted changes have the same name.
+        return 0 if row and row["commit"] == commit() and not commit().endswith("-dirty") and passed(row) else 1
     if arguments[:1] == ["--add"]:
         row = make_row(arguments[2] if len(arguments) > 2 else None, arguments[3:])
         rows[arguments[1]] = row

@@ -1,8 +1,6 @@
 #include "runtime/process/loaded_torch.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +8,8 @@
 #include "runtime/process/uncaught.h"
 #include "runtime/torch_versions.h"
 
-// Of libtorch_cpu, in all versions that Muster compiles with: what AOTInductor's compiled models ask.
+// libtorch_cpu has this function in all versions that Muster compiles with; AOTInductor's compiled models
+// call it.
 extern "C" std::uint64_t aoti_torch_abi_version();
 
 namespace muster {
@@ -26,8 +25,9 @@ std::string file_of(void* symbol) {
   const TorchVersions versions{.built = compat::kTorchVersion, .other = aoti_torch_abi_version()};
   if (fit(versions)) return;
   const std::string message = fmt::format(
-      "this program was built with LibTorch {}, and has loaded LibTorch {} from {}: start it with the former "
-      "(see LD_LIBRARY_PATH), or build Muster and it with the latter",
+      "this program was built with LibTorch {0}, and has loaded LibTorch {1} from {2}: make LD_LIBRARY_PATH "
+      "lead "
+      "to {0}, or build Muster and this program with {1}",
       text_of_torch(versions.built), text_of_torch(versions.other),
       file_of(reinterpret_cast<void*>(&aoti_torch_abi_version)));
   std::fprintf(stderr, "muster: %s\n", message.c_str());
@@ -38,8 +38,8 @@ std::string file_of(void* symbol) {
 }  // namespace
 
 bool fit(const TorchVersions& versions) {
-  constexpr int kPatchBits = 48;
-  return versions.built >> kPatchBits == versions.other >> kPatchBits;
+  constexpr int kBitsBelowMinor = 48;
+  return versions.built >> kBitsBelowMinor == versions.other >> kBitsBelowMinor;
 }
 
 std::string text_of_torch(std::uint64_t version) {

@@ -25,7 +25,7 @@ struct OnAllRanks {
 std::string error_file_content(const std::string& message, std::int64_t unix_seconds,
                                const OnAllRanks& nature = {});
 
-// Writes it to the file that TORCHELASTIC_ERROR_FILE names, if any.
+// Writes error_file_content() to the file that TORCHELASTIC_ERROR_FILE names, if any.
 void write_error_file(const std::string& message, const OnAllRanks& nature);
 
 // The text of the exception being handled now, whatever it is; of a torch error without its C++ stack.

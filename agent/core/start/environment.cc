@@ -21,18 +21,18 @@ std::optional<std::string> variable_in(const Map& map, const char* name) {
   return found == map.end() ? std::nullopt : std::optional(found->second);
 }
 
-// What the user gave, or else the launcher or the agent has.
+// The variable's value from the user, else from the launcher, else from the agent.
 std::optional<std::string> variable_of(const NodeContext& node, const wire::JobSpec& job, const char* name) {
   if (auto given = variable_in(job.environment, name)) return given;
   if (auto passed = variable_in(job.inherited, name)) return passed;
   return variable_in(node.inherited, name);
 }
 
-// Those of the node; none: the variable is not set. Of several agents that share the machine each has its
-// slice; LOCAL_RANK indexes it, as torchrun's users expect.
+// The node's GPUs, as the variable `name` lists them; nothing: the variable is not set. Where several agents
+// share the machine, each has its slice of the list; LOCAL_RANK indexes it, as torchrun's users expect.
 std::optional<std::string> visible_gpus(const NodeContext& node, const wire::JobSpec& job,
-                                        const wire::PrepareAttempt& plan) {
-  const auto given = variable_of(node, job, kGpus);
+                                        const wire::PrepareAttempt& plan, const char* name) {
+  const auto given = variable_of(node, job, name);
   if (!job.use_gpus || plan.agents_on_host <= 1) return given;  // all of them, under their own numbers
   std::vector<std::string> devices;
   if (given) {
@@ -165,7 +165,7 @@ Environment common_environment(const NodeContext& node, const wire::JobSpec& job
   if (node.mpi.kind != wire::Mpi::kNone) set_mpi(environment, plan, start, node);
   const int workers_on_host = std::max(1, plan.local_world_size * plan.agents_on_host);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, node.core_count / workers_on_host)));
-  if (const auto gpus = visible_gpus(node, job, plan)) environment[kGpus] = *gpus;
+  if (const auto gpus = visible_gpus(node, job, plan, kGpus)) environment[kGpus] = *gpus;
   environment["MUSTER_JOB_ID"] = job.job_id;
   environment["MUSTER_ATTEMPT"] = std::to_string(node.attempt.value());
   environment["MUSTER_NODE_ID"] = std::to_string(node.node.value());
@@ -208,10 +208,9 @@ Environment rank_environment(const NodeContext& node, const wire::JobSpec& job,
   if (job.virtual_local_rank) {
     environment["LOCAL_RANK"] = "0";
     environment["MUSTER_LOCAL_RANK"] = fmt::format("{}", local_rank);
-    const auto of_rocm = variable_of(node, job, kRocmGpus).value_or("");
-    environment[kGpus] =
-        only_gpu(of_rocm.empty() ? visible_gpus(node, job, plan) : std::optional(of_rocm), local_rank);
-    if (!of_rocm.empty()) environment[kRocmGpus] = environment[kGpus];
+    const bool has_rocm = !variable_of(node, job, kRocmGpus).value_or("").empty();
+    environment[kGpus] = only_gpu(visible_gpus(node, job, plan, has_rocm ? kRocmGpus : kGpus), local_rank);
+    if (has_rocm) environment[kRocmGpus] = environment[kGpus];
   }
   return environment;
 }

@@ -42,7 +42,7 @@ ProcessState ProcessStates::look_at(pid_t pid, FrozenGroups& frozen) {
   run_time_[pid] = user + system;
   if (!has_run && (state == 'S' || state == 'D') && in_frozen_group(directory, frozen))
     return ProcessState::kFrozen;
-  // Of the main thread: others may run meanwhile.
+  // The state is the main thread's; other threads may run meanwhile.
   return state == 'D' ? ProcessState::kUninterruptible : ProcessState::kLive;
 }
 

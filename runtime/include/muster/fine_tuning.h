@@ -42,9 +42,9 @@ int unfreeze(Model& model, const std::string& part) {
 
 // Groups for an optimizer, one for each part, of its options: LibTorch's, by their optimizer. Each parameter
 // belongs to the longest part that fits. std::invalid_argument if a part has none, or a parameter no part.
-// LibTorch 2.12 and newer take an option that has its type's default (AdamW: a rate of 1e-3, a weight decay
-// of 0.01) for one that is not set, and give the group the optimizer's own: where these two differ, set it in
-// the optimizer's param_groups().
+// From LibTorch 2.12 on an option that equals its type's default (AdamW: learning rate 1e-3, weight decay
+// 0.01) counts as not set, and the group gets the optimizer's value. To give a group that default, set it in
+// the optimizer's param_groups() afterwards.
 template <class Options, detail::IsModel Model>
 std::vector<torch::optim::OptimizerParamGroup> param_groups(
     Model& model, const std::vector<std::pair<std::string, Options>>& parts) {

@@ -238,6 +238,15 @@ TEST(EnvironmentOfAWorker, ShowsOneGpuOfRocmsListWhereLocalRanksAreVirtual) {
   given.node.inherited["HIP_VISIBLE_DEVICES"] = "6, 7";
   EXPECT_THAT(given.of(1), Contains(Pair("HIP_VISIBLE_DEVICES", "7")));
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "7")));
+
+  given.job.use_gpus = true;
+  given.plan.agents_on_host = 2;
+  given.plan.agent_on_host = 1;
+  given.node.inherited["HIP_VISIBLE_DEVICES"] = "4,5,6,7";
+  EXPECT_THAT(given.of(0), Contains(Pair("HIP_VISIBLE_DEVICES", "6")))
+      << "the second agent's slice begins there";
+  given.job.use_gpus = false;
+
   given.job.environment["HIP_VISIBLE_DEVICES"] = "";
   EXPECT_THAT(given.of(1), Contains(Pair("HIP_VISIBLE_DEVICES", "")));
   EXPECT_THAT(given.of(1), Contains(Pair("CUDA_VISIBLE_DEVICES", "5")));
