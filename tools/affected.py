@@ -54,6 +54,11 @@ def objects_made_from(build, changed):
     return found
 
 
+def sources_among(files):
+    """C++ sources and headers: the compiler's own record says who reads them."""
+    return {file for file in files if file.suffix in (".cc", ".h")}
+
+
 def inputs_of(build, target):
     """What the target's files are made from by commands of our own, too, such as scripts that are packed into a program."""
     return {Path(build, line).resolve() for artifact in target.get("artifacts", [])
@@ -76,7 +81,7 @@ def reached_targets(build, changed, used):
     for key, target in targets.items():
         sources = {(ROOT / source["path"]).resolve() for source in target.get("sources", [])} & changed
         definitions = " ".join(define["define"] for group in target.get("compileGroups", []) for define in group.get("defines", []))
-        named = names(definitions, changed - {file for file in changed if file.suffix in (".cc", ".h")})
+        named = names(definitions, changed - sources_among(changed))
         used |= sources | named
         inputs = inputs_of(build, target) & changed
         used |= inputs
@@ -94,7 +99,7 @@ def main(arguments):
     build, base = Path(arguments[0]).resolve(), arguments[1] if len(arguments) > 1 else "HEAD"
     changed = changed_files(base)
     tests = json.loads(output_of("ctest", "--test-dir", str(build), "--show-only=json-v1"))["tests"]
-    used = {file for file in changed if file.suffix in (".cc", ".h")}
+    used = sources_among(changed)
     if any(BUILD_FILES.fullmatch(str(file.relative_to(ROOT))) for file in changed):
         numbers, used = range(1, len(tests) + 1), changed
     else:
@@ -102,9 +107,9 @@ def main(arguments):
         numbers = []
         for number, test in enumerate(tests, 1):
             words = test.get("command", [])
-            # A script may read what lies beside it.
+            # A script may read files in its own folder.
             folders = " ".join(str(Path(word).parent) for word in words if Path(word).suffix in (".py", ".sh", ".cmake"))
-            named = names(" ".join(words), changed) | names(folders, changed - {file for file in changed if file.suffix in (".cc", ".h")})
+            named = names(" ".join(words), changed) | names(folders, changed - sources_among(changed))
             used |= named
             installs = test["name"] == "installed_package" and programs
             if test["name"] in ALWAYS or named or installs or any(Path(word) in programs for word in words):

@@ -15,6 +15,14 @@ struct NcclVariable {
   const char* newer_name = nullptr;  // in a newer torch; the other one is read there too, with a warning
 };
 
+// Whether a worker gets `variable`, unless it has it already. `is_set` says of a name whether somebody has
+// set it.
+template <class IsSet>
+bool is_wanted(const NcclVariable& variable, bool use_gpus, IsSet is_set) {
+  return (use_gpus || !variable.only_with_gpus) &&
+         (variable.newer_name == nullptr || !is_set(variable.newer_name));
+}
+
 inline constexpr const char* kNcclInterface = "NCCL_SOCKET_IFNAME";
 // What an NCCL group does whose time is over. A program of our runtime ends the group and not its process
 // where this has been chosen for it (kChosenVariables).

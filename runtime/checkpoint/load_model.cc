@@ -107,7 +107,8 @@ LoadedModel compare(const Offered& offered, const torch::nn::Module& module,
 
 class ModelLoading {
  public:
-  ModelLoading(const CheckpointDirectory& directory, torch::nn::Module& module, const LoadModelOptions& options)
+  ModelLoading(const CheckpointDirectory& directory, torch::nn::Module& module,
+               const LoadModelOptions& options)
       : directory_(directory),
         module_(module),
         options_(options),

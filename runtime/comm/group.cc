@@ -313,10 +313,10 @@ Group Job::new_group(const std::vector<int>& ranks, const GroupOptions& options)
   std::vector<int> sorted = ranks;
   std::ranges::sort(sorted);
   GroupOptions chosen = options;
-  const int number =
-      agree_to_form(*this, {.function = "new_group",
-                            .text = fmt::format("ranks {} ({})", fmt::join(sorted, ", "), text_to_compare(options)),
-                            .refusal = refusal_of(*this, sorted, options)});
+  const int number = agree_to_form(
+      *this, {.function = "new_group",
+              .text = fmt::format("ranks {} ({})", fmt::join(sorted, ", "), text_to_compare(options)),
+              .refusal = refusal_of(*this, sorted, options)});
   const std::string key = fmt::format("group-{}", number);
   if (chosen.name.empty()) chosen.name = fmt::format("group {}", number);
   const auto formed = [&] {

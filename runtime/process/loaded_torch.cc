@@ -25,9 +25,8 @@ std::string file_of(void* symbol) {
   const TorchVersions versions{.built = compat::kTorchVersion, .other = aoti_torch_abi_version()};
   if (fit(versions)) return;
   const std::string message = fmt::format(
-      "this program was built with LibTorch {0}, and has loaded LibTorch {1} from {2}: make LD_LIBRARY_PATH "
-      "lead "
-      "to {0}, or build Muster and this program with {1}",
+      "this program was built with LibTorch {0}, and has loaded LibTorch {1} from {2}: make "
+      "LD_LIBRARY_PATH lead to {0}, or build Muster and this program with {1}",
       text_of_torch(versions.built), text_of_torch(versions.other),
       file_of(reinterpret_cast<void*>(&aoti_torch_abi_version)));
   std::fprintf(stderr, "muster: %s\n", message.c_str());

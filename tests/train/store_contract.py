@@ -19,7 +19,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed import PrefixStore, TCPStore
 
-# What scenarios call, and what a client answers without its server.
+# The scenarios call CALLED; the client answers OF_THE_CLIENT without asking its server.
 CALLED = {"add", "append", "barrier", "check", "clone", "compare_set", "delete_key", "get", "has_extended_api", "list_keys", "multi_get", "multi_set",
           "num_keys", "queue_len", "queue_pop", "queue_push", "set", "set_timeout", "wait"}
 OF_THE_CLIENT = {"host", "libuvBackend", "port", "timeout"}

@@ -1,8 +1,8 @@
 """The same flags, variables and script under torchrun and under launch: workers find the same, and the exit code agrees.
 
 usage: torchrun_contract_test.py LAUNCH   (run by the Python that has torch, 2.9 or newer)
-Where launch differs on purpose, a row or a table says so. What a newer torchrun has besides fails the test by its name.
-What an older torchrun lacks is left out, and named.
+A row or a table names each difference that is meant. The test fails if a newer torchrun has a flag or a variable that no table knows, and names it.
+The test leaves out what an older torchrun lacks, and names it.
 """
 import dataclasses
 import json
@@ -31,7 +31,7 @@ FLAGS = {
 # launch refuses these, and says what to use.
 REFUSED_FLAGS = {"--numa-binding": "not supported: use `launch ... -- numactl"}
 
-# What workers have from one of the two only.
+# Variables that only one of the two gives its workers.
 OF_TORCHRUN = {
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "it tells torchrun's own agent what --signals-to-handle says",
 }
@@ -40,14 +40,14 @@ OF_LAUNCH = {
     "MUSTER_SOCKET": "the runtime's", "MUSTER_LOCAL_RANK": "the runtime's, with --virtual-local-rank",
     "PYTHONPATH": "the Python module `muster` stands there",
 }
-# What both have and need not agree on, unless the row says so.
+# Variables that both set and that may differ, unless the row says otherwise.
 DIFFERENT = {
     "MASTER_PORT": "each run has a port of its own", "TORCHELASTIC_RUN_ID": "launch's default is the job's name",
     "TORCHELASTIC_MAX_RESTARTS": "launch's default is 3", "TORCHELASTIC_ERROR_FILE": "it is in the log directory of each",
     "PROBE_DIRECTORY": "this test's", "XDG_STATE_HOME": "this test's", "PET_MASTER_PORT": "this test's",
 }
 
-# What torchrun and its agent read or set, beside PET_ variables, and what becomes of it under launch.
+# Other variables that torchrun and its agent read or set, without those of PET_, and what launch does with them.
 SAME_VARIABLE, OF_WORKERS = "means the same", "is set for workers"
 VARIABLES = {
     "PYTHON_EXEC": SAME_VARIABLE, "CUDA_VISIBLE_DEVICES": SAME_VARIABLE, "HIP_VISIBLE_DEVICES": SAME_VARIABLE, "OMP_NUM_THREADS": SAME_VARIABLE,

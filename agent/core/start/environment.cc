@@ -92,8 +92,8 @@ void set_nccl(Environment& environment, const wire::JobSpec& job, const NodeCont
   };
   if (!node.interface.empty()) choose(wire::kNcclInterface, node.interface);
   for (const wire::NcclVariable& each : wire::kNcclVariables) {
-    const bool set_by_newer_name = each.newer_name != nullptr && environment.contains(each.newer_name);
-    if ((job.use_gpus || !each.only_with_gpus) && !set_by_newer_name) choose(each.name, each.value);
+    const auto is_set = [&](const char* name) { return environment.contains(name); };
+    if (wire::is_wanted(each, job.use_gpus, is_set)) choose(each.name, each.value);
   }
   environment.erase(wire::kChosenVariables);
   if (job.use_gpus && !chosen.empty())

@@ -144,7 +144,8 @@ Status Store::compare_set(StoreFields fields) {
   return reply_blob(set_already ? std::string_view(*node->second.value) : expected);
 }
 
-// As torch's server reads it: leading blanks and trailing text are ignored. A key that is not set counts as 0.
+// As torch's server reads it: leading blanks and trailing text are ignored. A key that is not set counts as
+// 0.
 Expected<std::int64_t> Store::number_in(const Entry& entry) {
   if (!entry.value) return 0;
   char* end = nullptr;

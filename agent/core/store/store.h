@@ -2,11 +2,11 @@
 // that clients send.
 //
 // The store owns values, queues and the clients that wait for keys; the server around it
-// (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with these
-// differences, none of which a correct program can want: a COMPARE_SET that sets nothing releases nobody;
-// WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting client once.
-// Whatever breaks the protocol or a limit is that client's failure, never the store's. No clock, no threads,
-// no I/O.
+// (io/store/store_server.h) owns the sockets. It answers as torch's libuv server does (2.9 to 2.15), with
+// these differences, none of which a correct program can want: a COMPARE_SET that sets nothing releases
+// nobody; WAIT does not count a key whose queue has entries as missing; a QUEUE_PUSH releases a waiting
+// client once. Whatever breaks the protocol or a limit is that client's failure, never the store's. No clock,
+// no threads, no I/O.
 #pragma once
 
 #include <cstdint>

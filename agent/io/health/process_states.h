@@ -1,5 +1,5 @@
-// What /proc says of the workers' processes: whether they live, are stopped, frozen with their cgroup, or
-// in uninterruptible sleep.
+// Reads in /proc whether the workers' processes live, are stopped, are frozen with their cgroup, or are in
+// uninterruptible sleep.
 //
 // One small file a process and look; more only of a process that has not run since the look before, for a
 // frozen one looks like one that sleeps. Decides nothing. One thread.

@@ -108,8 +108,7 @@ std::map<std::string, std::string> chosen_for_nccl(const wire::JobSpec& job, con
   if (on_hosts)
     choose(wire::kNcclInterface, job.interface.empty() ? "(the interface towards node 0)" : job.interface);
   for (const wire::NcclVariable& each : wire::kNcclVariables) {
-    const bool set_by_newer_name = each.newer_name != nullptr && chosen_by_user(each.newer_name);
-    if ((job.use_gpus || !each.only_with_gpus) && !set_by_newer_name) choose(each.name, each.value);
+    if (wire::is_wanted(each, job.use_gpus, chosen_by_user)) choose(each.name, each.value);
   }
   if (job.use_gpus && !chosen_by_user(wire::kOldFlightRecord))
     choose(wire::kFlightRecord,
