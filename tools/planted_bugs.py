@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Whether the tests find bugs: plants some, drawn by a seed, and names the test that fails because of each.
+
+    tools/planted_bugs.py FOLDER [--seed S] [--each N] [--only NUMBER...] [--tests R] [--reached] [--json]
+
+Clones the last commit to FOLDER/source, which must not lie in /tmp, and draws N places (12) in each of common, agent, launcher and
+runtime: conditions, which are turned round or in which an operator becomes its neighbour, and calls and assignments that are left out.
+All bugs are compiled into one build; a file says which of them is there. For each bug the tests run, cheap ones first, until one fails.
+Tests of containers are left out. With --reached only the tests that the changed file can reach run, as the build knows it. --tests: only those
+whose names match. Prints a line for each bug and keeps what is known in FOLDER/results.json, so that a run that was stopped goes on.
+Exits with 0: that a bug is not found is an answer.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("common", "agent", "launcher", "runtime")
+# A program asks once which bug it has. The file is there in the namespaces of tests, too, where the environment and /tmp may be others.
+HEADER = """#pragma once
+#include <stdio.h>
+inline int planted_bug() {
+  static const int number = [] {
+    int read = 0;
+    FILE* file = fopen("%s", "re");
+    if (file == nullptr) return 0;
+    if (fscanf(file, "%%d", &read) != 1) read = 0;
+    fclose(file);
+    return read;
+  }();
+  return number;
+}
+"""
+CONDITION = re.compile(r"^(\s+(?:\} else )?(?:if|while) )\((.*)\)( .*)$")
+DECLARES = re.compile(r"^(?:const )?(?:auto|[\w:]+(?:<.*>)?)\s*(?:const )?[&*]* ?[&*]*\w+ = ")
+CALL = re.compile(r"^(\s+)((?!return\b|throw\b|co_\w+\b|delete\b|else\b|static_assert\b|TORCH_|[A-Z_]+\()[\w:.>\[\]*-]+\([^;]*\));$")
+ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
+NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
+# The cheap first: a regular expression of labels, and whether all tests of them run or those alone that the file can reach.
+STAGES = ("^unit ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
+# Of a bug that makes tests wait: after this many seconds the bug counts as found by the test that hangs.
+TEST_SECONDS = 150
+
+
+def say(text):
+    print(f"planted_bugs: {text}", file=sys.stderr, flush=True)
+
+
+def run(command, **options):
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
+
+
+def balanced(text):
+    depth = 0
+    for letter in re.sub(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'", "", text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def bugs_of(line):
+    """What a line could become: pairs of what is done to it and a format of the line, which takes the bug's number."""
+    line = line.replace("{", "{{").replace("}", "}}")
+    found = []
+    condition = CONDITION.match(line)
+    if condition and balanced(condition[2]) and ";" not in condition[2] and not DECLARES.match(condition[2]):
+        head, test, tail = condition.groups()
+        found.append(("turned round", f"{head}((planted_bug() == {{0}}) != static_cast<bool>({test})){tail}"))
+        for operator, neighbour in NEIGHBOURS.items():
+            if operator in test:
+                other = test.replace(operator, neighbour, 1)
+                found.append((f"{operator.strip()} became {neighbour.strip()}",
+                              f"{head}(planted_bug() == {{0}} ? static_cast<bool>({other}) : static_cast<bool>({test})){tail}"))
+                break
+    left_out = CALL.match(line) or ASSIGNMENT.match(line)
+    if left_out and balanced(left_out[2]):
+        found.append(("left out", f"{left_out[1]}planted_bug() == {{0}} ? void() : void({left_out[2]});"))
+    return found
+
+
+def draw(source, folder, generator, taken):
+    """(file, line from 0, what is done, format) of a place that is not among `taken`."""
+    files = sorted((source / folder).rglob("*.cc"))
+    weights = [file.stat().st_size for file in files]
+    while True:
+        file = generator.choices(files, weights)[0]
+        lines = file.read_text().split("\n")
+        number = generator.randrange(len(lines))
+        bugs = bugs_of(lines[number])
+        if bugs and (str(file), number) not in taken:
+            taken.add((str(file), number))
+            return (file, number, *generator.choice(bugs))
+
+
+def write(bugs, originals):
+    for file, text in originals.items():
+        lines = text.split("\n")
+        for bug in bugs:
+            if bug["path"] == str(file):
+                lines[bug["line"] - 1] = bug["format"].format(bug["number"])
+        changed = "\n".join(lines)
+        if file.read_text() != changed:
+            file.write_text(changed)
+
+
+def configure(source, build, header):
+    torch = re.search(r"torch_version=(\S+)", (source / "dev").read_text())[1]
+    place = os.environ.get("MUSTER_TORCH_DIR") or Path.home() / f".cache/muster/torch-{torch}"
+    (build / ".cmake/api/v1/query").mkdir(parents=True, exist_ok=True)
+    (build / ".cmake/api/v1/query/codemodel-v2").touch()
+    configured = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_BUILD_TYPE=Release",
+                      "-DCMAKE_CXX_FLAGS_RELEASE=-O1", f"-DCMAKE_CXX_FLAGS=-include {header}", "-DMUSTER_BENCH=OFF", f"-DMUSTER_TORCH_DIR={place}"])
+    if configured.returncode != 0:
+        sys.exit(f"planted_bugs: the tree cannot be configured:\n{configured.stdout[-2000:]}")
+
+
+def plant(folder, seed, each):
+    """Builds with all bugs, and draws others for those that do not compile."""
+    source, build, header = folder / "source", folder / "build", folder / "planted.h"
+    cloned = run(["git", "clone", "--quiet", str(ROOT), str(source)])
+    if cloned.returncode != 0:
+        sys.exit(f"planted_bugs: {source} cannot be made: {cloned.stdout}")
+    header.write_text(HEADER % (folder / "number"))
+    generator, taken, bugs, originals = random.Random(seed), set(), [], {}
+
+    def add(where, number):
+        file, line, done, text = draw(source, where, generator, taken)
+        originals.setdefault(file, file.read_text())
+        bugs.append({"number": number, "folder": where, "path": str(file), "file": str(file.relative_to(source)), "line": line + 1, "done": done,
+                     "format": text, "was": originals[file].split("\n")[line].strip()})
+
+    for index, where in enumerate(FOLDERS):
+        for number in range(each):
+            add(where, index * each + number + 1)
+    configure(source, build, header)
+    while True:
+        write(bugs, originals)
+        say(f"building with {len(bugs)} bugs ...")
+        built = run(["cmake", "--build", str(build), "-j", str(os.cpu_count()), "--", "-k", "0"])
+        if built.returncode == 0:
+            break
+        broken = {(name, int(line)) for name, line in re.findall(r"^(/\S+?):(\d+):\d+: error:", built.stdout, re.MULTILINE)}
+        wrong = [bug for bug in bugs if (bug["path"], bug["line"]) in broken]
+        if not wrong:
+            sys.exit(f"planted_bugs: the tree does not build:\n{built.stdout[-3000:]}")
+        for bug in wrong:
+            say(f"{bug['file']}:{bug['line']} ({bug['done']}) does not compile; another place is drawn")
+            bugs.remove(bug)
+            add(bug["folder"], bug["number"])
+    bugs.sort(key=lambda bug: bug["number"])
+    return {"seed": seed, "bugs": bugs}
+
+
+def reached_tests(source, build, path):
+    specification = importlib.util.spec_from_file_location("affected", source / "tools/affected.py")
+    affected = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(affected)
+    programs = affected.reached_targets(build, {Path(path)}, set())
+    tests = json.loads(run(["ctest", "--test-dir", str(build), "--show-only=json-v1"]).stdout)["tests"]
+    return [number for number, test in enumerate(tests, 1) if any(Path(word) in programs for word in test.get("command", []))]
+
+
+def find(folder, bug, arguments):
+    """The first test that fails because of the bug, or an empty string."""
+    source, build = folder / "source", folder / "build"
+    command = ["ctest", "--test-dir", str(build), "--stop-on-failure", "-j", str(os.cpu_count()), "--timeout", str(TEST_SECONDS)]
+    if arguments.reached:
+        chosen = folder / "tests.txt"
+        chosen.write_text("0,0,0," + ",".join(map(str, reached_tests(source, build, bug["path"]))))
+        command += ["--tests-information", str(chosen)]
+    if arguments.tests:
+        command += ["--tests-regex", arguments.tests]
+    (folder / "number").write_text(str(bug["number"]))
+    try:
+        for stage in STAGES:
+            ran = run([*command, "--label-regex", stage])
+            failed = re.findall(r"^\s*\d+ - (\S+) \(", ran.stdout, re.MULTILINE)
+            if failed:
+                return failed[0]
+    finally:
+        (folder / "number").write_text("0")
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="by which places are drawn (default: 1)")
+    parser.add_argument("--each", type=int, default=12, metavar="N", help="places in each of the four folders (default: 12)")
+    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="NUMBER", help="try these bugs alone, also if it is known who finds them")
+    parser.add_argument("--tests", default="", metavar="R", help="run the tests alone whose names match")
+    parser.add_argument("--reached", action="store_true", help="run the tests alone that the file with the bug can reach")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    if folder.is_relative_to(tempfile.gettempdir()):
+        sys.exit(f"planted_bugs: FOLDER: {folder}: tests over hosts have a /tmp of their own; name a folder elsewhere")
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / "results.json"
+    known = json.loads(results.read_text()) if results.exists() else plant(folder, arguments.seed, arguments.each)
+    results.write_text(json.dumps(known, indent=1))
+    for bug in known["bugs"]:
+        if arguments.only and bug["number"] not in arguments.only or not arguments.only and "found_by" in bug:
+            continue
+        started = time.monotonic()
+        bug["found_by"] = find(folder, bug, arguments)
+        bug["seconds"] = round(time.monotonic() - started, 1)
+        results.write_text(json.dumps(known, indent=1))
+        if not arguments.json:
+            print(f"{bug['number']:3} {bug['file']}:{bug['line']} {bug['done']}: {bug['found_by'] or 'NOT FOUND'} ({bug['seconds']} s)", flush=True)
+    if arguments.json:
+        print(json.dumps(known, indent=1))
+    else:
+        print(f"{sum(bool(bug.get('found_by')) for bug in known['bugs'])} of {len(known['bugs'])} found (seed {known['seed']})")
+
+
+if __name__ == "__main__":
+    main()
