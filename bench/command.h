@@ -21,6 +21,13 @@ namespace muster::bench {
 
 using Command = std::vector<std::string>;
 
+// A program of the Python that the benchmarks' LibTorch belongs to, such as "torchrun": its path, or nothing if
+// that LibTorch came without Python.
+inline std::string torch_program(const std::string& name) {
+  const std::string folder = MUSTER_TORCH_PROGRAMS;
+  return folder.empty() ? "" : folder + "/" + name;
+}
+
 // -1 if it cannot be executed.
 inline pid_t spawn(const Command& command, char** environment = environ) {
   std::vector<char*> argv;

@@ -71,12 +71,10 @@ std::vector<Table> tables_of(const json& ours, const json& memory, const json& t
 int run(int argc, char** argv) {
   CLI::App app("Checkpoints of a large state, beside PyTorch's");
   std::string directory = "/tmp/muster-bench-checkpoint";
-  std::string python;
+  std::string python = torch_program("python3");
   std::int64_t mib = 2048;
   int ranks = 2, rounds = 5;
   bool as_json = false;
-  const char* home = std::getenv("HOME");
-  if (home != nullptr) python = std::string(home) + "/.cache/muster/torch-2.11.0/bin/python3";
   app.add_option("--directory", directory, "where to write; its disk is what is measured")
       ->capture_default_str();
   app.add_option("--mib", mib, "size of the state")->capture_default_str();

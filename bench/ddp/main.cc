@@ -57,8 +57,7 @@ int run(int argc, char** argv) {
   CLI::App app("Step time of DistributedDataParallel, beside Python's");
   int runs = 9;
   bool json = false, trace = true;
-  const char* home = std::getenv("HOME");
-  std::string python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
+  std::string python = torch_program("python3");
   app.add_option("--runs", runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--python", python, "A Python with torch; left out when it does not exist");
   app.add_flag("--trace,!--no-trace", trace, "Print the times of one backward pass");

@@ -96,8 +96,7 @@ int measure(const fs::path& bin, const Settings& settings, const fs::path& scrat
 int run(int argc, char** argv) {
   CLI::App app("A whole training job beside torchrun and Python");
   Settings settings;
-  const char* home = std::getenv("HOME");
-  settings.torchrun = fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  settings.torchrun = torch_program("torchrun");
   app.add_option("--runs", settings.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--workers", settings.workers, "Threads or processes that load, per rank")->delimiter(',');
   app.add_option("--data-dir", settings.data_dir, "Folder of the IDX files")->check(CLI::ExistingDirectory);

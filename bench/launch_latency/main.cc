@@ -142,9 +142,7 @@ int run(int argc, char** argv) {
   std::vector<int> ranks = {4, 16};
   int runs = 21;
   bool json = false;
-  const char* home = std::getenv("HOME");
-  std::string torchrun =
-      fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  std::string torchrun = torch_program("torchrun");
   app.add_option("--ranks", ranks, "Numbers of ranks")->delimiter(',');
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));
   app.add_option("--torchrun", torchrun, "Its torchrun program; left out when it does not exist");

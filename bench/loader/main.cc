@@ -213,8 +213,7 @@ int run(int argc, char** argv) {
   Setting setting;
   bool json = false;
   std::string only;
-  const char* home = std::getenv("HOME");
-  setting.python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
+  setting.python = torch_program("python3");
   app.add_option("--runs", setting.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", setting.seconds, "Length of a run, after a warm-up")
       ->check(CLI::PositiveNumber);

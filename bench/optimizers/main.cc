@@ -108,8 +108,7 @@ int run(int argc, char** argv) {
   CLI::App app("A step of fused optimizers, the state of shared ones, and what logging costs");
   Settings settings;
   bool json = false;
-  const char* home = std::getenv("HOME");
-  settings.python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
+  settings.python = torch_program("python3");
   app.add_option("--runs", settings.runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--steps", settings.steps, "Steps of a run")->check(CLI::Range(1, 100000));
   app.add_option("--log-steps", settings.log_steps, "Steps with a logger")->check(CLI::Range(100, 1000000));

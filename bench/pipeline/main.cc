@@ -136,8 +136,7 @@ int run(int argc, char** argv) {
   int runs = 5, steps = 5;
   bool json = false;
   std::string backend = "gloo";
-  const char* home = std::getenv("HOME");
-  std::string python = fmt::format("{}/.cache/muster/torch-2.11.0/bin/python3", home == nullptr ? "" : home);
+  std::string python = torch_program("python3");
   app.add_option("--runs", runs, "Runs of each contender, in turn")->check(CLI::Range(1, 1000));
   app.add_option("--steps", steps, "Steps of each schedule in a run")->check(CLI::Range(1, 1000));
   app.add_option("--backend", backend, "What our ranks send by")->check(CLI::IsMember({"gloo", "shm"}));

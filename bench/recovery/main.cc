@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "bench/command.h"
 #include "bench/recovery/plain.h"
 #include "bench/recovery/torch.h"
 
@@ -22,9 +23,7 @@ int run(int argc, char** argv) {
   int runs = 9;
   bool json = false;
   std::vector<std::string> kinds = {"plain", "torch"};
-  const char* home = std::getenv("HOME");
-  std::string torchrun =
-      fmt::format("{}/.cache/muster/torch-2.11.0/bin/torchrun", home == nullptr ? "" : home);
+  std::string torchrun = torch_program("torchrun");
   app.add_option("--of", kinds, "Kinds of ranks")->delimiter(',')->check(CLI::IsMember({"plain", "torch"}));
   app.add_option("--ranks", ranks, "Numbers of ranks, even")->delimiter(',');
   app.add_option("--runs", runs, "Counted runs of each contender")->check(CLI::Range(1, 1000));

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -152,7 +153,9 @@ def numbers(kind):
 
 
 def read_options():
-    python = os.path.expanduser("~/.cache/muster/torch-2.11.0/bin/python")
+    with open(os.path.join(ROOT, "dev"), encoding="utf-8") as script:
+        version = re.search(r"^torch_version=(\S+)", script.read(), re.MULTILINE)[1]
+    python = os.path.expanduser(f"~/.cache/muster/torch-{version}/bin/python")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interval", type=numbers(float), default=[7, 15], metavar="SECONDS", help="mean time between kills; several with commas (7,15)")
     parser.add_argument("--seeds", type=int, default=5, help="the seeds 1 to SEEDS (5)")
