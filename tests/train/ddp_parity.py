@@ -13,7 +13,7 @@ from torch.distributed.algorithms.join import Join
 from torch.distributed.algorithms.model_averaging import averagers
 from torch.distributed.optim import PostLocalSGDOptimizer
 
-STEPS, BATCH = 20, 6
+STEPS, BATCH = 10, 6
 
 
 class Net(torch.nn.Module):

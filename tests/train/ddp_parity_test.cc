@@ -20,12 +20,12 @@
 namespace muster {
 namespace {
 
-constexpr int kSteps = 20;
+constexpr int kSteps = 10;
 constexpr int kBatch = 6;
 constexpr std::size_t kPixels = 12 * 12;
 
 // A line of cases.txt, as ddp_parity.py reads it: ranks, bucket_cap_mb (0 for the default), and what is
-// special. join=13,20: see first_steps(); clip=2: the
+// special. join=6,10: see first_steps(); clip=2: the
 // norm to clip by; powersgd=2, batched=2: the rank; localsgd=5: the first step by oneself, or in pairs;
 // wrapped: with the optimizer that averages.
 struct Case {
@@ -73,19 +73,19 @@ const std::vector<Case> kCases{
     {4, 0.01, "static_graph"},
     {4, 0.01, "static_graph branches bucket_views"},
     {4, 0.01, "bucket_views"},
-    {2, 0.01, "join=13,20"},
-    {2, 0.01, "join=20,13 by_active_ranks"},
-    {2, 0.01, "join=0,20"},
-    {4, 0, "join=13,20,17,20"},
-    {4, 0.01, "join=20,1,17,3"},
-    {4, 0.01, "join=13,20,17,20 by_active_ranks"},
-    {4, 0.01, "join=20,1,17,3 no_sync bucket_views"},
-    {4, 0.01, "join=13,20,17,20 find_unused branches"},
-    {4, 0.01, "join=13,19,17,19 static_graph"},
+    {2, 0.01, "join=6,10"},
+    {2, 0.01, "join=10,6 by_active_ranks"},
+    {2, 0.01, "join=0,10"},
+    {4, 0, "join=6,10,8,10"},
+    {4, 0.01, "join=10,1,8,3"},
+    {4, 0.01, "join=6,10,8,10 by_active_ranks"},
+    {4, 0.01, "join=10,1,8,3 no_sync bucket_views"},
+    {4, 0.01, "join=6,10,8,10 find_unused branches"},
+    {4, 0.01, "join=6,9,8,9 static_graph"},
     {2, 0.01, "fp16"},
     {2, 0.01, "bf16 bucket_views"},
     {4, 0.01, "fp16 bucket_views no_sync"},
-    {4, 0.01, "fp16 join=13,20,17,20"},
+    {4, 0.01, "fp16 join=6,10,8,10"},
     {4, 0.01, "bf16"},
     {2, 0, "powersgd=1"},
     {2, 0, "powersgd=2 cold"},
