@@ -21,8 +21,8 @@ namespace muster::bench {
 
 using Command = std::vector<std::string>;
 
-// A program of the Python that the benchmarks' LibTorch belongs to, such as "torchrun": its path, or nothing if
-// that LibTorch came without Python.
+// A program of the Python that the benchmarks' LibTorch belongs to, such as "torchrun": its path, or nothing
+// if that LibTorch came without Python.
 inline std::string torch_program(const std::string& name) {
   const std::string folder = MUSTER_TORCH_PROGRAMS;
   return folder.empty() ? "" : folder + "/" + name;
