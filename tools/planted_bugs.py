@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Whether the tests find bugs: plants some, drawn by a seed, and names the test that fails because of each.
 
-    tools/planted_bugs.py FOLDER [--seed S] [--each N] [--only NUMBER...] [--tests R] [--reached] [--json]
+    tools/planted_bugs.py FOLDER [--seed S] [--each N] [--only NUMBER...] [--tests R] [--json]
 
 Clones the last commit to FOLDER/source, which must not lie in /tmp, and draws N places (12) in each of common, agent, launcher and
 runtime: conditions, which are turned round or in which an operator becomes its neighbour, and calls and assignments that are left out.
-All bugs are compiled into one build; a file says which of them is there. For each bug the tests run, cheap ones first, until one fails.
-Tests of containers are left out. With --reached only the tests that the changed file can reach run, as the build knows it. --tests: only those
-whose names match. Prints a line for each bug and keeps what is known in FOLDER/results.json, so that a run that was stopped goes on.
-Exits with 0: that a bug is not found is an answer.
+All bugs are compiled into one build; a file says which of them is there. For each bug the tests that its file can reach run, cheap ones
+first, until one fails; tests of containers are left out. Prints a line for each bug and keeps what is known in FOLDER/results.json, so
+that a run that was stopped goes on. Exits with 0: that a bug is not found is an answer, too.
 """
 
 import argparse
@@ -40,14 +39,15 @@ inline int planted_bug() {
   return number;
 }
 """
-CONDITION = re.compile(r"^(\s+(?:\} else )?(?:if|while) )\((.*)\)( .*)$")
+# Of lines whose braces are doubled, as in a format.
+CONDITION = re.compile(r"^(\s+(?:\}\} else )?(?:if|while) )\((.*)\)( .*)$")
 DECLARES = re.compile(r"^(?:const )?(?:auto|[\w:]+(?:<.*>)?)\s*(?:const )?[&*]* ?[&*]*\w+ = ")
 CALL = re.compile(r"^(\s+)((?!return\b|throw\b|co_\w+\b|delete\b|else\b|static_assert\b|TORCH_|[A-Z_]+\()[\w:.>\[\]*-]+\([^;]*\));$")
 ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
-# The cheap first: a regular expression of labels, and whether all tests of them run or those alone that the file can reach.
+# Labels of tests, the cheap ones first.
 STAGES = ("^unit ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
-# Of a bug that makes tests wait: after this many seconds the bug counts as found by the test that hangs.
+# A test that takes longer has found the bug.
 TEST_SECONDS = 150
 
 
@@ -170,16 +170,13 @@ def reached_tests(source, build, path):
     return [number for number, test in enumerate(tests, 1) if any(Path(word) in programs for word in test.get("command", []))]
 
 
-def find(folder, bug, arguments):
+def find(folder, bug, tests):
     """The first test that fails because of the bug, or an empty string."""
     source, build = folder / "source", folder / "build"
-    command = ["ctest", "--test-dir", str(build), "--stop-on-failure", "-j", str(os.cpu_count()), "--timeout", str(TEST_SECONDS)]
-    if arguments.reached:
-        chosen = folder / "tests.txt"
-        chosen.write_text("0,0,0," + ",".join(map(str, reached_tests(source, build, bug["path"]))))
-        command += ["--tests-information", str(chosen)]
-    if arguments.tests:
-        command += ["--tests-regex", arguments.tests]
+    chosen = folder / "tests.txt"
+    chosen.write_text("0,0,0," + ",".join(map(str, reached_tests(source, build, bug["path"]))))
+    command = ["ctest", "--test-dir", str(build), "--stop-on-failure", "-j", str(2 * os.cpu_count()), "--timeout", str(TEST_SECONDS),
+               "--tests-information", str(chosen), "--tests-regex", tests]
     (folder / "number").write_text(str(bug["number"]))
     try:
         for stage in STAGES:
@@ -199,7 +196,6 @@ def main():
     parser.add_argument("--each", type=int, default=12, metavar="N", help="places in each of the four folders (default: 12)")
     parser.add_argument("--only", type=int, nargs="+", default=[], metavar="NUMBER", help="try these bugs alone, also if it is known who finds them")
     parser.add_argument("--tests", default="", metavar="R", help="run the tests alone whose names match")
-    parser.add_argument("--reached", action="store_true", help="run the tests alone that the file with the bug can reach")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
@@ -213,7 +209,7 @@ def main():
         if arguments.only and bug["number"] not in arguments.only or not arguments.only and "found_by" in bug:
             continue
         started = time.monotonic()
-        bug["found_by"] = find(folder, bug, arguments)
+        bug["found_by"] = find(folder, bug, arguments.tests)
         bug["seconds"] = round(time.monotonic() - started, 1)
         results.write_text(json.dumps(known, indent=1))
         if not arguments.json:
