@@ -68,9 +68,9 @@ void for_seeds_from(std::uint64_t first, std::uint64_t count, Body body) {
   }
 }
 
-// With sanitizers the same code is run for its memory, and eight times as slowly.
+// With sanitizers the same code is run for its memory, and ten times as slowly.
 #if __has_feature(address_sanitizer)
-constexpr std::uint64_t kShare = 8;
+constexpr std::uint64_t kShare = 16;
 #else
 constexpr std::uint64_t kShare = 1;
 #endif
