@@ -49,7 +49,7 @@ if(MUSTER_FUZZ)
     message(FATAL_ERROR "MUSTER_FUZZ needs Clang's libFuzzer: -DCMAKE_CXX_COMPILER=clang++-19.")
   endif()
   # What -fsanitize=fuzzer-no-link stands for. As that a precompiled header would serve only targets that have it too.
-  set(MUSTER_FUZZ_OPTIONS -fsanitize-coverage=inline-8bit-counters,pc-table,indirect-calls,trace-cmp,stack-depth)
+  set(MUSTER_FUZZ_OPTIONS -fsanitize-coverage=inline-8bit-counters,pc-table,indirect-calls,trace-cmp)
   foreach(name IN ITEMS bcmp memcmp memmem strcasecmp strcasestr strcmp strncasecmp strncmp strstr)
     list(APPEND MUSTER_FUZZ_OPTIONS -fno-builtin-${name})
   endforeach()
