@@ -43,7 +43,7 @@ struct LargeTraining {
 };
 
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)  // which make all of it slower
-constexpr std::chrono::milliseconds kShortCommitTimeout{200};
+constexpr std::chrono::milliseconds kShortCommitTimeout{1000};
 #else
 constexpr std::chrono::milliseconds kShortCommitTimeout{20};
 #endif
