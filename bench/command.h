@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <poll.h>
@@ -24,8 +25,8 @@ using Command = std::vector<std::string>;
 // A program of the Python that the benchmarks' LibTorch belongs to, such as "torchrun": its path, or nothing
 // if that LibTorch came without Python.
 inline std::string torch_program(const std::string& name) {
-  const std::string folder = MUSTER_TORCH_PROGRAMS;
-  return folder.empty() ? "" : folder + "/" + name;
+  const std::filesystem::path python = MUSTER_TORCH_PYTHON;
+  return python.empty() ? "" : (python.parent_path() / name).string();
 }
 
 // -1 if it cannot be executed.

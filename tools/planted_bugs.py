@@ -39,14 +39,14 @@ inline int planted_bug() {
   return number;
 }
 """
-# Of lines whose braces are doubled, as in a format.
+# bugs_of() doubles the braces of a line before it looks for these.
 CONDITION = re.compile(r"^(\s+(?:\}\} else )?(?:if|while) )\((.*)\)( .*)$")
 DECLARES = re.compile(r"^(?:const )?(?:auto|[\w:]+(?:<.*>)?)\s*(?:const )?[&*]* ?[&*]*\w+ = ")
 CALL = re.compile(r"^(\s+)((?!return\b|throw\b|co_\w+\b|delete\b|else\b|static_assert\b|TORCH_|[A-Z_]+\()[\w:.>\[\]*-]+\([^;]*\));$")
 ASSIGNMENT = re.compile(r"^(\s+)([\w.>\[\]*-]+ [-+|]?= [^;]*);$")
 NEIGHBOURS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " && ": " || ", " || ": " && ", " == ": " != ", " != ": " == "}
 # Labels of tests, the cheap ones first.
-STAGES = ("^unit ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
+STAGES = ("^(logic|unit) ", "^cluster ", "^process ", "^train ", "^(hosts|chaos) ")
 # A test that takes longer has found the bug.
 TEST_SECONDS = 150
 
