@@ -20,7 +20,7 @@ namespace {
 namespace F = torch::nn::functional;
 
 constexpr int kLayers = 12;
-constexpr int kSteps = PIPELINE_STEPS;
+constexpr int kSteps = 5;
 
 // Some of the layers of a model of many, with the names that they have there.
 struct PartImpl : torch::nn::Module {
@@ -185,7 +185,7 @@ TEST_P(PipelineSchedules, TrainAlikeInSinglePrecisionAndWithRecomputation) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, PipelineSchedules, testing::Values(PIPELINE_RANKS));
+INSTANTIATE_TEST_SUITE_P(Ranks, PipelineSchedules, testing::Values(2, 3, 4));
 
 // Bytes that this rank allocates in a step at most, of its second one.
 double peak_bytes(const std::string& name, const Job& job, int chunks, int n_microbatches) {
