@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 9> kNotCommon = {
     "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
     "MUSTER_ATTEMPT"};
 
-// Found by watching getenv() while LibTorch 2.11 and its CUDA libraries load; LD_, GLIBC_ and MALLOC_ are the
-// loader's and the C library's, PYTHON the interpreter's.
-constexpr std::array<std::string_view, 19> kReadWhileLoading = {"OMP_",
+// Found by watching getenv() while LibTorch 2.11 and 2.15 and their CUDA libraries load; LD_, GLIBC_ and
+// MALLOC_ are the loader's and the C library's, PYTHON the interpreter's.
+constexpr std::array<std::string_view, 20> kReadWhileLoading = {"OMP_",
                                                                 "GOMP_",
                                                                 "KMP_",
                                                                 "ONEDNN_",
@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 19> kReadWhileLoading = {"OMP_",
                                                                 "CUBLAS",
                                                                 "CASK",
                                                                 "INTEL_LIBITTNOTIFY",
+                                                                "NVRTC_",
                                                                 "PYTHON"};
 
 constexpr std::string_view kOpenBlasThreads = "OPENBLAS_NUM_THREADS";

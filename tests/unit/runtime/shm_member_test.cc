@@ -327,7 +327,7 @@ TEST(Member, NamesARankThatWasKilledInAnyCollective) {
         end = std::jthread([&member] {
           // In the midst of a call, of those that lay pieces down.
           const auto& laid = member.board().segment.state(1).laid;
-          for (int looks = 0; laid < 11 && looks < 100'000; ++looks) std::this_thread::yield();
+          for (int looks = 0; laid < 11 && looks < 10'000; ++looks) std::this_thread::yield();
           raise(SIGKILL);
         });
       call(member);
@@ -335,7 +335,7 @@ TEST(Member, NamesARankThatWasKilledInAnyCollective) {
     EXPECT_THAT(texts[0], EndsWith("rank 11 has ended"));
     EXPECT_EQ(texts[1], "killed by 9");
     EXPECT_THAT(texts[2], EndsWith("rank 11 has ended"));
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));  // half of what ends a call in any case
   }
 }
 
