@@ -9,36 +9,34 @@
 
 namespace {
 
-void add_training(CLI::App& app, Options& options) {
-  add_number(app, "--epochs", options.epochs, "times through the text", 1);
-  add_number(app, "--max-steps", options.max_steps, "stop after this many steps; 0: no limit", 0);
-  add_number(app, "--batch-size", options.batch_size, "pieces of text per worker and backward pass", 1);
-  add_number(app, "--accumulate", options.accumulate, "backward passes per step", 1);
-  add_number(app, "--lr", options.lr, "highest learning rate of AdamW", 0);
-  add_number(app, "--clip-grad-norm", options.clip_grad_norm, "largest norm of the gradients; 0: no limit",
-             0);
-  app.add_option("--comm-hook", options.comm_hook, "gradients are sent as they are, or as fp16 or bf16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"none", "fp16", "bf16"}));
-  add_number(app, "--seed", options.seed, "of the parameters, the order of the text, and dropout", 0);
-  add_number(app, "--num-workers", options.num_workers, "threads that load text, per worker", 0);
-  add_number(app, "--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
-  add_fail_at(app, options.fail_at);
+void add_training(Flags& flags, Options& options) {
+  flags.number("--epochs", options.epochs, "times through the text", 1);
+  flags.number("--max-steps", options.max_steps, "stop after this many steps; 0: no limit", 0);
+  flags.number("--batch-size", options.batch_size, "pieces of text per worker and backward pass", 1);
+  flags.number("--accumulate", options.accumulate, "backward passes per step", 1);
+  flags.number("--lr", options.lr, "highest learning rate of AdamW", 0);
+  flags.number("--clip-grad-norm", options.clip_grad_norm, "largest norm of the gradients; 0: no limit", 0);
+  flags.choice("--comm-hook", options.comm_hook, "gradients are sent as they are, or as fp16 or bf16",
+               {"none", "fp16", "bf16"});
+  flags.number("--seed", options.seed, "of the parameters, the order of the text, and dropout", 0);
+  flags.number("--num-workers", options.num_workers, "threads that load text, per worker", 0);
+  flags.number("--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
+  flags.fail_at(options.fail_at);
 }
 
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  CLI::App app("Trains a small GPT on the characters of a text. Start it with launch, or alone.",
-               "train_char_lm");
-  app.add_option("--text", options.text, "a file, or a folder of files")->capture_default_str();
-  app.add_option("--token-dir", options.token_dir,
-                 "folder on each node for the text as tokens (default: the one for temporary files)");
-  add_model(app, options.model);
-  add_training(app, options);
-  add_number(app, "--generate", options.generate, "characters that the trained model writes", 0);
-  parse_or_exit(app, argc, argv);
+  Flags flags("train_char_lm",
+              "Trains a small GPT on the characters of a text. Start it with launch, or alone.");
+  flags.text("--text", options.text, "a file, or a folder of files");
+  flags.text("--token-dir", options.token_dir,
+             "folder on each node for the text as tokens (default: the one for temporary files)");
+  add_model(flags, options.model);
+  add_training(flags, options);
+  flags.number("--generate", options.generate, "characters that the trained model writes", 0);
+  flags.parse_or_exit(argc, argv);
   if (options.model.width % options.model.heads != 0) {
     std::fprintf(stderr, "train_char_lm: --width %ld is no multiple of --heads %ld\n",
                  static_cast<long>(options.model.width), static_cast<long>(options.model.heads));

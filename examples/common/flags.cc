@@ -1,6 +1,8 @@
 #include "examples/common/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -21,38 +23,75 @@ std::optional<FailAt> parse_fail_at(std::string_view text) {
 
 }  // namespace
 
-void add_fail_at(CLI::App& app, std::optional<FailAt>& fail_at) {
-  const auto set = [&fail_at](const std::string& text) {
-    fail_at = parse_fail_at(text);
-    if (!fail_at) throw CLI::ValidationError("--fail-at", "'" + text + "' is not RANK:STEP, such as 2:350");
+Flags::Flags(const std::string& program, const std::string& what)
+    : app_(std::make_unique<CLI::App>(what, program)) {}
+Flags::~Flags() = default;
+
+template <class Number>
+void Flags::number(const char* name, Number& value, const char* what, double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    Number parsed{};
+    const auto number =
+        CLI::detail::lexical_cast(text, parsed) ? std::optional<double>(parsed) : std::nullopt;
+    if (number && *number >= least && *number <= most) return std::string();
+    return "'" + text + "' is not a number " +
+           (std::isinf(most)
+                ? "of at least " + CLI::detail::to_string(least)
+                : "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most));
   };
-  app.add_option_function<std::string>(
+  app_->add_option(name, value, what)->capture_default_str()->check(check, "NUMBER");
+}
+template void Flags::number(const char*, int&, const char*, double, double);
+template void Flags::number(const char*, std::int64_t&, const char*, double, double);
+template void Flags::number(const char*, std::uint64_t&, const char*, double, double);
+template void Flags::number(const char*, double&, const char*, double, double);
+
+void Flags::text(const char* name, std::string& value, const char* what) {
+  auto* option = app_->add_option(name, value, what);
+  if (!value.empty()) option->capture_default_str();
+}
+
+void Flags::required_text(const char* name, std::string& value, const char* what) {
+  app_->add_option(name, value, what)->required();
+}
+
+void Flags::choice(const char* name, std::string& value, const char* what,
+                   const std::vector<std::string>& values) {
+  app_->add_option(name, value, what)->capture_default_str()->check(CLI::IsMember(values));
+}
+
+void Flags::yes(const char* name, bool& value, const char* what) {
+  app_->add_flag(name, value, what);
+}
+
+void Flags::fail_at(std::optional<FailAt>& value) {
+  const auto set = [&value](const std::string& text) {
+    value = parse_fail_at(text);
+    if (!value) throw CLI::ValidationError("--fail-at", "'" + text + "' is not RANK:STEP, such as 2:350");
+  };
+  app_->add_option_function<std::string>(
       "--fail-at", set, "RANK:STEP: that worker kills itself after that step of the first attempt");
 }
 
-void add_pipeline(CLI::App& app, PipelineFlags& flags) {
-  add_number(app, "--stages", flags.stages,
-             "that the model is cut into, each on a rank of its own; more ranks are replicas. 0: all ranks",
-             0);
-  app.add_option("--schedule", flags.schedule,
-                 "one of those with a stage a rank that `launch schedule` knows")
-      ->capture_default_str();
-  app.add_option("--split", flags.split,
-                 "stages have as many layers, as many parameters, or take as long, which is measured first")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"uniform", "parameters", "profile"}));
-  add_number(app, "--microbatches", flags.microbatches, "that a batch is cut into", 1);
-  app.add_flag("--recompute", flags.recompute, "stages keep their inputs only, and compute forward twice");
+void Flags::pipeline(PipelineFlags& values) {
+  number("--stages", values.stages,
+         "that the model is cut into, each on a rank of its own; more ranks are replicas. 0: all ranks", 0);
+  text("--schedule", values.schedule, "one of those with a stage a rank that `launch schedule` knows");
+  choice("--split", values.split,
+         "stages have as many layers, as many parameters, or take as long, which is measured first",
+         {"uniform", "parameters", "profile"});
+  number("--microbatches", values.microbatches, "that a batch is cut into", 1);
+  yes("--recompute", values.recompute, "stages keep their inputs only, and compute forward twice");
 }
 
-void parse_or_exit(CLI::App& app, int argc, char** argv) {
+void Flags::parse_or_exit(int argc, char** argv) {
   try {
-    app.parse(argc, argv);
+    app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    std::fputs(app_->help().c_str(), stdout);
     std::exit(0);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(), error.what());
     std::exit(2);
   }
 }

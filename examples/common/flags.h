@@ -1,16 +1,19 @@
-// What the flags of the examples have in common: numbers with a least value, the planned loss of a worker, a
-// pipeline, and how a flag that cannot be used ends the process.
+// The flags of the examples: where their values go, how a flag that cannot be used ends the process, and what
+// several examples have in common.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "examples/common/fail_at.h"
 
-// Adds --fail-at RANK:STEP.
-void add_fail_at(CLI::App& app, std::optional<FailAt>& fail_at);
+namespace CLI {
+class App;
+}
 
 struct PipelineFlags {
   int stages = 0;  // 0: as many as there are ranks
@@ -19,18 +22,27 @@ struct PipelineFlags {
   int microbatches = 4;
   bool recompute = false;
 };
-void add_pipeline(CLI::App& app, PipelineFlags& flags);
 
-// Adds a flag for a number that may not be less than `least`.
-template <class Number>
-void add_number(CLI::App& app, const char* name, Number& value, const char* what, std::int64_t least) {
-  const auto check = [least](const std::string& text) {
-    Number parsed{};
-    const bool usable = CLI::detail::lexical_cast(text, parsed) && parsed >= static_cast<Number>(least);
-    return usable ? "" : "'" + text + "' is not a number of at least " + std::to_string(least);
-  };
-  app.add_option(name, value, what)->capture_default_str()->check(check, "NUMBER");
-}
+// Each of these adds a flag. What its value is before parse_or_exit() is its default, which --help prints.
+class Flags {
+ public:
+  Flags(const std::string& program, const std::string& what);
+  ~Flags();
+  // A number from `least` to `most`: int, std::int64_t, std::uint64_t or double.
+  template <class Number>
+  void number(const char* name, Number& value, const char* what, double least,
+              double most = std::numeric_limits<double>::infinity());
+  void text(const char* name, std::string& value, const char* what);
+  void required_text(const char* name, std::string& value, const char* what);
+  // One of `values`.
+  void choice(const char* name, std::string& value, const char* what, const std::vector<std::string>& values);
+  void yes(const char* name, bool& value, const char* what);
+  // --fail-at RANK:STEP
+  void fail_at(std::optional<FailAt>& value);
+  void pipeline(PipelineFlags& values);
+  // Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
+  void parse_or_exit(int argc, char** argv);
 
-// Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
-void parse_or_exit(CLI::App& app, int argc, char** argv);
+ private:
+  std::unique_ptr<CLI::App> app_;
+};

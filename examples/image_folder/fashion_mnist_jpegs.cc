@@ -31,15 +31,15 @@ struct Options {
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  CLI::App app("Writes Fashion-MNIST as JPEG files: OUT/train/CLASS/*.jpg and OUT/val/CLASS/*.jpg.",
-               "fashion_mnist_jpegs");
-  app.add_option("--out", options.out, "folder to write into")->required();
-  app.add_option("--data-dir", options.data_dir, "folder of the IDX files")->capture_default_str();
-  add_number(app, "--train", options.train, "images to train on, at most 60000", 1);
-  add_number(app, "--val", options.val, "images to test with, at most 10000", 1);
-  add_number(app, "--side", options.side, "height and width; other than 28, they are scaled", 1);
-  app.add_flag("--rgb", options.rgb, "three channels: the image, its mirror image and its negative");
-  parse_or_exit(app, argc, argv);
+  Flags flags("fashion_mnist_jpegs",
+              "Writes Fashion-MNIST as JPEG files: OUT/train/CLASS/*.jpg and OUT/val/CLASS/*.jpg.");
+  flags.required_text("--out", options.out, "folder to write into");
+  flags.text("--data-dir", options.data_dir, "folder of the IDX files");
+  flags.number("--train", options.train, "images to train on, at most 60000", 1);
+  flags.number("--val", options.val, "images to test with, at most 10000", 1);
+  flags.number("--side", options.side, "height and width; other than 28, they are scaled", 1);
+  flags.yes("--rgb", options.rgb, "three channels: the image, its mirror image and its negative");
+  flags.parse_or_exit(argc, argv);
   return options;
 }
 

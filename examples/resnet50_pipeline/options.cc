@@ -5,26 +5,26 @@
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  Flags flags(
+      "train_resnet50_pipeline",
       "Trains ResNet-50 on folders of images, in stages on several ranks. Start it with launch; alone it is "
-      "one stage.",
-      "train_resnet50_pipeline");
-  add_pipeline(app, options.pipeline);
-  app.add_option("--data-dir", options.data_dir,
-                 "folder with train/CLASS/*.jpg and val/CLASS/*.jpg (default: images that it makes)");
-  add_number(app, "--made-images", options.made_images, "number of those", 1);
-  add_number(app, "--image-size", options.image_size, "height and width of the network's input", 33);
-  add_number(app, "--width", options.width, "channels of the first layer: 64 is ResNet-50", 1);
-  add_number(app, "--epochs", options.epochs, "times through the training images", 1);
-  add_number(app, "--max-steps", options.max_steps, "stop after this many steps; 0: no limit", 0);
-  add_number(app, "--batch-size", options.batch_size, "images per replica and step", 1);
-  add_number(app, "--lr", options.lr, "learning rate of SGD with momentum", 0);
-  add_number(app, "--seed", options.seed,
-             "of the parameters, the order of the images, and their augmentation", 0);
-  add_number(app, "--num-workers", options.num_workers, "threads that load images, per worker", 0);
-  add_number(app, "--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
-  add_fail_at(app, options.fail_at);
-  parse_or_exit(app, argc, argv);
+      "one stage.");
+  flags.pipeline(options.pipeline);
+  flags.text("--data-dir", options.data_dir,
+             "folder with train/CLASS/*.jpg and val/CLASS/*.jpg (default: images that it makes)");
+  flags.number("--made-images", options.made_images, "number of those", 1);
+  flags.number("--image-size", options.image_size, "height and width of the network's input", 33);
+  flags.number("--width", options.width, "channels of the first layer: 64 is ResNet-50", 1);
+  flags.number("--epochs", options.epochs, "times through the training images", 1);
+  flags.number("--max-steps", options.max_steps, "stop after this many steps; 0: no limit", 0);
+  flags.number("--batch-size", options.batch_size, "images per replica and step", 1);
+  flags.number("--lr", options.lr, "learning rate of SGD with momentum", 0);
+  flags.number("--seed", options.seed, "of the parameters, the order of the images, and their augmentation",
+               0);
+  flags.number("--num-workers", options.num_workers, "threads that load images, per worker", 0);
+  flags.number("--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
+  flags.fail_at(options.fail_at);
+  flags.parse_or_exit(argc, argv);
   if (options.batch_size % options.pipeline.microbatches != 0) {
     std::fprintf(stderr, "train_resnet50_pipeline: --batch-size %ld is no multiple of --microbatches %d\n",
                  static_cast<long>(options.batch_size), options.pipeline.microbatches);
