@@ -34,9 +34,11 @@ if(MUSTER_SANITIZE)
   # Not vptr: the check makes a pipe to see whether memory can be read, and where a test leaves no descriptors it errs.
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
-  # Undefined behaviour is looked for in our code, and not in the headers of libraries, which are most of it: a sixth of the time.
+  # It takes a sixth less time to compile. The path is relative, so that checkouts can share a compiler cache.
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    add_compile_options(-fsanitize-ignorelist=${CMAKE_CURRENT_LIST_DIR}/unchecked_headers.txt)
+    set(MUSTER_UNCHECKED_HEADERS ${CMAKE_CURRENT_LIST_DIR}/unchecked_headers.txt)
+    file(RELATIVE_PATH list ${CMAKE_BINARY_DIR} ${MUSTER_UNCHECKED_HEADERS})
+    add_compile_options(-fsanitize-ignorelist=${list})
   endif()
 endif()
 
@@ -64,7 +66,7 @@ if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header carries a time stamp and its own path; both would defeat the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    ${MUSTER_CCACHE})
+    CCACHE_EXTRAFILES=${MUSTER_UNCHECKED_HEADERS} ${MUSTER_CCACHE})
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   endif()

@@ -29,17 +29,19 @@ Flags::~Flags() = default;
 
 template <class Number>
 void Flags::number(const char* name, Number& value, const char* what, double least, double most) {
-  const auto check = [least, most](const std::string& text) {
+  const std::string range =
+      std::isinf(most) ? "of at least " + CLI::detail::to_string(least)
+                       : "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most);
+  const auto check = [=](const std::string& text) {
     Number parsed{};
     const auto number =
         CLI::detail::lexical_cast(text, parsed) ? std::optional<double>(parsed) : std::nullopt;
-    if (number && *number >= least && *number <= most) return std::string();
-    return "'" + text + "' is not a number " +
-           (std::isinf(most)
-                ? "of at least " + CLI::detail::to_string(least)
-                : "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most));
+    const bool usable = number && *number >= least && *number <= most;
+    return usable ? "" : "'" + text + "' is not a number " + range;
   };
-  app_->add_option(name, value, what)->capture_default_str()->check(check, "NUMBER");
+  app_->add_option(name, value, what)
+      ->capture_default_str()
+      ->check(check, std::isinf(most) ? "NUMBER" : "NUMBER " + range);
 }
 template void Flags::number(const char*, int&, const char*, double, double);
 template void Flags::number(const char*, std::int64_t&, const char*, double, double);

@@ -23,11 +23,14 @@ struct PipelineFlags {
   bool recompute = false;
 };
 
-// Each of these adds a flag. What its value is before parse_or_exit() is its default, which --help prints.
+// A program's flags. Their values stay where the program has them, and are read by parse_or_exit(); what they
+// are before it are the defaults.
 class Flags {
  public:
   Flags(const std::string& program, const std::string& what);
   ~Flags();
+
+  // Each of the next functions adds a flag; `what` is its text in --help.
   // A number from `least` to `most`: int, std::int64_t, std::uint64_t or double.
   template <class Number>
   void number(const char* name, Number& value, const char* what, double least,
@@ -36,10 +39,12 @@ class Flags {
   void required_text(const char* name, std::string& value, const char* what);
   // One of `values`.
   void choice(const char* name, std::string& value, const char* what, const std::vector<std::string>& values);
+  // It takes no value: where it is given, `value` becomes true.
   void yes(const char* name, bool& value, const char* what);
   // --fail-at RANK:STEP
   void fail_at(std::optional<FailAt>& value);
   void pipeline(PipelineFlags& values);
+
   // Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
   void parse_or_exit(int argc, char** argv);
 

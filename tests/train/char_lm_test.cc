@@ -110,6 +110,21 @@ TEST_F(CharLm, LearnsWithGradientsSentInHalfTheBytes) {
   EXPECT_NEAR(loss(half.out(), "node0:0: loss "), expected, 0.05);
 }
 
+TEST_F(CharLm, NamesAFlagThatCannotBeUsed) {
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{"--dropout", "1"}, "train_char_lm: --dropout: '1' is not a number from 0 to 0.9"},
+      {{"--epochs", "none"}, "train_char_lm: --epochs: 'none' is not a number of at least 1"},
+      {{"--comm-hook", "fp8"}, "train_char_lm: --comm-hook: fp8 not in {none,fp16,bf16}"},
+  };
+  for (const auto& [flags, said] : wrong) {
+    std::vector<std::string> command{"--device", "cpu", "--max-restarts", "0", TRAIN_PROGRAM};
+    command.insert(command.end(), flags.begin(), flags.end());
+    LaunchRun run(command);
+    EXPECT_EQ(run.exit_code(), 2) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr(said));
+  }
+}
+
 TEST_F(CharLm, NamesATextThatCannotBeUsed) {
   LaunchRun missing(command("c", {"--text", scratch_ / "nothing"}));
   EXPECT_EQ(missing.exit_code(), 2) << missing.err();

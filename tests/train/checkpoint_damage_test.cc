@@ -42,12 +42,13 @@ TEST_F(CheckpointTest, AnyFlippedBitIsSeenAndTheCheckpointBeforeIsUsed) {
   }
 }
 
-// Flipped bits, cuts, exchanged and repeated pieces, in shard and manifest: so many of them.
+// With sanitizers, under which a load takes ten times as long, there are fewer.
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr int kDamages = 150;
 #else
 constexpr int kDamages = 1000;
 #endif
+// Flipped bits, cuts, exchanged and repeated pieces, in shard and manifest.
 TEST_F(CheckpointTest, NoDamageOfAnyKindGetsIntoAModel) {
   save_two();
   const unsigned seed = std::random_device{}();

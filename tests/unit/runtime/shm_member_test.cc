@@ -327,7 +327,8 @@ TEST(Member, NamesARankThatWasKilledInAnyCollective) {
         end = std::jthread([&member] {
           // In the midst of a call, of those that lay pieces down.
           const auto& laid = member.board().segment.state(1).laid;
-          for (int looks = 0; laid < 11 && looks < 10'000; ++looks) std::this_thread::yield();
+          const TimePoint latest = Clock::now() + std::chrono::milliseconds(500);
+          while (laid < 11 && Clock::now() < latest) std::this_thread::yield();
           raise(SIGKILL);
         });
       call(member);
