@@ -93,11 +93,17 @@ Status Member::wait_for_all(const std::function<std::string()>& refused) {
         missing.push_back(rank);
       else if (!process && rank != settings_.rank) {
         process.reset(static_cast<int>(syscall(SYS_pidfd_open, segment_.state(rank).pid.load(), 0)));
+        if (process) continue;
+        const int error = errno;
+        const RankState& state = segment_.state(rank);
+        const Presence presence = state.presence;
         // One that has left had its part done, and is missed only by who needs more of it.
-        if (!process && !(errno == ESRCH && segment_.state(rank).presence == Presence::kLeft))
-          unseen = errno == ESRCH ? names_of({rank}) + " has ended"
-                                  : fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
-                                                strerrordesc_np(errno));
+        if (error == ESRCH && presence == Presence::kLeft) continue;
+        if (error != ESRCH)
+          unseen = fmt::format("the process of {} cannot be watched: {}", names_of({rank}),
+                               strerrordesc_np(error));
+        else
+          unseen = presence == Presence::kGaveUp ? reason_of(state) : names_of({rank}) + " has ended";
       }
     }
     return missing.empty();

@@ -402,7 +402,8 @@ TEST(Member, IsGivenUpFromAnotherThread) {
     std::vector<std::int64_t> values(1);
     finish(member, message_of(false, 0, 0, values));
   });
-  EXPECT_THAT(texts, Each(EndsWith(": somebody wants it so")));
+  // Rank 1 may learn it as it joins.
+  EXPECT_THAT(texts, Each(EndsWith("somebody wants it so")));
 }
 
 }  // namespace
