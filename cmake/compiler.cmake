@@ -34,7 +34,7 @@ if(MUSTER_SANITIZE)
   # Not vptr: the check makes a pipe to see whether memory can be read, and where a test leaves no descriptors it errs.
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
-  # It takes a sixth less time to compile. The path is relative, so that checkouts can share a compiler cache.
+  # Clang compiles a file in a sixth less time with this list. Its path is relative, so that checkouts can share a compiler cache.
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(MUSTER_UNCHECKED_HEADERS ${CMAKE_CURRENT_LIST_DIR}/unchecked_headers.txt)
     file(RELATIVE_PATH list ${CMAKE_BINARY_DIR} ${MUSTER_UNCHECKED_HEADERS})

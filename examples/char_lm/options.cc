@@ -1,7 +1,5 @@
 #include "examples/char_lm/options.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "examples/char_lm/gpt_flags.h"
@@ -37,11 +35,7 @@ Options parse_options(int argc, char** argv) {
   add_training(flags, options);
   flags.number("--generate", options.generate, "characters that the trained model writes", 0);
   flags.parse_or_exit(argc, argv);
-  if (options.model.width % options.model.heads != 0) {
-    std::fprintf(stderr, "train_char_lm: --width %ld is no multiple of --heads %ld\n",
-                 static_cast<long>(options.model.width), static_cast<long>(options.model.heads));
-    std::exit(2);
-  }
+  flags.multiple_or_exit("--width", options.model.width, "--heads", options.model.heads);
   if (options.token_dir.empty()) options.token_dir = std::filesystem::temp_directory_path().string();
   return options;
 }

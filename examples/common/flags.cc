@@ -97,3 +97,11 @@ void Flags::parse_or_exit(int argc, char** argv) {
     std::exit(2);
   }
 }
+
+void Flags::multiple_or_exit(const char* flag, std::int64_t value, const char* of,
+                             std::int64_t divisor) const {
+  if (value % divisor == 0) return;
+  std::fprintf(stderr, "%s: %s %ld is no multiple of %s %ld\n", app_->get_name().c_str(), flag,
+               static_cast<long>(value), of, static_cast<long>(divisor));
+  std::exit(2);
+}

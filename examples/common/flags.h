@@ -47,6 +47,8 @@ class Flags {
 
   // Ends the process for --help (0) and for a flag that cannot be used (one line on stderr, 2).
   void parse_or_exit(int argc, char** argv);
+  // After it: ends the process in the same way, unless the value of `flag` is a multiple of that of `of`.
+  void multiple_or_exit(const char* flag, std::int64_t value, const char* of, std::int64_t divisor) const;
 
  private:
   std::unique_ptr<CLI::App> app_;

@@ -1,7 +1,5 @@
 #include "examples/gpt_pipeline/options.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "examples/char_lm/gpt_flags.h"
@@ -20,13 +18,6 @@ void add_training(Flags& flags, Options& options) {
   flags.fail_at(options.fail_at);
 }
 
-[[noreturn]] void refuse_multiple(const char* flag, std::int64_t value, const char* of,
-                                  std::int64_t divisor) {
-  std::fprintf(stderr, "train_gpt_pipeline: %s %ld is no multiple of %s %ld\n", flag,
-               static_cast<long>(value), of, static_cast<long>(divisor));
-  std::exit(2);
-}
-
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -42,10 +33,8 @@ Options parse_options(int argc, char** argv) {
   add_model(flags, options.model);
   add_training(flags, options);
   flags.parse_or_exit(argc, argv);
-  if (options.model.width % options.model.heads != 0)
-    refuse_multiple("--width", options.model.width, "--heads", options.model.heads);
-  if (options.batch_size % options.pipeline.microbatches != 0)
-    refuse_multiple("--batch-size", options.batch_size, "--microbatches", options.pipeline.microbatches);
+  flags.multiple_or_exit("--width", options.model.width, "--heads", options.model.heads);
+  flags.multiple_or_exit("--batch-size", options.batch_size, "--microbatches", options.pipeline.microbatches);
   if (options.token_dir.empty()) options.token_dir = std::filesystem::temp_directory_path().string();
   return options;
 }

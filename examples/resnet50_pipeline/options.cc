@@ -1,8 +1,5 @@
 #include "examples/resnet50_pipeline/options.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 Options parse_options(int argc, char** argv) {
   Options options;
   Flags flags(
@@ -25,10 +22,6 @@ Options parse_options(int argc, char** argv) {
   flags.number("--checkpoint-every", options.checkpoint_every, "steps from one checkpoint to the next", 1);
   flags.fail_at(options.fail_at);
   flags.parse_or_exit(argc, argv);
-  if (options.batch_size % options.pipeline.microbatches != 0) {
-    std::fprintf(stderr, "train_resnet50_pipeline: --batch-size %ld is no multiple of --microbatches %d\n",
-                 static_cast<long>(options.batch_size), options.pipeline.microbatches);
-    std::exit(2);
-  }
+  flags.multiple_or_exit("--batch-size", options.batch_size, "--microbatches", options.pipeline.microbatches);
   return options;
 }

@@ -65,8 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
              {1}},
         Case{"narrow",
              "c10::Error: mat1 and mat2 shapes cannot be multiplied (1x11 and 12x5) (in training with "
-             "noise.idx, "
-             "epoch 0, batch 4 (samples 13))",
+             "noise.idx, epoch 0, batch 4 (samples 13))",
              {1}},
         Case{"throws",
              "std::runtime_error: noise.idx: epoch 0, batch 1 (samples 10, 13, 16): cannot load sample 13 "

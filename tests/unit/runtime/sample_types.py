@@ -25,7 +25,7 @@ def main(source, *command):
 
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
-        # What all samples include takes most of the time: it is compiled once.
+        # The compiler reads what all samples include once, since that takes most of the time.
         header = Path(folder, "dataset.h")
         header.write_text("#include <muster/dataset.h>\n")
         run = compiled("-x", "c++-header", str(header), "-o", f"{header}.gch")
