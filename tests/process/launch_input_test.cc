@@ -413,8 +413,9 @@ assert found == blob(job), found
 TEST(LaunchSideBySide, AHundredJobsOfTwoRanksDoNotMeetEachOther) {
   std::vector<std::unique_ptr<LaunchRun>> runs;
   for (int i = 0; i < 100; ++i) {
-    runs.push_back(std::make_unique<LaunchRun>(std::vector<std::string>{
-        "--nodes", "2", "--max-restarts", "0", "python3", "-S", "-E", "-c", kNameInStore}));
+    runs.push_back(std::make_unique<LaunchRun>(std::vector<std::string>{"--nodes", "2", "--max-restarts", "0",
+                                                                        "--silence-limit", "60", "python3",
+                                                                        "-S", "-E", "-c", kNameInStore}));
   }
   for (const auto& run : runs) EXPECT_EQ(run->exit_code(), 0) << run->err();
 }

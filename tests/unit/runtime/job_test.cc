@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <iterator>
 #include <muster/muster.h>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <set>
@@ -21,7 +22,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/file.h"
-#include "runtime/comm/address.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/process/uncaught.h"
@@ -139,6 +139,29 @@ TEST(Job, RefusesABackendThatThereIsNot) {
   });
 }
 
+// A port that nobody else is given while this lives, and on which a store of ours may still listen: it is bound, and
+// does not listen.
+class ReservedPort {
+ public:
+  ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    require(fd_ && setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                bind(fd_.get(), generic, size) == 0 && getsockname(fd_.get(), generic, &size) == 0,
+            "no port is left");
+    port_ = std::to_string(ntohs(address.sin_port));
+  }
+  const std::string& port() const { return port_; }
+
+ private:
+  UniqueFd fd_;
+  std::string port_;
+};
+
 // A store that outlives the ranks, as an agent's does.
 c10::intrusive_ptr<c10d::Store> serve_store(const std::string& port) {
   c10d::TCPStoreOptions options;
@@ -157,15 +180,12 @@ void set_world(const std::string& rank, const std::string& world_size, const std
 }
 
 TEST(Job, SaysHowManyRanksHaveCome) {
-  auto free_port = listen_on_loopback(0);
-  ASSERT_TRUE(free_port);
-  const std::string port = std::to_string(free_port->port);
-  free_port->fd.reset();
+  const ReservedPort reserved;
   alone([&] {
-    const auto store = serve_store(port);
-    set_world("1", "3", port);
+    const auto store = serve_store(reserved.port());
+    set_world("1", "3", reserved.port());
     try {
-      init({.timeout = std::chrono::milliseconds(300)});
+      init({.timeout = std::chrono::seconds(1)});
     } catch (const std::runtime_error& error) {
       require(error.what() == std::string("1 of 3 ranks have come to muster::init()"), error.what());
       return;
@@ -177,20 +197,18 @@ TEST(Job, SaysHowManyRanksHaveCome) {
 TEST(Job, MeetsOverEnvironmentTcpFileAndAnAgentsStore) {
   ScratchDirectory scratch;
   for (const std::string method : {"env", "tcp", "file", "agent"}) {
-    auto free_port = listen_on_loopback(0);
-    ASSERT_TRUE(free_port);
-    const std::string port = std::to_string(free_port->port);
-    free_port->fd.reset();
+    const ReservedPort reserved;
     spawn(
         [&](Job& outer) {
           clear_world();
           InitOptions options{.rank = outer.rank(), .world_size = 3, .timeout = std::chrono::seconds(60)};
-          if (method == "tcp") options.init_method = "tcp://127.0.0.1:" + port;
+          if (method == "tcp") options.init_method = "tcp://127.0.0.1:" + reserved.port();
           if (method == "file") options.init_method = "file://" + (scratch / "store");
           c10::intrusive_ptr<c10d::Store> store;
-          if (method == "agent" && outer.rank() == 0) store = serve_store(port);
+          if (method == "agent" && outer.rank() == 0) store = serve_store(reserved.port());
           if (method == "agent") setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
-          if (method == "env" || method == "agent") set_world(std::to_string(outer.rank()), "3", port);
+          if (method == "env" || method == "agent")
+            set_world(std::to_string(outer.rank()), "3", reserved.port());
           const Job job = init(options);
           require_equal(job.rank(), outer.rank(), "rank");
           require_equal(job.local_rank(), outer.rank(), "local rank");
@@ -202,10 +220,8 @@ TEST(Job, MeetsOverEnvironmentTcpFileAndAnAgentsStore) {
 }
 
 TEST(Job, SaysWhichStoreItCannotReach) {
-  auto free_port = listen_on_loopback(0);
-  ASSERT_TRUE(free_port);
-  const std::string address = "127.0.0.1:" + std::to_string(free_port->port);
-  free_port->fd.reset();
+  const ReservedPort reserved;
+  const std::string address = "127.0.0.1:" + reserved.port();
   alone([&] {
     try {
       init({.init_method = "tcp://" + address,
@@ -369,17 +385,14 @@ std::vector<nlohmann::json> heard_to_the_end(FakeAgent& agent, pid_t worker) {
 
 // What it uses as it goes must be there then, though made after it: under a launcher it is.
 TEST(Job, InStaticStorageSpeaksWhenTheProcessEnds) {
-  auto free_port = listen_on_loopback(0);
-  ASSERT_TRUE(free_port);
-  const std::string port = std::to_string(free_port->port);
-  free_port->fd.reset();
+  const ReservedPort reserved;
   const ScratchDirectory scratch;
   FakeAgent agent(scratch / "agent");
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
-    static const auto store = serve_store(port);
-    set_world("0", "1", port);
+    static const auto store = serve_store(reserved.port());
+    set_world("0", "1", reserved.port());
     setenv("MUSTER_SOCKET", agent.path().c_str(), 1);
     static const Job job = init();
     muster::step(0);
