@@ -139,8 +139,8 @@ TEST(Job, RefusesABackendThatThereIsNot) {
   });
 }
 
-// A port that nobody else is given while this lives, and on which a store of ours may still listen: it is bound, and
-// does not listen.
+// A port that nobody else is given while this lives, and on which a store of ours may still listen: it is
+// bound, and does not listen.
 class ReservedPort {
  public:
   ReservedPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
