@@ -321,8 +321,9 @@ void broadcast(const Group& group, const at::Tensor& tensor, int src) {
   Part part(group, [&] { return fmt::format("broadcast of {} from rank {}", shape_text(tensor), src); });
   part.require_usable(tensor);
   const Packed packed(tensor);
-  part.broadcast(packed.bytes(), part.place_of(src));
-  packed.unpack();
+  const int root = part.place_of(src);
+  part.broadcast(packed.bytes(), root);
+  if (part.place() != root) packed.unpack();
 }
 
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& tensor) {

@@ -17,6 +17,7 @@ struct Work::State {
   Group group;
   std::string text;
   Packed packed;
+  bool receives;
   c10::intrusive_ptr<c10d::Work> work;
 
   void wait() {
@@ -28,6 +29,7 @@ struct Work::State {
     } catch (const std::exception&) {
       fail_for_peer(group, text);
     }
+    if (!receives) return;
     const torch::NoGradGuard no_grad;
     packed.unpack();
   }
@@ -46,17 +48,17 @@ void Work::wait() {
 
 namespace {
 
-// `start` begins it with the tensor's bytes.
+// `start` begins it with the tensor's bytes, which it fills if it `receives`.
 template <class Start>
 std::unique_ptr<Work::State> start_between(const Group& group, const std::string& text,
-                                           const at::Tensor& tensor, const Start& start) {
+                                           const at::Tensor& tensor, bool receives, const Start& start) {
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument(fmt::format("{} in the {}: {}", text, group.description(), why));
   };
   require_member(group, text);
   if (!tensor.defined() || tensor.layout() != at::kStrided) refuse("the tensor is undefined or sparse");
   const torch::NoGradGuard no_grad;
-  auto state = std::make_unique<Work::State>(Work::State{group, text, Packed(tensor), nullptr});
+  auto state = std::make_unique<Work::State>(Work::State{group, text, Packed(tensor), receives, nullptr});
   std::vector<at::Tensor> bytes{state->packed.bytes()};
   try {
     state->work = start(bytes);
@@ -81,7 +83,7 @@ int peer_place(const Group& group, int job_rank, const char* function) {
 
 Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
   return Work(start_between(group, fmt::format("send of {} to rank {}", shape_text(tensor), dst), tensor,
-                            [&](std::vector<at::Tensor>& bytes) {
+                            false, [&](std::vector<at::Tensor>& bytes) {
                               const int place = peer_place(group, dst, "send");
                               return group.process_group()->send(bytes, place, tag);
                             }));
@@ -89,7 +91,7 @@ Work isend(const Group& group, const at::Tensor& tensor, int dst, int tag) {
 
 Work irecv(const Group& group, const at::Tensor& tensor, int src, int tag) {
   return Work(start_between(group, fmt::format("recv of {} from rank {}", shape_text(tensor), src), tensor,
-                            [&](std::vector<at::Tensor>& bytes) {
+                            true, [&](std::vector<at::Tensor>& bytes) {
                               const int place = peer_place(group, src, "recv");
                               return group.process_group()->recv(bytes, place, tag);
                             }));
@@ -105,7 +107,7 @@ int recv(const Group& group, const at::Tensor& tensor, std::optional<int> src, i
     return *src;
   }
   const auto state = start_between(
-      group, fmt::format("recv of {} from any rank", shape_text(tensor)), tensor,
+      group, fmt::format("recv of {} from any rank", shape_text(tensor)), tensor, true,
       [&](std::vector<at::Tensor>& bytes) { return group.process_group()->recvAnysource(bytes, tag); });
   state->wait();
   return group.ranks()[static_cast<std::size_t>(state->work->sourceRank())];

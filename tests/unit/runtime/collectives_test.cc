@@ -1,8 +1,10 @@
 // What collectives give is compared with values that are computed; tests/train/collectives_parity_test.cc
 // compares them with Python's.
+#include <array>
 #include <gmock/gmock.h>
 #include <muster/muster.h>
 #include <nlohmann/json.hpp>
+#include <sys/mman.h>
 
 #include "tests/require.h"
 
@@ -266,6 +268,37 @@ TEST(PointToPoint, ReceivesFromAnyRankAndIntoAnyLayout) {
       require_same(columns, tensor_of(sources.back() - 1, {3, 2}), "what it sent");
     }
     require(sources == std::vector{2, 3} || sources == std::vector{3, 2}, "from both");
+  });
+}
+
+TEST(PointToPoint, AndBroadcastLeaveWhatTheySendAsItIs) {
+  in_a_group_of_three([](const Group& group) {
+    const bool sends = group.rank() == 0;
+    const auto given = [&](const at::Tensor& tensor, bool by_broadcast) {
+      const at::Tensor mine = sends ? tensor : at::empty(tensor.sizes(), tensor.options());
+      if (by_broadcast) {
+        broadcast(group, mine, 1);
+      } else if (sends) {
+        const std::array<int, 2> others{2, 3};
+        for (const int each : others) isend(group, mine, each).wait();
+      } else {
+        recv(group, mine, 1);
+      }
+      return mine;
+    };
+    for (const bool by_broadcast : {false, true}) {
+      const std::string how = by_broadcast ? "broadcast" : "send";
+      require_same(given(at::ones({1}).expand({8}), by_broadcast), at::ones({8}), how + ": expanded");
+      const at::Tensor weight = at::ones({4, 8}).requires_grad_();
+      const at::Tensor output = at::relu(weight * 2);
+      given(output.t().detach(), by_broadcast);
+      require_equal(output._version(), 0, how + ": the version of its tensor");
+      output.sum().backward();
+      void* const read_only = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      require(read_only != MAP_FAILED, "mmap");
+      given(at::from_blob(read_only, {16, 8}).t(), by_broadcast);
+      munmap(read_only, 4096);
+    }
   });
 }
 
