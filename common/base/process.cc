@@ -118,6 +118,15 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &own, 0);  // refused or ignored by older kernels
 }
 
+bool is_exiting(pid_t pid) {
+  constexpr std::uint32_t kExiting = 0x4;  // PF_EXITING, of the flags, proc(5)
+  constexpr std::size_t kFlags = 7;        // behind the name, which may hold anything
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid), 4096).value_or("");
+  const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
+  const auto flags = fields.size() > kFlags ? parse_number<std::uint32_t>(fields[kFlags]) : std::nullopt;
+  return !flags || (*flags & kExiting) != 0;
+}
+
 // From /proc/PID/stat, "PID (NAME) STATE PPID ...": NAME may hold anything, so the last parenthesis counts.
 pid_t parent_of(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);

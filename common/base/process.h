@@ -42,6 +42,9 @@ void ask_for_short_slices();
 
 // 0 if the process is gone.
 pid_t parent_of(pid_t pid);
+// Whether it is on its way out: killed, or over. Until its parent is told, its memory is given back, which
+// may take long on a busy machine. True also if it is gone.
+bool is_exiting(pid_t pid);
 // As the kernel keeps it, of 15 bytes at most, whichever; empty if the process is gone.
 std::string name_of(pid_t pid);
 // All children, zombies included. Fails if /proc cannot be read, for want of a descriptor perhaps.

@@ -7,11 +7,15 @@
 """
 
 import os
-import shutil
 
 import muster
 import muster.torch
 from muster import _checkpoints
+
+
+def newest(directory):
+    """(step, path) of the checkpoint to go on from; None: there is none."""
+    return _checkpoints.newest(_checkpoints.numbered(directory, r"step-(\d+)"))
 
 
 class Training:
@@ -35,7 +39,7 @@ class Training:
 
     def resume(self):
         """Loads the checkpoint to go on from. Its step; 0: there is none. To be called behind accelerator.prepare()."""
-        found = _checkpoints.newest(_checkpoints.numbered(self._directory, r"^step-(\d+)$"))
+        found = newest(self._directory)
         if found:
             with muster.section("checkpoint restore"):
                 self._accelerator.load_state(found[1])
@@ -53,21 +57,23 @@ class Training:
             raise muster.Preempted
 
     def save(self, step):
-        """accelerator.save_state() into DIRECTORY/step-STEP: whole, or not there. By all ranks."""
-        path, new = os.path.join(self._directory, f"step-{step}"), os.path.join(self._directory, f"new-step-{step}")
-        main = self._accelerator.is_main_process
+        """accelerator.save_state() into DIRECTORY/step-STEP: whole and durable, or not there. By all ranks."""
+        path = os.path.join(self._directory, f"step-{step}")
+        accelerator = self._accelerator
         with muster.section("checkpoint save"):
-            if main:
-                shutil.rmtree(new, ignore_errors=True)
+            if accelerator.is_main_process:
+                _checkpoints.remove(_checkpoints.beside(path))
                 os.makedirs(self._directory, exist_ok=True)
-            self._accelerator.wait_for_everyone()
-            self._accelerator.save_state(new)
-            self._accelerator.wait_for_everyone()
-            if main:
-                shutil.rmtree(path, ignore_errors=True)
-                os.replace(new, path)
+            accelerator.wait_for_everyone()
+            accelerator.save_state(_checkpoints.beside(path))
+            accelerator.wait_for_everyone()
+            if accelerator.is_local_main_process:
+                _checkpoints.sync_files(_checkpoints.beside(path))  # what this machine has written
+            accelerator.wait_for_everyone()
+            if accelerator.is_main_process:
+                _checkpoints.put_in_place(path)
                 muster.committed(step, all=True)
-            self._accelerator.wait_for_everyone()
+            accelerator.wait_for_everyone()
 
     def end(self):
         """No more steps follow."""

@@ -5,8 +5,11 @@
     muster.dcp.save(state, "checkpoints", step)             # or async_save
 """
 
+import concurrent.futures
+import dataclasses
 import os
 
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 
 import muster
@@ -18,24 +21,63 @@ def path_of(directory, step):
 
 
 def save(state_dict, directory, step, **options):
-    """dcp.save() into DIRECTORY/step-STEP. A checkpoint counts when its metadata is written, on all ranks."""
-    saved = dcp.save(state_dict, checkpoint_id=path_of(directory, step), **options)
-    muster.committed(step)
+    """dcp.save() into DIRECTORY/step-STEP: whole and durable, or not there. It counts when all ranks are through."""
+    path = path_of(directory, step)
+    _make_room(path, options)
+    saved = dcp.save(state_dict, checkpoint_id=_checkpoints.beside(path), **options)
+    _end(path, step, options)
     return saved
 
 
 def async_save(state_dict, directory, step, **options):
     """dcp.async_save() into DIRECTORY/step-STEP: the same once what it returns is done."""
-    saving = dcp.async_save(state_dict, checkpoint_id=path_of(directory, step), **options)
-    future = getattr(saving, "upload_completion", saving)
-    future.add_done_callback(lambda done: done.exception() or muster.committed(step))
-    return saving
+    path = path_of(directory, step)
+    _make_room(path, options)
+    saving = dcp.async_save(state_dict, checkpoint_id=_checkpoints.beside(path), **options)
+    in_place = concurrent.futures.Future()
+
+    def written(future):
+        try:
+            saved = future.result()
+            _end(path, step, options)
+        except BaseException as error:  # for whoever waits
+            in_place.set_exception(error)
+        else:
+            in_place.set_result(saved)
+
+    if isinstance(saving, concurrent.futures.Future):
+        saving.add_done_callback(written)
+        return in_place
+    saving.upload_completion.add_done_callback(written)
+    return dataclasses.replace(saving, upload_completion=in_place)
+
+
+def _is_coordinator(options):
+    if options.get("no_dist") or not (dist.is_available() and dist.is_initialized()):
+        return True
+    return dist.get_rank(options.get("process_group")) == 0
+
+
+def _make_room(path, options):
+    # Nobody writes there before dcp's collective on the plan, to which the coordinator comes after this.
+    if _is_coordinator(options):
+        _checkpoints.remove(_checkpoints.beside(path))
+
+
+def _end(path, step, options):
+    # dcp syncs each file of tensors. The coordinator writes the metadata when all ranks have written theirs.
+    if _is_coordinator(options):
+        _checkpoints.put_in_place(path)
+    muster.committed(step)
+
+
+def _has_metadata(path):
+    return os.path.exists(os.path.join(path, ".metadata"))
 
 
 def newest(directory):
     """(step, path) of the checkpoint to go on from; None: there is none."""
-    found = _checkpoints.numbered(directory, r"^step-(\d+)$")
-    return _checkpoints.newest({step: path for step, path in found.items() if os.path.exists(os.path.join(path, ".metadata"))})
+    return _checkpoints.newest(_checkpoints.numbered(directory, r"step-(\d+)"), _has_metadata)
 
 
 def load_newest(state_dict, directory, **options):

@@ -7,6 +7,7 @@
 
 import functools
 import os
+import zipfile
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -23,8 +24,13 @@ from muster import _checkpoints
 def newest(directory):
     """The checkpoint in the directory to go on from, for ckpt_path; None: there is none. The names have the step, as
     Lightning's own do: epoch=1-step=200.ckpt."""
-    found = _checkpoints.newest(_checkpoints.numbered(directory, r"step=(\d+).*\.ckpt$"))
+    found = _checkpoints.newest(_checkpoints.numbered(directory, r".*step=(\d+).*\.ckpt"), lambda path: os.path.isdir(path) or zipfile.is_zipfile(path))
     return found and found[1]
+
+
+def _is_remote(path):
+    """Of fsspec, s3://bucket/name: what is put there is whole or not there."""
+    return "://" in os.fspath(path)
 
 
 class MusterCallback(Callback):
@@ -53,13 +59,31 @@ class MusterCallback(Callback):
 
     @staticmethod
     def _saved(trainer, save, filepath, weights_only=None, *arguments, **options):
-        save(filepath, weights_only, *arguments, **options)
+        if _is_remote(filepath):
+            save(filepath, weights_only, *arguments, **options)
+        else:
+            new = _checkpoints.beside(filepath)
+            if trainer.is_global_zero:
+                _checkpoints.remove(new)
+            trainer.strategy.barrier("muster: room for a checkpoint")
+            save(new, weights_only, *arguments, **options)
+            if os.path.isdir(new):  # one of many files, which all ranks have written
+                if trainer.local_rank == 0:
+                    _checkpoints.sync_files(new)
+                trainer.strategy.barrier("muster: a checkpoint is on the disk")
+            if trainer.is_global_zero:
+                _checkpoints.put_in_place(filepath)
         if not weights_only:
             muster.committed(trainer.global_step)
 
     @staticmethod
-    def _written(save, checkpoint, *arguments, **options):
-        save(checkpoint, *arguments, **options)
+    def _written(save, checkpoint, path, *arguments, **options):
+        if _is_remote(path):
+            save(checkpoint, path, *arguments, **options)
+        else:
+            _checkpoints.remove(_checkpoints.beside(path))
+            save(checkpoint, _checkpoints.beside(path), *arguments, **options)
+            _checkpoints.put_in_place(path)
         if "optimizer_states" in checkpoint:
             muster.committed(checkpoint["global_step"], all=True)
 

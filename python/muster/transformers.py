@@ -6,6 +6,7 @@
 
 import os
 
+from accelerate import PartialState
 from transformers import TrainerCallback
 
 import muster
@@ -16,10 +17,8 @@ from muster import _checkpoints
 def newest(output_dir):
     """The checkpoint in the directory to go on from, for resume_from_checkpoint; None: there is none. The Trainer's own
     choice may be one that was being written when it was killed."""
-    found = _checkpoints.numbered(output_dir, r"^checkpoint-(\d+)$")
-    written_last = {step: path for step, path in found.items() if os.path.exists(os.path.join(path, "trainer_state.json"))}
-    chosen = _checkpoints.newest(written_last)
-    return chosen and chosen[1]
+    found = _checkpoints.newest(_checkpoints.numbered(output_dir, r"checkpoint-(\d+)"), lambda path: os.path.exists(os.path.join(path, "trainer_state.json")))
+    return found and found[1]
 
 
 class MusterCallback(TrainerCallback):
@@ -34,6 +33,11 @@ class MusterCallback(TrainerCallback):
             self._own_work.watch(model)
         if state.global_step:
             muster.resumed(state.global_step)
+        if state.is_world_process_zero:
+            # The Trainer will write over them file by file.
+            for step, path in _checkpoints.numbered(args.output_dir, r"checkpoint-(\d+)"):
+                if step > state.global_step:
+                    _checkpoints.unseal(path)
         muster.step(state.global_step)
 
     def on_substep_end(self, args, state, control, **_):
@@ -49,6 +53,14 @@ class MusterCallback(TrainerCallback):
             self._leaves = control.should_save = True
 
     def on_save(self, args, state, control, **_):
+        path, ranks = os.path.join(args.output_dir, f"checkpoint-{state.global_step}"), PartialState()
+        with muster.section("checkpoint sync"):
+            ranks.wait_for_everyone()  # all have written
+            if state.is_local_process_zero and os.path.isdir(path):
+                _checkpoints.sync_files(path)
+            ranks.wait_for_everyone()
+            if state.is_world_process_zero and os.path.isdir(path):
+                _checkpoints.seal(path)
         muster.committed(state.global_step)
         if self._leaves:
             raise muster.Preempted

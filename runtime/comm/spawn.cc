@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/process.h"
 #include "runtime/comm/address.h"
 #include "runtime/comm/job_state.h"
 #include "runtime/process/uncaught.h"
@@ -148,6 +149,13 @@ class Children {
     }
   }
 
+  // A rank that was killed closes its connections, by which others fail, before its parent is told.
+  void wait_for_the_dying() {
+    const auto deadline = std::chrono::steady_clock::now() + kGrace;
+    const auto is_dying = [](const Child& child) { return child.running && is_exiting(child.pid); };
+    while (std::ranges::any_of(children_, is_dying) && std::chrono::steady_clock::now() < deadline) wait(10);
+  }
+
   // The one that the others failed for: it ended without throwing, or threw before them. One that has thrown
   // and still runs counts.
   Failure first_failure() {
@@ -238,6 +246,7 @@ void spawn(const std::function<void(Job&)>& function, int nprocs) {
     if (!children.wait(-1)) continue;
     // A victim may be seen dead before its killer is.
     children.wait_for_all(kSettle);
+    children.wait_for_the_dying();
     const Failure first = children.first_failure();
     children.stop();
     throw error_of(first);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/file.h"
+#include "common/base/process.h"
 #include "common/base/text.h"
 
 namespace muster::agent {
@@ -18,16 +19,6 @@ std::string read_cgroup_file(const std::string& path) {
 
 std::int64_t machine_kills() {
   return number_of(read_cgroup_file("/proc/vmstat"), "oom_kill").value_or(0);
-}
-
-// Its memory is being given back, which may take long on a busy machine.
-bool is_exiting(pid_t pid) {
-  constexpr std::uint32_t kExiting = 0x4;  // PF_EXITING, of the flags, proc(5)
-  constexpr std::size_t kFlags = 7;        // behind the name, which may hold anything
-  const std::string stat = read_cgroup_file(fmt::format("/proc/{}/stat", pid));
-  const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
-  const auto flags = fields.size() > kFlags ? parse_number<std::uint32_t>(fields[kFlags]) : std::nullopt;
-  return !flags || (*flags & kExiting) != 0;
 }
 
 }  // namespace

@@ -48,6 +48,17 @@ TEST(ListChildren, FindsThoseOfEveryThreadUntilTheyAreReaped) {
   waitpid(others, nullptr, 0);
 }
 
+TEST(IsExiting, OfOneThatWasKilledBeforeItIsReaped) {
+  const pid_t child = fork_waiting();
+  EXPECT_FALSE(is_exiting(child));
+  kill(child, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(is_exiting(child));
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(is_exiting(child));
+}
+
 TEST(ProcessIdentity, IsAliveUntilItsEndAndUnknownElsewhere) {
   ProcessIdentity other = own_identity();
   EXPECT_EQ(is_alive(other), true);

@@ -1,0 +1,306 @@
+"""What a disk may hold after a crash: a program runs under strace, and each state that its system calls allow is built and looked at.
+
+The model: a file's bytes are on the disk once the file was synced after they were written, a name (made, renamed, removed) once its directory was.
+Of the rest any part may be there: each write whole, in its first half or not at all, each name or not. A rename is one step. A kill without a loss
+of power keeps all of it. What the program writes to its standard output and begins with "ack" is what it has promised by then.
+
+    calls = record(command, root)
+    for state, promised in states(calls, seed): ...
+"""
+
+import itertools
+import os
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+
+CALLS = ("openat,creat,write,pwrite64,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,link,linkat,symlink,symlinkat,fsync,fdatasync,"
+         "ftruncate,lseek,close,writev,pwritev,pwritev2,copy_file_range,sendfile,truncate,fallocate")
+# A write by these is not followed; a program that makes one is refused.
+UNKNOWN = {"pwritev", "pwritev2", "copy_file_range", "sendfile", "truncate", "link", "linkat", "symlink", "symlinkat"}
+
+
+class Change:
+    """One change to a disk. `of`: what has to be synced for it: ("file", inode) or ("names", {inode of a directory, ...})."""
+
+    def __init__(self, of, apply, text):
+        self.of, self.apply, self.text = of, apply, text
+
+
+class Disk:
+    """Inodes: bytes of a file, or a directory's {name: inode}. Inode 0 is the root."""
+
+    def __init__(self, inodes=None):
+        self.inodes = inodes or {0: {}}
+
+    def copy(self):
+        return Disk({inode: dict(held) if isinstance(held, dict) else held for inode, held in self.inodes.items()})
+
+    def tree(self, inode=0):
+        held = self.inodes.get(inode, b"")
+        if not isinstance(held, dict):
+            return held
+        return tuple((name, self.tree(child)) for name, child in sorted(held.items()))
+
+    def build(self, place, inode=0):
+        os.mkdir(place)
+        for name, child in self.inodes[inode].items():
+            held = self.inodes.get(child, b"")
+            if isinstance(held, dict):
+                self.build(os.path.join(place, name), child)
+            else:
+                with open(os.path.join(place, name), "wb") as file:
+                    file.write(held)
+
+    @staticmethod
+    def read(place):
+        disk = Disk()
+
+        def add(inode, folder):
+            for name in sorted(os.listdir(folder)):
+                child, path = len(disk.inodes), os.path.join(folder, name)
+                disk.inodes[inode][name] = child
+                if os.path.isdir(path):
+                    disk.inodes[child] = {}
+                    add(child, path)
+                else:
+                    with open(path, "rb") as file:
+                        disk.inodes[child] = file.read()
+
+        add(0, place)
+        return disk
+
+
+def _bytes_of(text):
+    """Of what strace -xx prints."""
+    return bytes.fromhex(text.replace("\\x", ""))
+
+
+def _set_name(directory, name, inode):
+    def apply(disk):
+        held = disk.inodes.setdefault(directory, {})
+        if inode is None:
+            held.pop(name, None)
+        else:
+            held[name] = inode
+
+    return apply
+
+
+def _write(inode, offset, data):
+    def apply(disk, part=1.0):
+        held = disk.inodes.get(inode, b"")
+        given = data[:int(len(data) * part)]
+        held = held.ljust(offset, b"\0")
+        disk.inodes[inode] = held[:offset] + given + held[offset + len(given):]
+
+    return apply
+
+
+def _cut(inode, size):
+    def apply(disk, _part=1.0):
+        disk.inodes[inode] = disk.inodes.get(inode, b"")[:size].ljust(size, b"\0")
+
+    return apply
+
+
+class Recording:
+    """The changes, syncs and promises of a run, in order."""
+
+    def __init__(self, root, start):
+        self.root, self.start = root, start
+        self.steps = []  # ("change", Change), ("sync", {inode}, path), ("ack", text)
+        self._now = start.copy()
+        self._next = max(start.inodes) + 1
+        self._offsets = {}  # by descriptor
+
+    def _names_of(self, path):
+        relative = os.path.relpath(path, self.root)
+        return None if relative.startswith("..") else [] if relative == "." else relative.split(os.sep)
+
+    def inode_of(self, path):
+        names = self._names_of(path)
+        inode = 0 if names is not None else None
+        for name in names or []:
+            held = self._now.inodes.get(inode)
+            inode = held.get(name) if isinstance(held, dict) else None
+        return inode
+
+    def _place_of(self, path):
+        return self.inode_of(os.path.dirname(path)), os.path.basename(path)
+
+    def _change(self, of, applies, text):
+        def apply(disk, *part):
+            for each in applies:
+                each(disk, *part)
+
+        apply(self._now)
+        self.steps.append(("change", Change(of, apply, text)))
+
+    def made(self, path, is_directory):
+        directory, name = self._place_of(path)
+        if directory is None:
+            return
+        inode, self._next = self._next, self._next + 1
+        self._now.inodes[inode] = {} if is_directory else b""
+        born = _set_name(directory, name, inode)
+
+        def apply(disk):
+            disk.inodes.setdefault(inode, {} if is_directory else b"")
+            born(disk)
+
+        self._change(("names", {directory}), [apply], f"make {path}")
+
+    def removed(self, path):
+        directory, name = self._place_of(path)
+        if directory is not None and self.inode_of(path) is not None:
+            self._change(("names", {directory}), [_set_name(directory, name, None)], f"remove {path}")
+
+    def renamed(self, old, new, exchange=False):
+        (from_directory, from_name), (to_directory, to_name) = self._place_of(old), self._place_of(new)
+        inode = self.inode_of(old)
+        if inode is None or to_directory is None:
+            return
+        other = self.inode_of(new) if exchange else None
+        self._change(("names", {from_directory, to_directory}),
+                     [_set_name(to_directory, to_name, inode), _set_name(from_directory, from_name, other)], f"rename {old} to {new}")
+
+    def written(self, path, offset, data):
+        inode = self.inode_of(path)
+        if inode is not None:
+            self._change(("file", inode), [_write(inode, offset, data)], f"write {len(data)} bytes of {path} at {offset}")
+
+    def cut(self, path, size):
+        inode = self.inode_of(path)
+        if inode is not None:
+            self._change(("file", inode), [_cut(inode, size)], f"cut {path} to {size}")
+
+    def synced(self, path):
+        inode = self.inode_of(path)
+        if inode is not None:
+            self.steps.append(("sync", inode, path))
+
+    def hear(self, name, arguments, result):
+        """One line of strace."""
+        paths = [_bytes_of(text).decode() for text in re.findall(r'[<"]((?:\\x[0-9a-f]{2})+)[>"]', arguments)] \
+            if name not in ("write", "pwrite64", "writev") else []
+        here = os.getcwd()
+        if name in ("openat", "creat"):
+            opened = re.match(r"(\d+)<((?:\\x[0-9a-f]{2})+)>", result)
+            if not opened:
+                return
+            path, descriptor = _bytes_of(opened.group(2)).decode(), opened.group(1)
+            self._offsets[descriptor] = 0
+            writes = "O_WRONLY" in arguments or "O_RDWR" in arguments or name == "creat"
+            if ("O_CREAT" in arguments or name == "creat") and self.inode_of(path) is None:
+                self.made(path, False)
+            elif writes and ("O_TRUNC" in arguments or name == "creat"):
+                self.cut(path, 0)
+            if writes and "O_APPEND" in arguments and self.inode_of(path) is not None:
+                self._offsets[descriptor] = len(self._now.inodes[self.inode_of(path)])
+            return
+        descriptor = re.match(r"(\d+)<", arguments)
+        descriptor = descriptor and descriptor.group(1)
+        if name == "lseek":
+            self._offsets[descriptor] = int(result.split()[0])
+        elif name in ("write", "pwrite64", "writev"):
+            path = _bytes_of(re.match(r"\d+<([^>]*)>", arguments).group(1)).decode()
+            data = b"".join(_bytes_of(part) for part in re.findall(r'"((?:\\x[0-9a-f]{2})*)"', arguments))[:int(result.split()[0])]
+            if descriptor == "1" and data.startswith(b"ack"):
+                self.steps += [("ack", line) for line in data.decode().splitlines()]
+                return
+            offset = int(arguments.rsplit(", ", 1)[1]) if name == "pwrite64" else self._offsets.get(descriptor, 0)
+            if name != "pwrite64":
+                self._offsets[descriptor] = offset + len(data)
+            self.written(path, offset, data)
+        elif name in ("fsync", "fdatasync"):
+            self.synced(paths[0])
+        elif name == "ftruncate":
+            self.cut(paths[0], int(arguments.rsplit(", ", 1)[1]))
+        elif name == "fallocate":
+            pass
+        elif name in ("rename", "renameat", "renameat2"):
+            old, new = paths if name == "rename" else (os.path.join(*paths[0:2]), os.path.join(*paths[2:4]))
+            self.renamed(os.path.join(here, old), os.path.join(here, new), "EXCHANGE" in arguments)
+        elif name in ("unlink", "rmdir"):
+            self.removed(os.path.join(here, paths[0]))
+        elif name == "unlinkat":
+            self.removed(os.path.join(*paths))
+        elif name in ("mkdir", "mkdirat"):
+            self.made(os.path.join(here, *paths), True)
+        elif name in UNKNOWN and any(self.inode_of(os.path.join(here, each)) is not None or self._names_of(os.path.join(here, each)) for each in paths):
+            raise AssertionError(f"the model does not know {name}({arguments})")
+
+
+def record(command, root, environment=None):
+    """Runs the command. Its changes below the directory `root`, which may hold something already."""
+    recording = Recording(os.path.realpath(root), Disk.read(root))
+    with tempfile.TemporaryDirectory() as scratch:
+        trace = os.path.join(scratch, "trace")
+        subprocess.run(["strace", "-f", "-y", "-xx", "-s", "100000000", "-e", "trace=" + CALLS, "-e", "signal=none", "-o", trace, *command],
+                       check=True, stdout=subprocess.PIPE, env=environment)
+        begun = {}
+        with open(trace) as lines:
+            for line in lines:
+                process, line = line.rstrip("\n").split(None, 1)
+                if line.endswith("<unfinished ...>"):
+                    begun[process] = line[:-len("<unfinished ...>")]
+                    continue
+                resumed = re.match(r"<\.\.\. \w+ resumed>", line)
+                if resumed:
+                    line = begun.pop(process) + line[resumed.end():]
+                heard = re.match(r"(\w+)\((.*)\)\s+= (.*)$", line)
+                if heard and not heard.group(3).startswith(("-1", "?")):
+                    recording.hear(*heard.groups())
+    return recording
+
+
+def states(recording, seed=0, of_each=200, forgets=lambda path: False):
+    """(disk, promises, what happened): what may be on the disk after a crash behind each step. forgets: the paths whose syncs are taken for not made."""
+    chance = random.Random(seed)
+    told, changes, acks = set(), [], []  # changes: [change, is it on the disk]
+    for kind, *what in recording.steps:
+        if kind == "change":
+            changes.append([what[0], False])
+        elif kind == "ack":
+            acks.append(what[0])
+        elif not forgets(what[1]):
+            for each in changes:
+                of, on = each[0].of
+                each[1] = each[1] or (what[0] == on if of == "file" else what[0] in on)
+        open_ones = [index for index, (_, is_there) in enumerate(changes) if not is_there]
+        for parts in _choices(len(open_ones), [changes[index][0].of[0] == "file" for index in open_ones], of_each, chance):
+            part_of = dict(zip(open_ones, parts))
+            disk = recording.start.copy()
+            for index, (change, _) in enumerate(changes):
+                part = part_of.get(index, 1)
+                if part == 1:
+                    change.apply(disk)
+                elif part > 0:
+                    change.apply(disk, part)
+            key = (disk.tree(), tuple(acks))
+            if key not in told:
+                told.add(key)
+                yield disk, list(acks), changes[-1][0].text if changes else "start"
+
+
+def _choices(count, of_files, most, chance):
+    """For each change that is not on the disk: 1, it is there; 0, it is not; between: the first part of a write."""
+    values = [(1, 0, 0.5) if of_file else (1, 0) for of_file in of_files]
+    if 3**count <= most:
+        yield from itertools.product(*values)
+        return
+    yield (1,) * count
+    yield (0,) * count
+    for index in range(count):
+        yield tuple(0 if each == index else 1 for each in range(count))
+        yield tuple(1 if each == index else 0 for each in range(count))
+    for _ in range(most):
+        yield tuple(chance.choice(each) for each in values)
+
+
+def build(disk, place):
+    shutil.rmtree(place, ignore_errors=True)
+    disk.build(place)
