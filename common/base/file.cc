@@ -3,24 +3,26 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
+
+#include "common/base/check.h"
 
 namespace muster {
 
 namespace {
 
-std::string directory_of(const std::string& path) {
-  const auto parent = std::filesystem::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
+// A process that was killed may have left one, and the next one may have its number: in a container it always
+// has.
 std::string temporary_beside(const std::string& path) {
-  static std::uint64_t count = 0;
-  return fmt::format("{}.tmp-{}-{}", path, getpid(), __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED));
+  std::uint64_t number = 0;
+  CHECK(getrandom(&number, sizeof number, 0) == sizeof number, "getrandom: {}", std::strerror(errno));
+  return fmt::format("{}.tmp-{:016x}", path, number);
 }
 
 // A new file with these bytes, on the disk; nothing is left of it on failure.
@@ -99,6 +101,11 @@ Status sync_directory(const std::string& path) {
   return {};
 }
 
+Status sync_directory_above(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  return sync_directory(parent.empty() ? "." : parent.string());
+}
+
 Status replace_file(const std::string& path,
                     const std::function<Status(const std::string& temporary)>& write) {
   const std::string temporary = temporary_beside(path);
@@ -112,7 +119,7 @@ Status replace_file(const std::string& path,
 Status write_file_durably(const std::string& path, std::string_view bytes) {
   const Status replaced =
       replace_file(path, [bytes](const std::string& temporary) { return write_new_file(temporary, bytes); });
-  return replaced ? sync_directory(directory_of(path)) : replaced;
+  return replaced ? sync_directory_above(path) : replaced;
 }
 
 Status create_file_exclusively(const std::string& path, std::string_view bytes) {
@@ -122,7 +129,7 @@ Status create_file_exclusively(const std::string& path, std::string_view bytes) 
   unlink(temporary.c_str());
   if (error_number == EEXIST) return failure(ErrorCode::kFenced, "{} exists already", path);
   if (error_number != 0) return system_failure("cannot create " + path, error_number);
-  return sync_directory(directory_of(path));
+  return sync_directory_above(path);
 }
 
 Status make_directories(const std::string& path) {
@@ -140,8 +147,12 @@ Status make_directories_durably(const std::string& path) {
     missing.push_back(at.string());
   if (Status made = make_directories(path); !made) return made;
   for (const std::string& directory : missing) {
-    if (Status synced = sync_directory(directory_of(directory)); !synced) return synced;
+    if (Status synced = sync_directory_above(directory); !synced) return synced;
   }
+  // Those that were there, a user may have made a moment ago. Not everybody may read what lies above them.
+  for (std::filesystem::path at = std::filesystem::absolute(missing.empty() ? path : missing.back(), ignored);
+       at.has_relative_path(); at = at.parent_path())
+    (void)sync_directory(at.parent_path().string());
   return {};
 }
 

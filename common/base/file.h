@@ -42,6 +42,8 @@ Expected<std::string> read_regular_file(const std::string& path, std::uint64_t l
 Status write_all(int fd, std::string_view bytes, const std::string& path);
 
 Status sync_directory(const std::string& path);
+// The directory in which `path` is.
+Status sync_directory_above(const std::string& path);
 
 // Puts in the place of `path` what `write` makes under another name beside it, once it has succeeded; after a
 // failure everything is as it was. Syncs nothing.
@@ -57,7 +59,8 @@ Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
 // Creates the directory and its parents where missing.
 Status make_directories(const std::string& path);
-// The same; the entries of those created have reached the disk when it returns.
+// The same; the entries of those created have reached the disk when it returns, and of those above what this
+// user may read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

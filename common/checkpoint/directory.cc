@@ -343,15 +343,23 @@ Expected<AttemptRecord> CheckpointDirectory::begin_attempt(const std::string& jo
   auto number = take_over ? claim_number(job) : claim_unused(job);
   if (!number && number.error().code() == ErrorCode::kFenced) return std::unexpected(number.error());
   if (!number) return failure_within("cannot begin an attempt", std::move(number));
+  auto begun = record_claimed(job, *number, *known);
+  // Else it would be taken for that of a newer owner, by this launch itself too.
+  if (!begun) unlink(claim_path(*number).c_str());
+  return begun;
+}
+
+Expected<AttemptRecord> CheckpointDirectory::record_claimed(const std::string& job, Attempt number,
+                                                            const std::optional<CheckpointId>& known) const {
   // A writer commits, then looks for a newer number; we claim ours, then look for the newest commit. So a
   // commit that raced with us is either seen here, or its writer learns that it came too late.
   auto before = attempts();
   if (!before) return std::unexpected(before.error());
-  std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > *number; });
-  auto resume = newest_from(*before, *known);
+  std::erase_if(*before, [&](const AttemptRecord& record) { return record.attempt > number; });
+  auto resume = newest_from(*before, known);
   if (!resume) return std::unexpected(resume.error());
-  AttemptRecord record{.attempt = *number, .job = job, .owner = own_identity(), .resume = *resume};
-  Status created = create_file_exclusively(attempt_path(*number), encode_attempt_record(record));
+  AttemptRecord record{.attempt = number, .job = job, .owner = own_identity(), .resume = *resume};
+  Status created = create_file_exclusively(attempt_path(number), encode_attempt_record(record));
   if (!created) return failure_within("cannot begin an attempt", std::move(created));
   return record;
 }
@@ -398,6 +406,11 @@ Status CheckpointDirectory::unpin(CheckpointId id) const {
   if (unlink((path_of(id) + kPin).c_str()) != 0 && errno != ENOENT)
     return system_failure("cannot unpin " + path_of(id), errno);
   return sync_directory(path_of(id));
+}
+
+Status CheckpointDirectory::sync(CheckpointId id) const {
+  if (Status synced = sync_directory(path_of(id)); !synced) return synced;
+  return sync_directory(path_);
 }
 
 Status CheckpointDirectory::remove(CheckpointId id) const {

@@ -86,6 +86,9 @@ class CheckpointDirectory {
   Status pin(CheckpointId id) const;
   Status unpin(CheckpointId id) const;
 
+  // That it is committed is on the disk when this returns, also if its writer was killed before it had
+  // synced.
+  Status sync(CheckpointId id) const;
   // Removes a checkpoint, its manifest first: a crash in between leaves an uncommitted directory, not a
   // damaged checkpoint. kPermission if it is pinned.
   Status remove(CheckpointId id) const;
@@ -102,6 +105,8 @@ class CheckpointDirectory {
   Expected<Attempt> newest_number() const;
   Expected<Attempt> claim_number(const std::string& job) const;
   Expected<Attempt> claim_unused(const std::string& job) const;
+  Expected<AttemptRecord> record_claimed(const std::string& job, Attempt number,
+                                         const std::optional<CheckpointId>& known) const;
   CheckpointEntry read_entry(CheckpointId id) const;
   Expected<std::vector<CheckpointEntry>> chain_from(const std::vector<AttemptRecord>& records,
                                                     Attempt from) const;

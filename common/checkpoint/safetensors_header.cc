@@ -115,7 +115,7 @@ Expected<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t fi
     const auto document = parse_shallow_json(text);
     for (const auto& [name, value] : document.get_ref<const nlohmann::json::object_t&>()) {
       if (name == kMetadata) {
-        value.get_to(header.metadata);
+        if (!value.is_null()) value.get_to(header.metadata);
         continue;
       }
       auto tensor = parse_header_tensor(name, value);

@@ -27,6 +27,8 @@ void check_depth(std::string_view text) {
 
 nlohmann::json parse_shallow_json(std::string_view text, Fractions fractions) {
   check_depth(text);
+  // The parser would take it for the end, whatever follows. No JSON has one.
+  if (text.contains('\0')) throw nlohmann::json::other_error::create(503, "a byte 0 in the text", nullptr);
   if (fractions == Fractions::kTaken) return nlohmann::json::parse(text);
   return nlohmann::json::parse(text, [](int, nlohmann::json::parse_event_t, const nlohmann::json& part) {
     if (part.is_number_float())

@@ -305,7 +305,13 @@ int ckpt_prune(const CkptCall& call) {
   std::string text;
   std::uint64_t bytes = 0;
   std::size_t count = 0;
-  for (const RetentionDecision& decision : decide_retention(known_of(found->catalog), *attempts, *plan)) {
+  const auto decisions = decide_retention(known_of(found->catalog), *attempts, *plan);
+  // A rank may have been killed between the commit of one that stays and the word of the disk.
+  for (const RetentionDecision& decision : decisions) {
+    if (!yes || !decision.stays) continue;
+    if (const Status synced = found->directory.sync(decision.id); !synced) return refuse(synced.error(), 1);
+  }
+  for (const RetentionDecision& decision : decisions) {
     if (yes && !decision.stays) {
       if (const Status removed = found->directory.remove(decision.id); !removed)
         return refuse(removed.error(), 1);

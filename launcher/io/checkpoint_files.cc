@@ -323,6 +323,7 @@ Expected<Written> export_tensors(const OpenCheckpoint& checkpoint, bool all, con
     return {};
   });
   if (!replaced) return std::unexpected(replaced.error());
+  if (const Status synced = sync_directory_above(path); !synced) return std::unexpected(synced.error());
   return written;
 }
 

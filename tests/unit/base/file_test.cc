@@ -69,6 +69,17 @@ TEST(File, ExclusiveCreationRefusesAnExistingFileAndKeepsIt) {
   EXPECT_EQ(entries(directory), 1);
 }
 
+// As a process left them that had this one's number, in a container the usual case, and was killed.
+TEST(File, WhatAKilledProcessHasLeftStopsNobody) {
+  ScratchDirectory directory;
+  for (int count = 0; count < 100; ++count) {
+    for (const char* name : {"x", "y"})
+      std::ofstream(fmt::format("{}.tmp-{}-{}", directory / name, getpid(), count)) << "left";
+  }
+  EXPECT_TRUE(write_file_durably(directory / "x", "new"));
+  EXPECT_TRUE(create_file_exclusively(directory / "y", "new"));
+}
+
 TEST(File, ReadingStopsAtTheLimit) {
   ScratchDirectory directory;
   const std::string path = directory / "x";

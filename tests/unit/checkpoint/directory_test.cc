@@ -4,6 +4,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -292,6 +294,24 @@ TEST_F(CheckpointDirectoryTest, WhereTheNewestIsOfANewerFormatNobodyBeginsAndNot
   commit(3, mine);  // by a version that was used meanwhile
   EXPECT_TRUE(check_formats(directory_.candidates().value()));
   EXPECT_EQ(directory_.begin_attempt("job").value().resume, (CheckpointId{.step = 3, .attempt = mine}));
+}
+
+TEST_F(CheckpointDirectoryTest, AnAttemptForWhichThereIsNoRoomLeavesNoClaim) {
+  bool mounted = false;
+  std::thread([&] {  // which has mounts of its own
+    // Room for this directory, that of attempts, the claim and the record of one attempt, and one more claim,
+    // with the name under which it is made.
+    mounted = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+              mount("none", scratch_.path().c_str(), "tmpfs", 0, "nr_inodes=6") == 0;
+    if (!mounted) return;
+    EXPECT_EQ(begin(), Attempt(1));
+    EXPECT_THAT(directory_.begin_attempt("job").error().message(), HasSubstr("No space left on device"));
+    EXPECT_TRUE(directory_.check_newest(Attempt(1))) << "the first one goes on";
+    ASSERT_EQ(mount("none", scratch_.path().c_str(), "tmpfs", MS_REMOUNT, "nr_inodes=100"), 0);
+    EXPECT_EQ(begin(), Attempt(2));
+  })
+      .join();
+  if (!mounted) GTEST_SKIP() << "this user may not mount";
 }
 
 TEST_F(CheckpointDirectoryTest, ManyAtOnceGetDifferentNumbers) {

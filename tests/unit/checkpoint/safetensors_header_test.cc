@@ -84,6 +84,21 @@ TEST(SafetensorsHeader, OfOthersIsTaken) {
   EXPECT_THAT(names, testing::ElementsAre("a", "none", "b", "scalar"));
 }
 
+TEST(SafetensorsHeader, MetadataThatAreNullAreNone) {
+  const auto header =
+      parsed(R"({"__metadata__":null,"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1);
+  ASSERT_TRUE(header) << header.error().message();
+  EXPECT_TRUE(header->metadata.empty());
+  EXPECT_EQ(header->tensors.size(), 1u);
+}
+
+TEST(SafetensorsHeader, BytesBehindTheTextAreRefused) {
+  const std::string text = one_tensor("U8", "[1]", "[0,1]");
+  EXPECT_EQ(refusal(text + "  ", 1), "taken");
+  EXPECT_THAT(refusal(text + std::string(2, '\0'), 1), HasSubstr("a byte 0 in the text"));
+  EXPECT_THAT(refusal(text + "{}", 1), HasSubstr("not one of safetensors"));
+}
+
 TEST(SafetensorsHeader, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(refusal(one_tensor("F32", "[2]", "[0,8]"), 8), "taken");
   EXPECT_THAT(refusal(one_tensor("F32", "[2]", "[0,8]"), 9), HasSubstr("9 bytes of data, 8 are described"));
