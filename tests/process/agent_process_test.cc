@@ -3,9 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sstream>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "tests/process/agent_process_fixture.h"
 
@@ -24,6 +27,31 @@ bool can_connect(std::int32_t port) {
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// The kernel tells a debugger first; until it lets go, the agent hears that there is nothing to hear.
+TEST_F(AgentProcess, WaitsForADebuggerThatHasAWorkerWhichHasEnded) {
+  TestLauncher launcher({});
+  launcher.welcome(job("while ! [ -e " + scratch_ / "go" + " ]; do sleep 0.01; done; exit 3"));
+  const auto pids = launcher.start(1);
+  ASSERT_EQ(pids.size(), 1U);
+  ASSERT_EQ(ptrace(PTRACE_SEIZE, pids[0], nullptr, nullptr), 0) << std::strerror(errno);
+  std::ofstream(scratch_ / "go").put('x');
+  // The shell may stop here for its children's ends.
+  siginfo_t seen{};
+  while (waitid(P_PID, static_cast<id_t>(pids[0]), &seen, WEXITED | WSTOPPED | WNOWAIT) == 0 &&
+         seen.si_code == CLD_TRAPPED) {
+    waitid(P_PID, static_cast<id_t>(pids[0]), &seen, WSTOPPED);
+    ptrace(PTRACE_CONT, pids[0], nullptr, seen.si_status & 0x7f);
+  }
+  ASSERT_EQ(seen.si_code, CLD_EXITED);
+  poll(nullptr, 0, 200);  // the agent asks meanwhile
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pids[0]), &seen, WEXITED), 0);
+  const auto exited = launcher.wait_for<wire::WorkerExited>();
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(exited->exit_code, 3);
+  launcher.send(wire::Leave{});
+  EXPECT_EQ(launcher.agent_exit(), 0);
 }
 
 TEST_F(AgentProcess, ReportsExitCodesAndSignalsInTheOrderOfTheExits) {

@@ -1,6 +1,7 @@
 #include "agent/io/workers/local_processes.h"
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
@@ -14,6 +15,13 @@
 #include "common/base/process.h"
 
 namespace muster::agent {
+
+namespace {
+
+// From one question to the next about a worker that has ended and that a debugger has not let go yet.
+constexpr std::chrono::milliseconds kDebuggerPause{20};
+
+}  // namespace
 
 LocalProcesses::LocalProcesses(Setting setting)
     : setting_(setting),
@@ -171,7 +179,12 @@ awaitable<void> LocalProcesses::watch(LocalRank local_rank, Rank rank, Process p
   const bool ended = co_await readable(pidfd);
   if (!ended) co_return;
   const TimePoint now = setting_.time.now();
-  const Ending ending = reap(pidfd.native_handle());
+  std::optional<Ending> reaped = reap(pidfd.native_handle());
+  for (asio::steady_timer pause(setting_.io); !reaped; reaped = reap(pidfd.native_handle())) {
+    pause.expires_after(kDebuggerPause);
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  const Ending& ending = *reaped;
   workers_.erase(process.pid);
   wire::WorkerExited exited;
   exited.pid = process.pid;

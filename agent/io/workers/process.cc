@@ -180,7 +180,7 @@ Expected<Process> spawn(const Command& command) {
                    std::strerror(error));
   Process process{pid, UniqueFd(pidfd)};
   if (child.failed == nullptr) return process;
-  reap(process.pidfd.get());
+  (void)reap(process.pidfd.get());
   // A shell would run such a script itself.
   const bool no_format = child.error == ENOEXEC;
   return failure(code_of(child), "cannot {} {}: {}{}", child.failed, command.program,
@@ -190,13 +190,14 @@ Expected<Process> spawn(const Command& command) {
                            : "");
 }
 
-Ending reap(int pidfd) {
+std::optional<Ending> reap(int pidfd) {
   siginfo_t info{};
   rusage usage{};
   long result = 0;
   // The library's waitid() does not pass on what the process used.
   do result = syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED, &usage);
   while (result < 0 && errno == EINTR);
+  if (result < 0 && errno == EAGAIN) return std::nullopt;
   CHECK(result == 0, "waitid: {}", std::strerror(errno));
   Ending ending{.core_dumped = info.si_code == CLD_DUMPED,
                 .peak_memory_bytes = std::int64_t{usage.ru_maxrss} * 1024};

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -54,7 +55,9 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // resident
 };
-// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this.
-Ending reap(int pidfd);
+// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this. Nothing
+// while a debugger is attached to it, of which the kernel tells first: to be asked again later. (A pidfd that
+// is not O_NONBLOCK is waited for.)
+std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent

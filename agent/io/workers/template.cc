@@ -133,10 +133,12 @@ std::string Template::end(int wait_ms) {
   const bool by_itself = poll(&ended, 1, wait_ms) > 0;
   kill(-pid_, SIGKILL);  // its whole group; the pid is its own until it is reaped
   std::string how;
-  if (poll(&ended, 1, kEndLimitMs) > 0) {
-    const Ending ending = reap(pidfd_.native_handle());
-    if (by_itself && ending.signal != 0) how = fmt::format("was killed by signal {}", ending.signal);
-    if (by_itself && ending.signal == 0) how = fmt::format("exited with code {}", ending.exit_code);
+  const bool has_ended = poll(&ended, 1, kEndLimitMs) > 0;
+  if (const auto ending = has_ended ? reap(pidfd_.native_handle()) : std::nullopt) {
+    if (by_itself && ending->signal != 0) how = fmt::format("was killed by signal {}", ending->signal);
+    if (by_itself && ending->signal == 0) how = fmt::format("exited with code {}", ending->exit_code);
+  } else if (has_ended) {
+    log::warning("a debugger has template {}, which has ended", pid_);
   } else {
     log::error("template {} cannot be killed", pid_);
   }
