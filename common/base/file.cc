@@ -140,19 +140,19 @@ Status make_directories(const std::string& path) {
 }
 
 Status make_directories_durably(const std::string& path) {
-  std::vector<std::string> missing;
   std::error_code ignored;
-  for (std::filesystem::path at = path; !at.empty() && !std::filesystem::exists(at, ignored);
+  const std::filesystem::path whole = std::filesystem::absolute(path, ignored);
+  std::size_t missing_count = 0;
+  for (auto at = whole; at.has_relative_path() && !std::filesystem::exists(at, ignored);
        at = at.parent_path())
-    missing.push_back(at.string());
+    ++missing_count;
   if (Status made = make_directories(path); !made) return made;
-  for (const std::string& directory : missing) {
-    if (Status synced = sync_directory_above(directory); !synced) return synced;
+  // A user may have made a moment ago those that were there. Not everybody may read what lies above them.
+  std::size_t count = 0;
+  for (auto at = whole; at.has_relative_path(); at = at.parent_path()) {
+    if (Status synced = sync_directory_above(at.string()); !synced && count < missing_count) return synced;
+    ++count;
   }
-  // Those that were there, a user may have made a moment ago. Not everybody may read what lies above them.
-  for (std::filesystem::path at = std::filesystem::absolute(missing.empty() ? path : missing.back(), ignored);
-       at.has_relative_path(); at = at.parent_path())
-    (void)sync_directory(at.parent_path().string());
   return {};
 }
 

@@ -59,8 +59,8 @@ Status create_file_exclusively(const std::string& path, std::string_view bytes);
 
 // Creates the directory and its parents where missing.
 Status make_directories(const std::string& path);
-// The same; the entries of those created have reached the disk when it returns, and of those above what this
-// user may read.
+// The same; the entries of those created have reached the disk when it returns, and so have those of all
+// directories above that this user may read.
 Status make_directories_durably(const std::string& path);
 
 }  // namespace muster

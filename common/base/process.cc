@@ -64,13 +64,20 @@ std::optional<std::vector<pid_t>> children_of_threads() {
   return children;
 }
 
-// Field 22 of /proc/PID/stat; the name before it may hold spaces and brackets. 0 if the process is gone, also
-// when its parent has not asked for its end yet. Nothing if nobody knows: of other users' processes /proc may
-// tell nothing (its option hidepid).
+// Of /proc/PID/stat, "PID (NAME) STATE PPID ...", what stands behind the name: NAME may hold anything, so the
+// last bracket counts.
+Expected<std::string> stat_behind_name(pid_t pid) {
+  auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (text) text->erase(0, text->rfind(')') + 1);
+  return text;
+}
+
+// Field 22 of /proc/PID/stat. 0 if the process is gone, also when its parent has not asked for its end yet.
+// Nothing if nobody knows: of other users' processes /proc may tell nothing (its option hidepid).
 std::optional<std::int64_t> start_ticks_of(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  const auto text = stat_behind_name(pid);
   if (!text) return kill(pid, 0) != 0 && errno == ESRCH ? std::optional<std::int64_t>(0) : std::nullopt;
-  const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
+  const auto fields = split(*text, ' ');
   constexpr std::size_t kState = 1;  // counted from the bracket
   constexpr std::size_t kStart = 20;
   if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return 0;
@@ -120,20 +127,17 @@ void ask_for_short_slices() {
 
 bool is_exiting(pid_t pid) {
   constexpr std::uint32_t kExiting = 0x4;  // PF_EXITING, of the flags, proc(5)
-  constexpr std::size_t kFlags = 7;        // behind the name, which may hold anything
-  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid), 4096).value_or("");
-  const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
+  constexpr std::size_t kFlags = 7;        // counted from the bracket
+  const std::string text = stat_behind_name(pid).value_or("");
+  const auto fields = split(text, ' ');
   const auto flags = fields.size() > kFlags ? parse_number<std::uint32_t>(fields[kFlags]) : std::nullopt;
   return !flags || (*flags & kExiting) != 0;
 }
 
-// From /proc/PID/stat, "PID (NAME) STATE PPID ...": NAME may hold anything, so the last parenthesis counts.
 pid_t parent_of(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
-  if (!text) return 0;
-  const std::size_t end = text->rfind(')');
+  const auto text = stat_behind_name(pid);
   int parent = 0;
-  if (end == std::string::npos || std::sscanf(text->c_str() + end + 1, " %*c %d", &parent) != 1) return 0;
+  if (!text || std::sscanf(text->c_str(), " %*c %d", &parent) != 1) return 0;
   return parent;
 }
 

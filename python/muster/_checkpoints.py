@@ -1,8 +1,8 @@
 """Checkpoints that a framework writes by itself: put in their place when they are whole and durable, and looked at before one is used.
 
-A checkpoint is a directory or a file. It is written beside its place, under the name that beside() gives. put_in_place() writes the list of
-its files, syncs the files, the list and the directories, and only then renames it. What was at its place before goes to replaced(), and is removed
-after that: at any time one of the two is whole.
+A checkpoint is a directory or a file. The framework writes it beside its place, at beside(path). put_in_place() then syncs its files, writes the list
+of them, syncs the list and the directories, and only then renames it. It moves what was at the place to replaced(path) first, and removes that last:
+at any time one of the two is whole.
 """
 
 import errno
@@ -65,9 +65,9 @@ def unseal(directory):
         _sync(directory)
 
 
-def put_in_place(path, new=None):
-    """Makes the file or directory `new`, which is beside(path) by default, durable, and renames it to the path. By one process."""
-    new, old = new or beside(path), replaced(path)
+def put_in_place(path):
+    """One process makes what is written at beside(path) durable, and renames it to the path."""
+    new, old = beside(path), replaced(path)
     if os.path.isdir(new):
         seal(new)
     else:
@@ -86,7 +86,7 @@ def sealed(path):
 
 
 def damage(path):
-    """What differs from the directory's list; "" where nothing does, or there is no list."""
+    """The first file that is not as the directory's list says, in words; "" if all are, or there is no list."""
     if not sealed(path):
         return ""
     try:

@@ -59,16 +59,17 @@ class Training:
     def save(self, step):
         """accelerator.save_state() into DIRECTORY/step-STEP: whole and durable, or not there. By all ranks."""
         path = os.path.join(self._directory, f"step-{step}")
+        new = _checkpoints.beside(path)
         accelerator = self._accelerator
         with muster.section("checkpoint save"):
             if accelerator.is_main_process:
-                _checkpoints.remove(_checkpoints.beside(path))
+                _checkpoints.remove(new)
                 os.makedirs(self._directory, exist_ok=True)
             accelerator.wait_for_everyone()
-            accelerator.save_state(_checkpoints.beside(path))
+            accelerator.save_state(new)
             accelerator.wait_for_everyone()
             if accelerator.is_local_main_process:
-                _checkpoints.sync_files(_checkpoints.beside(path))  # what this machine has written
+                _checkpoints.sync_files(new)  # what this machine has written
             accelerator.wait_for_everyone()
             if accelerator.is_main_process:
                 _checkpoints.put_in_place(path)

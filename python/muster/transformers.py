@@ -14,10 +14,14 @@ import muster.torch
 from muster import _checkpoints
 
 
+def _checkpoints_in(output_dir):
+    return _checkpoints.numbered(output_dir, r"checkpoint-(\d+)")
+
+
 def newest(output_dir):
     """The checkpoint in the directory to go on from, for resume_from_checkpoint; None: there is none. The Trainer's own
     choice may be one that was being written when it was killed."""
-    found = _checkpoints.newest(_checkpoints.numbered(output_dir, r"checkpoint-(\d+)"), lambda path: os.path.exists(os.path.join(path, "trainer_state.json")))
+    found = _checkpoints.newest(_checkpoints_in(output_dir), lambda path: os.path.exists(os.path.join(path, "trainer_state.json")))
     return found and found[1]
 
 
@@ -35,7 +39,7 @@ class MusterCallback(TrainerCallback):
             muster.resumed(state.global_step)
         if state.is_world_process_zero:
             # The Trainer will write over them file by file.
-            for step, path in _checkpoints.numbered(args.output_dir, r"checkpoint-(\d+)"):
+            for step, path in _checkpoints_in(args.output_dir):
                 if step > state.global_step:
                     _checkpoints.unseal(path)
         muster.step(state.global_step)

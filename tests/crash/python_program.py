@@ -16,19 +16,23 @@ def promise(step, all=False):
     os.write(1, f"ack {step} {mark}\n".encode())
 
 
+def state():
+    return {name: torch.full((3,), float(mark)) for name in ("one", "other")}
+
+
 muster.committed = promise
 torch.manual_seed(0)
 first_mark = int(os.environ.get("FIRST_MARK", "1"))
 if kind == "dcp":
     import muster.dcp
     for mark, step in enumerate(steps, first_mark):
-        muster.dcp.save({"one": torch.full((3,), float(mark)), "other": torch.full((3,), float(mark))}, directory, step)
+        muster.dcp.save(state(), directory, step)
 if kind == "dcp async":
     import muster.dcp
     import torch.distributed as dist
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     for mark, step in enumerate(steps, first_mark):
-        muster.dcp.async_save({"one": torch.full((3,), float(mark)), "other": torch.full((3,), float(mark))}, directory, step).result()
+        muster.dcp.async_save(state(), directory, step).result()
 if kind == "accelerate":
     from accelerate import Accelerator
 

@@ -53,11 +53,10 @@ constexpr std::chrono::milliseconds kShortCommitTimeout{20};
 // without that.
 TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead) {
   const ScratchDirectory scratch;
-  constexpr std::int64_t kBufferBytes = 200 << 20;
+  const auto buffer_bytes = [](const Job& job) { return job.rank() == 0 ? std::int64_t{200 << 20} : 1; };
   spawn(
       [&](Job& job) {
-        LargeTraining training(job, scratch / "checkpoints", job.rank() == 0 ? kBufferBytes : 1,
-                               kShortCommitTimeout);
+        LargeTraining training(job, scratch / "checkpoints", buffer_bytes(job), kShortCommitTimeout);
         for (int step = 1; step <= 2; ++step) {
           training.fill(step);
           training.checkpoints.step(training.state);
@@ -72,8 +71,7 @@ TEST(CheckpointCommit, ASlowRank0KeepsTheOthersWaitingAndWhatItCommitsCanBeRead)
       2);
   spawn(
       [&](Job& job) {
-        LargeTraining training(job, scratch / "checkpoints", job.rank() == 0 ? kBufferBytes : 1,
-                               std::chrono::minutes(1));
+        LargeTraining training(job, scratch / "checkpoints", buffer_bytes(job), std::chrono::minutes(1));
         require(training.checkpoints.restore(training.state) == 2, "step 2 cannot be read");
         for (const at::Tensor& parameter : training.net.parameters())
           require(parameter.eq(2).all().item<bool>(), "another step's parameters");

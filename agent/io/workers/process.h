@@ -55,9 +55,9 @@ struct Ending {
   bool core_dumped = false;
   std::int64_t peak_memory_bytes = 0;  // resident
 };
-// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this. Nothing
-// while a debugger is attached to it, of which the kernel tells first: to be asked again later. (A pidfd that
-// is not O_NONBLOCK is waited for.)
+// Reaps a process whose pidfd is readable. The kernel may give its pid to another one after this. The kernel
+// tells a debugger first: until that has let go there is nothing yet, and the caller asks again later. With a
+// pidfd that is not O_NONBLOCK this call waits instead.
 std::optional<Ending> reap(int pidfd);
 
 }  // namespace muster::agent
